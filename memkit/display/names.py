@@ -1,4 +1,4 @@
-"""What a memory is called where only its id is known: title, place, kind and date, which a result keeps."""
+"""Names of memories for display: title, place, kind and date, stored in a result so that it needs no corpus."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 NAMED = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
-"""What names of memories are made of."""
+"""The columns that names of memories are made from."""
 SHOWN, _NAME = 160, 400
-"""Characters that a cell shows, and those of a name that is kept: a secret is found before it is cut."""
+"""The most characters that a cell shows, and that a stored name has: secrets are found before a name is cut."""
 
 
 def names_of(memories: pa.Table) -> dict[str, list[str]]:
-    """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
-    held = dict(zip(memories.column_names, memories.columns, strict=True))
-    held["text"] = pc.utf8_slice_codeunits(held["text"], 0, _NAME)
-    values = [held[name].to_pylist() if name in held else [None] * len(memories) for name in NAMED]
-    return {one: name_of(*of_it) for one, *of_it in zip(*values, strict=True)}
+    """Title, place, kind and date of each memory, by id."""
+    columns = dict(zip(memories.column_names, memories.columns, strict=True))
+    columns["text"] = pc.utf8_slice_codeunits(columns["text"], 0, _NAME)
+    values = [columns[name].to_pylist() if name in columns else [None] * len(memories) for name in NAMED]
+    return {memory_id: name_of(*fields) for memory_id, *fields in zip(*values, strict=True)}
 
 
 def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 200) -> dict[str, Any]:
-    """`names_of` the memories that these columns of a result name in its first rows, under the key that is kept."""
+    """`names_of` the memories whose ids are in these columns of a result's first rows, as metadata of the result."""
     first = result.slice(0, most)
     ids = {value for column in columns for value in first[column].to_pylist()}
     if "memory_id" not in memories.column_names or "text" not in memories.column_names:
@@ -33,11 +33,11 @@ def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 20
 
 
 def kept_of(shown: str) -> dict[str, dict[Any, Any]]:
-    """What a result keeps of its queries and memories; nothing where another program wrote that."""
+    """The queries and names of memories stored in a result; empty where another program wrote something else."""
     try:
-        told = json.loads(shown or "{}")
-        queries = {str(key): str(text) for key, text in told.get("queries", {}).items()}
-        memories = {str(key): [str(word) for word in words] for key, words in told.get("memories", {}).items()}
+        stored = json.loads(shown or "{}")
+        queries = {str(key): str(text) for key, text in stored.get("queries", {}).items()}
+        memories = {str(key): [str(word) for word in words] for key, words in stored.get("memories", {}).items()}
     except (ValueError, AttributeError, TypeError, RecursionError):
         return {"queries": {}, "memories": {}}
     return {"queries": queries, "memories": {key: words for key, words in memories.items() if len(words) == 4}}
@@ -46,8 +46,8 @@ def kept_of(shown: str) -> dict[str, dict[Any, Any]]:
 def name_of(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:
     when = created_at or updated_at
     date = (when if isinstance(when, str) else day_of(when))[:10] if when else ""
-    said = title or (text if text and text.isprintable() and "  " not in text else " ".join((text or "").split()))
-    return [said[:_NAME].strip(), place_of(path, line), kind or "", date]
+    label = title or (text if text and text.isprintable() and "  " not in text else " ".join((text or "").split()))
+    return [label[:_NAME].strip(), place_of(path, line), kind or "", date]
 
 
 def place_of(path: str | None, line: int | None) -> str:

@@ -1,4 +1,4 @@
-"""A result as what is shown of it: headings, rows of words, bars; secrets are masked here, for every way to draw it."""
+"""`Sheet`: what is shown of a result, as headings, rows and bars; secrets are masked here, for every output."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from memkit.text.snippet import snippet
 
 ROWS = 20
 _READ, _LEAD, _LONG_LEAD = 4000, 240, 600
-"""Characters that are looked at, and the lead: of a text around what was asked for, of a message."""
+"""Characters of a text that are considered; the length of a snippet around the query's words, and of a message."""
 _BEYOND = 1000
-"""Characters after those that are looked at, in which a secret ends that begins among them."""
+"""Characters read after these, as a secret may begin within them and end later."""
 _COLUMNS = 10
 _SHORT = 60
 _BLANK = re.compile(r"\s+")
@@ -36,14 +36,14 @@ _NUMBERS = {"number", "score", "bar", "share", "exact", "signed", "interval", "c
 
 @dataclass(frozen=True)
 class Cell:
-    """Words, what is drawn beside them, all of it on a scale of 0 to 1, and the query whose words are marked in them.
+    """A text, with a bar or interval drawn beside it (on a scale of 0 to 1), and the query whose words are marked.
 
     Attributes
     ----------
     bar : float or None
         The length of a bar.
     span : tuple of float
-        Where an interval begins, what it is of, where it ends, and where nought is.
+        The low end of an interval, its middle value, its high end, and the position of zero.
     """
 
     text: str
@@ -54,29 +54,29 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What is shown of one result.
+    """The part of one result that is shown.
 
     Attributes
     ----------
     heading, notes : str, tuple of str
-        What it is and how many; what has to be said of it.
+        What the result is and how many rows it has; remarks on it.
     columns : tuple of Column
     rows : tuple of tuple of Cell
-        A cell a column.
+        One cell per column.
     leads : tuple of Cell
-        What is read, a row; none where the result has no such column.
+        The main text of each row; empty where the result has no such column.
     titles : tuple of Cell
-        What the leads are about.
+        The titles above the leads.
     bar : float or None
-        Of 0 to 1, below the heading.
+        A bar of length 0 to 1 below the heading.
     total : int
-        How many rows there are.
+        The number of rows of the result.
     left : tuple of str
         The columns that are not shown.
     more : str
-        How to see the other rows; a word on what else may be asked where all are there.
+        How to see the other rows, or a hint on what else can be shown.
     hide : Mask or None
-        What hides the secrets of its rows; None where they are shown.
+        Hides the secrets of its rows; None where secrets are shown.
     """
 
     heading: str
@@ -92,7 +92,7 @@ class Sheet:
     hide: Mask | None = field(default=None, compare=False, repr=False)
 
     def beside(self, hide: Mask) -> Sheet:
-        """The same without what others that are shown with it call secret."""
+        """A copy that also hides the secrets of other sheets that are shown with it."""
 
         def again(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
             return tuple(replace(cell, text=hide.again(cell.text)) for cell in cells)
@@ -109,19 +109,19 @@ class Sheet:
 
 
 def is_number(column: Column) -> bool:
-    """Whether it is set right-aligned."""
+    """Whether the column is right-aligned."""
     return column.look in _NUMBERS
 
 
 def visible(text: str) -> str:
-    """`text` with control characters shown: a memory must drive neither a terminal nor the order of what is read."""
+    """`text` with control characters escaped: a memory must not control a terminal or the direction of text."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" or c in _JOINERS else repr(c)[1:-1] for c in text)
 
 
 def safe(text: str) -> str:
-    """A message as a terminal gets it: `visible`, and without secrets."""
+    """A message for a terminal: `visible`, and without secrets."""
     return visible(mask(text))
 
 
@@ -138,11 +138,11 @@ def sheet_of(
     Parameters
     ----------
     columns : sequence of str, optional
-        Exactly these, whatever the view says.
+        Exactly these columns, instead of those of the view.
     more : str
-        What the foot says of further rows, in place of how to show them.
+        The text below the table about further rows; by default it says how to show them.
     partial : bool
-        Whether `table` holds only the first of them.
+        Whether `table` holds only the first rows of the result.
     """
     facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
     label = facts.get("memkit", "")
@@ -192,13 +192,13 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def _without_span(row: dict[str, Any]) -> dict[str, Any]:
-    """A verdict, whose secret stands in a column of its own, without what says that it is one."""
+    """A verdict without the secret in its column ``matched_span``."""
     is_secret = row.get("reason") == "secret" and row.get("matched_span")
     return {**row, "matched_span": "[secret hidden]"} if is_secret else row
 
 
 def sheet_of_kinds(memories: pa.Table, problems: int, rows: int = ROWS, show_secrets: bool = False) -> Sheet:
-    """How many memories there are of each format and kind."""
+    """The number of memories of each format and kind."""
     pairs = pa.table({"format": memories["format"], "kind": pc.fill_null(memories["kind"], "other")})
     counts = pairs.group_by(["format", "kind"]).aggregate([([], "count_all")])
     counts = counts.sort_by([("format", "ascending"), ("kind", "ascending")])
@@ -209,7 +209,7 @@ def sheet_of_kinds(memories: pa.Table, problems: int, rows: int = ROWS, show_sec
 
 
 class _Words:
-    """Values as words on one line: without secrets unless asked for, nothing in them that acts."""
+    """Turns values into one line of text: secrets masked, unless they are to be shown, control characters escaped."""
 
     def __init__(self, mask: Mask | None) -> None:
         self.mask = mask
@@ -245,14 +245,14 @@ def _text_of(value: object) -> str:
 
 
 def titles_of(result: pa.Table, ids: Iterable[str]) -> list[str]:
-    """What a result calls these memories: the title or first words of each, without secrets, else its id."""
+    """The names of memories in a result: the title or first words of each, without secrets, else its id."""
     told = kept_of((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
     hide = _Words(Mask(texts_in(told)))
     return [hide(told[one][0] if one in told and told[one][0] else one) for one in ids]
 
 
 def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any]:
-    """A row with title, place, kind and date of its memory, where it has none of its own."""
+    """A row with title, place, kind and date of its memory, unless the row has its own."""
     known = memories.get(row.get("memory_id", ""))
     line = row.get("line_start") or row.get("line")
     title, place, kind, when = known or name_of(
@@ -267,7 +267,7 @@ def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any
 
 
 def _first(table: pa.Table, view: View, rows: int) -> pa.Table:
-    """The rows that are shown, their texts no longer than is looked at."""
+    """The rows that are shown, with their texts cut to the characters that are considered."""
     if view.order and view.order[0] in table.column_names:
         column, values = view.order
         rank = pc.index_in(table[column], value_set=pa.array(values, table.schema.field(column).type))
@@ -344,7 +344,7 @@ _FORMATS = {"score": ".3f", "share": ".2f", "exact": ".3f", "signed": "+.3f"}
 
 
 def _intervals(values: list[Any]) -> list[Cell]:
-    """Each of its low end, middle and high end; all on one scale, which has nought in the middle where one is below."""
+    """Intervals from low end, middle and high end, on one scale; zero is in its middle if a value is negative."""
     known = [end for value in values if value is not None for end in value]
     below, top = min(known, default=0.0) < 0, max(map(abs, known), default=1.0)
     scale, nought, sign = (2 * top, 0.5, "+") if below else (max(1.0, top), 0.0, "")

@@ -1,4 +1,4 @@
-"""Typed fields, declared once: a field's line gives its reading, its problem rows and its rows of `mk.rules`."""
+"""Typed fields: one declaration gives a field's reading, its problem rows and its rows of `mk.rules`."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from memkit.formats.syntax.values import (
 )
 
 Problem = Callable[[str, str, str, object], None]
-"""Takes the rule's code, the field, what was expected and what came."""
+"""Called with the rule's code, the field, what was expected and what was found."""
 
 
 @dataclass(frozen=True)
 class Type:
-    """What a field holds.
+    """The type of a field.
 
     Attributes
     ----------
     read : callable
-        ``read(raw)`` is the value, or None for one of another type.
+        ``read(raw)`` returns the value, or None for a value of another type.
     expected, code : str
-        What should be there, and the rule that says so.
+        What is expected, in words, and the code of the rule.
     loose : callable or None
-        ``loose(raw)`` is what can be had of a value of another type, which is a problem all the same.
+        ``loose(raw)`` returns what can be used of a value of another type; it is reported as a problem anyway.
     absent : tuple
-        The raw values that are as good as none where the field is required.
+        The raw values that count as missing where the field is required.
     strict : callable or None
-        ``strict(raw)`` is whether a file that tells a number from a string has it as it should.
+        ``strict(raw)`` tests the raw type in files that distinguish numbers from strings.
     """
 
     read: Callable[[object], Any]
@@ -70,7 +70,7 @@ def _is_no_text(value: object) -> bool:
 TEXT = Type(text_of, "a string", strict=_is_text)
 ANY = Type(lambda value: value, "")
 TAG = Type(text_of, "", absent=(None, ""))
-"""A word in a file that has nothing but text; every value is of its type."""
+"""Text in a file without types, where every value is valid."""
 WORDS = Type(words_of, "a list of strings", loose=loose_words, strict=_are_texts)
 DAY = Type(day_of, "a date YYYY-MM-DD", "bad_date")
 TIME = Type(time_of, "an ISO 8601 time stamp", "bad_date")
@@ -86,7 +86,7 @@ OBJECTS = Type(
 
 
 def check_text(value: Any, field: str = "") -> None:
-    """Raise where a text, be it within lists and objects, cannot be written as UTF-8.
+    """Raise where a text, also within lists and objects, cannot be written as UTF-8.
 
     Raises
     ------
@@ -106,16 +106,16 @@ def check_text(value: Any, field: str = "") -> None:
 
 
 def words_given(words: object) -> object:
-    """`words` as a list where they are several; one text is not taken for its letters, nor an object for its keys."""
+    """`words` as a list if it is an iterable of words; a single text or a mapping is returned as it is."""
     return list(words) if isinstance(words, Iterable) and not isinstance(words, (str, bytes, Mapping)) else words
 
 
 Test = tuple[str, str, Callable[[object], bool]]
-"""What is more than a type: the rule's code, what is expected, and what a value must pass."""
+"""A check beyond the type: the rule's code, what is expected, and the test that a value must pass."""
 
 
 def words_test(*words: str) -> Test:
-    """That a value is one of `words`."""
+    """The check that a value is one of `words`."""
     return "bad_value", f"one of {', '.join(words)}", one_of(*words)
 
 
@@ -124,9 +124,10 @@ FILLED: Test = ("bad_value", "a string that is not empty", length(1))
 
 @dataclass(frozen=True)
 class Field:
-    """One field: `expected` says in words what its type should be, where that is not enough.
+    """One field; `expected` replaces the words of its type in messages.
 
-    A value that fails one of `tests` is wrong; one that fails `usual` is reported when it is read, and may be written.
+    A value that fails one of `tests` is wrong. A value that fails `usual` is reported when it is read, but may be
+    written.
     """
 
     name: str
@@ -138,7 +139,7 @@ class Field:
 
     @property
     def wanted(self) -> str:
-        """What a problem says should be there."""
+        """What is expected, in the words of a problem's message."""
         return self.expected or self.type.expected
 
 
@@ -150,10 +151,10 @@ class Fields:
     format : str
         The format whose rules they are.
     holder : str
-        What has them, as a rule says it.
+        The object with these fields, in the words of a rule.
     *fields : Field
     missing : str
-        The rule that is broken where a required field is missing.
+        The code of the rule for a missing required field.
     """
 
     def __init__(self, format: str, holder: str, *fields: Field, missing: str = "missing_field") -> None:
@@ -176,12 +177,12 @@ class Fields:
                 yield Rule(code, self.format, field.name, expected, test)
 
     def only(self, *names: str) -> Fields:
-        """These fields alone."""
+        """A copy with these fields only."""
         chosen = (field for field in self.fields if field.name in names)
         return Fields(self.format, self.holder, *chosen, missing=self.missing)
 
     def ordered(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """What is `given` in the order of the declaration, further fields after it."""
+        """`fields` in the order of the declaration, followed by undeclared ones."""
         return {
             name: fields[name]
             for name in dict.fromkeys((*(field.name for field in self.fields), *fields))
@@ -189,12 +190,12 @@ class Fields:
         }
 
     def strict(self, fields: Mapping[str, Any]) -> None:
-        """Raise at the first field that `read` would report, or that no reader could tell the type of.
+        """Raise at the first field that `read` would report, or whose raw type is wrong.
 
         Raises
         ------
         FormatError
-            It names the field, what was expected, and what came.
+            The message names the field, what was expected, and what was found.
         """
         for field in self.fields:
             name, raw = field.name, fields.get(field.name)
@@ -219,9 +220,9 @@ class Fields:
         *,
         is_typed: bool = False,
     ) -> tuple[Row, set[str]]:
-        """The values by field, None where there is none, and the fields that are fully told by them.
+        """The values by field (None where missing), and the names of fields that the values represent completely.
 
-        A field that `may_lack` may be blank too. `is_typed` says that the file tells numbers from strings.
+        Fields in `may_lack` may be missing or blank. `is_typed` says that the file distinguishes numbers from strings.
         """
         values: Row = {}
         taken = set()

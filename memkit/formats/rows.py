@@ -1,4 +1,4 @@
-"""Where the readers of one batch of files put what they found: rows by table, problems in one message shape."""
+"""`Rows`: collects the rows that readers produce, by table, and writes every problem's message in the same form."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 _TEXT = pa.string()
 IDS = pa.schema({"memory_id": _TEXT, "path": _TEXT, "line": pa.int64(), "field": _TEXT, "group": _TEXT, "id": _TEXT})
-"""The ids that records give themselves, and the group within which each should be the only one."""
+"""The records' own ids, each with the group within which it must be unique."""
 
 RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_ids": IDS}
-"""The tables, and the one that only the checks across files see; formats may have more of their own."""
+"""The tables, and one that only the checks across files see; formats may add tables of their own."""
 
 PROBLEM_ORDER = ("path", "line", "rule", "field", "message", "memory_id")
 _NO_WORD = re.compile(r"[\W_]+")
 _MAX_SLUG = 60
 _MAX_NAME = 200
-"""Of a heading, as each section below repeats it."""
+"""The most characters of a heading in heading_path, as every section below repeats it."""
 _BLANK: tuple[tuple[str, object], ...] = (("title", ""), ("tags", ()), ("extra", "{}"))
-"""What a memory has where nobody says otherwise."""
+"""The defaults of a memory's columns."""
 HELD_ROWS = 10_000
-"""Rows of one table that are held as dicts, each of some 1,000 bytes; the next one hands them over to Arrow."""
+"""The most rows of a table kept as dicts, of about 1,000 bytes each, before they are converted to Arrow."""
 
 _SPLICED = 64
-"""Up to so many changed files are spliced into tables without copying the rest."""
+"""Up to this number, changed files are spliced into tables without copying the other rows."""
 
-TOLD_PROBLEMS = 20_000
-"""Problems of one rule that are listed for one file; a last one says how many more there are."""
+MAX_PROBLEMS = 20_000
+"""The most problems of one rule listed for one file; a last row says how many more there are."""
 
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
@@ -60,7 +60,7 @@ def schemas_of(formats: Iterable[Format]) -> dict[str, pa.Schema]:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """`value` as a message quotes it: one line, cut."""
+    """`value` as a message quotes it: on one line, shortened."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -69,18 +69,18 @@ _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def json_text(value: object) -> str:
-    """`value` as JSON that keeps its letters."""
+    """`value` as JSON, without escapes of letters."""
     return "{}" if value == {} else _JSON.encode(value)
 
 
 UNDECODED, COMMENTS = "windows-1251", "#"
-"""Under which keys of extra lines that are no UTF-8 stand as they read, and comments of YAML, by their number."""
+"""The keys of extra for lines that are not UTF-8 (decoded by a guess) and for YAML comments, by line number."""
 _Line = tuple[str, int, str, str]
-"""A path, a line's number, the key, and what the line holds that no column does."""
+"""A path, a line number, the key in extra, and the text of the line that no column holds."""
 
 
 def _beside(source: Source) -> list[_Line]:
-    """What lines of a file hold that no column does, in order."""
+    """The lines of a file whose text no column holds, in order."""
     lines = [(source.path, number, UNDECODED, guess) for number, guess in source.undecoded.items()]
     if "#" not in source.text:
         return lines
@@ -96,11 +96,11 @@ class Rows:
     Attributes
     ----------
     rules : tuple of Rule or None
-        The checks instead of those that each format brings.
+        The checks to use instead of each format's own.
     schemas : dict of str to pyarrow.Schema
         The tables that are filled.
     tables : dict of str to list of dict
-        The latest rows, at most `HELD_ROWS` of a table; those before them are with Arrow already.
+        The latest rows, at most `HELD_ROWS` of a table; earlier ones are in Arrow already.
     """
 
     rules: tuple[Rule, ...] | None = None
@@ -118,7 +118,7 @@ class Rows:
         self._unlisted: Counter[tuple[str, str]] = Counter()
 
     def use(self, format: Format) -> None:
-        """Let the rows that follow be those of `format`: its own rules count, or those of `rules` with its name."""
+        """Use the rules of `format` for the rows that follow: its own, or those in `rules` that name it."""
         for name in format.schemas.keys() - self.schemas.keys():
             self.schemas[name], self.tables[name], self._handed[name] = format.schemas[name], [], []
         self._tests = format.tests
@@ -137,7 +137,7 @@ class Rows:
         rows.append(row)
 
     def _hand_over(self, table: str, rows: list[Row]) -> None:
-        """Turn rows into Arrow; the latest memory stays, as what lines below it hold is still to be put into it."""
+        """Convert rows to Arrow, except for the latest memory, whose extra may still get lines that follow it."""
         last = []
         if table == "memories":
             last = [rows.pop()]
@@ -159,8 +159,8 @@ class Rows:
         memory_id: str | None = None,
         quote: bool = True,
     ) -> None:
-        """Append a problem, its message made of its parts; those past `TOLD_PROBLEMS` are counted."""
-        if self._listed[path, rule] == TOLD_PROBLEMS:
+        """Append a problem with a message made of its parts; after `MAX_PROBLEMS` they are only counted."""
+        if self._listed[path, rule] == MAX_PROBLEMS:
             self._unlisted[path, rule] += 1
             return
         self._listed[path, rule] += 1
@@ -174,22 +174,23 @@ class Rows:
         self.add("problems", {**row, "status": status, "message": message, "memory_id": memory_id})
 
     def new_id(self, format: str, path: str, name: object, text: str) -> str:
-        """The id of a memory, from its own id, its slug or its ordinal; its text tells it from one with the same.
+        """The id of a memory from `name`, which is its own id, its slug or its ordinal.
 
-        A ``#`` of its own is spelled ``%23``, so that the last one always parts path and own id.
+        If the name is taken, the hash of `text` is added. A ``#`` in the name is written ``%23``, so that the last
+        ``#`` of an id always separates path and name.
         """
         if path != self._ids.path:
             self._ids = _Ids(path)
         return f"{format}:{path}#{self._ids.new(name, text)}"
 
     def memory(self, format: str, path: str, name: object, text: str, **columns: object) -> str:
-        """Add a memory with what is said of it, the rest empty; its id, made as `new_id` does."""
+        """Add a memory with these columns, the others null; returns its id, made by `new_id`."""
         memory_id = self.new_id(format, path, name, text)
         self.add("memories", {"memory_id": memory_id, "format": format, "path": path, "text": text, **columns})
         return memory_id
 
     def absorb(self, other: Rows) -> None:
-        """Take over all rows of `other`."""
+        """Append all rows of `other`."""
         for name, rows in other.tables.items():
             if other._handed[name]:
                 self._handed[name] += [self._to_table(name), *other._handed[name]]
@@ -198,13 +199,13 @@ class Rows:
         self._unlisted += other._unlisted
 
     def add_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, id: str | None) -> None:
-        """Note an id, for the linking to find it twice."""
+        """Record an id, so that the checks across files can find duplicates."""
         if id:
             row = {"memory_id": memory_id, "path": path, "line": line, "field": field, "group": group, "id": id}
             self.tables["_ids"].append(row)
 
     def repeated(self, value: object, path: str, line: int | None, memory_id: str | None) -> None:
-        """Report the keys that `value`, or an object within it, repeats."""
+        """Report keys that occur twice in `value` or an object within it."""
         for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
             if isinstance(inner, (dict, list)):
                 self.repeated(inner, path, line, memory_id)
@@ -213,18 +214,18 @@ class Rows:
             self.problem("duplicate_key", path, "named once", values, line=where, field=key, memory_id=memory_id)
 
     def failing(self, name: str, value: object) -> list[Rule]:
-        """The rules with a test that `value` fails as the field `name`; a null fails none."""
+        """The rules whose test `value` fails as the field `name`; null fails none."""
         tests = self._tests.get(name) if value is not None else None
         return [] if not tests else [rule for rule, passes in tests if not passes(value)]
 
     def keep_text(self, source: Source, format: str, expected: str, got: str, line: int) -> None:
-        """A file that cannot be parsed as a row with its text, and the problem."""
+        """Add a file that cannot be parsed as one memory with its text, and report the problem."""
         columns = {"title": source.name, "line_start": 1, "line_end": len(source.lines)}
         memory_id = self.memory(format, source.path, 1, source.text, **columns)
         self.problem("unparsable", source.path, expected, got, line=line, memory_id=memory_id, quote=False)
 
     def begin(self, source: Source, *parts: Source) -> None:
-        """Begin the memories of one file: of its lines what no column holds will be kept in their extra."""
+        """Begin the memories of one file; lines that no column holds will be kept in their extra."""
         self._first = len(self.tables["memories"])
         self._beside = deque(line for read in (source, *parts) for line in _beside(read))
 
@@ -234,9 +235,9 @@ class Rows:
             self._keep_beside(self.tables["memories"][self._first :])
 
     def _keep_beside(self, rows: list[Row], until: float = math.inf) -> None:
-        """Put what lines above `until` hold beside columns into extra: of the memory that begins last above each.
+        """Put the lines before `until` that no column holds into the extra of the last memory that begins above each.
 
-        A line above them all, as in front matter, goes to the first.
+        A line above all memories, for example in front matter, goes to the first one.
         """
         memories = sorted(rows, key=_line_start)
         starts = list(map(_line_start, memories))
@@ -256,7 +257,7 @@ class Rows:
             )
 
     def to_arrow(self) -> dict[str, pa.Table]:
-        """The rows as Arrow tables, each with its declared schema; every table is there."""
+        """The rows as Arrow tables with their declared schemas, empty tables included."""
         return {name: self.table(name) for name in self.tables}
 
     def table(self, name: str) -> pa.Table:
@@ -273,7 +274,7 @@ class Rows:
         self._unlisted.clear()
 
     def memories(self) -> list[Row]:
-        """The rows of ``memories``, so far as dicts."""
+        """The rows of ``memories`` so far, as dicts."""
         handed = [row for table in self._handed["memories"] for row in table.to_pylist()]
         return handed + self.tables["memories"] if handed else self.tables["memories"]
 
@@ -285,10 +286,10 @@ class Rows:
 
 
 class _Ids:
-    """The ids given to the memories of one file; an ordinal takes one byte, as each line may have one.
+    """The ids of the memories of one file; an ordinal takes one byte, as every line may have one.
 
-    The first memory of a name has it plain. Each further one adds the hash of its text, and so keeps its id
-    whatever is written above it; only equal ones are numbered.
+    The first memory with a name has the name alone. Further ones add the hash of their text, so that an id does not
+    change with what is written above it; only equal texts are numbered.
     """
 
     def __init__(self, path: str) -> None:
@@ -328,12 +329,12 @@ class _Ids:
 
 
 def hash_of(text: str) -> str:
-    """Eight hexadecimal digits that tell one text from another."""
+    """A hash of a text in eight hexadecimal digits."""
     return digest(text, 4)
 
 
 def slug_of(title: str) -> str:
-    """What a heading adds to an id: its letters and digits, case-folded.
+    """The part of an id made from a heading: its letters and digits, case-folded.
 
     Examples
     --------
@@ -345,7 +346,7 @@ def slug_of(title: str) -> str:
 
 @functools.lru_cache(1024)
 def heading_path(path: str, *names: str) -> str:
-    """What stands above a memory, outermost first: the folders of its file, its category, the headings over it.
+    """The folders of a memory's file, its category and the headings above it, outermost first.
 
     Examples
     --------
@@ -382,13 +383,13 @@ def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
 
 
 def extra_of(fields: Row, known: Container[str]) -> str:
-    """JSON object of the `fields` that no column holds."""
+    """JSON object of the `fields` that are not in `known`, so that no column holds them."""
     unknown = {key: value for key, value in fields.items() if key not in known}
     return json_text(unknown) if unknown else "{}"
 
 
 def with_own_dates(memories: pa.Table) -> pa.Table:
-    """`memories` that say of each date where it is from: a field of its own, where its reader says nothing else."""
+    """`memories` with date_source 'own' for dated ones whose reader did not set it."""
     is_dated = pc.or_(pc.is_valid(memories["created_at"]), pc.is_valid(memories["updated_at"]))
     sources = pc.if_else(is_dated, pc.fill_null(memories["date_source"], "own"), None)
     place = memories.column_names.index("date_source")
@@ -396,7 +397,7 @@ def with_own_dates(memories: pa.Table) -> pa.Table:
 
 
 def merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
-    """`before` without the rows of the `changed` files, with `fresh` ones in their place, in path order."""
+    """`before` with the rows of the `changed` files replaced by those in `fresh`, in path order."""
     places = pa.concat_tables([tables["memories"].select(["memory_id", "path"]) for tables in (before, fresh)])
     merged = {}
     for name, new in fresh.items():
@@ -409,7 +410,7 @@ def merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
 
 
 def _paths(name: str, table: pa.Table, places: pa.Table) -> pa.ChunkedArray:
-    """The file that each row came from: its memory's, as a problem may lie in a part of that."""
+    """The file of the memory of each row; a problem's own path may be a part of that memory."""
     if "path" in table.column_names and name != "problems":
         return table["path"]
     rows = pc.index_in(table["memory_id"], value_set=places["memory_id"].combine_chunks(), skip_nulls=True)

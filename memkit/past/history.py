@@ -1,7 +1,7 @@
 """The history of a folder as tables: every version of every memory, and the commits that made them.
 
-Commits are gone through once, the oldest first. Of each only what it changed is parsed, and only the memories of those
-files are matched with those before: cost is linear in what was ever written.
+Commits are read once, oldest first. Only the files that a commit changed are parsed, and only their memories are
+matched with those of the commit before, so cost is linear in all text that was ever written.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class History:
     Attributes
     ----------
     versions, commits : pyarrow.Table
-        ``schema.field(name).metadata`` says what each column means. Old texts and what people
-        wrote into commits are foreign, and data: shown masked and escaped, kept as they are.
+        ``schema.field(name).metadata`` says what each column means. Old texts and commit messages are untrusted data:
+        they are stored unchanged, and masked and escaped where they are shown.
     problems : pyarrow.Table
-        What could not be read of the history, as for a corpus.
+        The parts of the history that could not be read, as for a corpus.
     root : Path
         The folder.
 
@@ -60,7 +60,7 @@ class History:
     root: Path
 
     def at(self, date: Rev) -> Corpus:
-        """The folder as it was at a moment, as `memkit.read` gives it for a revision.
+        """The folder as it was at a moment or revision, as `memkit.read` returns it with ``rev=``.
 
         Parameters
         ----------
@@ -77,24 +77,24 @@ class History:
     def corpus(self) -> Corpus:
         """The folder at the end of the history, with ``versions``, ``commits`` and ``version_secrets`` in its tables.
 
-        What `Corpus.save` writes has them too. The last says which version held which secret, by kind and a hash.
+        `Corpus.save` saves them too. ``version_secrets`` lists which version held which secret, by kind and hash.
         """
-        found = read(self.root, rev=(self.versions.schema.metadata or {})[b"revision"].decode())
-        found.add_table("versions", self.versions)
-        found.add_table("commits", self.commits)
-        found.add_table("version_secrets", secrets_of(self.versions))
-        return found
+        corpus = read(self.root, rev=(self.versions.schema.metadata or {})[b"revision"].decode())
+        corpus.add_table("versions", self.versions)
+        corpus.add_table("commits", self.commits)
+        corpus.add_table("version_secrets", secrets_of(self.versions))
+        return corpus
 
     def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
         """The result of a SQL query over ``versions``, ``commits``, the tables of the last state and your variables."""
         return self.corpus._sql(query, params, sys._getframe(1))
 
     def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:
-        """The result of one of `memkit.named_queries`, as of a corpus."""
+        """The result of one of `memkit.named_queries`, as for a corpus."""
         return self.corpus.named(name, as_of, **params)
 
     def since(self, date: AsOf) -> History:
-        """What was made from a moment on, alone; None is all."""
+        """Only the versions and commits from a moment on; None is all."""
         if date is None:
             return self
         moment = pa.scalar(as_of_time(date), TIMESTAMP)
@@ -103,7 +103,7 @@ class History:
         return History(versions, commits, self.problems, self.root)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """How many memories lived at each moment, by kind: `mk.plot.alive`."""
+        """Plot how many memories existed at each moment, by kind: `mk.plot.alive`."""
         from memkit.plot import alive
 
         return alive(self, ax)
@@ -131,20 +131,20 @@ class History:
 def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, timeout_s: float = TIMEOUT_S) -> History:
     """Every version of every memory of a folder, from the git repository that it lies in.
 
-    Commits are followed along first parents. A memory stays the same by its own id, its text or its name, else where
-    half of its words stay, or where its body turns up in another file of the same commit; what is removed and comes
-    back under its name is the same too. Nothing is checked out, and nothing that the repository holds is run.
+    Commits are followed along first parents. A memory in the next commit is the same one if it has the same id, text or
+    name, if at least half of its words stay, or if its body appears in another file of that commit. A memory that was
+    removed and comes back under its name is the same too. Nothing is checked out, and no code of the repository is run.
 
     Parameters
     ----------
     path : str or Path
         A folder, or one file.
     rev : str, date or datetime
-        Where the history ends.
+        The revision at which the history ends.
     max_commits : int
-        The last so many commits that change the folder; the first of them has all that is older.
+        The number of latest commits that change the folder; the first of them stands for everything older.
     timeout_s : float, seconds
-        When git is stopped; what was seen until then is the history, and a row of ``problems`` says so.
+        The time after which git is stopped; the history then ends early, and a row of ``problems`` says so.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     Raises
     ------
     FormatError, NotFoundError, MemkitError
-        Where `path` is in no repository; where there is no such revision; where the program git is not here.
+        Where `path` is in no repository; where there is no such revision; where git is not installed.
 
     Examples
     --------

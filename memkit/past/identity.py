@@ -1,6 +1,7 @@
-"""Which memory of one state is which of another: what stayed, what was rewritten, what went to another file.
+"""Matching of memories between two states of a folder: unchanged, edited, or moved to another file.
 
-Own ids and equal texts decide first, then names, then bodies that are alike by half; each memory is matched once.
+Ids and equal texts decide first, then names, then bodies that share at least half of their words; each memory is
+matched once.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from functools import cached_property, partial
 import pyarrow as pa
 
 ALIKE = 0.5
-"""The share of words that two bodies have in common from which on one is the other, edited."""
+"""The share of common words from which on one body counts as an edit of the other."""
 _NEAR = 16
-"""How far apart, among those of a file that are not matched yet, two memories may stand to be compared."""
+"""The largest distance, counted in unmatched memories of a file, at which two memories are compared."""
 _SUFFIX = re.compile(r"~[0-9a-f]{8}(\.\d+)?$")
 _WORD = re.compile(r"\w+")
 
 
 @dataclass
 class Known:
-    """What tells one memory of a state from another."""
+    """The columns of a memory that identify it in a state."""
 
     memory_id: str
     format: str
@@ -38,7 +39,7 @@ class Known:
 
     @property
     def said(self) -> str:
-        """The text without blank lines at its end, which come and go with what is written below it."""
+        """The text without blank lines at its end, which change with what is written below it."""
         return self.text.rstrip()
 
     @cached_property
@@ -49,7 +50,7 @@ class Known:
 
     @cached_property
     def words(self) -> Counter[str]:
-        """The words of the body, each as often as it stands there."""
+        """The words of the body with their counts."""
         return Counter(words_of(self.body))
 
 
@@ -63,7 +64,7 @@ def words_of(text: str) -> list[str]:
 
 
 Places = dict[int, Known]
-"""Memories by their place in a state."""
+"""Memories by their position in a state."""
 TOLD = ("memory_id", "format", "path", "title", "text", "source_id", "user_id", "kind")
 """The columns that make one known, in its order."""
 
@@ -75,21 +76,21 @@ def known_of(memories: pa.Table) -> list[Known]:
 
 
 def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
-    """Place in `after` to place in `before` of each memory that is in both; cost linear in the two.
+    """Maps the position in `after` to the position in `before` of each memory that is in both; cost is linear.
 
     >>> old = [Known("a#tea", "workspace", "a", "Чай", "# Чай\\nБез сахара, с лимоном.")]
     >>> new = [Known("a#green-tea", "workspace", "a", "Зелёный чай", "# Зелёный чай\\nБез сахара, с мятой.")]
     >>> matches(old, new)
     {0: 0}
     """
-    found: dict[int, int] = {}
+    matched: dict[int, int] = {}
     old, new = dict(enumerate(before)), dict(enumerate(after))
-    for pairs in _ROUNDS:
-        for place, other in pairs(old, new):
-            if place in new and other in old:
-                found[place] = other
-                del new[place], old[other]
-    return found
+    for find_pairs in _ROUNDS:
+        for position, old_position in find_pairs(old, new):
+            if position in new and old_position in old:
+                matched[position] = old_position
+                del new[position], old[old_position]
+    return matched
 
 
 def _own(memory: Known) -> Hashable:
@@ -101,7 +102,7 @@ def _own_elsewhere(memory: Known) -> Hashable:
 
 
 def _equal(key: Callable[[Known], Hashable], old: Places, new: Places) -> list[tuple[int, int]]:
-    """Pairs with the same key, the first with the first."""
+    """Pairs with the same key, in order."""
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
     for place, memory in old.items():
         if own := key(memory):
@@ -113,7 +114,7 @@ def _equal(key: Callable[[Known], Hashable], old: Places, new: Places) -> list[t
 
 
 def _alike(old: Places, new: Places) -> list[tuple[int, int]]:
-    """Pairs of one file whose bodies have at least half of their words in common, the most alike first."""
+    """Pairs in one file whose bodies share at least half of their words, most similar first."""
     by_path: dict[str, list[int]] = defaultdict(list)
     for place, memory in old.items():
         by_path[memory.path].append(place)
@@ -129,7 +130,7 @@ def _alike(old: Places, new: Places) -> list[tuple[int, int]]:
 
 
 def _share(one: Counter[str], other: Counter[str]) -> float:
-    """The words that two texts have in common, of those that they have on average."""
+    """The number of common words divided by the average length (the Dice coefficient)."""
     total = one.total() + other.total()
     return 2 * (one & other).total() / total if total else 0.0
 
@@ -144,4 +145,4 @@ _ROUNDS = (
     _alike,
     partial(_equal, lambda memory: memory.body or None),
 )
-"""How memories are matched: each round finds pairs among those that the rounds before it left."""
+"""The rounds of matching: each finds pairs among the memories that earlier rounds did not match."""

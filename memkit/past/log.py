@@ -11,7 +11,7 @@ from memkit.past.repository import Commit, Repository, TooManyFilesError, time_o
 _FORMAT = "%H%x00%T%x00%P%x00%ct%x00%at%x00%an%x00%s"
 _FIELDS = 7
 MOST_CHANGES = 500_000
-"""Files that one commit may change; a tree of a few hundred bytes can have any number of them."""
+"""The most files that one commit may change; a tree of a few hundred bytes can have any number of them."""
 
 Change = tuple[bytes, bytes, bytes]
 """A path from the top of the repository, its mode and the id of its content afterwards; mode 000000 is gone."""
@@ -19,7 +19,7 @@ Change = tuple[bytes, bytes, bytes]
 
 @dataclass(frozen=True)
 class Logged:
-    """A commit as the history shows it: who wrote what in one line, without addresses, and what changed."""
+    """A commit as the history shows it: author (without address), subject line, and changes."""
 
     commit: Commit
     parent: str | None
@@ -30,14 +30,14 @@ class Logged:
 
 
 def log(repository: Repository, commit: str, max_commits: int) -> Iterator[Logged]:
-    """The last `max_commits` commits up to one that change the folder, the oldest first.
+    """The last `max_commits` commits up to `commit` that change the folder, oldest first.
 
-    A merge is what it brings to its first parent.
+    The changes of a merge are those against its first parent.
 
     Raises
     ------
     GitError
-        Where git ends, or is stopped, half-way, or a commit changes more than `MOST_CHANGES` files.
+        Where git ends or is stopped half-way, or a commit changes more than `MOST_CHANGES` files.
     """
     how = ("--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-color", "--no-notes", "--no-mailmap")
     what = ("--first-parent", "-m", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")

@@ -1,4 +1,4 @@
-"""What `memkit.read` takes from git: the files of a revision, and dates for memories that have none of their own."""
+"""What `memkit.read` reads from git: the files of a revision, and dates for memories without a date of their own."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def listed(root: Path, rev: str, max_file_bytes: int) -> Iterator[Tree]:
 
 
 def date(reading: Reading) -> None:
-    """Date memories without any date of their own by the commits that brought and last changed them."""
+    """Date memories without a date of their own by the commits that added and last changed them."""
     rows = Rows(reading.options.rules)
     _fill(reading, rows)
-    if found := rows.table("problems"):
+    if new_problems := rows.table("problems"):
         problems = reading.tables["problems"]
         order = [(name, "ascending") for name in PROBLEM_ORDER]
-        merged = pa.concat_tables([problems, found]).sort_by(order)
+        merged = pa.concat_tables([problems, new_problems]).sort_by(order)
         reading.tables["problems"] = merged.replace_schema_metadata(problems.schema.metadata)
 
 

@@ -1,4 +1,4 @@
-"""Where a repository lies, its branches and tags, read as files: git would look for them by settings of its own."""
+"""The location of a repository, its branches and tags, read as files: git itself would follow its own settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
 
 
 def git_dir_of(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
-    """The git folder, and the names that lead from the top of the work tree to `folder`.
+    """The git folder, and the path from the top of the work tree to `folder`, in parts.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def _is_git_dir(place: Path) -> bool:
 
 
 def _check(git_dir: Path) -> None:
-    """Raise where the objects lie elsewhere, or are of a kind that memkit cannot read."""
+    """Raise where the objects are stored elsewhere, or in a form that memkit cannot read."""
     objects = git_dir / "objects"
     if not objects.is_dir() or not is_inside(objects, git_dir):
         raise refused(objects, "a folder with git's objects", "none in its place")
@@ -57,13 +57,13 @@ def _check(git_dir: Path) -> None:
 
 
 class Refs:
-    """The names of a repository, and its other small files."""
+    """Branches, tags and other small files of a repository."""
 
     def __init__(self, git_dir: Path) -> None:
         self._git_dir = git_dir
 
     def id_of(self, name: str) -> str:
-        """The id that a name stands for, or its own digits, which git then makes whole."""
+        """The commit id of a name; an abbreviated id is returned as it is, for git to complete."""
         name = "HEAD" if name in ("", "@") else name
         for place in ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"):
             if found := self._ref(place + name):
@@ -76,7 +76,7 @@ class Refs:
         raise NotFoundError(f"rev: expected a branch, tag or commit. Got {name!r:.200}.{did_you_mean(name, names)}")
 
     def _ref(self, name: str, depth: int = 5) -> str:
-        """The id that a ref holds, by way of others; "" where there is no such ref."""
+        """The id that a ref holds, symbolic refs followed; "" where there is no such ref."""
         is_name = name == "HEAD" or (name.startswith("refs/") and not {"", ".", ".."} & set(name.split("/")))
         written = (self.read(name) or self._packed.get(name, "")).strip() if is_name else ""
         if written.startswith("ref: ") and depth:
@@ -99,7 +99,7 @@ class Refs:
         return []
 
     def read(self, name: str) -> str | None:
-        """A file of the git folder as text; None where there is no regular one within it."""
+        """A file of the git folder as text; None where there is no such regular file."""
         path = self._git_dir / name
         with suppress(OSError, ValueError):
             if is_inside(path.parent, self._git_dir.resolve()):

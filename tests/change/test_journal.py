@@ -192,7 +192,7 @@ def test_a_file_changed_while_a_change_was_cut_off_is_left_and_said(root: Path, 
         if list((root / ".memkit/journal").glob("*.todo")):
             break
         assert faults.state_of(root) == "old"
-    with pytest.raises(MemkitError, match="a change was cut off there"):
+    with pytest.raises(MemkitError, match="a change was interrupted there"):
         mk.read(root)
     (root / "memory/index.json").write_bytes(b"theirs")
     with pytest.warns(RuntimeWarning, match=r"memory/index.json: somebody changed it .* left as it is"):

@@ -410,7 +410,7 @@ def test_rows_of_tiny_lines_are_not_held_as_objects(tmp_path: Path, name: str, u
 def test_many_problems_of_one_rule_in_one_file_are_listed_up_to_a_bound_and_then_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "TOLD_PROBLEMS", 100)
+    monkeypatch.setattr(rows, "MAX_PROBLEMS", 100)
     over = {"a.md": 107, "b.md": 100, "c.md": 101}
     corpus = mk.read(write_files(tmp_path, {f"memory/lessons/{name}": "#\n" * count for name, count in over.items()}))
     assert corpus.memories.num_rows == sum(over.values())

@@ -1,6 +1,6 @@
-"""Reading beside a writer: a reader of memkit sees a folder as it was before a change or after it, never between.
+"""Locking between readers and writers: a reader sees a folder before a change or after it, never in between.
 
-The lock is the writer's own file; reading writes nothing, and a folder without the file costs one failed open.
+Readers share the lock file that writers create. Reading writes nothing, and without that file it costs one failed open.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ except ImportError:  # Windows: the journal alone is looked at
     fcntl = None  # type: ignore[assignment]
 
 STATE = ".memkit"
-"""The folder at a root that holds lock and journal; hidden, so that no reader takes it for memories."""
+"""The folder below a root with lock and journal; it is hidden, so that no reader takes its files for memories."""
 LOCK = f"{STATE}/lock"
 JOURNAL = f"{STATE}/journal"
 CALLS = f"{STATE}/calls.jsonl"
-"""What was asked of ``memkit serve``, a line a search."""
+"""The log of searches by ``memkit serve``, one per line."""
 ASIDE = f"{STATE}/aside"
-"""What could not be put in its place lies there, and the records of others."""
+"""The folder for files that could not be put in their place, and for foreign records."""
 PATIENCE = 5.0
 """Seconds that a reader or writer waits for another."""
 _POLL = 0.02
 
 
 def check_calls(root: Path) -> None:
-    """Raise where the log of what was asked, or the folder it lies in, is there and is no plain file or folder.
+    """Raise where the log of searches, or its folder, exists and is no regular file or folder.
 
     Raises
     ------
@@ -63,7 +63,7 @@ _MINE = _Mine()
 
 @contextmanager
 def mine(root: Path) -> Iterator[None]:
-    """Within it this thread has the writer's lock of `root`, and may read there."""
+    """In this block the thread holds the writer's lock of `root`, so it may read there without waiting."""
     _MINE.roots.append(root)
     try:
         yield
@@ -73,12 +73,12 @@ def mine(root: Path) -> Iterator[None]:
 
 @contextmanager
 def steady(root: Path) -> Iterator[list[str]]:
-    """Keep memkit's writers off `root` within it; the names of records there that this user's memkit did not write.
+    """Keep memkit's writers away from `root` in this block; yields the names of records that this user did not write.
 
     Raises
     ------
     MemkitError
-        Where a writer does not let go in time, or one died between two states.
+        Where a writer does not finish in time, or one died in the middle of a change.
     """
     if root in _MINE.roots or not _is_folder(root / STATE):
         yield []
@@ -90,7 +90,7 @@ def steady(root: Path) -> Iterator[list[str]]:
         own_records, foreign = _records(root)
         if any(name.endswith(TODO) for name in own_records):
             raise MemkitError(
-                f"{root}: a change was cut off there. mk.recover(folder) finishes it, as any change does."
+                f"{root}: a change was interrupted there. mk.recover(folder) finishes it, as any further change does."
             )
         yield foreign
     finally:
@@ -106,7 +106,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _opened(lock: Path) -> int | None:
-    """The lock's file; None where nobody ever wrote here, or something else has its name."""
+    """The lock file, opened; None where memkit never wrote here, or it is no regular file."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(lock, flags)
@@ -119,12 +119,12 @@ def _opened(lock: Path) -> int | None:
 
 
 def _records(root: Path) -> tuple[list[str], list[str]]:
-    """The names of records in the journal: this user's, and all others."""
+    """The names of records in the journal: this user's, and foreign ones."""
     names = [name for name in _names(root / JOURNAL) if parsed(name)] if _is_folder(root / JOURNAL) else []
     if not names:
         return [], []
     key = None
-    with suppress(MemkitError):  # who writes is told what is wrong with the key; who reads needs none
+    with suppress(MemkitError):  # only a writer needs the key, and gets the error
         key = users_key()
     signer = Signer(key, root) if key else None
     own_records = [name for name in names if signer and signer.owns(name)]
