@@ -131,7 +131,9 @@ from (
         outside = Pattern("beside", longer, "replace", instead=" ", after=within)
         return (
             *(word, within, outside, replace(word, name="profile_beside", column=outside, after=within)),
-            without_lasting := Pattern("passing", pattern_of(self.lasting_words), "replace", instead=" ", after=condition),
+            without_lasting := Pattern(
+                "passing", pattern_of(self.lasting_words), "replace", instead=" ", after=condition
+            ),
             Pattern("working_word", pattern_of(self.working_words), column=without_lasting, after=condition),
             Pattern("liked_word", pattern_of(self.liked_words), after=condition),
         )
