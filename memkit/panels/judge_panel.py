@@ -162,7 +162,7 @@ class JudgePanel(Panel):
     def undo(self) -> bool:
         """Take the last judgement back."""
         had = bool(self._own)
-        self._press("back")
+        self._tell_of(self._press, "back")
         return had
 
     def agreement(self, qrels: Any) -> float:

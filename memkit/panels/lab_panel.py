@@ -7,6 +7,7 @@ from typing import Any
 
 from memkit.evaluation.labels.known_items import known_items
 from memkit.evaluation.settings.sweep import Sweep, sweep
+from memkit.panels.cards import Cards
 from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
@@ -115,6 +116,15 @@ class Lab(Displayed):
 
     def _tabs(self, panel: Panel) -> dict[str, Any]:
         return {"tabs": list(self.names), "tab": next(name for name, one in self._made.items() if one is panel)}
+
+    def widgets(self) -> Cards:
+        """The panels as widgets of ipywidgets, one tab each; a panel is made when its tab is chosen.
+
+        Returns
+        -------
+        Cards
+        """
+        return Cards(self)
 
     def __repr__(self) -> str:
         return f"Lab: {', '.join(self.names)}"

@@ -16,10 +16,28 @@ from memkit.panels.parts import STYLE
 from memkit.text.secrets import mask
 
 _HERE = Path(__file__).parent
+_SCALARS = ("bool", "int", "float", "str")
+
+
+class Linked(traitlets.TraitType[Any, Any]):
+    """A parameter of a panel as a trait: to assign it is to set the panel, which refuses what it always refuses."""
+
+    def default(self, page: Any = None) -> Any:
+        return page.owner._panel().values[str(self.name)]
+
+    def validate(self, page: Any, value: Any) -> Any:
+        panel, name = page.owner._panel(), str(self.name)
+        if value != panel.values[name]:
+            panel.session.is_moving = False
+            panel.set(**{name: parsed(panel.controls[name], value)})
+        return panel.values[name]
 
 
 class Page(anywidget.AnyWidget):
     """What the browser shows of a panel, and what it sends back.
+
+    Each parameter that is a number, a word or true and false is a trait too, of the parameter's name and kept in step
+    with the state, so that ``observe``, ``jslink`` and ``traitlets.link`` work; a lab's are those of its search.
 
     Attributes
     ----------
@@ -52,8 +70,10 @@ class Page(anywidget.AnyWidget):
     n = traitlets.Int().tag(sync=True)
 
     def __init__(self, owner: Displayed) -> None:
-        super().__init__()
         self.owner, self.panel = owner, owner._panel()
+        self.linked: list[str] = [name for name, declared in self.panel.controls.items() if declared.kind in _SCALARS]
+        self.add_traits(**{name: Linked().tag(sync=True) for name in self.linked})
+        super().__init__()
         self.on_msg(self._take)
         self.panel.session.listen(self._quietly)
         self.draw()
@@ -64,11 +84,22 @@ class Page(anywidget.AnyWidget):
         with self.hold_sync():
             self.spec = {**panel.spec(), **self.owner._tabs(panel)}
             self.values = {name: written(value) for name, value in panel.values.items()}
-            self.strip, self.body, hide = panel.strip_html, panel.body, panel.hide
+            self.strip, self.body, hide = panel.notes_html + panel.strip_html, panel.body, panel.hide
             self.picture = hide.in_html(panel.marks.svg)
             self.words, self.code, self.status = (hide(text) for text in (panel.words, panel.code, panel.status))
             self.error = hide(error)
+            values = self.owner._panel().values
+            for name in self.linked:
+                setattr(self, name, values[name])
             self.n += 1
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """What the browser has set of the traits; what is refused is told on the page, and set back there."""
+        try:
+            super().set_state(sync_data)
+        except MemkitError as error:
+            self.draw(str(error))
+            self.send_state(list(sync_data))
 
     def _quietly(self) -> None:
         """Redraw after a change of the state; what cannot be worked out is told, not raised."""
@@ -131,6 +162,18 @@ class Displayed:
     def view(self) -> Page:
         """The widget, for a notebook."""
         return Page(self)
+
+    def widgets(self) -> Any:
+        """The same as widgets of ipywidgets, for layouts of one's own and where the page cannot be loaded.
+
+        Returns
+        -------
+        Card
+            A ``VBox``; of a lab, a ``Tab`` of them. Each call makes another one over the same state.
+        """
+        from memkit.panels.cards import Card
+
+        return Card(self._panel())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         """The widget, and beside it what is shown where there is no kernel or no widgets."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from memkit.display.notebook import shown
@@ -22,6 +23,7 @@ from memkit.panels.parts import STYLE
 from memkit.panels.state import Asked, Section, Session, State
 from memkit.params import AsOf, Estimator, Moment, Param
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
+from memkit.tables.age import factors
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
@@ -126,6 +128,19 @@ class Panel(Displayed):
         """What each control is set to."""
         state = self.session.state
         return {name: state[self._section_of(name)].get(name) for name in self.controls}
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What the value of a control means where its name does not tell, by the control."""
+        values = self.values
+        if not {"decay", "decay_days", "decay_floor"} <= values.keys():
+            return {}
+        return {"decay_days": left_after(values["decay"], values["decay_days"], values["decay_floor"])}
+
+    @property
+    def notes_html(self) -> str:
+        """The same as HTML, under the sliders of the page."""
+        return "".join(f"<p>{html.escape(text)}</p>" for text in self.notes.values())
 
     def set(self, **values: Any) -> None:
         """Change values; all of them with one redraw, or none.
@@ -336,13 +351,34 @@ class Panel(Displayed):
         if action in common:
             common[action]()
         elif any(action == name for name, _, _ in self.actions):
-            self._press(action)
+            self._tell_of(self._press, action)
         else:
             raise MemkitError(f"panel: expected one of its buttons. Got {action!r}.")
 
     def pick(self, row: str) -> None:
         """Do what Enter on a row does."""
-        self._pick(row)
+        self._tell_of(self._pick, row)
+
+    def _tell_of(self, act: Callable[[str], None], name: str) -> None:
+        """Act; who shows the panel hears of it, also where no state changed, as when a pair is judged."""
+        state = self.session.state
+        act(name)
+        if self.session.state is state:
+            self.session.tell()
+
+
+def left_after(form: str, days: float, floor: float) -> str:
+    """What the time of a form of decay means.
+
+    >>> left_after("half_life", 60, 0)
+    'half-life: left after 60 days: 50 %'
+    >>> left_after("e_folding", 60, 0)
+    'e-folding: left after 60 days: 37 %'
+    """
+    if form == "none":
+        return "no decay: age changes no score"
+    left = factors(np.array([float(days)]), form, days, floor)[0]
+    return f"{form.replace('_', '-')}: left after {days:g} days: {100 * left:.0f} %"
 
 
 def moment_of(as_of: AsOf) -> str:

@@ -94,6 +94,15 @@ class Session:
         """Have `listener` called after each change."""
         self._listeners.append(listener)
 
+    def forget(self, listener: Callable[[], None]) -> None:
+        """Call `listener` no more."""
+        self._listeners = [one for one in self._listeners if one != listener]
+
+    def tell(self) -> None:
+        """Call who listens: after a change, and after one that is no part of the state."""
+        for listener in self._listeners:
+            listener()
+
     def add(self, section: str, values: Section) -> None:
         """Values that were not there before; they are part of the start, not of the history."""
         self.state = State({**self.state.sections, section: {**values, **self.state[section]}})
@@ -127,5 +136,4 @@ class Session:
 
     def _become(self, state: State) -> None:
         self.state = state
-        for listener in self._listeners:
-            listener()
+        self.tell()

@@ -1,0 +1,353 @@
+"""Panels as widgets of ipywidgets, and parameters as traits of the page: both ways, and nothing worked out unseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets
+import pytest
+import traitlets
+
+import memkit as mk
+from memkit.panels.cards import Card
+from memkit.panels.controls import control, written
+from memkit.panels.panel import Panel
+
+DAY = "2026-03-01"
+ATTACK = "<script>document.title='ran'</script><img src=x onerror=alert(1)>"
+QUERIES = {"query_id": ["q"], "text": ["пул"]}
+RELEVANT = {"query_id": ["q"], "memory_id": ["a"], "relevance": [1]}
+
+
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    texts = ["Пул соединений вырос до десяти.", "Пул соединений вырос до двадцати.", f"Пул {ATTACK}"]
+    return mk.from_table(
+        {
+            "memory_id": list("abcd"),
+            "text": [*texts, "password: hunter2hunter2 от пула"],
+            "kind": ["profile", "working", "archive", "archive"],
+            "user_id": ["u1", "u1", ATTACK, "u1"],
+            "created_at": ["2026-01-01", "2026-02-01", "2026-01-01", "2026-02-01"],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def search(corpus: mk.Corpus) -> mk.Retriever:
+    return mk.Retriever(encoder="hash").fit(corpus)
+
+
+@pytest.fixture(scope="module")
+def swept(search: mk.Retriever) -> Any:
+    return mk.sweep(search, QUERIES, RELEVANT, {"vector_weight": [0.0, 0.5], "min_score": [0.0, 0.2]}, as_of=DAY)
+
+
+@pytest.fixture(scope="module")
+def dedup(corpus: mk.Corpus) -> mk.Deduplicator:
+    return mk.Deduplicator(encoder=None, lexical_floor=0.3).fit(corpus)
+
+
+@pytest.fixture
+def panels(corpus: mk.Corpus, search: mk.Retriever, swept: Any, dedup: mk.Deduplicator) -> dict[str, Panel]:
+    return {
+        "search": mk.panels.search(search, "пул", as_of=DAY),
+        "decay": mk.panels.decay(search, as_of=DAY),
+        "dedup": mk.panels.dedup(dedup),
+        "context": mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
+        "surface": mk.panels.surface(swept),
+        "judge": mk.panels.judge(search, QUERIES, as_of=DAY),
+        **{name: mk.panels.policy(corpus, name, as_of=DAY) for name in ("admission", "classifier", "quota", "expiry")},
+    }
+
+
+@pytest.fixture
+def panel(search: mk.Retriever) -> Panel:
+    return mk.panels.search(search, "пул", as_of=DAY)
+
+
+def _shown(card: Card) -> dict[str, Any]:
+    """What the widgets of a card say, as a panel's values."""
+    return {
+        name: None if name in card.automatic and card.automatic[name].value else widget.value
+        for name, widget in card.controls.items()
+    }
+
+
+def _said(panel: Panel, card: Card) -> dict[str, Any]:
+    """The values of a panel, as its card writes them."""
+    return {
+        name: (written(value) or "") if isinstance(card.controls[name], ipywidgets.Text) else value
+        for name, value in panel.values.items()
+    }
+
+
+def _other(widget: Any) -> Any:
+    """Another value that a user could give it; none where there is nothing to choose."""
+    if isinstance(widget, ipywidgets.Checkbox):
+        return not widget.value
+    if isinstance(widget, ipywidgets.Dropdown):
+        return next(value for _, value in reversed(widget.options) if value != widget.value)
+    if isinstance(widget, ipywidgets.SelectMultiple):
+        return widget.value[:1]
+    if isinstance(widget, (ipywidgets.IntSlider, ipywidgets.FloatSlider)):
+        return widget.max if widget.value != widget.max else widget.min
+    return None
+
+
+def test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back_by_undo(
+    panels: dict[str, Panel],
+) -> None:
+    wrong = []
+    for title, panel in panels.items():
+        card = panel.widgets()
+        for name, widget in card.controls.items():
+            declared = panel.controls[name]
+            before, value = panel.values, _other(widget)
+            if widget.description != control(declared)["label"] or declared.doc not in widget.tooltip:
+                wrong.append((title, name, "not described"))
+            if value is None:
+                continue
+            widget.value = value
+            if panel.values != {**before, name: value} or _shown(card) != _said(panel, card):
+                wrong.append((title, name, panel.values[name], value))
+            if not panel.undo() or panel.values != before or _shown(card) != _said(panel, card):
+                wrong.append((title, name, "not undone"))
+        assert not card.error.value
+    assert not wrong
+
+
+def test_each_kind_of_parameter_has_its_widget(panels: dict[str, Panel]) -> None:
+    kinds = {
+        ("search", "k"): ipywidgets.IntSlider,
+        ("search", "decay_days"): ipywidgets.FloatSlider,
+        ("search", "decay"): ipywidgets.Dropdown,
+        ("search", "read_dates"): ipywidgets.Checkbox,
+        ("search", "query"): ipywidgets.Text,
+        ("search", "kind_weights"): ipywidgets.Text,
+        ("dedup", "kinds"): ipywidgets.SelectMultiple,
+        ("dedup", "survivor"): ipywidgets.Dropdown,
+        ("admission", "commands"): ipywidgets.Text,
+    }
+    cards = {title: panels[title].widgets() for title in ("search", "dedup", "admission")}
+    assert {key: type(cards[key[0]].controls[key[1]]) for key in kinds} == kinds
+    assert isinstance(cards["search"], ipywidgets.VBox)
+    slider = cards["search"].controls["mmr_lambda"]
+    assert (slider.min, slider.max) == (0, 1)
+
+
+def test_what_may_be_none_has_a_box_for_it(panel: Panel) -> None:
+    card = panel.widgets()
+    weight, automatic = card.controls["vector_weight"], card.automatic["vector_weight"]
+    assert (automatic.value, weight.disabled) == (True, True)
+    automatic.value = False
+    assert panel.values["vector_weight"] == weight.value == 0.0
+    assert not weight.disabled
+    automatic.value = True
+    assert panel.values["vector_weight"] is None
+    card.controls["future"].value = "hide"
+    card.controls["future"].value = None
+    assert panel.values["future"] is None
+    card.controls["user_id"].value = "u1"
+    card.controls["user_id"].value = ""
+    assert panel.values["user_id"] is None
+    card.controls["kind_weights"].value = "profile=0.5"
+    assert panel.values["kind_weights"] == {"profile": 0.5}
+    panel.set(kind_weights=None, fold_threshold=None)
+    assert card.controls["kind_weights"].value == ""
+    assert card.automatic["fold_threshold"].value is (panel.values["fold_threshold"] is None)
+
+
+def test_a_value_beyond_the_slider_is_shown_and_not_cut(panel: Panel) -> None:
+    card = panel.widgets()
+    for days in (9000.0, 0.25):
+        panel.set(decay_days=days)
+        assert card.controls["decay_days"].value == panel.values["decay_days"] == days
+
+
+def test_what_is_refused_is_told_and_changes_nothing(panel: Panel) -> None:
+    card, state = panel.widgets(), panel.session.state
+    for name, value, told in (("where", "foo bar", "foo"), ("as_of", "soon", "soon"), ("memory_id", "<b>", "expected")):
+        card.controls[name].value = value
+        assert panel.session.state is state
+        assert told in card.error.value
+        assert "<b>" not in card.error.value
+        assert card.controls[name].value == value  # to be mended
+        card.controls[name].value = panel.values[name] or ""
+        assert not card.error.value
+    card.controls["min_score"].max = 10
+    card.controls["min_score"].min = -1
+    card.controls["min_score"].value = -0.5
+    assert "[0, inf)" in card.error.value
+    assert card.controls["min_score"].value == panel.values["min_score"] == 0.0
+
+
+def test_what_is_shown_is_escaped_and_has_no_secret(panels: dict[str, Panel]) -> None:
+    for panel in panels.values():
+        card = panel.widgets()
+        if "query" in card.controls:
+            card.controls["query"].value = f"пул {ATTACK}"
+        for part in (card.picture, card.body, card.strip, card.status, card.code, card.error):
+            assert "<script" not in part.value
+            assert "<img" not in part.value
+            assert "hunter2" not in part.value
+        assert "<svg" in card.picture.value
+        assert panel.body in card.body.value
+
+
+def test_buttons_do_what_the_page_s_do(panels: dict[str, Panel]) -> None:
+    judge = panels["judge"]
+    card, page = judge.widgets(), judge.view
+    drawn = page.n
+    card.buttons["2"].click()
+    assert judge.result["relevance"].to_pylist() == [2.0]
+    assert "1 judged" in card.status.value
+    assert ("1 judged" in page.status, page.n) == (True, drawn + 1)
+    assert judge.undo()
+    assert "0 judged" in card.status.value
+    pairs = panels["dedup"].widgets()
+    pairs.buttons["same"].click()
+    assert panels["dedup"].labels.num_rows == 1
+    assert "no pair judged" not in pairs.status.value
+    surface = panels["surface"].widgets()
+    surface.automatic["vector_weight"].value = False
+    surface.buttons["right"].click()
+    assert surface.controls["vector_weight"].value == 0.5
+
+
+def test_what_is_hidden_is_worked_out_when_it_is_shown(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    picture, body = type(panel)._picture, type(panel)._body
+    monkeypatch.setattr(type(panel), "_picture", lambda self, answer: drawn.append("picture") or picture(self, answer))
+    monkeypatch.setattr(type(panel), "_body", lambda self, answer: drawn.append("body") or body(self, answer))
+    card = panel.widgets()
+    drawn.clear()
+    card.picture.layout.display = "none"
+    panel.set(k=2)
+    assert drawn == ["body"]
+    card.layout.visibility = "hidden"
+    panel.set(k=1)
+    assert drawn == ["body"]
+    assert card.controls["k"].value == 1
+    card.layout.visibility = None
+    assert drawn == ["body", "body"]
+    card.picture.layout.display = None
+    assert drawn == ["body", "body", "picture"]
+    assert panel.body in card.body.value
+
+
+def test_a_card_leaves_its_table_in_the_notebook_s_file(panel: Panel) -> None:
+    data = panel.widgets()._repr_mimebundle_()
+    assert data["text/html"] == panel.html
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert panel.code in data["text/plain"]
+
+
+def test_a_closed_card_follows_no_more(panel: Panel) -> None:
+    card, other = panel.widgets(), panel.widgets()
+    card.close()
+    panel.set(k=3)
+    assert card.controls["k"].value == 10
+    assert other.controls["k"].value == 3
+    assert card.comm is None
+    assert card.controls["k"].comm is None
+    assert len(panel.session._listeners) == 1
+
+
+def test_a_lab_makes_a_panel_when_its_tab_is_chosen(corpus: mk.Corpus, search: mk.Retriever) -> None:
+    lab = mk.panels.lab(corpus, search, "пул", QUERIES, RELEVANT, as_of=DAY)
+    cards = lab.widgets()
+    assert list(cards.cards) == list(lab._made) == ["search"]
+    cards.selected_index = lab.names.index("decay")
+    assert list(lab._made) == ["search", "decay"]
+    before = cards.cards["search"].code.value
+    cards.cards["decay"].controls["decay_days"].value = 30.0
+    assert cards.cards["search"].controls["decay_days"].value == 30.0
+    assert cards.cards["search"].code.value == before  # drawn when its tab is chosen again
+    cards.selected_index = 0
+    assert "decay_days=30.0" in cards.cards["search"].code.value
+    for number in range(len(lab.names)):
+        cards.selected_index = number
+    assert list(cards.cards) == sorted(lab.names, key=list(cards.cards).index)
+    assert list(cards.titles) == list(lab.names)
+    cards.close()
+    assert not lab.session._listeners
+
+
+def test_the_slider_of_decay_says_what_its_days_mean(panels: dict[str, Panel]) -> None:
+    # exp(-1) = .368 and 1/2 are left at the form's own time
+    said = {"e_folding": "e-folding: left after 60 days: 37 %", "half_life": "half-life: left after 60 days: 50 %"}
+    for panel in (panels["search"], panels["decay"]):
+        card, page = panel.widgets(), panel.view
+        for form, text in said.items():
+            panel.set(decay=form)
+            assert text in card.notes["decay_days"].value
+            assert text in page.strip
+        panel.set(decay="half_life", decay_floor=0.6)
+        assert "60 %" in card.notes["decay_days"].value
+        panel.set(decay="none")
+        assert "no score" in card.notes["decay_days"].value
+
+
+def test_each_scalar_parameter_is_a_synced_trait_of_the_page(panels: dict[str, Panel]) -> None:
+    for panel in panels.values():
+        page = panel.view
+        scalars = {n: p for n, p in panel.controls.items() if p.kind in ("bool", "int", "float", "str")}
+        assert {name: getattr(page, name) for name in scalars} == {name: panel.values[name] for name in scalars}
+        assert set(scalars) <= set(page.keys)
+
+
+def test_a_trait_sets_the_panel_and_the_panel_the_trait_once_each(panel: Panel) -> None:
+    page, heard = panel.view, []
+    page.observe(lambda change: heard.append((change["name"], change["old"], change["new"])), ["k", "decay", "as_of"])
+    page.k = 3
+    assert (panel.values["k"], len(panel.history)) == (3, 2)
+    panel.set(k=4, decay="linear")
+    assert (page.k, page.decay) == (4, "linear")
+    panel.undo()
+    assert (page.k, page.decay) == (3, "e_folding")
+    page._take(page, {"set": {"k": 5}}, [])
+    page.as_of = "2026-02-01T12:00"
+    assert page.as_of == panel.values["as_of"] == "2026-02-01T12:00:00+00:00"
+    assert [one for one in heard if one[0] == "k"] == [("k", 10, 3), ("k", 3, 4), ("k", 4, 3), ("k", 3, 5)]
+    assert len([one for one in heard if one[0] == "as_of"]) == 1
+    page.vector_weight = 0.5
+    page.vector_weight = None
+    assert panel.values["vector_weight"] is None
+
+
+def test_a_trait_refuses_what_the_panel_refuses(panel: Panel) -> None:
+    page, state = panel.view, panel.session.state
+    for name, value in (("k", 0), ("decay", "exp"), ("where", "foo bar"), ("read_dates", "maybe")):
+        with pytest.raises(mk.MemkitError):
+            setattr(page, name, value)
+        assert getattr(page, name) == panel.values[name]
+    page.set_state({"k": 0})  # as the browser sends it
+    assert "[1, inf)" in page.error
+    assert (page.k, panel.session.state) == (10, state)
+    drawn = page.n
+    page.set_state({"k": 3, "decay_days": 30})
+    assert (page.error, panel.values["k"], panel.values["decay_days"]) == ("", 3, 30.0)
+    assert page.n > drawn
+
+
+def test_a_linked_slider_and_a_panel_move_together(panel: Panel) -> None:
+    slider = ipywidgets.IntSlider(min=1, max=50)
+    traitlets.link((panel.view, "k"), (slider, "value"))
+    assert slider.value == 10
+    slider.value = 7
+    assert panel.values["k"] == 7
+    panel.undo()
+    assert slider.value == 10
+    assert len(panel.history) == 1
+    ipywidgets.jslink((panel.view, "k"), (slider, "value"))
+
+
+def test_the_traits_of_a_lab_are_those_of_its_search_whatever_it_shows(corpus: mk.Corpus, search: mk.Retriever) -> None:
+    lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
+    page = lab.view
+    page._take(page, {"tab": "decay"}, [])
+    page.decay_days = 30
+    assert lab["decay"].params["decay_days"] == 30.0
+    lab["decay"].set(decay_days=20)
+    assert page.decay_days == 20.0
