@@ -108,7 +108,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._is_following = False
         rows = [row for name in self.controls for row in self._row(name)]
         below = [self.strip, self.picture, self.code, self.body]
-        first = [self.body, self.picture] if panel.reads else []
+        first = [self.body, self.picture] if panel.body_first else []
         boxes = [ipywidgets.HBox(list(self.buttons.values())), ipywidgets.VBox(rows)]
         super().__init__([self.status, *boxes, self.error, *first, *(part for part in below if part not in first)])
         self._listen()
@@ -197,7 +197,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def close(self) -> None:
         """Take the widgets out of the notebook; the panel stays."""
-        self.panel.session.forget(self._follow)
+        self.panel.session.unlisten(self._follow)
         for widget in list(_within(self)):
             widget.close()
         super().close()

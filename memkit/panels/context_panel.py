@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from memkit.context import Context, ContextBuilder, Gathered
 from memkit.display.draw import drawn
 from memkit.display.sheet import Cell
-from memkit.panels.panel import ASKED, Name, Panel, called, changed, moment_of
+from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
@@ -49,8 +49,8 @@ class ContextPanel(Panel):
 
     title: ClassVar[str] = "context"
     section: ClassVar[str] = "context"
-    asks: ClassVar[tuple[str, ...]] = ("query", "user_id", "as_of")
-    written_as: ClassVar[str] = "context"
+    query_names: ClassVar[tuple[str, ...]] = ("query", "user_id", "as_of")
+    profile_section: ClassVar[str] = "context"
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class ContextPanel(Panel):
         self.corpus = corpus
         self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
         self._gathered: dict[str, Gathered] = {}
-        self._next: tuple[Any, str] = (None, "")
-        own = {name: getattr(self.builder, name) for name in self.declared}
-        super().__init__(own, {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}, session)
+        self._cached_more: tuple[Any, str] = (None, "")
+        values = {name: getattr(self.builder, name) for name in self.declared}
+        super().__init__(values, {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}, session)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -75,11 +75,11 @@ class ContextPanel(Panel):
         return {name: p for name, p in ContextBuilder.params().items() if p.kind != "object"}
 
     def _build(self, state: State, **more: int) -> Context:
-        return ContextBuilder(**{**state[self.section], **more}).within(self._said(state[ASKED]))
+        return ContextBuilder(**{**state[self.section], **more}).within(self._gather(state[QUERY]))
 
-    def _said(self, asked: Mapping[str, Any]) -> Gathered:
+    def _gather(self, query_values: Mapping[str, Any]) -> Gathered:
         """What may be said; gathered once for a question, as budgets change nothing about it."""
-        question = {name: asked[name] for name in ("user_id", "query", "as_of")}
+        question = {name: query_values[name] for name in ("user_id", "query", "as_of")}
         if (key := repr(question)) not in self._gathered:
             if len(self._gathered) >= _KNOWN:
                 self._gathered.clear()
@@ -94,9 +94,9 @@ class ContextPanel(Panel):
         return budgets_of(answer)
 
     def _code(self, state: State) -> str:
-        asked, other = state[ASKED], changed(self.builder, state[self.section])
-        build = f"{called('mk.ContextBuilder', Name('search'), **other)}.build"
-        return f"{called(build, Name('corpus'), asked['user_id'], asked['query'], as_of=asked['as_of'])}.table"
+        query, changes = state[QUERY], changed_values(self.builder, state[self.section])
+        build = f"{call_code('mk.ContextBuilder', Name('search'), **changes)}.build"
+        return f"{call_code(build, Name('corpus'), query['user_id'], query['query'], as_of=query['as_of'])}.table"
 
     def _status(self, answer: Context) -> str:
         cut = Counter(line.reason for line in answer.lines if line.reason)
@@ -107,11 +107,11 @@ class ContextPanel(Panel):
     def next_in(self) -> dict[str, list[str]]:
         """What 100 characters more would bring into each block: its limit, and the lines that come in."""
         state, now = self.session.state, {line.line for line in self.answer.lines if line.reason is None}
-        found = {}
+        entering = {}
         for name in ("profile_chars", "working_chars", "relevant_chars"):
             more = self._build(state, **{name: state[self.section][name] + _MORE})
-            found[name] = [line.line for line in more.lines if line.reason is None and line.line not in now]
-        return found
+            entering[name] = [line.line for line in more.lines if line.reason is None and line.line not in now]
+        return entering
 
     def _read(self, answer: Context) -> Iterator[str]:
         yield answer.text
@@ -126,18 +126,18 @@ class ContextPanel(Panel):
 
     def _more(self, answer: Context) -> str:
         """What more room would bring in; while a slider moves, what was said last."""
-        if self._next[0] is not answer and not self.session.is_moving:
+        if self._cached_more[0] is not answer and not self.session.is_moving:
             rows = [
                 (f"{name.replace('_', ' ')} + {_MORE}", "; ".join(lines) or "nothing more")
                 for name, lines in self.next_in().items()
             ]
-            self._next = (answer, rows_html((f"with {_MORE} characters more", "comes in"), rows))
-        return self._next[1]
+            self._cached_more = (answer, rows_html((f"with {_MORE} characters more", "comes in"), rows))
+        return self._cached_more[1]
 
     def _block(self, answer: Context, block: str, limit: int) -> str:
         """The lines of a block, a line where it was cut, and who was cut by which rule."""
-        own = [line for line in answer.lines if line.block == block]
-        kept = [line for line in own if line.reason is None]
+        lines = [line for line in answer.lines if line.block == block]
+        kept = [line for line in lines if line.reason is None]
         used, rows, sum_ = len("\n".join(line.line for line in kept)), [], -1
         for line in kept:
             sum_ += len(line.line) + 1
@@ -145,7 +145,7 @@ class ContextPanel(Panel):
         cut = f"cut: {used:,} of {limit:,} characters are used"
         rows.append(f'<tr class="mkcut"><td class="n">{limit:,}</td><td colspan="2">{cut}</td></tr>')
         counts: Counter[str] = Counter()
-        for line in own:
+        for line in lines:
             if line.reason is not None:
                 counts[line.reason] += 1
                 if counts[line.reason] <= _OUT:
@@ -157,7 +157,7 @@ class ContextPanel(Panel):
             f'<th scope="col"{kind}>{name}</th>'
             for name, kind in (("characters", ' class="n"'), ("line", ""), ("left out by", ' class="w"'))
         )
-        head = f"<h4>{html.escape(block)}: {len(kept):,} of {len(own):,} memories</h4>{bar}"
+        head = f"<h4>{html.escape(block)}: {len(kept):,} of {len(lines):,} memories</h4>{bar}"
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         return f'<div class="mk">{head}{table}{foot}</div>'
 

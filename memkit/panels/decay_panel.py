@@ -16,7 +16,7 @@ from memkit.display.names import names_of
 from memkit.evaluation.scores.evaluation import Task, known_mean
 from memkit.evaluation.scores.metrics import parse_metrics
 from memkit.evaluation.settings.scores import scores_of
-from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
+from memkit.panels.panel import QUERY, Name, Panel, call_code, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
@@ -70,8 +70,8 @@ class DecayPanel(Panel):
 
     title: ClassVar[str] = "decay"
     section: ClassVar[str] = "retriever"
-    asks: ClassVar[tuple[str, ...]] = ("as_of", "forward")
-    written_as: ClassVar[str] = "retriever"
+    query_names: ClassVar[tuple[str, ...]] = ("as_of", "forward")
+    profile_section: ClassVar[str] = "retriever"
 
     def __init__(
         self,
@@ -87,17 +87,17 @@ class DecayPanel(Panel):
         task = None if queries is None else Task.read(queries, qrels, None, None, "apart", moment)
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._labelled = task, task.pools(search, None)
-        own = {name: getattr(search, name) for name in QuerySettings.params()}
-        super().__init__(own, {"as_of": moment}, session)
+        values = {name: getattr(search, name) for name in QuerySettings.params()}
+        super().__init__(values, {"as_of": moment}, session)
 
     @property
     def declared(self) -> Mapping[str, Param]:
         """What search says of decay."""
         return {name: QuerySettings.params()[name] for name in _OWN}
 
-    def _needs(self, state: State) -> Any:
-        asked = state[ASKED]
-        return (asked["as_of"], asked["forward"], *(state[self.section][name] for name in _OWN))
+    def _cache_key(self, state: State) -> Any:
+        query_values = state[QUERY]
+        return (query_values["as_of"], query_values["forward"], *(state[self.section][name] for name in _OWN))
 
     def _decay(self, state: State) -> Decay:
         return Decay(**{name: state[self.section][name] for name in _OWN})
@@ -111,8 +111,10 @@ class DecayPanel(Panel):
 
     def _code(self, state: State) -> str:
         decay = self._decay(state)
-        own = {name: value for name, value in decay.get_params().items() if value != getattr(Decay(), name)}
-        return called(f"{called('mk.Decay', **own)}.transform", Name("corpus"), as_of=state.moment.isoformat())
+        changes = {name: value for name, value in decay.get_params().items() if value != getattr(Decay(), name)}
+        return call_code(
+            f"{call_code('mk.Decay', **changes)}.transform", Name("corpus"), as_of=state.moment.isoformat()
+        )
 
     def _status(self, answer: Answer) -> str:
         left = answer.table["factor"].to_numpy()
@@ -126,9 +128,9 @@ class DecayPanel(Panel):
         """The share of stale memories among ten hits of the labelled queries; NaN where nothing tells."""
         if self._labelled is None:
             return float("nan")
-        own = {name: self.session.state[self.section][name] for name in _OWN}
+        setting = {name: self.session.state[self.section][name] for name in _OWN}
         task, pools = self._labelled
-        share = known_mean(scores_of(pools, task, parse_metrics(_STALE), 10, [own])[0][0, 0])
+        share = known_mean(scores_of(pools, task, parse_metrics(_STALE), 10, [setting])[0][0, 0])
         return float("nan") if share is None else share
 
     def _body(self, answer: Answer) -> str:
@@ -143,12 +145,16 @@ class DecayPanel(Panel):
         days = answer.fades_at - age
         coming = np.flatnonzero((days > 0) & (factor < 1))
         order = coming[np.argsort(days[coming], kind="stable")[:_NEXT]]
-        ids = [table["memory_id"][int(at)].as_py() for at in order]
+        ids = [table["memory_id"][int(index)].as_py() for index in order]
         memories = self.search.corpus_.memories
         names = names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))
         rows = [
-            (names[one][0] or one, f"{factor[at]:.2f}", f"{answer.day + timedelta(days=float(days[at])):%Y-%m-%d}")
-            for one, at in zip(ids, order, strict=True)
+            (
+                names[memory_id][0] or memory_id,
+                f"{factor[index]:.2f}",
+                f"{answer.day + timedelta(days=float(days[index])):%Y-%m-%d}",
+            )
+            for memory_id, index in zip(ids, order, strict=True)
         ]
         return rows_html(("falls below 5 % next", "factor", "on"), rows) if rows else paragraph("Nothing falls next.")
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from memkit import atomic
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import as_arrow_table
-from memkit.panels.panel import ASKED, Action, Panel, called, changed
+from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
@@ -59,31 +59,31 @@ class DedupPanel(Panel):
 
     title: ClassVar[str] = "dedup"
     section: ClassVar[str] = "deduplicator"
-    asks: ClassVar[tuple[str, ...]] = ("precision",)
+    query_names: ClassVar[tuple[str, ...]] = ("precision",)
     actions: ClassVar[tuple[Action, ...]] = (
         ("same", "Same", "s"),
         ("different", "Different", "d"),
         ("contradiction", "Contradiction", "c"),
         ("back", "Take back", "b"),
     )
-    written_as: ClassVar[str] = "dedup"
+    profile_section: ClassVar[str] = "dedup"
 
     def __init__(self, dedup: Deduplicator, labels: Any = None, *, session: Session | None = None) -> None:
         if not dedup.is_fitted:
             raise ParameterError("panels.dedup: expected a fitted Deduplicator. Got one that is not: call fit(corpus).")
         self.dedup = dedup
-        given, self._path = kept_in(labels)
+        judged, self._path = labels_and_file(labels)
         self._labels: list[dict[str, Any]] = []
         self._chosen: frozenset[str] | None = None
         self._clusters: tuple[Any, str] = (None, "")
-        if given is not None:
-            known = labelled_pairs(as_arrow_table(given, "labels"))
+        if judged is not None:
+            known = labelled_pairs(as_arrow_table(judged, "labels"))
             self._labels = known.select(_LABELS.names).cast(_LABELS).to_pylist()
         rows = dedup.nodes_.rows
         self._texts = dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
-        own = {name: getattr(dedup, name) for name in self.declared}
-        own["threshold"] = dedup.threshold_ if dedup.threshold is None else dedup.threshold
-        super().__init__(own, {}, session)
+        values = {name: getattr(dedup, name) for name in self.declared}
+        values["threshold"] = dedup.threshold_ if dedup.threshold is None else dedup.threshold
+        super().__init__(values, {}, session)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -95,23 +95,23 @@ class DedupPanel(Panel):
         """The pairs judged so far: a_id, b_id, label."""
         return pa.Table.from_pylist(self._labels, schema=_LABELS)
 
-    def _needs(self, state: State) -> Any:
-        return (super()._needs(state), len(self._labels))
+    def _cache_key(self, state: State) -> Any:
+        return (super()._cache_key(state), len(self._labels))
 
-    def _set(self, state: State) -> Deduplicator:
+    def _configured(self, state: State) -> Deduplicator:
         return self.dedup.with_params(**state[self.section])
 
     def _answer(self, state: State) -> pa.Table:
-        return self._set(state).report()
+        return self._configured(state).report()
 
     def _picture(self, answer: pa.Table) -> Picture:
         return similarity_of(self.dedup.pairs_, self._threshold)
 
     def _code(self, state: State) -> str:
-        other = changed(self.dedup, state[self.section])
-        if self.dedup.threshold is None and other.get("threshold") == self.dedup.threshold_:
-            del other["threshold"]
-        return (called("dedup.with_params", **other) if other else "dedup") + ".report()"
+        changes = changed_values(self.dedup, state[self.section])
+        if self.dedup.threshold is None and changes.get("threshold") == self.dedup.threshold_:
+            del changes["threshold"]
+        return (call_code("dedup.with_params", **changes) if changes else "dedup") + ".report()"
 
     def _status(self, answer: pa.Table) -> str:
         counts = dict(zip(answer["measure"].to_pylist(), answer["count"].to_pylist(), strict=True))
@@ -134,18 +134,18 @@ class DedupPanel(Panel):
 
     def nearest(self, most: int = _NEAREST) -> list[dict[str, Any]]:
         """The pairs that nobody has judged, a chosen one first, then those nearest the threshold."""
-        pairs, done = self.dedup.pairs_, {_both(row) for row in self._labels}
+        pairs, judged = self.dedup.pairs_, {_both(row) for row in self._labels}
         distance = np.abs(pairs["similarity"].to_numpy() - self._threshold)
-        found: list[dict[str, Any]] = []
-        for at in np.argsort(distance, kind="stable"):
-            row = pairs.slice(int(at), 1).to_pylist()[0]
+        nearest: list[dict[str, Any]] = []
+        for index in np.argsort(distance, kind="stable"):
+            row = pairs.slice(int(index), 1).to_pylist()[0]
             if _both(row) == self._chosen:
-                found.insert(0, row)
-            elif _both(row) not in done:
-                found.append(row)
-            if len(found) > most and self._chosen is None:
+                nearest.insert(0, row)
+            elif _both(row) not in judged:
+                nearest.append(row)
+            if len(nearest) > most and self._chosen is None:
                 break
-        return found[:most]
+        return nearest[:most]
 
     def _pick(self, row: str) -> None:
         self._chosen = frozenset(row.split(_SEPARATOR))
@@ -172,15 +172,15 @@ class DedupPanel(Panel):
             return f"{len(self._labels)} judged, none of them merged at {self._threshold:g}"
         row = rows[-1]
         low, high = wilson(round(row["precision"] * row["merged"]), row["merged"])
-        wished = self.session.state[ASKED]["precision"]
-        best = self.dedup.threshold_for(self.labels, wished, self._kind)
+        target = self.session.state[QUERY]["precision"]
+        best = self.dedup.threshold_for(self.labels, target, self._kind)
         same = sum(label["label"] == "duplicate" for label in self._labels)
         ends = wilson(round((row["recall"] or 0.0) * same), same)
         recall = "" if row["recall"] is None else f", recall {row['recall']:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
         there = "no threshold" if best is None else f"threshold {best:.3f}"
         return (
             f"precision {row['precision']:.2f} ({low:.2f} to {high:.2f}) of {row['merged']} judged pairs{recall};"
-            f" {there} reaches {wished:g} on them"
+            f" {there} reaches {target:g} on them"
         )
 
     def _read(self, answer: pa.Table) -> Iterator[str]:
@@ -217,21 +217,21 @@ class DedupPanel(Panel):
     def _clustered(self, answer: pa.Table) -> str:
         """The clusters at the thresholds, who stays by the rule first; while a slider moves, those that were last."""
         if self._clusters[0] is not answer and not self.session.is_moving:
-            found = self._set(self.session.state).transform(self.dedup.nodes_.rows)
-            some = found.filter(pc.is_valid(found["cluster"])).sort_by(
+            rows_by_cluster = self._configured(self.session.state).transform(self.dedup.nodes_.rows)
+            clustered = rows_by_cluster.filter(pc.is_valid(rows_by_cluster["cluster"])).sort_by(
                 [("cluster", "ascending"), ("keep", "descending"), ("memory_id", "ascending")]
             )
             rows: list[tuple[str, ...]] = []
             numbers: dict[str, int] = {}
-            for row in some.slice(0, 3 * _CLUSTERS).to_pylist():
+            for row in clustered.slice(0, 3 * _CLUSTERS).to_pylist():
                 number = numbers.setdefault(row["cluster"], len(numbers) + 1)
-                alike = "" if row["keep"] else f"{row['similarity'] or 0:.3f}"
+                similarity = "" if row["keep"] else f"{row['similarity'] or 0:.3f}"
                 text = row["text"] or row["memory_id"]
-                rows.append((f"{number}", "stays" if row["keep"] else "goes", alike, text))
+                rows.append((f"{number}", "stays" if row["keep"] else "goes", similarity, text))
             rule = self.session.state[self.section]["survivor"]
             head = ("cluster", "", "similarity", f"memory (the {rule.replace('_', ' ')} stays)")
-            more = some.num_rows - len(rows)
-            foot = paragraph(f"{more:,} more memories in clusters" if more > 0 else "")
+            n_more = clustered.num_rows - len(rows)
+            foot = paragraph(f"{n_more:,} more memories in clusters" if n_more > 0 else "")
             self._clusters = (answer, rows_html(head, rows) + foot if rows else paragraph("No clusters."))
         return self._clusters[1]
 
@@ -275,11 +275,11 @@ def wilson(right: int, n: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def kept_in(judged: Any) -> tuple[Any, Path | None]:
+def labels_and_file(labels: Any) -> tuple[Any, Path | None]:
     """What was judged before, and the Parquet file that keeps what is judged; another file is only read."""
-    if not isinstance(judged, (str, Path)):
-        return judged, None
-    path = Path(judged)
+    if not isinstance(labels, (str, Path)):
+        return labels, None
+    path = Path(labels)
     if path.suffix != ".parquet":
         return path, None
     return (path if path.exists() else None), path

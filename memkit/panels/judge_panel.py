@@ -19,7 +19,7 @@ from memkit.evaluation.scores.compare import first_to_judge
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import Metric
 from memkit.evaluation.scores.pools import Pools, put_both
-from memkit.panels.dedup_panel import kept_in, save
+from memkit.panels.dedup_panel import labels_and_file, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
@@ -75,7 +75,7 @@ class JudgePanel(Panel):
         ("skip", "Skip", "s"),
         ("back", "Take back", "b"),
     )
-    reads: ClassVar[bool] = True
+    body_first: ClassVar[bool] = True
     common: ClassVar[tuple[Action, ...]] = ()  # nothing is set here
 
     def __init__(
@@ -92,13 +92,13 @@ class JudgePanel(Panel):
         session: Session | None = None,
     ) -> None:
         self.search, self.queries = search, read_queries(queries)
-        given, self._path = kept_in(qrels)
-        known = QRELS.empty_table() if given is None else read_qrels(given)
-        self._known = known.select([name for name in QRELS.names if name in known.column_names])
-        self._own: list[dict[str, Any]] = []
-        self._beside = None if beside is None else read_qrels(beside)
+        judged, self._path = labels_and_file(qrels)
+        known = QRELS.empty_table() if judged is None else read_qrels(judged)
+        self._known_qrels = known.select([name for name in QRELS.names if name in known.column_names])
+        self._judged_rows: list[dict[str, Any]] = []
+        self._other_judge = None if beside is None else read_qrels(beside)
         self.looks = 0
-        self._queue = self._ordered(other, k, Moment.of(as_of), None if given is None else self._known, seed)
+        self._queue = self._ordered(other, k, Moment.of(as_of), None if judged is None else self._known_qrels, seed)
         super().__init__({}, {}, session)
 
     @property
@@ -111,33 +111,35 @@ class JudgePanel(Panel):
     ) -> list[tuple[str, str]]:
         """What is to be judged: what could change the verdict first, the rest shuffled."""
         if other is None:
-            both = [Pools(self.search, self.queries, qrels, moment, None).hits]
+            searches = [Pools(self.search, self.queries, qrels, moment, None).hits]
         else:
-            both = [*put_both(self.search, other, self.queries, qrels, moment, None)]
-        found: list[tuple[str, str]] = []
-        for one in both:
-            hits = one(k, check=False)
-            found += zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
-        pairs = sorted(set(found))
+            searches = [*put_both(self.search, other, self.queries, qrels, moment, None)]
+        pairs_found: list[tuple[str, str]] = []
+        for hits_of in searches:
+            hits = hits_of(k, check=False)
+            pairs_found += zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
+        pairs = sorted(set(pairs_found))
         order = np.random.default_rng(seed).permutation(len(pairs))
-        queue = [pairs[at] for at in order]
-        if other is not None and self._known.num_rows:
+        queue = [pairs[index] for index in order]
+        if other is not None and self._known_qrels.num_rows:
             with suppress(ParameterError):  # where nothing relevant is known yet, there is no verdict that could change
-                task = Task.read(self.queries, self._known, None, None, "apart", moment)
+                task = Task.read(self.queries, self._known_qrels, None, None, "apart", moment)
                 task.check_known(self.search)
-                own, theirs = (one(_PLACES) for one in both)
-                first = first_to_judge(task, own, theirs, Metric("ndcg", _PLACES), _PLACES)
-                wanted = list(zip(first["query_id"].to_pylist(), first["memory_id"].to_pylist(), strict=True))
-                queue = [*wanted, *(pair for pair in queue if pair not in set(wanted))]
-        done = set(zip(self._known["query_id"].to_pylist(), self._known["memory_id"].to_pylist(), strict=True))
-        return [pair for pair in queue if pair not in done]
+                first_hits, other_hits = (hits_of(_PLACES) for hits_of in searches)
+                first = first_to_judge(task, first_hits, other_hits, Metric("ndcg", _PLACES), _PLACES)
+                first_pairs = list(zip(first["query_id"].to_pylist(), first["memory_id"].to_pylist(), strict=True))
+                queue = [*first_pairs, *(pair for pair in queue if pair not in set(first_pairs))]
+        judged = set(
+            zip(self._known_qrels["query_id"].to_pylist(), self._known_qrels["memory_id"].to_pylist(), strict=True)
+        )
+        return [pair for pair in queue if pair not in judged]
 
-    def _needs(self, state: State) -> Any:
-        return (len(self._own), self.looks, len(self._queue))
+    def _cache_key(self, state: State) -> Any:
+        return (len(self._judged_rows), self.looks, len(self._queue))
 
     def _answer(self, state: State) -> pa.Table:
-        own = pa.Table.from_pylist(self._own, schema=pa.schema([QRELS.field(name) for name in _JUDGED]))
-        return pa.concat_tables([self._known, own], promote_options="default")
+        judged = pa.Table.from_pylist(self._judged_rows, schema=pa.schema([QRELS.field(name) for name in _JUDGED]))
+        return pa.concat_tables([self._known_qrels, judged], promote_options="default")
 
     @property
     def pair(self) -> tuple[str, str] | None:
@@ -147,23 +149,23 @@ class JudgePanel(Panel):
     def _press(self, action: str) -> None:
         self.looks += 1
         if action == "back":
-            if self._own:
-                last = self._own.pop()
+            if self._judged_rows:
+                last = self._judged_rows.pop()
                 self._queue.insert(0, (last["query_id"], last["memory_id"]))
         elif self._queue:
             query_id, memory_id = self._queue.pop(0)
             if action == "skip":
                 self._queue.append((query_id, memory_id))
             else:
-                self._own.append({"query_id": query_id, "memory_id": memory_id, "relevance": int(action)})
+                self._judged_rows.append({"query_id": query_id, "memory_id": memory_id, "relevance": int(action)})
         if self._path is not None:
             save(self.result, self._path)
 
     def undo(self) -> bool:
         """Take the last judgement back."""
-        had = bool(self._own)
-        self._tell_of(self._press, "back")
-        return had
+        has_judged = bool(self._judged_rows)
+        self._act_and_notify(self._press, "back")
+        return has_judged
 
     def agreement(self, qrels: Any) -> float:
         """Cohen's kappa with another judge, on relevant or not, over what both judged.
@@ -173,9 +175,9 @@ class JudgePanel(Panel):
         ParameterError
             Where they judged nothing in common.
         """
-        theirs = _grades(read_qrels(qrels))
-        ours = _grades(self.result)
-        both = [(ours[pair] > 0, theirs[pair] > 0) for pair in ours if pair in theirs]
+        other_grades = _grades(read_qrels(qrels))
+        grades = _grades(self.result)
+        both = [(grades[pair] > 0, other_grades[pair] > 0) for pair in grades if pair in other_grades]
         if not both:
             raise ParameterError("agreement: expected pairs that both judged. Got none.")
         a, b = np.array(both).T
@@ -194,10 +196,12 @@ class JudgePanel(Panel):
         words = f"{answer.num_rows:,} judged, {len(self._queue):,} to go, {self.looks:,} looks"
         if self._path is not None:
             words += f"; kept in {self._path.name}"
-        if self._beside is not None:
-            theirs, ours = _grades(self._beside), _grades(answer)
-            n = len(theirs.keys() & ours.keys())
-            words += f"; agreement (kappa) on {n} {self.agreement(self._beside):.2f}" if n else "; no agreement yet"
+        if self._other_judge is not None:
+            other_grades, grades = _grades(self._other_judge), _grades(answer)
+            n = len(other_grades.keys() & grades.keys())
+            words += (
+                f"; agreement (kappa) on {n} {self.agreement(self._other_judge):.2f}" if n else "; no agreement yet"
+            )
         return words
 
     def _body(self, answer: pa.Table) -> str:

@@ -74,12 +74,12 @@ class Lab(Displayed):
         self.as_of = moment_of(as_of)
         self.session = Session(State())
         self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge")
-        self._made: dict[str, Panel] = {}
+        self._panels: dict[str, Panel] = {}
 
     def __getitem__(self, name: str) -> Panel:
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._panels:
+            self._panels[name] = self._make(name)
+        return self._panels[name]
 
     def _make(self, name: str) -> Panel:
         shared: dict[str, Any] = {"session": self.session}
@@ -115,7 +115,10 @@ class Lab(Displayed):
         return self[name]
 
     def _tabs(self, panel: Panel) -> dict[str, Any]:
-        return {"tabs": list(self.names), "tab": next(name for name, one in self._made.items() if one is panel)}
+        return {
+            "tabs": list(self.names),
+            "tab": next(name for name, panel_made in self._panels.items() if panel_made is panel),
+        }
 
     def widgets(self) -> Cards:
         """The panels as widgets of ipywidgets, one tab each; a panel is made when its tab is chosen.

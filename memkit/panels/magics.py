@@ -34,17 +34,17 @@ class MemkitMagics(Magics):
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self.space: dict[str, Any] = shell.user_ns
-        self._made: dict[str, list[weakref.ref[Any]]] = {}
+        self.variables: dict[str, Any] = shell.user_ns
+        self._recent: dict[str, list[weakref.ref[Any]]] = {}
         shell.events.register("post_run_cell", self.look)
 
     def look(self, *_: Any) -> None:
         """Note what the last cell made."""
         for kind in (Corpus, Retriever):
-            known = self._made.setdefault(kind.__name__, [])
-            seen = {id(one()) for one in known}
-            own = {id(value): value for value in list(self.space.values()) if isinstance(value, kind)}
-            known += [weakref.ref(value) for number, value in own.items() if number not in seen]
+            references = self._recent.setdefault(kind.__name__, [])
+            known_ids = {id(reference()) for reference in references}
+            new_values = {id(value): value for value in list(self.variables.values()) if isinstance(value, kind)}
+            references += [weakref.ref(value) for number, value in new_values.items() if number not in known_ids]
 
     @cell_magic
     def memsql(self, line: str, cell: str) -> pd.DataFrame:
@@ -56,8 +56,8 @@ class MemkitMagics(Magics):
             For what cannot be asked.
         """
         with interruptible():
-            found: pa.Table = self._named(line.strip(), Corpus).sql(cell).to_arrow_table()
-        frame: pd.DataFrame = found.to_pandas()
+            rows: pa.Table = self._named(line.strip(), Corpus).sql(cell).to_arrow_table()
+        frame: pd.DataFrame = rows.to_pandas()
         return frame
 
     @line_magic
@@ -71,14 +71,14 @@ class MemkitMagics(Magics):
     def _named(self, name: str, kind: type) -> Any:
         """The variable of that name, else what was made last."""
         if name:
-            if not isinstance(self.space.get(name), kind):
-                known = [key for key, value in self.space.items() if isinstance(value, kind)]
-                hint = did_you_mean(name, known)
+            if not isinstance(self.variables.get(name), kind):
+                names = [key for key, value in self.variables.items() if isinstance(value, kind)]
+                hint = did_you_mean(name, names)
                 raise ParameterError(f"expected the name of a {kind.__name__}. Got {name!r}.{hint}")
-            return self.space[name]
+            return self.variables[name]
         self.look()
-        alive = [one() for one in self._made[kind.__name__]]
-        last = next((one for one in reversed(alive) if one is not None), None)
+        alive = [reference() for reference in self._recent[kind.__name__]]
+        last = next((reference for reference in reversed(alive) if reference is not None), None)
         if last is None:
             raise ParameterError(
                 f"expected a {kind.__name__} in the notebook. Got none: make one, such as mk.read(path)."

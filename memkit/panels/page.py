@@ -177,8 +177,8 @@ class Displayed:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         """The widget, and beside it what is shown where there is no kernel or no widgets."""
-        made: Any = self.view._repr_mimebundle_() or {}
-        data, metadata = made if isinstance(made, tuple) else (made, {})
+        bundle: Any = self.view._repr_mimebundle_() or {}
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         panel = self.view.panel
         image = base64.b64encode(panel.picture).decode()
         return {**data, "text/html": panel.html, "text/plain": repr(self), "image/png": image}, metadata

@@ -20,7 +20,7 @@ from memkit.evaluation.profiles.profile import Profile
 from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE
-from memkit.panels.state import Asked, Section, Session, State
+from memkit.panels.state import QueryValues, Section, Session, State
 from memkit.params import AsOf, Estimator, Moment, Param
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 from memkit.tables.age import factors
@@ -29,7 +29,7 @@ from memkit.text.secrets import Mask
 if TYPE_CHECKING:
     from memkit.plot.marks import Picture
 
-ASKED = "asked"
+QUERY = "query"
 _ALONE = "figure{margin:0;max-width:700px}"
 
 _LOOKED_AT = 200
@@ -49,20 +49,20 @@ class Panel(Displayed):
 
     title: ClassVar[str] = ""
     section: ClassVar[str] = ""  # of the state, for its own parameters
-    asks: ClassVar[tuple[str, ...]] = ()  # of `Asked`
+    query_names: ClassVar[tuple[str, ...]] = ()  # of `QueryValues`
     actions: ClassVar[tuple[Action, ...]] = ()
     common: ClassVar[tuple[Action, ...]] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
-    reads: ClassVar[bool] = False  # whether what is below the picture comes first
-    written_as: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
+    body_first: ClassVar[bool] = False  # whether what is below the picture comes first
+    profile_section: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
 
-    def __init__(self, own: Section, asked: Section, session: Session | None) -> None:
+    def __init__(self, values: Section, query_values: Section, session: Session | None) -> None:
         self.session = Session(State()) if session is None else session
-        self.session.add(ASKED, {**Asked().get_params(), **asked})
-        self.session.add(self.section, own)
-        self._first = self.session.state
-        self._kept: tuple[Any, Any] = (None, None)
-        self._drawn: tuple[Any, Picture | None] = (None, None)
-        self._hiding: tuple[Any, Mask] = (None, Mask())
+        self.session.add(QUERY, {**QueryValues().get_params(), **query_values})
+        self.session.add(self.section, values)
+        self._initial = self.session.state
+        self._cached_answer: tuple[Any, Any] = (None, None)
+        self._cached_picture: tuple[Any, Picture | None] = (None, None)
+        self._cached_mask: tuple[Any, Mask] = (None, Mask())
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -100,18 +100,18 @@ class Panel(Displayed):
     def _pick(self, row: str) -> None:
         """What Enter on a row of the body does that carries ``data-pick``."""
 
-    def _needs(self, state: State) -> Any:
+    def _cache_key(self, state: State) -> Any:
         """The part of a state that the answer depends on."""
-        asked = tuple(state[ASKED].get(name) for name in self.asks)
-        return json.dumps([asked, dict(state[self.section])], sort_keys=True, default=repr)
+        query_values = tuple(state[QUERY].get(name) for name in self.query_names)
+        return json.dumps([query_values, dict(state[self.section])], sort_keys=True, default=repr)
 
     # What all do alike.
 
     @property
     def params(self) -> dict[str, Any]:
         """The values of its own parameters; assign a mapping to change several with one redraw."""
-        own = self.session.state[self.section]
-        return {name: own[name] for name in self.declared}
+        values = self.session.state[self.section]
+        return {name: values[name] for name in self.declared}
 
     @params.setter
     def params(self, values: Mapping[str, Any]) -> None:
@@ -120,8 +120,8 @@ class Panel(Displayed):
     @property
     def controls(self) -> dict[str, Param]:
         """What may be set, by name: what is asked, then its own parameters."""
-        every = Asked.params()
-        return {**{name: every[name] for name in self.asks}, **self.declared}
+        declared = QueryValues.params()
+        return {**{name: declared[name] for name in self.query_names}, **self.declared}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -153,32 +153,32 @@ class Panel(Displayed):
         state = self.session.state
         for name, value in values.items():
             if name not in self.controls:
-                known = list(self.controls)
-                hint = did_you_mean(name, known)
-                raise ParameterError(f"panel: expected one of {', '.join(known)}. Got {name!r}.{hint}")
+                names = list(self.controls)
+                hint = did_you_mean(name, names)
+                raise ParameterError(f"panel: expected one of {', '.join(names)}. Got {name!r}.{hint}")
             declared = self.controls[name]
             value = declared.stands_for if value is None and declared.stands_for is not None else value
             if name == "as_of" and value is not None:
                 value = moment_of(value)
             declared.check(value, f"panels.{self.title}")
-            state = state.but(self._section_of(name), **{name: value})
+            state = state.with_values(self._section_of(name), **{name: value})
         self._check(state)
-        self.session.go(state)
+        self.session.change_to(state)
 
     def _section_of(self, name: str) -> str:
-        return ASKED if name in self.asks else self.section
+        return QUERY if name in self.query_names else self.section
 
     def _check(self, state: State) -> None:
         """Work out the answer of a state, so that one which has none is never reached."""
-        needs = self._needs(state)
-        if self._kept[0] != needs:
-            self._kept = (needs, self._answer(state))
+        key = self._cache_key(state)
+        if self._cached_answer[0] != key:
+            self._cached_answer = (key, self._answer(state))
 
     @property
     def answer(self) -> Any:
         """What the values give, worked out when they change."""
         self._check(self.session.state)
-        return self._kept[1]
+        return self._cached_answer[1]
 
     @property
     def result(self) -> pa.Table:
@@ -194,10 +194,10 @@ class Panel(Displayed):
     def marks(self) -> Picture:
         """The picture as data: what the page, `picture` and `export` draw."""
         answer = self.answer
-        known, picture = self._drawn
-        if known is not answer or picture is None:
+        drawn_answer, picture = self._cached_picture
+        if drawn_answer is not answer or picture is None:
             picture = self._picture(answer)
-            self._drawn = (answer, picture)
+            self._cached_picture = (answer, picture)
         return picture
 
     @property
@@ -229,25 +229,26 @@ class Panel(Displayed):
         What a preset names beyond the panel's own parameters is left out.
         """
         if preset is None:
-            self.set(**{name: self._first[self._section_of(name)].get(name) for name in self.controls})
+            self.set(**{name: self._initial[self._section_of(name)].get(name) for name in self.controls})
         else:
             self.set(**{name: value for name, value in preset.items() if name in self.declared})
 
     @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
         """Values of the source documents, and recommended ones, for its parameters, by the name of the preset."""
-        if self.written_as == "retriever":
+        if self.profile_section == "retriever":
             return RETRIEVER
-        if self.written_as == "context":
+        if self.profile_section == "context":
             return {"memory_v2": memory_v2_context}
         return {name: known[self.section] for name, known in POLICY.items() if self.section in known}
 
     @property
     def profile(self) -> Profile:
         """The parameters of the panel as they stand, to be saved with ``.save(path)``."""
-        own = {name: value for name, value in self.params.items() if value != self.declared[name].default}
-        sections: dict[str, Any] = {self.written_as: own} if self.written_as else {"policies": {self.section: own}}
-        return Profile(**sections)
+        changes = {name: value for name, value in self.params.items() if value != self.declared[name].default}
+        if self.profile_section:
+            return Profile(**{self.profile_section: changes})
+        return Profile(policies={self.section: changes})
 
     def save_profile(self, path: Path | str) -> Path:
         """Write the parameters as a profile, that `load_profile`, ``mk.Profile.load`` and ``--profile`` read.
@@ -266,10 +267,11 @@ class Panel(Displayed):
         ParameterError, FormatError, OSError
             As `mk.Profile.load`.
         """
-        read = Profile.load(path)
-        found = getattr(read, self.written_as) if self.written_as else read.policies.get(self.section, {})
-        usual = {name: declared.default for name, declared in self.declared.items()}
-        self.set(**{**usual, **{name: value for name, value in found.items() if name in usual}})
+        profile = Profile.load(path)
+        is_policy = not self.profile_section
+        section = profile.policies.get(self.section, {}) if is_policy else getattr(profile, self.profile_section)
+        defaults = {name: declared.default for name, declared in self.declared.items()}
+        self.set(**{**defaults, **{name: value for name, value in section.items() if name in defaults}})
 
     def export(self, path: Path | str) -> Path:
         """Write the panel as it stands as one page, that needs no kernel and no network.
@@ -288,8 +290,8 @@ class Panel(Displayed):
         return self._page(f'<img alt="{words}" src="data:image/png;base64,{image}" style="max-width:100%">')
 
     def _page(self, picture: str) -> str:
-        own = {name: self.hide(str(value)) for name, value in self.values.items() if value not in (None, "")}
-        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{html.escape(v)}</td></tr>" for n, v in own.items())
+        values = {name: self.hide(str(value)) for name, value in self.values.items() if value not in (None, "")}
+        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{html.escape(v)}</td></tr>" for n, v in values.items())
         status, code = (html.escape(self.hide(text)) for text in (self.status, self.code))
         return (
             f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(self.title)}</b> {status}</p>'
@@ -303,11 +305,11 @@ class Panel(Displayed):
     def hide(self) -> Mask:
         """What hides the secrets of all that is shown: of the table and of what is asked."""
         answer = self.answer
-        if self._hiding[0] is not answer:
-            self._hiding = (answer, Mask(self._read(answer)))
+        if self._cached_mask[0] is not answer:
+            self._cached_mask = (answer, Mask(self._read(answer)))
         for value in self.values.values():
-            self._hiding[1].learn(value if isinstance(value, str) else "")
-        return self._hiding[1]
+            self._cached_mask[1].learn(value if isinstance(value, str) else "")
+        return self._cached_mask[1]
 
     def _read(self, answer: Any) -> Iterator[str]:
         """The texts that may be shown of an answer."""
@@ -336,14 +338,14 @@ class Panel(Displayed):
     def spec(self) -> dict[str, Any]:
         """Its controls and buttons, as the page makes them."""
         controls = [control(declared) for declared in self.controls.values()]
-        own = {
-            "asked": [one for one in controls if one["name"] in self.asks],
-            self.section: [one for one in controls if one["name"] not in self.asks],
+        by_section = {
+            "query": [item for item in controls if item["name"] in self.query_names],
+            self.section: [item for item in controls if item["name"] not in self.query_names],
         }
-        groups = [{"name": name, "controls": some} for name, some in own.items() if some]
+        groups = [{"name": name, "controls": members} for name, members in by_section.items() if members]
         actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *self.common)]
-        known = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.reads}
-        return {"title": self.title, "groups": groups, "actions": actions, **known}
+        more = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.body_first}
+        return {"title": self.title, "groups": groups, "actions": actions, **more}
 
     def press(self, action: str) -> None:
         """Do what a button does."""
@@ -351,20 +353,20 @@ class Panel(Displayed):
         if action in common:
             common[action]()
         elif any(action == name for name, _, _ in self.actions):
-            self._tell_of(self._press, action)
+            self._act_and_notify(self._press, action)
         else:
             raise MemkitError(f"panel: expected one of its buttons. Got {action!r}.")
 
     def pick(self, row: str) -> None:
         """Do what Enter on a row does."""
-        self._tell_of(self._pick, row)
+        self._act_and_notify(self._pick, row)
 
-    def _tell_of(self, act: Callable[[str], None], name: str) -> None:
+    def _act_and_notify(self, act: Callable[[str], None], name: str) -> None:
         """Act; who shows the panel hears of it, also where no state changed, as when a pair is judged."""
         state = self.session.state
         act(name)
         if self.session.state is state:
-            self.session.tell()
+            self.session.notify()
 
 
 def left_after(form: str, days: float, floor: float) -> str:
@@ -393,17 +395,17 @@ class Name(str):
     __repr__ = str.__str__
 
 
-def called(name: str, *given: Any, **values: Any) -> str:
+def call_code(name: str, *arguments: Any, **values: Any) -> str:
     """A call in Python.
 
-    >>> called("search", Name("query"), k=5, where=None)
+    >>> call_code("search", Name("query"), k=5, where=None)
     'search(query, k=5, where=None)'
     """
-    words = [*map(repr, given), *(f"{key}={value!r}" for key, value in values.items())]
+    words = [*map(repr, arguments), *(f"{key}={value!r}" for key, value in values.items())]
     return f"{name}({', '.join(words)})"
 
 
-def changed(estimator: Estimator, values: Section) -> dict[str, Any]:
+def changed_values(estimator: Estimator, values: Section) -> dict[str, Any]:
     """The values that are others than those of `estimator`."""
     return {name: value for name, value in values.items() if getattr(estimator, name) != value}
 

@@ -73,15 +73,15 @@ def bars(label: str, marks: Sequence[tuple[str, str, float]]) -> str:
     if len(marks) > MARKS:
         marks = [*marks[: MARKS // 2], *marks[-MARKS // 2 :]]
     top = max((abs(value) for _, _, value in marks), default=0) or 1.0
-    made = []
+    items = []
     for pick, words, value in marks:
-        high, sign = round(50 * abs(value) / top), "up" if value > 0 else "down"
+        height, sign = round(50 * abs(value) / top), "up" if value > 0 else "down"
         name = html.escape(f"{cut(mask(words), _CELL)}: {value:+.3f}")
-        made.append(
+        items.append(
             f'<i role="option" class="{sign}" data-pick="{html.escape(pick)}" aria-label="{name}" title="{name}">'
-            f'<b style="height:{high}%"></b></i>'
+            f'<b style="height:{height}%"></b></i>'
         )
-    return f'<div class="mkbars" role="listbox" data-list aria-label="{html.escape(label)}">{"".join(made)}</div>'
+    return f'<div class="mkbars" role="listbox" data-list aria-label="{html.escape(label)}">{"".join(items)}</div>'
 
 
 def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -> str:
@@ -94,11 +94,11 @@ def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -
         ends = (old, old if new is None else new)
         y1, y2 = (_LINE * end + _LINE / 2 for end in ends)
         lines.append(f'<line class="{kind}" x1="0" y1="{y1:g}" x2="{30 if new is None else 90}" y2="{y2:g}"/>')
-    high = _LINE * max(len(before), len(now), 1)
+    height = _LINE * max(len(before), len(now), 1)
     sides = []
-    for own, other, label in ((places[0], places[1], "pinned"), (places[1], places[0], "now")):
+    for places_here, other, label in ((places[0], places[1], "pinned"), (places[1], places[0], "now")):
         rows = []
-        for name, at in own.items():
+        for name, at in places_here.items():
             moved = "" if label == "pinned" else "new" if name not in other else _moved(other[name] - at)
             title = html.escape(mask(titles.get(name) or name))
             rows.append(
@@ -106,7 +106,7 @@ def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -
                 f"{f' <b>{moved}</b>' * bool(moved)}</div>"
             )
         sides.append(f'<div role="listbox" data-list aria-label="{label}">{"".join(rows)}</div>')
-    drawn = f'<svg width="90" height="{high}" viewBox="0 0 90 {high}" aria-hidden="true">{"".join(lines)}</svg>'
+    drawn = f'<svg width="90" height="{height}" viewBox="0 0 90 {height}" aria-hidden="true">{"".join(lines)}</svg>'
     return f'<div class="mk mkflow"><h4>pinned</h4><h4></h4><h4>now</h4>{sides[0]}{drawn}{sides[1]}</div>'
 
 

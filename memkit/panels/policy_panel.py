@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.notebook import shown
-from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
+from memkit.panels.panel import QUERY, Name, Panel, call_code, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Param
@@ -64,7 +64,7 @@ class PolicyPanel(Panel):
     [True]
     """
 
-    asks: ClassVar[tuple[str, ...]] = ("text", "as_of", "forward")
+    query_names: ClassVar[tuple[str, ...]] = ("text", "as_of", "forward")
 
     def __init__(
         self,
@@ -77,47 +77,47 @@ class PolicyPanel(Panel):
     ) -> None:
         self.corpus = corpus
         self.policy: type[Annotator] = policy_class(policy)
-        self._part: pa.Table | None = None
-        self._matches = PatternCache()
-        self._ahead: tuple[str, Any] = ("", None)
+        self._sample_rows: pa.Table | None = None
+        self._pattern_cache = PatternCache()
+        self._cached_forecast: tuple[str, Any] = ("", None)
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
-        own = {name: getattr(self.policy(), name) for name in self.declared}
-        super().__init__(own, {"text": text, "as_of": moment_of(as_of)}, session)
+        values = {name: getattr(self.policy(), name) for name in self.declared}
+        super().__init__(values, {"text": text, "as_of": moment_of(as_of)}, session)
 
     @property
     def declared(self) -> Mapping[str, Param]:
         """The policy's own."""
         return {name: p for name, p in self.policy.params().items() if p.kind not in ("object", "callable")}
 
-    def _set(self, state: State) -> Annotator:
+    def _configured(self, state: State) -> Annotator:
         return self.policy(**state[self.section])
 
     def _answer(self, state: State) -> pa.Table:
-        text, policy = state[ASKED]["text"], self._set(state)
-        judged: Any = pa.table({"text": [text]}) if text else self._some() if self.session.is_moving else self.corpus
+        text, policy = state[QUERY]["text"], self._configured(state)
+        judged: Any = pa.table({"text": [text]}) if text else self._sample() if self.session.is_moving else self.corpus
         is_asked_again = not text and (self.session.is_moving or not self._is_large)
-        return policy._transform(judged, state.moment, self._matches if is_asked_again else None)
+        return policy._transform(judged, state.moment, self._pattern_cache if is_asked_again else None)
 
-    def _needs(self, state: State) -> Any:
-        return (super()._needs(state), self.session.is_moving and self._is_large)
+    def _cache_key(self, state: State) -> Any:
+        return (super()._cache_key(state), self.session.is_moving and self._is_large)
 
     @property
     def _is_large(self) -> bool:
         return self.section in POLICY_NAMES and self.corpus.memories.num_rows > _QUICK
 
-    def _some(self) -> pa.Table:
+    def _sample(self) -> pa.Table:
         """While a slider moves: so many memories, evenly taken; where users share limits, all of some users."""
         memories = self.corpus.memories
         if not self._is_large:
             return memories
-        if self._part is None:
+        if self._sample_rows is None:
             if self.section == "quota":
                 counts = pc.value_counts(memories["user_id"])
                 users = counts.field("values").filter(pc.less_equal(pc.cumulative_sum(counts.field("counts")), _QUICK))
-                self._part = memories.filter(pc.is_in(memories["user_id"], users))
-            if not self._part or not self._part.num_rows:
-                self._part = memories.take(np.linspace(0, memories.num_rows - 1, _QUICK).astype(int))
-        return self._part
+                self._sample_rows = memories.filter(pc.is_in(memories["user_id"], users))
+            if not self._sample_rows or not self._sample_rows.num_rows:
+                self._sample_rows = memories.take(np.linspace(0, memories.num_rows - 1, _QUICK).astype(int))
+        return self._sample_rows
 
     def _picture(self, answer: pa.Table) -> Picture:
         state = self.session.state
@@ -125,30 +125,34 @@ class PolicyPanel(Panel):
             kinds = pc.value_counts(pc.fill_null(answer["kind"], "(none)")).to_pylist()
             rows = sorted(((row["values"], row["counts"]) for row in kinds), key=lambda row: (-row[1], row[0]))
             return counts_of(rows, f"{answer.num_rows:,} rows by the kind that they get")
-        if self.section not in _OVER_TIME or state[ASKED]["text"] or self._is_large:
+        if self.section not in _OVER_TIME or state[QUERY]["text"] or self._is_large:
             return reasons_of(answer)
-        return _forecast_of(self._forecast(state), state[ASKED])
+        return _forecast_of(self._forecast(state), state[QUERY])
 
     def _forecast(self, state: State) -> pa.Table:
         """What each user keeps as the days go by; moving through them does not work it out anew."""
-        key = repr((dict(state[self.section]), state[ASKED]["as_of"]))
-        if self._ahead[0] != key and not (self.session.is_moving and self._ahead[0]):
+        key = repr((dict(state[self.section]), state[QUERY]["as_of"]))
+        if self._cached_forecast[0] != key and not (self.session.is_moving and self._cached_forecast[0]):
             days = sorted({*_DAYS, *range(0, _DAYS[-1], _EVERY)})
-            steps = Pipeline([self._set(state)] if self.section == "expiry" else [Expiry(), self._set(state)])
-            self._ahead = (key, forecast(self.corpus, steps, state[ASKED]["as_of"], days))
-        return self._ahead[1]
+            steps = Pipeline(
+                [self._configured(state)] if self.section == "expiry" else [Expiry(), self._configured(state)]
+            )
+            self._cached_forecast = (key, forecast(self.corpus, steps, state[QUERY]["as_of"], days))
+        return self._cached_forecast[1]
 
     def _code(self, state: State) -> str:
-        usual, own = self.policy(), self._set(state).get_params()
-        other = {name: value for name, value in own.items() if value != getattr(usual, name) and value is not None}
-        text = state[ASKED]["text"]
+        default, values = self.policy(), self._configured(state).get_params()
+        changes = {
+            name: value for name, value in values.items() if value != getattr(default, name) and value is not None
+        }
+        text = state[QUERY]["text"]
         judged = Name(f"pa.table({{'text': [{text!r}]}})" if text else "corpus")
-        policy = called(f"mk.{self.policy.__name__}", **other)
-        return called(f"{policy}.transform", judged, as_of=state.moment.isoformat())
+        policy = call_code(f"mk.{self.policy.__name__}", **changes)
+        return call_code(f"{policy}.transform", judged, as_of=state.moment.isoformat())
 
     def _status(self, answer: pa.Table) -> str:
         kept = pc.sum(answer["keep"]).as_py() or 0
-        is_part = self.session.is_moving and self._is_large and not self.session.state[ASKED]["text"]
+        is_part = self.session.is_moving and self._is_large and not self.session.state[QUERY]["text"]
         part = " of a part; all of them at rest" if is_part else ""
         return f"{self.session.state.moment:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
 
@@ -157,7 +161,7 @@ class PolicyPanel(Panel):
             return paragraph("The corpus holds no memories.")
         if self.section not in POLICY_NAMES:  # of another table, with columns of its own
             return shown(answer)._repr_html_()
-        if self.session.state[ASKED]["text"]:
+        if self.session.state[QUERY]["text"]:
             return self._judged(answer)
         users = self._users(answer) if self.section in _OVER_TIME and "user_id" in answer.column_names else ""
         return users + self._refused(answer)
@@ -166,15 +170,15 @@ class PolicyPanel(Panel):
         """The typed text, with what gave the reason away."""
         row = answer.to_pylist()[0]
         word = "kept" if row["keep"] else row["reason"]
-        made = ", ".join(_told(row, ("kind", "importance", "expires_at")))
+        details = ", ".join(_cell_texts(row, ("kind", "importance", "expires_at")))
         text = _spanned(mask(row["text"] or ""), row.get("matched_span"))
-        said = f"<p><b>{html.escape(word)}</b> {html.escape(made)}</p>"
-        return f'<div class="mk">{said}<p style="white-space:pre-wrap">{text}</p></div>'
+        head = f"<p><b>{html.escape(word)}</b> {html.escape(details)}</p>"
+        return f'<div class="mk">{head}<p style="white-space:pre-wrap">{text}</p></div>'
 
     def _refused(self, answer: pa.Table) -> str:
         """What is refused, with what gave the reason away, some of each reason; what is kept where nothing is."""
-        gone = answer.filter(pc.invert(answer["keep"]))
-        shown_rows = gone if gone.num_rows else answer
+        refused = answer.filter(pc.invert(answer["keep"]))
+        shown_rows = refused if refused.num_rows else answer
         rows = []
         counts: Counter[str] = Counter()
         for row in shown_rows.slice(0, _LOOKED).select(_known(shown_rows, _SHOWN)).to_pylist():
@@ -182,15 +186,15 @@ class PolicyPanel(Panel):
             counts[reason] += 1
             if counts[reason] <= _EACH:
                 user = html.escape(mask(row.get("user_id") or ""))
-                more = " · ".join(_told(row, _OWN))
+                more = " · ".join(_cell_texts(row, _OWN))
                 text = _spanned(cut(mask(row["text"] or ""), _LONGEST), row.get("matched_span"))
                 rows.append(
                     f'<tr><td class="w">{html.escape(reason)}</td><td class="w">{user}</td>'
                     f'<td class="x">{text}<br><small>{html.escape(more)}</small></td></tr>'
                 )
         heads = "".join(f'<th scope="col">{name}</th>' for name in ("reason", "user", "memory"))
-        told = f"the first {_EACH} of each reason" if gone.num_rows else f"the first {_EACH}"
-        head = f"<p><b>{'refused' if gone.num_rows else 'all are kept'}</b>, {told}</p>"
+        scope = f"the first {_EACH} of each reason" if refused.num_rows else f"the first {_EACH}"
+        head = f"<p><b>{'refused' if refused.num_rows else 'all are kept'}</b>, {scope}</p>"
         return (
             f'<div class="mk">{head}<table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         )
@@ -213,26 +217,26 @@ def _known(table: pa.Table, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in table.column_names]
 
 
-def _told(row: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
+def _cell_texts(row: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
     """What a row has of these columns, in words."""
-    return [f"{name.replace('_', ' ')} {_said(row[name])}" for name in names if row.get(name) is not None]
+    return [f"{name.replace('_', ' ')} {_cell_text(row[name])}" for name in names if row.get(name) is not None]
 
 
-def _said(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     return f"{value:%Y-%m-%d}" if hasattr(value, "year") else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _spanned(text: str, span: str | None) -> str:
     """The text, escaped, the first place of a span marked."""
-    at = text.casefold().find(span.casefold()) if span else -1
-    if span is None or at < 0 or len(text.casefold()) != len(text):
+    start = text.casefold().find(span.casefold()) if span else -1
+    if span is None or start < 0 or len(text.casefold()) != len(text):
         return html.escape(text)
-    ends = at, at + len(span)
+    ends = start, start + len(span)
     inside = html.escape(text[ends[0] : ends[1]])
     return f"{html.escape(text[: ends[0]])}<mark>{inside}</mark>{html.escape(text[ends[1] :])}"
 
 
-def _forecast_of(table: pa.Table, asked: Section) -> Picture:
+def _forecast_of(table: pa.Table, query_values: Section) -> Picture:
     """How many memories of each user are stored as the days go by, with a line at one day; of nobody if of no other."""
     kept: dict[str, dict[int, int]] = {}
     for row in table.to_pylist():
@@ -240,16 +244,19 @@ def _forecast_of(table: pa.Table, asked: Section) -> Picture:
     if len(kept) > 1:
         kept.pop("(nobody)", None)
     users = sorted(kept, key=lambda user: (-max(kept[user].values()), user))[: len(COLOURS)]
-    of = "one user" if len(kept) == 1 else f"each of {len(kept):,} users"
+    whose = "one user" if len(kept) == 1 else f"each of {len(kept):,} users"
     marks = list[Mark]()
     for user, colour, style in zip(users, COLOURS, ("-", "--", "-.", ":") * 2, strict=False):
         days, kept_then = list(kept[user]), list(kept[user].values())
         # A step: each number holds until the next day that has one.
         marks.append(Line(np.repeat(days, 2)[1:], np.repeat(kept_then, 2)[:-1], colour, user[:_NAME], style))
-    top = 1.05 * (max((max(own.values()) for own in kept.values()), default=1) or 1)
-    marks.append(Line([asked["forward"]] * 2, [0, top], "#D55E00", width=1.2))
-    last = max((max(own) for own in kept.values()), default=1) or 1
-    across = Axis(-0.02 * last, 1.03 * max(last, asked["forward"]), f"days from {asked['as_of']:.10}")
+    top = 1.05 * (max((max(kept_by_day.values()) for kept_by_day in kept.values()), default=1) or 1)
+    marks.append(Line([query_values["forward"]] * 2, [0, top], "#D55E00", width=1.2))
+    last = max((max(kept_by_day) for kept_by_day in kept.values()), default=1) or 1
+    across = Axis(-0.02 * last, 1.03 * max(last, query_values["forward"]), f"days from {query_values['as_of']:.10}")
     ends = [(user, list(kept[user].items())) for user in users]
-    rows = [(user, f"{own[0][1]:,} at first, {own[-1][1]:,} after {own[-1][0]} days") for user, own in ends]
-    return Picture(f"stored memories of {of}", marks, across, Axis(0, top), rows)
+    rows = [
+        (user, f"{kept_by_day[0][1]:,} at first, {kept_by_day[-1][1]:,} after {kept_by_day[-1][0]} days")
+        for user, kept_by_day in ends
+    ]
+    return Picture(f"stored memories of {whose}", marks, across, Axis(0, top), rows)

@@ -16,7 +16,7 @@ from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
+from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Strip
 from memkit.panels.state import Section, Session, State
@@ -107,9 +107,9 @@ class SearchPanel(Panel):
 
     title: ClassVar[str] = "search"
     section: ClassVar[str] = "retriever"
-    asks: ClassVar[tuple[str, ...]] = ("query", "where", "user_id", "as_of", "k", "memory_id")
+    query_names: ClassVar[tuple[str, ...]] = ("query", "where", "user_id", "as_of", "k", "memory_id")
     actions: ClassVar[tuple[Action, ...]] = (("pin", "Pin", "p"), ("unpin", "Unpin", "u"))
-    written_as: ClassVar[str] = "retriever"
+    profile_section: ClassVar[str] = "retriever"
 
     def __init__(
         self,
@@ -128,21 +128,21 @@ class SearchPanel(Panel):
             raise ParameterError("panels.search: expected queries and qrels together. Got one of them.")
         self.search = search
         self._question: Question | None = None
-        self._why: list[tuple[str, str]] = []
-        self._before: tuple[str, list[str]] = ("", [])
+        self._explanations: list[tuple[str, str]] = []
+        self._pinned_ids: tuple[str, list[str]] = ("", [])
         moment = moment_of(as_of)
         self.against = None if queries is None else PinnedComparison(search, queries, qrels, moment, where)
-        asked = {"query": query, "where": where, "user_id": user_id, "as_of": moment, "k": k}
-        own = {name: getattr(search, name) for name in QuerySettings.params()}
-        super().__init__(own, asked, session)
+        query_values = {"query": query, "where": where, "user_id": user_id, "as_of": moment, "k": k}
+        values = {name: getattr(search, name) for name in QuerySettings.params()}
+        super().__init__(values, query_values, session)
 
     @property
     def declared(self) -> Mapping[str, Param]:
         """Every query-time parameter."""
         return QuerySettings.params()
 
-    def _needs(self, state: State) -> Any:
-        return (super()._needs(state), repr(sorted(state[PINNED].items())))
+    def _cache_key(self, state: State) -> Any:
+        return (super()._cache_key(state), repr(sorted(state[PINNED].items())))
 
     def set(self, **values: Any) -> None:
         """As `Panel.set`; a memory may be named by its id, or by words of its id, title or text."""
@@ -156,14 +156,14 @@ class SearchPanel(Panel):
         if pc.index(memories["memory_id"], words).as_py() >= 0:
             return words
         for column in ("memory_id", "title", "text"):
-            found = pc.index(pc.match_substring(memories[column], words, ignore_case=True), True).as_py()
-            if found >= 0:
-                name: str = memories["memory_id"][found].as_py()
+            index = pc.index(pc.match_substring(memories[column], words, ignore_case=True), True).as_py()
+            if index >= 0:
+                name: str = memories["memory_id"][index].as_py()
                 return name
         return words
 
     def _answer(self, state: State) -> Answer:
-        name = state[ASKED]["memory_id"]
+        name = state[QUERY]["memory_id"]
         if name:
             self.search.with_params(**state[self.section])  # a wrong value is refused before anything else is said
             self._check_known(name)
@@ -179,44 +179,44 @@ class SearchPanel(Panel):
 
     def _ask(self, state: State, params: Section) -> Question:
         """The question under `params`; the arms are asked again only for another text, scope, arm or a larger pool."""
-        asked, last = state[ASKED], self._question
+        query_values, last = state[QUERY], self._question
         live = wide = self.search.with_params(**params)
         if last is not None:
             settings = Settings.of(live)
             wanted = last.index.weights(settings)
             is_within = settings.pool <= last.found.pool and wanted.keys() <= set(last.found.arms)
-            moment = Moment.of(asked["as_of"])
-            now = (asked["query"],), *self._whose(state), moment.at, moment.unseen(settings.future)
+            moment = Moment.of(query_values["as_of"])
+            now = (query_values["query"],), *self._scope(state), moment.at, moment.unseen(settings.future)
             before = last.queries.texts, last.where, last.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
-                return replace(last.but(**params), k=asked["k"])
+                return replace(last.but(**params), k=query_values["k"])
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))
-        where, user_id = self._whose(state)
-        self._question = wide.ask(asked["query"], asked["k"], where, asked["as_of"], user_id=user_id)
+        where, user_id = self._scope(state)
+        self._question = wide.ask(query_values["query"], query_values["k"], where, query_values["as_of"], user_id=user_id)
         return self._question if wide is live else self._question.but(**params)
 
-    def _whose(self, state: State) -> tuple[str | None, str | None]:
+    def _scope(self, state: State) -> tuple[str | None, str | None]:
         """The predicate and the user; None for everything and everybody."""
-        return state[ASKED]["where"] or None, state[ASKED]["user_id"] or None
+        return state[QUERY]["where"] or None, state[QUERY]["user_id"] or None
 
     def _picture(self, answer: Answer) -> Picture:
         return contributions_of(answer.trace, _DRAWN)
 
     def _code(self, state: State) -> str:
-        asked, other = state[ASKED], changed(self.search, state[self.section])
-        head = called("search.with_params", **other) if other else "search"
-        values = zip(("where", "user_id"), self._whose(state), strict=True)
+        query, changes = state[QUERY], changed_values(self.search, state[self.section])
+        head = call_code("search.with_params", **changes) if changes else "search"
+        values = zip(("where", "user_id"), self._scope(state), strict=True)
         scope = {name: value for name, value in values if value is not None}
-        return head + "." + called("search", asked["query"], k=asked["k"], **scope, as_of=asked["as_of"])
+        return f"{head}.{call_code('search', query['query'], k=query['k'], **scope, as_of=query['as_of'])}"
 
     def _status(self, answer: Answer) -> str:
         words = Counter(answer.trace["disposition"].to_pylist())
-        found = "1 hit" if answer.table.num_rows == 1 else f"{answer.table.num_rows:,} hits"
+        hits = "1 hit" if answer.table.num_rows == 1 else f"{answer.table.num_rows:,} hits"
         others = ", ".join(f"{n} {word}" for word, n in words.most_common() if word != "returned")
         undated = self._undated(answer)
         return (
-            found
+            hits
             + (f"; not shown: {others}" if others else "")
             + (f"; without a date: {', '.join(map(str, undated))}" if undated else "")
         )
@@ -232,7 +232,7 @@ class SearchPanel(Panel):
     def _press(self, action: str) -> None:
         state = self.session.state
         pinned = dict(state[self.section]) if action == "pin" else {}
-        self.session.go(State({**state.sections, PINNED: pinned}))
+        self.session.change_to(State({**state.sections, PINNED: pinned}))
 
     def _pick(self, row: str) -> None:
         kind, _, name = row.partition(":")
@@ -241,10 +241,10 @@ class SearchPanel(Panel):
         elif kind == "query" and self.against is not None:
             rows = self.against.task.queries.filter(pc.equal(self.against.task.queries["query_id"], name)).to_pylist()
             if rows:
-                known = self.search.corpus_.memories["memory_id"]
-                wanted = [one for one in self.against.relevant(name) if pc.index(known, one).as_py() >= 0]
+                known_ids = self.search.corpus_.memories["memory_id"]
+                relevant = [one for one in self.against.relevant(name) if pc.index(known_ids, one).as_py() >= 0]
                 day = {"as_of": str(Moment.of_cell(rows[0]["as_of"]))} if rows[0]["as_of"] else {}
-                self.set(query=rows[0]["text"], user_id=rows[0]["user_id"], memory_id=next(iter(wanted), None), **day)
+                self.set(query=rows[0]["text"], user_id=rows[0]["user_id"], memory_id=next(iter(relevant), None), **day)
 
     # The verdict on labels.
 
@@ -271,23 +271,23 @@ class SearchPanel(Panel):
     def _explained(self, answer: Answer) -> str:
         """Why the memory that is named came, or not; while a slider moves, what was said last."""
         if not self.session.is_moving:
-            name = self.session.state[ASKED]["memory_id"]
-            self._why = [(self._titles([name])[name], answer.why)] if name else []
-            self._why += [("under the pinned setting", answer.why_pinned)] if name and answer.pinned else []
-        said = "".join(
-            f"<p><b>{html.escape(mask(head))}</b>: {html.escape(mask(text))}</p>" for head, text in self._why
+            name = self.session.state[QUERY]["memory_id"]
+            self._explanations = [(self._titles([name])[name], answer.why)] if name else []
+            self._explanations += [("under the pinned setting", answer.why_pinned)] if name and answer.pinned else []
+        paragraphs = "".join(
+            f"<p><b>{html.escape(mask(head))}</b>: {html.escape(mask(text))}</p>" for head, text in self._explanations
         )
-        return f'<div class="mk mkwhy">{said}</div>' if said else ""
+        return f'<div class="mk mkwhy">{paragraphs}</div>' if paragraphs else ""
 
     def _compared(self, answer: Answer) -> str:
         """Where each hit of either setting stands in both."""
         if answer.pinned is None:
             return ""
         state = self.session.state
-        key = repr((dict(state[ASKED]), dict(state[PINNED])))
-        if self._before[0] != key:
-            self._before = (key, hits_table(answer.pinned)["memory_id"].to_pylist())
-        before = self._before[1]
+        key = repr((dict(state[QUERY]), dict(state[PINNED])))
+        if self._pinned_ids[0] != key:
+            self._pinned_ids = (key, hits_table(answer.pinned)["memory_id"].to_pylist())
+        before = self._pinned_ids[1]
         now: list[str] = answer.table["memory_id"].to_pylist()
         return flow(before, now, self._titles([*before, *now]))
 
@@ -296,11 +296,13 @@ class SearchPanel(Panel):
         if not answer.table.num_rows:
             note = (answer.table.schema.metadata or {}).get(b"note", b"").decode()
             return paragraph(note.replace(" for query '0':", ":") or "No hits.")
-        ids, alike = (answer.table[name].to_pylist() for name in ("memory_id", "n_alike"))
+        ids, n_collapsed = (answer.table[name].to_pylist() for name in ("memory_id", "n_alike"))
         undated = self._undated(answer)
-        said = [[f"+{n} alike"] * bool(n) + ["no date"] * (at + 1 in undated) for at, n in enumerate(alike)]
-        badges = ["".join(f' <em class="mkbadge">{word}</em>' for word in words) for words in said]
-        wide = [at for at, column in enumerate(sheet.columns) if not column.small and column.name != "n_alike"]
+        badge_words = [
+            [f"+{n} alike"] * bool(n) + ["no date"] * (index + 1 in undated) for index, n in enumerate(n_collapsed)
+        ]
+        badges = ["".join(f' <em class="mkbadge">{word}</em>' for word in words) for words in badge_words]
+        wide = [index for index, column in enumerate(sheet.columns) if not column.small and column.name != "n_alike"]
         table = table_of(sheet, wide, "hit (Enter: why?)", [f"memory:{name}" for name in ids], badges)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in sheet.notes)
         return f'<div class="mk"><p><b>{html.escape(sheet.heading)}</b></p>{notes}{table}</div>'
@@ -308,7 +310,7 @@ class SearchPanel(Panel):
     def _titles(self, ids: list[str]) -> dict[str, str]:
         memories = self.search.corpus_.memories
         names = names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))
-        return {one: names[one][0] or one if one in names else one for one in ids}
+        return {memory_id: names[memory_id][0] or memory_id if memory_id in names else memory_id for memory_id in ids}
 
     def _suppressed(self, answer: Answer) -> str:
         """How many candidates each stage kept back, and the best of them: Enter explains one."""
@@ -316,13 +318,13 @@ class SearchPanel(Panel):
         counts = Counter(trace["disposition"].to_pylist())
         rows, picks = [], []
         for stage in DISPOSITIONS[1:]:
-            own = trace.filter(pc.equal(trace["disposition"], stage))
-            order = pc.sort_indices(own, sort_keys=[("score", "descending"), ("memory_id", "ascending")])
-            own = own.take(order[:_NEAR])
-            ids = own["memory_id"].to_pylist()
+            stage_rows = trace.filter(pc.equal(trace["disposition"], stage))
+            order = pc.sort_indices(stage_rows, sort_keys=[("score", "descending"), ("memory_id", "ascending")])
+            stage_rows = stage_rows.take(order[:_NEAR])
+            ids = stage_rows["memory_id"].to_pylist()
             titles = self._titles(ids)
-            for at, (name, score) in enumerate(zip(ids, own["score"].to_pylist(), strict=True)):
-                head = f"{stage} ({counts[stage]:,})" if at == 0 else ""
+            for index, (name, score) in enumerate(zip(ids, stage_rows["score"].to_pylist(), strict=True)):
+                head = f"{stage} ({counts[stage]:,})" if index == 0 else ""
                 rows.append((head, titles[name], "" if score is None else f"{score:.3f}"))
                 picks.append(f"memory:{name}")
         return rows_html(("kept back by", "memory (Enter: why?)", "score"), rows, picks) if rows else ""

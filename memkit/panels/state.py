@@ -12,7 +12,7 @@ from memkit.params import Estimator, as_of_time, estimator, param
 
 
 @estimator
-class Asked(Estimator):
+class QueryValues(Estimator):
     """What is asked in a panel, beside the parameters of what answers."""
 
     query: str = param("", doc="What is asked.")
@@ -36,8 +36,8 @@ class State:
 
     Examples
     --------
-    >>> state = State({"asked": {"k": 5}}).but("retriever", pool=50)
-    >>> state["retriever"]["pool"], state["asked"]["k"]
+    >>> state = State({"query": {"k": 5}}).with_values("retriever", pool=50)
+    >>> state["retriever"]["pool"], state["query"]["k"]
     (50, 5)
     """
 
@@ -50,15 +50,15 @@ class State:
     def __getitem__(self, section: str) -> Section:
         return self.sections.get(section, _EMPTY)
 
-    def but(self, section: str, **values: Any) -> Self:
+    def with_values(self, section: str, **values: Any) -> Self:
         """The same with other values in one section."""
         return type(self)({**self.sections, section: {**self[section], **values}})
 
     @property
     def moment(self) -> datetime:
         """The moment that is asked about, as far ahead as it is looked."""
-        asked = self["asked"]
-        return as_of_time(asked["as_of"]) + timedelta(days=asked["forward"])
+        query_values = self["query"]
+        return as_of_time(query_values["as_of"]) + timedelta(days=query_values["forward"])
 
 
 class Session:
@@ -71,9 +71,9 @@ class Session:
 
     Examples
     --------
-    >>> session = Session(State({"asked": {"k": 5}}))
-    >>> session.go(session.state.but("asked", k=6))
-    >>> session.undo(), session.state["asked"]["k"], session.redo(), session.state["asked"]["k"]
+    >>> session = Session(State({"query": {"k": 5}}))
+    >>> session.change_to(session.state.with_values("query", k=6))
+    >>> session.undo(), session.state["query"]["k"], session.redo(), session.state["query"]["k"]
     (True, 5, True, 6)
     """
 
@@ -94,11 +94,11 @@ class Session:
         """Have `listener` called after each change."""
         self._listeners.append(listener)
 
-    def forget(self, listener: Callable[[], None]) -> None:
+    def unlisten(self, listener: Callable[[], None]) -> None:
         """Call `listener` no more."""
         self._listeners = [one for one in self._listeners if one != listener]
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Call who listens: after a change, and after one that is no part of the state."""
         for listener in self._listeners:
             listener()
@@ -107,7 +107,7 @@ class Session:
         """Values that were not there before; they are part of the start, not of the history."""
         self.state = State({**self.state.sections, section: {**values, **self.state[section]}})
 
-    def go(self, state: State) -> None:
+    def change_to(self, state: State) -> None:
         """Change to another state; what was undone is forgotten."""
         if state != self.state:
             if not (self.is_moving and self._moved):
@@ -136,4 +136,4 @@ class Session:
 
     def _become(self, state: State) -> None:
         self.state = state
-        self.tell()
+        self.notify()

@@ -58,7 +58,7 @@ class SurfacePanel(Panel):
         ("down", "↓", "ArrowDown"),
         ("best", "Best", "b"),
     )
-    written_as: ClassVar[str] = "retriever"
+    profile_section: ClassVar[str] = "retriever"
 
     def __init__(self, sweep: Sweep, *, session: Session | None = None) -> None:
         self.sweep = sweep
@@ -72,7 +72,7 @@ class SurfacePanel(Panel):
         """What the sweep varied."""
         return {name: QuerySettings.params()[name] for name in self.names}
 
-    def _needs(self, state: State) -> Any:
+    def _cache_key(self, state: State) -> Any:
         return repr([state[self.section].get(name) for name in self.names])
 
     @property
@@ -88,12 +88,12 @@ class SurfacePanel(Panel):
         return "sweep.table"
 
     def _status(self, answer: pa.Table) -> str:
-        metric, at = self.sweep.metrics[0], self.at
-        if at is None:
+        metric, index = self.sweep.metrics[0], self.at
+        if index is None:
             return "this setting was not tried"
         means = self.sweep.table[metric].to_numpy()
-        own, best = means[self.sweep.default], means[self.sweep.best]
-        return f"{metric} {means[at]:.3f} here, {own:.3f} as it is, {best:.3f} at best"
+        default, best = means[self.sweep.default], means[self.sweep.best]
+        return f"{metric} {means[index]:.3f} here, {default:.3f} as it is, {best:.3f} at best"
 
     def _axis(self, name: str) -> list[Any]:
         values = {repr(setting[name]): setting[name] for setting in self.sweep.settings}
@@ -138,18 +138,18 @@ class SurfacePanel(Panel):
         metric, means = self.sweep.metrics[0], self.sweep.table[self.sweep.metrics[0]].to_numpy()
         flat, across = len(self._places) == 1, self._places[0]
         down = means if flat else self._places[1]
-        some = np.arange(len(means))
-        if len(some) > MARKS:  # of more settings the best, and where one is
-            some = np.unique([*self._order[: MARKS - 3], *self._marked()])
+        drawn = np.arange(len(means))
+        if len(drawn) > MARKS:  # of more settings the best, and where one is
+            drawn = np.unique([*self._order[: MARKS - 3], *self._marked()])
         sizes = 25 + 120 * (means - means.min()) / max(float(np.ptp(means)), 1e-9)
         marks: list[Mark] = [
-            Dots(across[some], down[some], COLOURS[0], size=sizes[some], outlined=self.plateau[some]),
+            Dots(across[drawn], down[drawn], COLOURS[0], size=sizes[drawn], outlined=self.plateau[drawn]),
             Dots([], [], "none", "cannot be told from the best", outlined=np.zeros(0, bool)),
         ]
-        for at, (label, (sign, colour)) in zip(self._marked(), _SIGNS.items(), strict=False):
-            marks.append(Dots([across[at]], [down[at]], colour, label, sign, size=330, filled=False))
-        near = ["cannot be told from the best" if one else "" for one in self.plateau]
-        rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in self._order[:_BEST]]
+        for index, (label, (sign, colour)) in zip(self._marked(), _SIGNS.items(), strict=False):
+            marks.append(Dots([across[index]], [down[index]], colour, label, sign, size=330, filled=False))
+        near = ["cannot be told from the best" if is_near else "" for is_near in self.plateau]
+        rows = [(self._named(index), f"{means[index]:.3f} {near[index]}".strip()) for index in self._order[:_BEST]]
         title = f"{metric} of {len(means):,} settings, {means.min():.3f} (small) to {means.max():.3f} (large)"
         up = _spaced(means, metric) if flat else self._spaced_values(1)
         return Picture(title, marks, self._spaced_values(0), up, [("here", self._status(answer)), *rows])
@@ -172,16 +172,16 @@ class SurfacePanel(Panel):
     def _marked(self) -> list[int]:
         return [self.sweep.default, self.sweep.best, *([] if self.at is None else [self.at])]
 
-    def _named(self, at: int) -> str:
-        return ", ".join(f"{name}={_short(value)}" for name, value in self.sweep.settings[at].items())
+    def _named(self, index: int) -> str:
+        return ", ".join(f"{name}={_short(value)}" for name, value in self.sweep.settings[index].items())
 
     def _body(self, answer: pa.Table) -> str:
         metric = self.sweep.metrics[0]
         means = self.sweep.table[metric].to_numpy()
-        near = ["yes" if one else "" for one in self.plateau]
-        rows = [(f"{means[at]:.3f}", near[at], self._named(at)) for at in self._order[:_BEST]]
+        near = ["yes" if is_near else "" for is_near in self.plateau]
+        rows = [(f"{means[index]:.3f}", near[index], self._named(index)) for index in self._order[:_BEST]]
         heads = (metric, "plateau", "best settings (Enter: go there); plateau: cannot be told from the best")
-        return rows_html(heads, rows, [str(at) for at in self._order[:_BEST]])
+        return rows_html(heads, rows, [str(index) for index in self._order[:_BEST]])
 
 
 def _spaced(means: Floats, metric: str) -> Axis:

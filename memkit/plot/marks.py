@@ -317,14 +317,14 @@ class _Sheet:
         path = f"M{self.left:.1f} {self.top:.1f}V{self.bottom:.1f}H{self.right:.1f}"
         path += "".join(f"M{x:.1f} {self.bottom:.1f}v{_TICK}" for x, _ in across)
         path += "".join(f"M{self.left:.1f} {y:.1f}h-{_TICK}" for y, _ in up)
-        made = [f'<path d="{path}" fill="none" stroke="currentColor" stroke-width=".8"/>']
-        made += [_words(x, self.bottom + 17, name, "middle") for x, name in across]
-        made += [_words(self.left - 8, y + 4, name, "end") for y, name in up]
-        made.append(_words((self.left + self.right) / 2, self.bottom + 33, picture.x.label, "middle"))
+        parts = [f'<path d="{path}" fill="none" stroke="currentColor" stroke-width=".8"/>']
+        parts += [_words(x, self.bottom + 17, name, "middle") for x, name in across]
+        parts += [_words(self.left - 8, y + 4, name, "end") for y, name in up]
+        parts.append(_words((self.left + self.right) / 2, self.bottom + 33, picture.x.label, "middle"))
         if picture.y.label:
             at = f"rotate(-90 12 {(self.top + self.bottom) / 2:.1f})"
-            made.append(_words(12, (self.top + self.bottom) / 2, picture.y.label, "middle", at))
-        return made
+            parts.append(_words(12, (self.top + self.bottom) / 2, picture.y.label, "middle", at))
+        return parts
 
     def _legend_lines(self) -> list[list[tuple[Any, float]]]:
         """The marks with a label, and how wide each is, in lines that fit."""
@@ -342,14 +342,14 @@ class _Sheet:
         return lines
 
     def _legend_drawn(self) -> list[str]:
-        made = []
+        parts = []
         for at, line in enumerate(self.legend):
             x = (WIDE - sum(wide for _, wide in line)) / 2
             y = HIGH - _LINE * (len(self.legend) - at) + 8.0
             for mark, wide in line:
-                made += [self._sample(mark, x, y), _words(x + _SAMPLE + 6, y + 4, mark.label, "")]
+                parts += [self._sample(mark, x, y), _words(x + _SAMPLE + 6, y + 4, mark.label, "")]
                 x += wide
-        return made
+        return parts
 
     def _sample(self, mark: Any, x: float, y: float) -> str:
         if isinstance(mark, Bars):

@@ -56,10 +56,10 @@ def differences(result: Any, ax: Axes | None = None) -> Axes:
     95 % interval  +0.050 to +0.050
     no difference  within ± 0.01
     """
-    told = _differences_of(result)
-    values = np.sort(told.values)
-    ax = axes_for(ax, told.sentence)
-    ax.axvspan(-told.epsilon, told.epsilon, color="#999999", alpha=0.3, lw=0, label=f"± {told.epsilon:g}")
+    diff = _differences_of(result)
+    values = np.sort(diff.values)
+    ax = axes_for(ax, diff.sentence)
+    ax.axvspan(-diff.epsilon, diff.epsilon, color="#999999", alpha=0.3, lw=0, label=f"± {diff.epsilon:g}")
     ax.axvline(0, color="black", lw=1)
     edges = np.histogram_bin_edges(values, bins=_BINS)
     counts, edges = np.histogram(values, bins=edges)
@@ -68,21 +68,21 @@ def differences(result: Any, ax: Axes | None = None) -> Axes:
     )
     heights = -0.25 + 0.2 * np.modf(np.arange(len(values)) * (math.sqrt(5) - 1) / 2)[0]  # even, and the same each time
     ax.plot(values, heights, "o", ms=4, alpha=0.75, color=_BLUE, mew=0, label="a query")
-    if told.mean is not None:
-        ends = np.array([[told.mean], [told.mean]]) if told.low is None else np.array([[told.low], [told.high]])
-        errors = np.maximum(np.array([told.mean - ends[0], ends[1] - told.mean]), 0)
-        name = "mean" if told.low is None else "mean, 95 % interval"
-        ax.errorbar([told.mean], [0.16], xerr=errors, fmt="D", color=_RED, capsize=5, lw=2.5, ms=7, label=name)
-    ax.set(xlabel=f"difference of {told.metric}", yticks=[], ylim=(-0.35, 1.02))
+    if diff.mean is not None:
+        ends = np.array([[diff.mean], [diff.mean]]) if diff.low is None else np.array([[diff.low], [diff.high]])
+        errors = np.maximum(np.array([diff.mean - ends[0], ends[1] - diff.mean]), 0)
+        name = "mean" if diff.low is None else "mean, 95 % interval"
+        ax.errorbar([diff.mean], [0.16], xerr=errors, fmt="D", color=_RED, capsize=5, lw=2.5, ms=7, label=name)
+    ax.set(xlabel=f"difference of {diff.metric}", yticks=[], ylim=(-0.35, 1.02))
     right = counts[len(counts) // 2 :].max(initial=0) >= counts[: len(counts) // 2].max(initial=0)
     ax.legend(frameon=False, fontsize=8, loc="upper left" if right else "upper right")
     rows: list[tuple[str, Any]] = [
         ("higher", int((values > _EQUAL).sum())),
         ("the same", int((np.abs(values) <= _EQUAL).sum())),
         ("lower", int((values < -_EQUAL).sum())),
-        ("mean", "none" if told.mean is None else f"{told.mean:+.3f}"),
-        ("95 % interval", told.interval),
-        ("no difference", f"within ± {told.epsilon:g}"),
+        ("mean", "none" if diff.mean is None else f"{diff.mean:+.3f}"),
+        ("95 % interval", diff.interval),
+        ("no difference", f"within ± {diff.epsilon:g}"),
     ]
     return with_words(ax, rows)
 
@@ -110,15 +110,15 @@ def groups(result: Any, ax: Axes | None = None) -> Axes:
     anna   +0.150 of 2
     boris  -0.100 of 1
     """
-    told = _differences_of(result)
-    groups = told.frame.groupby("group")["difference"].agg(["mean", "size"]).reset_index()
+    diff = _differences_of(result)
+    groups = diff.frame.groupby("group")["difference"].agg(["mean", "size"]).reset_index()
     groups = groups.sort_values(["mean", "group"], ascending=[False, True], ignore_index=True)
     higher, lower = int((groups["mean"] > _EQUAL).sum()), int((groups["mean"] < -_EQUAL).sum())
-    own = "queries" if told.unit == "query_id" else f"groups by {told.unit}"
+    noun = "queries" if diff.unit == "query_id" else f"groups by {diff.unit}"
     shown = _ends(groups)
     part = "" if len(shown) == len(groups) else f"; the {len(shown)} outermost"
-    ax = axes_for(ax, f"{higher:,} of {len(groups):,} {own} higher, {lower:,} lower{part}")
-    ax.axvspan(-told.epsilon, told.epsilon, color="#999999", alpha=0.3, lw=0)
+    ax = axes_for(ax, f"{higher:,} of {len(groups):,} {noun} higher, {lower:,} lower{part}")
+    ax.axvspan(-diff.epsilon, diff.epsilon, color="#999999", alpha=0.3, lw=0)
     ax.axvline(0, color="black", lw=1)
     place, mean = np.arange(len(shown)), shown["mean"].to_numpy()
     ax.hlines(place, 0, mean, color="#999999", lw=1)
@@ -127,7 +127,7 @@ def groups(result: Any, ax: Axes | None = None) -> Axes:
     named = [short(mask(str(name)), 28) for name in shown["group"]]
     ax.set_yticks(place, [name.replace("$", r"\$") for name in named], fontsize=8)
     ax.invert_yaxis()
-    ax.set_xlabel(f"mean difference of {told.metric}; the larger the dot, the more queries")
+    ax.set_xlabel(f"mean difference of {diff.metric}; the larger the dot, the more queries")
     return with_words(
         ax, [(name, f"{r.mean:+.3f} of {r.size}") for name, r in zip(named, shown.itertuples(), strict=True)]
     )
@@ -250,8 +250,8 @@ def power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> A
         lines = {f"queries that are alike in nothing, spread {spread:g}": spread * np.sqrt(7.85 / (sizes - 1.9))}
         now = None
     else:
-        found = _differences_of(result).power()
-        sizes, lines, now = found.sizes, found.least, found.now
+        curve = _differences_of(result).power()
+        sizes, lines, now = curve.sizes, curve.least, curve.now
     for (name, values), colour, style in zip(lines.items(), COLOURS, ("o-", "s--"), strict=False):
         ax.plot(sizes, values, style, color=colour, ms=5, label=name)
     if now is not None:

@@ -69,8 +69,8 @@ def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     shown = kinds if len(kinds) <= _KINDS else [*kinds[: _KINDS - 1], "others"]
     counts = np.zeros((len(shown), len(months)), dtype=np.int64)
     for row in rows:
-        at = shown.index(row["kind"]) if row["kind"] in shown else len(shown) - 1
-        counts[at, months.index(row["month"])] += row["memories"]
+        row_index = shown.index(row["kind"]) if row["kind"] in shown else len(shown) - 1
+        counts[row_index, months.index(row["month"])] += row["memories"]
     undated = sum(row["memories"] for row in counted) - int(counts.sum())
     ax = axes_for(ax, f"memories by month, {undated:,} without a date")
     left = np.zeros(len(months))
@@ -85,15 +85,15 @@ def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
         ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
     else:
         say_empty(ax, "nothing is dated")
-    made = [pair for pair in zip(months, counts.sum(axis=0).tolist(), strict=True) if pair[1]]
-    return with_words(ax, made)
+    dated = [pair for pair in zip(months, counts.sum(axis=0).tolist(), strict=True) if pair[1]]
+    return with_words(ax, dated)
 
 
-def _months(found: Collection[str]) -> list[str]:
+def _months(months: Collection[str]) -> list[str]:
     """From the first month to the last, those without a memory too; where a wrong date lies far off, those found."""
-    ends = [12 * int(month[:-3]) + int(month[-2:]) - 1 for month in (min(found), max(found))] if found else [0, -1]
+    ends = [12 * int(month[:-3]) + int(month[-2:]) - 1 for month in (min(months), max(months))] if months else [0, -1]
     if ends[1] - ends[0] > _MANY_MONTHS:
-        return sorted(set(found))
+        return sorted(set(months))
     return [f"{number // 12:04d}-{number % 12 + 1:02d}" for number in range(ends[0], ends[1] + 1)]
 
 
@@ -140,10 +140,10 @@ def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
         label = f"{form}: {left[-1]:.3g} left after {decay.decay_days:g} days"
         marks.append(Line(ages, left[:-1], colour, label, style, 2 if form == decay.decay else 1.2))
     places = np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int)
-    some = np.argsort(age, kind="stable")[np.unique(places)]
-    part = f"a memory of {len(age):,}, {len(some)} drawn" if len(some) < len(age) else "a memory"
-    marks.append(Dots(age[some], factor[some], COLOURS[0], part, size=14, alpha=0.4))
-    marks.append(Dots(age[some], np.full(len(some), -0.05), "#777777", shape="|", size=40, alpha=0.5))
+    drawn = np.argsort(age, kind="stable")[np.unique(places)]
+    part = f"a memory of {len(age):,}, {len(drawn)} drawn" if len(drawn) < len(age) else "a memory"
+    marks.append(Dots(age[drawn], factor[drawn], COLOURS[0], part, size=14, alpha=0.4))
+    marks.append(Dots(age[drawn], np.full(len(drawn), -0.05), "#777777", shape="|", size=40, alpha=0.5))
     tenths = np.bincount(np.minimum((factor * 10).astype(int), 9), minlength=10).tolist()
     rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n]
     kept = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
@@ -254,7 +254,7 @@ def budgets(context: Context, ax: Axes | None = None) -> Axes:
 def budgets_of(context: Context) -> Picture:
     """What `budgets` draws."""
     kept = [(line.block, line.line) for line in context.lines if line.reason is None]
-    used = {block: len("\n".join(line for own, line in kept if own == block)) for block in context.limits}
+    used = {block: len("\n".join(line for line_block, line in kept if line_block == block)) for block in context.limits}
     limits, place = list(context.limits.values()), np.arange(len(used))
     marks = [
         Bars(0, limits, place - 0.4, place + 0.4, "#DDDDDD", "limit"),
@@ -282,12 +282,12 @@ _BY_DAY = """
 """
 
 
-def alive(found: History, ax: Axes | None = None) -> Axes:
+def alive(history: History, ax: Axes | None = None) -> Axes:
     """How many memories lived at each moment of a history, by kind.
 
     Parameters
     ----------
-    found : History
+    history : History
         From `history`.
     ax : matplotlib Axes, optional
         As for `growth`.
@@ -306,7 +306,7 @@ def alive(found: History, ax: Axes | None = None) -> Axes:
     2026-01  ████████████████████ 2
     2026-02  ██████████ 1
     """
-    rows = rows_of(_ALIVE, versions=found.versions).to_pylist()
+    rows = rows_of(_ALIVE, versions=history.versions).to_pylist()
     kinds = sorted({row["kind"] for row in rows})
     alive, states = dict.fromkeys(kinds, 0), dict[Any, list[int]]()
     for row in rows:
@@ -325,12 +325,12 @@ def alive(found: History, ax: Axes | None = None) -> Axes:
     return with_words(ax, list(months.items()))
 
 
-def changes(found: History, ax: Axes | None = None) -> Axes:
+def changes(history: History, ax: Axes | None = None) -> Axes:
     """How many memories came, changed and went on each day of a history, but for those of its first commit.
 
     Parameters
     ----------
-    found : History
+    history : History
         From `history`.
     ax : matplotlib Axes, optional
         As for `growth`.
@@ -347,7 +347,7 @@ def changes(found: History, ax: Axes | None = None) -> Axes:
     memories that came, changed and went, by day
     2026-02-09  +1, 0 changed, −1
     """
-    rows = rows_of(_BY_DAY, versions=found.versions).to_pylist()
+    rows = rows_of(_BY_DAY, versions=history.versions).to_pylist()
     ax = axes_for(ax, "memories that came, changed and went, by day")
     places, left = range(len(rows)), np.zeros(len(rows))
     for name, colour in (("added", COLOURS[2]), ("changed", COLOURS[0])):
@@ -362,5 +362,5 @@ def changes(found: History, ax: Axes | None = None) -> Axes:
         ax.legend(frameon=False, fontsize=8)
     else:
         say_empty(ax, "nothing changed")
-    told = [(row["day"], f"+{row['added']}, {row['changed']} changed, −{row['removed']}") for row in rows]
-    return with_words(ax, told)
+    texts = [(row["day"], f"+{row['added']}, {row['changed']} changed, −{row['removed']}") for row in rows]
+    return with_words(ax, texts)

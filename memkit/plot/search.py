@@ -94,17 +94,17 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
     days = [Moment.of(day) for day in as_of]
     ranks: dict[str, list[float]] = {}
     names: dict[str, str] = {}
-    for at, day in enumerate(days):
+    for index, day in enumerate(days):
         hits = search.search(query, k=k, as_of=day)
         ids = hits["memory_id"].to_pylist()
         names |= dict(zip(ids, titles_of(hits, ids), strict=True))
         for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
-            ranks.setdefault(memory_id, [np.nan] * len(days))[at] = rank
-    own, named = ax is None, _apart(names)
+            ranks.setdefault(memory_id, [np.nan] * len(days))[index] = rank
+    is_own, named = ax is None, _apart(names)
     ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{short(query)}”")
-    for at, (memory_id, row) in enumerate(ranks.items()):
-        style = ("-", "--", ":", "-.")[at // len(COLOURS) % 4]
-        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[at % len(COLOURS)])
+    for index, (memory_id, row) in enumerate(ranks.items()):
+        style = ("-", "--", ":", "-.")[index // len(COLOURS) % 4]
+        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[index % len(COLOURS)])
         line.set_label(named[memory_id].lstrip("_") or memory_id)
     ax.set_xticks(range(len(days)), [f"{day.at:%Y-%m-%d}" for day in days], rotation=30, ha="right")
     ax.set_yticks(range(1, k + 1))
@@ -112,7 +112,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
     ax.set_ylabel("rank")
     if ranks:
         how: dict[str, Any] = {"frameon": False, "fontsize": 8, "ncols": 2}
-        if own:
+        if is_own:
             ax.figure.set_size_inches(7, 4 + 0.1 * max(0, len(ranks) - 6))  # type: ignore[union-attr]  # a whole figure
             legend = ax.figure.legend(loc="outside lower center", **how)
         else:
@@ -125,9 +125,11 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
 
 def _apart(names: dict[str, str]) -> dict[str, str]:
     """Short titles by id; with the id behind those that are the same."""
-    told = {one: short(name) for one, name in names.items()}
-    same = [*told.values()]
-    return {one: name if same.count(name) == 1 else f"{short(name, 22)} {short(one, 13)}" for one, name in told.items()}
+    titles = {key: short(name) for key, name in names.items()}
+    texts = [*titles.values()]
+    return {
+        key: name if texts.count(name) == 1 else f"{short(name, 22)} {short(key, 13)}" for key, name in titles.items()
+    }
 
 
 def contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = None) -> Axes:
@@ -164,10 +166,10 @@ def contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = No
 
 def contributions_of(trace: pa.Table, most: int | None = None) -> Picture:
     """What `contributions` draws."""
-    found = parts_of(trace)
-    bars = found.slice(0, most)
-    some = f"the first {bars.num_rows} of " if bars.num_rows < found.num_rows else ""
-    title = f"what the scores of {some}{found.num_rows:,} hits are made of"
+    table = parts_of(trace)
+    bars = table.slice(0, most)
+    some = f"the first {bars.num_rows} of " if bars.num_rows < table.num_rows else ""
+    title = f"what the scores of {some}{table.num_rows:,} hits are made of"
     names = [short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())]
     if not names:
         return Picture(title, [], Axis(0, 1, "score"), Axis(3.5, -0.5, ticks=[]), empty="nothing was found")
@@ -178,7 +180,7 @@ def contributions_of(trace: pa.Table, most: int | None = None) -> Picture:
         left = right
     parts = zip(*(bars[name].to_pylist() for name in _STYLE), strict=True)
     heads = [style["label"] for style in _STYLE.values()]
-    told = [", ".join(f"{head} {part:.3f}" for head, part in zip(heads, row, strict=True)) for row in parts]
+    texts = [", ".join(f"{head} {part:.3f}" for head, part in zip(heads, row, strict=True)) for row in parts]
     across = Axis(0, 1.03 * max(float(left.max()), 1e-9), "score")
     down = Axis(max(len(names), 4) - 0.5, -0.5, ticks=list(enumerate(names)))
-    return Picture(title, marks, across, down, list(zip(names, told, strict=True)))
+    return Picture(title, marks, across, down, list(zip(names, texts, strict=True)))

@@ -59,55 +59,57 @@ def surface(
     table = swept.table.to_pandas()
     if name not in table.columns:
         raise ParameterError(f"plot.surface: expected a metric. Got {name!r}.{did_you_mean(name, swept.metrics)}")
-    varies = [one for one in swept.settings[0] if table[one].nunique(dropna=False) > 1] or list(swept.settings[0])
+    varies = [key for key in swept.settings[0] if table[key].nunique(dropna=False) > 1] or list(swept.settings[0])
     for given in (x, y):
         if given is not None:
             check_choice("x, y", given, list(swept.settings[0]), "plot.surface")
-    drawn = [one for one in (x, y) if one is not None] or sorted(varies, key=lambda one: -table[one].nunique())[:2]
+    drawn = [key for key in (x, y) if key is not None] or sorted(varies, key=lambda key: -table[key].nunique())[:2]
     more = swept.sign(name)
     near = set() if tuned is None else set(tuned.plateau_["setting"].to_pylist())
     table["near"] = table["setting"].isin(near)
-    own, best = swept.default, int((table[name].round(12) * more).idxmax())
+    now, best = swept.default, int((table[name].round(12) * more).idxmax())
     chosen = None if tuned is None else swept.settings.index(tuned.chosen_params_)
-    kept = {own, best, chosen}
+    kept = {now, best, chosen}
     front = table.sort_values(name, kind="stable", ascending=more < 0).drop_duplicates(drawn)
-    marks = [(own, "s", "as it is"), (best, "^", "best"), (chosen, "*", "to be used")]
-    hidden = [one for one in varies if one not in drawn]
+    marks = [(now, "s", "as it is"), (best, "^", "best"), (chosen, "*", "to be used")]
+    hidden = [key for key in varies if key not in drawn]
     of_all = f"; each point the best over {', '.join(hidden)}" if hidden else ""
     ax = axes_for(ax, f"{name} of {len(table):,} settings{of_all}")
-    at = [_places(ax, table[one], axis) for one, axis in zip(drawn, ("x", "y"), strict=False)]
-    height = at[1] if len(drawn) > 1 else table[name]
-    _draw_points(ax, front, at[0], height, name, len(drawn) > 1)
-    for setting, sign, said in marks:
+    where = [_places(ax, table[key], axis) for key, axis in zip(drawn, ("x", "y"), strict=False)]
+    height = where[1] if len(drawn) > 1 else table[name]
+    _draw_points(ax, front, where[0], height, name, len(drawn) > 1)
+    for setting, sign, label in marks:
         if setting is not None:
-            ax.plot(at[0][setting], height[setting], sign, ms=15, mfc="none", mec="black", mew=1.5, ls="", label=said)
+            ax.plot(
+                where[0][setting], height[setting], sign, ms=15, mfc="none", mec="black", mew=1.5, ls="", label=label
+            )
     ax.set(xlabel=drawn[0], ylabel=drawn[1] if len(drawn) > 1 else name)
     ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)
-    told = {setting: [word for one, _, word in marks if one == setting] for setting in kept if setting is not None}
+    labels = {setting: [word for key, _, word in marks if key == setting] for setting in kept if setting is not None}
     shown = front.assign(first=front["setting"].isin(kept)).sort_values(["first", name], ascending=False).head(12)
     extra = table[table["setting"].isin(kept - set(shown["setting"]))]
     rows = []
     for _, row in pd.concat([shown, extra]).iterrows():
         words = [
             f"{row[name]:.3f}",
-            *told.get(row["setting"], []),
+            *labels.get(row["setting"], []),
             *(["cannot be told from the best"] if row["near"] else []),
         ]
-        rows.append((", ".join(f"{one}={_said(row[one])}" for one in drawn), ", ".join(words)))
+        rows.append((", ".join(f"{key}={_value_text(row[key])}" for key in drawn), ", ".join(words)))
     return with_words(ax, rows)
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "None" if pd.isna(value) else str(value)
 
 
 def _draw_points(ax: Axes, front: pd.DataFrame, x: Any, height: Any, name: str, flat: bool) -> None:
-    own = front.index
+    index = front.index
     edges = np.where(front["near"], "black", "#999999")  # a rim, for the darkest are dark as a dark page
     colour: dict[str, Any] = {"c": front[name], "cmap": "viridis"} if flat else {"color": COLOURS[0]}
     points = ax.scatter(
-        x[own],
-        height[own],
+        x[index],
+        height[index],
         s=70,
         edgecolors=edges.tolist(),
         linewidths=np.where(front["near"], 1.5, 0.5).tolist(),
@@ -126,12 +128,12 @@ def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         if not column.isna().any():
             return column
-        known = np.unique(column.dropna())
-        left = known.min() - max(np.ptp(known) / 6, 1e-9)
-        some = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), 8)).astype(int))]
-        ticks([left, *some], ["None", *(f"{value:g}" for value in some)])
+        values = np.unique(column.dropna())
+        left = values.min() - max(np.ptp(values) / 6, 1e-9)
+        shown = values[np.unique(np.linspace(0, len(values) - 1, min(len(values), 8)).astype(int))]
+        ticks([left, *shown], ["None", *(f"{value:g}" for value in shown)])
         return column.fillna(left)
-    column = column.map(_said)
+    column = column.map(_value_text)
     words = list(dict.fromkeys(column))
     ticks(range(len(words)), [short(word, 24).replace("$", r"\$") for word in words], fontsize=8)
     return column.map({word: at for at, word in enumerate(words)})
@@ -169,9 +171,9 @@ def pool(swept: Any, ax: Axes | None = None) -> Axes:
         raise ParameterError(
             "plot.pool: expected a sweep over 'pool', such as {'pool': [5, 10, 50, 100]}. Got another."
         )
-    others = [{name: value for name, value in one.items() if name != "pool"} for one in swept.settings]
+    others = [{name: value for name, value in setting.items() if name != "pool"} for setting in swept.settings]
     chosen = others[swept.default if others.count(others[swept.default]) > 1 else swept.best]
-    table = swept.table.take(pa.array([at for at, one in enumerate(others) if one == chosen])).sort_by("pool")
+    table = swept.table.take(pa.array([at for at, setting in enumerate(others) if setting == chosen])).sort_by("pool")
     pools = table["pool"].to_pylist()
     with_others = f", {', '.join(f'{name}={value}' for name, value in chosen.items())}" if chosen else ""
     ax = axes_for(ax, f"what a pool of {pools[0]:,} to {pools[-1]:,} chunks an arm finds{with_others}")
@@ -220,8 +222,8 @@ def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     names = [name for name in drawn if name in frame.columns]
     for name in names:
         colour, style = drawn[name]
-        said = {"contradiction_rate": "contradictions merged"}.get(name, name)
-        ax.plot(frame["threshold"], frame[name], style, color=colour, ms=4, label=said)
+        label = {"contradiction_rate": "contradictions merged"}.get(name, name)
+        ax.plot(frame["threshold"], frame[name], style, color=colour, ms=4, label=label)
     ax.set(xlabel="threshold", ylabel="share", ylim=(-0.02, 1.05))
     ax.legend(frameon=False, fontsize=8)
     shown = (

@@ -257,9 +257,9 @@ def test_a_closed_card_follows_no_more(panel: Panel) -> None:
 def test_a_lab_makes_a_panel_when_its_tab_is_chosen(corpus: mk.Corpus, search: mk.Retriever) -> None:
     lab = mk.panels.lab(corpus, search, "пул", QUERIES, RELEVANT, as_of=DAY)
     cards = lab.widgets()
-    assert list(cards.cards) == list(lab._made) == ["search"]
+    assert list(cards.cards) == list(lab._panels) == ["search"]
     cards.selected_index = lab.names.index("decay")
-    assert list(lab._made) == ["search", "decay"]
+    assert list(lab._panels) == ["search", "decay"]
     before = cards.cards["search"].code.value
     cards.cards["decay"].controls["decay_days"].value = 30.0
     assert cards.cards["search"].controls["decay_days"].value == 30.0

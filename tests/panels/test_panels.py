@@ -24,7 +24,7 @@ import memkit as mk
 from memkit.evaluation.scores.statistics import Units, detectable_effect_for
 from memkit.panels.controls import control, parsed, written
 from memkit.panels.panel import Panel
-from memkit.panels.state import Asked, Session, State
+from memkit.panels.state import QueryValues, Session, State
 from memkit.plot.marks import Dots
 from memkit.search.settings import QuerySettings
 from memkit.tables.statement import run as run_
@@ -448,7 +448,7 @@ def test_a_surface_is_walked_by_arrows(swept: Any, search: mk.Retriever) -> None
 
 
 def test_slider_keys_lead_to_the_ends_of_a_declaration() -> None:
-    for declared in {**Asked.params(), **QuerySettings.params()}.values():
+    for declared in {**QueryValues.params(), **QuerySettings.params()}.values():
         made = control(declared)
         if made["kind"] == "number":
             for end in (made["low"], made["high"]):
