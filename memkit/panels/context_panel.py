@@ -1,4 +1,4 @@
-"""The panel of a prompt: budgets of its blocks, the exact text, what was cut, and what more room would bring."""
+"""The panel of a prompt: the budgets of its blocks, its text, the lines left out, what a larger budget adds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 _MORE, _OUT, _KNOWN = 100, 6, 4
-"""Characters more, lines of each rule that are shown though they are not in, and questions whose answers are kept."""
+"""Characters of a larger budget, lines shown of those left out by each rule, and queries that are cached."""
 
 
 class ContextPanel(Panel):
@@ -71,14 +71,14 @@ class ContextPanel(Panel):
 
     @property
     def declared(self) -> Mapping[str, Param]:
-        """The budgets, and how they are filled."""
+        """The budgets, and the way they are filled."""
         return {name: p for name, p in ContextBuilder.params().items() if p.kind != "object"}
 
     def _build(self, state: State, **more: int) -> Context:
         return ContextBuilder(**{**state[self.section], **more}).within(self._gather(state[QUERY]))
 
     def _gather(self, query_values: Mapping[str, Any]) -> Gathered:
-        """What may be said; gathered once for a question, as budgets change nothing about it."""
+        """The candidates for the prompt; budgets do not change them, so they are gathered once a query."""
         question = {name: query_values[name] for name in ("user_id", "query", "as_of")}
         if (key := repr(question)) not in self._gathered:
             if len(self._gathered) >= _KNOWN:
@@ -105,7 +105,7 @@ class ContextPanel(Panel):
         )
 
     def next_in(self) -> dict[str, list[str]]:
-        """What 100 characters more would bring into each block: its limit, and the lines that come in."""
+        """The lines that each block would gain with 100 characters more, by its limit."""
         state, now = self.session.state, {line.line for line in self.answer.lines if line.reason is None}
         entering = {}
         for name in ("profile_chars", "working_chars", "relevant_chars"):
@@ -125,7 +125,7 @@ class ContextPanel(Panel):
         return f'<div class="mk">{head}{text}</div>{self._more(answer)}{blocks}'
 
     def _more(self, answer: Context) -> str:
-        """What more room would bring in; while a slider moves, what was said last."""
+        """The lines that a larger budget adds; while a slider moves, the last such table."""
         if self._cached_more[0] is not answer and not self.session.is_moving:
             rows = [
                 (f"{name.replace('_', ' ')} + {_MORE}", "; ".join(lines) or "nothing more")
@@ -135,7 +135,7 @@ class ContextPanel(Panel):
         return self._cached_more[1]
 
     def _block(self, answer: Context, block: str, limit: int) -> str:
-        """The lines of a block, a line where it was cut, and who was cut by which rule."""
+        """The lines of a block, the budget, and the lines left out with the rule that left them out."""
         lines = [line for line in answer.lines if line.block == block]
         kept = [line for line in lines if line.reason is None]
         used, rows, sum_ = len("\n".join(line.line for line in kept)), [], -1

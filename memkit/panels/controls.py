@@ -1,4 +1,4 @@
-"""A declared parameter as a control: what a page makes of it, and values on their way there and back."""
+"""A declared parameter as a control of a page, and its value converted to and fro."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def control(declared: Param) -> dict[str, Any]:
 
 
 def scale(declared: Param) -> tuple[float, float, float]:
-    """The ends and the step of a slider: the bounds, or what lies around the default where there is none.
+    """The ends and the step of a slider: the bounds, or a range around the default where there is no bound.
 
     >>> scale(Param(default=60.0, kind="float", doc="", low=0, low_open=True))
     (1.0, 600.0, 1.0)
@@ -59,7 +59,7 @@ def scale(declared: Param) -> tuple[float, float, float]:
 
 
 def parsed(declared: Param, value: Any) -> Any:
-    """A value as the page sends it, as the parameter takes it."""
+    """Convert a value sent by the page to the parameter's type."""
     if value is None or (value == "" and declared.nullable):
         return None
     if isinstance(value, str) and declared.kind != "str":
@@ -70,7 +70,7 @@ def parsed(declared: Param, value: Any) -> Any:
 
 
 def written(value: Any) -> Any:
-    """A value as the page shows it."""
+    """Convert a value to what the page shows."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={weight:g}" for name, weight in value.items())
     return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else value

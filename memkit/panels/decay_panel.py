@@ -1,4 +1,4 @@
-"""The panel of decay: what age takes off each memory, now and on a later day, and what falls away next."""
+"""The panel of decay: the factor of each memory now and on a later day, and which memories fade next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors
 
 _OWN = tuple(Decay.params())
-"""The parameters of search that age a memory, and what `Decay` calls them."""
+"""The parameters of decay, which a search and `Decay` share."""
 _FADED = 0.05
 _FARTHEST = 36_500.0
 _NEXT = 12
@@ -52,7 +52,7 @@ class DecayPanel(Panel):
     search : Retriever
         Fitted; its parameters of decay are those of the panel.
     queries, qrels : table, data frame or path, optional
-        Labels with ``valid_to``: how many stale memories are shown among ten hits is told then.
+        Labels with ``valid_to``: the panel then shows how many of ten hits are stale.
     as_of : str, date or datetime, optional
         The day; now, fixed when the panel is made.
     session : Session, optional
@@ -92,7 +92,7 @@ class DecayPanel(Panel):
 
     @property
     def declared(self) -> Mapping[str, Param]:
-        """What search says of decay."""
+        """The parameters of decay."""
         return {name: QuerySettings.params()[name] for name in _OWN}
 
     def _cache_key(self, state: State) -> Any:
@@ -125,7 +125,7 @@ class DecayPanel(Panel):
 
     @property
     def stale(self) -> float:
-        """The share of stale memories among ten hits of the labelled queries; NaN where nothing tells."""
+        """The mean share of stale memories among ten hits of the labelled queries; NaN without such labels."""
         if self._labelled is None:
             return float("nan")
         setting = {name: self.session.state[self.section][name] for name in _OWN}
@@ -134,7 +134,7 @@ class DecayPanel(Panel):
         return float("nan") if share is None else share
 
     def _body(self, answer: Answer) -> str:
-        """What falls below a twentieth next, and when."""
+        """The memories whose factor falls below 5 % next, and when."""
         if not answer.table.num_rows:
             return paragraph("The corpus holds no memories.")
         named = answer.table.select(["memory_id", "age_days", "factor"])
@@ -160,7 +160,7 @@ class DecayPanel(Panel):
 
 
 def _fades_at(decay: Decay) -> float:
-    """The age at which a memory that decays falls below a twentieth, by halving; infinite where it never does."""
+    """The age at which the factor falls below 5 %, by bisection; infinite where it never does."""
     low, high = 0.0, _FARTHEST
     if factors(np.array([high]), decay.decay, decay.decay_days, decay.decay_floor)[0] >= _FADED:
         return float("inf")

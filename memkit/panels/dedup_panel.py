@@ -1,4 +1,4 @@
-"""The panel of dedup: pairs at the threshold, judged by a key, and what that says of the threshold."""
+"""The panel of dedup: pairs near the threshold to judge, and precision and recall of the threshold on them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SEPARATOR = "\x1f"
 
 
 class DedupPanel(Panel):
-    """Thresholds of dedup over pairs that were found once.
+    """Thresholds of dedup over near-duplicate pairs that were found once.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class DedupPanel(Panel):
 
     @property
     def declared(self) -> Mapping[str, Param]:
-        """What needs no new fit."""
+        """The parameters that need no new fit."""
         return {name: p for name, p in Deduplicator.params().items() if not p.refit}
 
     @property
@@ -129,11 +129,11 @@ class DedupPanel(Panel):
 
     @property
     def pair(self) -> dict[str, Any] | None:
-        """The pair that was chosen, else that nearest the threshold which nobody has judged; None where all are."""
+        """The pair to judge now: the chosen one, else the unjudged one nearest the threshold; None without one."""
         return next(iter(self.nearest(1)), None)
 
     def nearest(self, most: int = _NEAREST) -> list[dict[str, Any]]:
-        """The pairs that nobody has judged, a chosen one first, then those nearest the threshold."""
+        """The unjudged pairs nearest the threshold; a chosen pair comes first."""
         pairs, judged = self.dedup.pairs_, {_both(row) for row in self._labels}
         distance = np.abs(pairs["similarity"].to_numpy() - self._threshold)
         nearest: list[dict[str, Any]] = []
@@ -163,7 +163,7 @@ class DedupPanel(Panel):
             save(self.labels, self._path)
 
     def _judged(self) -> str:
-        """Precision and recall of the threshold on what was judged, with a 95 % interval."""
+        """Precision and recall of the threshold on the judged pairs, with 95 % intervals."""
         if not self._labels:
             return "no pair judged yet"
         table = self.dedup.precision_recall(self.labels, self._kind)
@@ -205,7 +205,7 @@ class DedupPanel(Panel):
         return f'<div class="mk mkpair"><p><b>Same?</b> {html.escape(head)}{conflict}</p>{table}</div>'
 
     def _near(self, near: list[dict[str, Any]]) -> str:
-        """The pairs that come next: Enter brings one forward."""
+        """The next pairs; Enter on one shows it."""
         rows, picks = [], []
         for pair in near:
             flags = ", ".join(flag.replace("_conflict", "") for flag in _FLAGS if pair[flag])
@@ -215,7 +215,7 @@ class DedupPanel(Panel):
         return rows_html(("nearest", "kind", "conflict", "one (Enter: judge)", "other"), rows, picks) if rows else ""
 
     def _clustered(self, answer: pa.Table) -> str:
-        """The clusters at the thresholds, who stays by the rule first; while a slider moves, those that were last."""
+        """The clusters at the thresholds, the surviving memory first; while a slider moves, the last such table."""
         if self._clusters[0] is not answer and not self.session.is_moving:
             rows_by_cluster = self._configured(self.session.state).transform(self.dedup.nodes_.rows)
             clustered = rows_by_cluster.filter(pc.is_valid(rows_by_cluster["cluster"])).sort_by(
@@ -276,7 +276,7 @@ def wilson(right: int, n: int) -> tuple[float, float]:
 
 
 def labels_and_file(labels: Any) -> tuple[Any, Path | None]:
-    """What was judged before, and the Parquet file that keeps what is judged; another file is only read."""
+    """The labels to start from, and the Parquet file to save to; a file of another format is only read."""
     if not isinstance(labels, (str, Path)):
         return labels, None
     path = Path(labels)
@@ -286,7 +286,7 @@ def labels_and_file(labels: Any) -> tuple[Any, Path | None]:
 
 
 def save(table: pa.Table, path: Path) -> None:
-    """Write Parquet in one step: what was there stays whole until the new file is."""
+    """Write Parquet atomically."""
     import pyarrow.parquet as pq
 
     atomic.replace(path, lambda beside: pq.write_table(table, beside))

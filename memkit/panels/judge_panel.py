@@ -1,4 +1,4 @@
-"""The panel of judging: one memory at a time, blind and shuffled, what settles the verdict first."""
+"""The panel of judging: one memory at a time, without its score and in random order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PLACES = 10
 
 
 class JudgePanel(Panel):
-    """Relevance of what was found, judged without seeing which search found it, at which rank.
+    """Relevance of hits, judged without seeing which search found them and at which rank.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ class JudgePanel(Panel):
     queries : table, data frame or path
         As for `mk.evaluate`.
     qrels : table, data frame or path, optional
-        What was judged before. A path to Parquet is written after each judgement, in one step; another file is only
+        Judgements to start from. A path to Parquet is written after each judgement, in one step; another file is only
         read.
     other : Retriever, optional
-        Compared with `search`: what could change that verdict comes first.
+        Compared with `search`: the hits that could change the verdict come first.
     k : int
         How many hits of each search are judged.
     beside : table, data frame or path, optional
-        What another judge says: how far both agree is told, never on which memory.
+        Judgements of another judge: the panel shows how far both agree, but not on which memories.
     as_of : str, date or datetime, optional
     seed : int
         For the order.
@@ -103,13 +103,13 @@ class JudgePanel(Panel):
 
     @property
     def declared(self) -> Mapping[str, Param]:
-        """Nothing is to be set: a judge sees neither settings nor scores."""
+        """No parameters: a judge sees neither settings nor scores."""
         return {}
 
     def _ordered(
         self, other: Retriever | None, k: int, moment: Moment, qrels: pa.Table | None, seed: int
     ) -> list[tuple[str, str]]:
-        """What is to be judged: what could change the verdict first, the rest shuffled."""
+        """The pairs to judge: those that could change the verdict first, the others shuffled."""
         if other is None:
             searches = [Pools(self.search, self.queries, qrels, moment, None).hits]
         else:

@@ -28,7 +28,7 @@ _POLICIES = tuple(name for name in POLICY_NAMES if name != "decay")
 
 
 class Lab(Displayed):
-    """The panels of a corpus; each is made when it is first shown, and all share what is asked.
+    """The panels of a corpus; each is made when it is first shown, and all share one query.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Lab(Displayed):
     queries, qrels : table, data frame or path, optional
         Labels, for verdicts, the surface and judging; where there are none, `known_items` of the corpus.
     sweep : Sweep, optional
-        For the surface; else one over the weights of vectors and letters, made when that is first shown.
+        For the surface; by default one over the weights of meaning and letters, made when it is first shown.
     as_of : str, date or datetime, optional
 
     Attributes
@@ -102,7 +102,7 @@ class Lab(Displayed):
 
     @cached_property
     def labels(self) -> tuple[Any, Any]:
-        """The labels that were given, else questions that the memories' own titles and first words make."""
+        """The labels given, else known-item queries made of the memories' titles and first words."""
         return known_items(self.corpus, _KNOWN) if self.queries is None else (self.queries, self.qrels)
 
     def _swept(self) -> Sweep:

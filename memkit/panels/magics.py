@@ -20,7 +20,7 @@ from memkit.tables.corpus import Corpus
 class MemkitMagics(Magics):
     """SQL over a corpus, and a search, in a cell of their own.
 
-    Where no name is given, what was made last in the notebook answers.
+    Without a name, they use the corpus or search that the notebook made last.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class MemkitMagics(Magics):
         shell.events.register("post_run_cell", self.look)
 
     def look(self, *_: Any) -> None:
-        """Note what the last cell made."""
+        """Remember the corpora and searches that the last cell made."""
         for kind in (Corpus, Retriever):
             references = self._recent.setdefault(kind.__name__, [])
             known_ids = {id(reference()) for reference in references}
@@ -53,7 +53,7 @@ class MemkitMagics(Magics):
         Raises
         ------
         QueryError, duckdb.Error
-            For what cannot be asked.
+            For SQL that is refused or fails.
         """
         with interruptible():
             rows: pa.Table = self._named(line.strip(), Corpus).sql(cell).to_arrow_table()
@@ -69,7 +69,7 @@ class MemkitMagics(Magics):
         return hits
 
     def _named(self, name: str, kind: type) -> Any:
-        """The variable of that name, else what was made last."""
+        """The variable of that name; without a name the object made last."""
         if name:
             if not isinstance(self.variables.get(name), kind):
                 names = [key for key, value in self.variables.items() if isinstance(value, kind)]

@@ -59,7 +59,7 @@ function number(declared, id, set) {
   let auto = null;
   if (nullable) {
     auto = element("input", {
-      id: `${id}-auto`, type: "checkbox", title: "Leave it to memkit", "aria-label": `${label}: automatic`,
+      id: `${id}-auto`, type: "checkbox", title: "Let memkit choose the value", "aria-label": `${label}: automatic`,
       onchange: () => set(auto.checked ? null : Number(slider.value)),
     });
     row.append(element("span", { class: "row" }, auto, "auto"));
@@ -175,10 +175,10 @@ function render({ model, el }) {
       })));
     const buttons = spec.actions.map(({ name, label, key }) =>
       element("button", { type: "button", title: `Key: ${key}`, "data-press": name, onclick: () => press(name) }, label));
-    const rows = [...spec.actions.map(({ key, label }) => [key, label]), ["arrows", "move a slider; go from row to row"],
+    const rows = [...spec.actions.map(({ key, label }) => [key, label]), ["arrows", "move a slider; go to the next row"],
       ["Enter", "open a row"], ["?", "show and hide this"]];
     const help = element("div", { hidden: true, id: `${id}-keys` }, element("table", { class: "keys" },
-      element("caption", {}, "Keys, outside of a text"), element("tbody", {}, ...rows.map(([key, label]) =>
+      element("caption", {}, "Keys, outside of a text box"), element("tbody", {}, ...rows.map(([key, label]) =>
         element("tr", {}, element("td", {}, element("kbd", {}, key)), element("td", {}, label))))));
     parts = {
       help,

@@ -20,7 +20,7 @@ _SCALARS = ("bool", "int", "float", "str")
 
 
 class Linked(traitlets.TraitType[Any, Any]):
-    """A parameter of a panel as a trait: to assign it is to set the panel, which refuses what it always refuses."""
+    """A parameter of a panel as a trait: assigning it sets the panel, with the same checks."""
 
     def default(self, page: Any = None) -> Any:
         return page.owner._panel().values[str(self.name)]
@@ -94,7 +94,7 @@ class Page(anywidget.AnyWidget):
             self.n += 1
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """What the browser has set of the traits; what is refused is told on the page, and set back there."""
+        """Take the traits that the browser has set; a refused value is told on the page and set back there."""
         try:
             super().set_state(sync_data)
         except MemkitError as error:
@@ -102,7 +102,7 @@ class Page(anywidget.AnyWidget):
             self.send_state(list(sync_data))
 
     def _quietly(self) -> None:
-        """Redraw after a change of the state; what cannot be worked out is told, not raised."""
+        """Redraw after a change of the state; an error is shown, not raised."""
         try:
             self.draw()
         except MemkitError as error:
@@ -146,12 +146,12 @@ class Page(anywidget.AnyWidget):
 
 
 class Displayed:
-    """What has a page in a notebook, and can bring what the notebook's file keeps of it up to date."""
+    """An object with a page in a notebook, whose last output the notebook's file keeps."""
 
     _shown: Any = None
 
     def _panel(self, name: str = "") -> Any:
-        """The panel of that name; without one the first that is shown."""
+        """The panel of that name; the first one by default."""
         return self
 
     def _tabs(self, panel: Any) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class Displayed:
         return Page(self)
 
     def widgets(self) -> Any:
-        """The same as widgets of ipywidgets, for layouts of one's own and where the page cannot be loaded.
+        """The panel as widgets of ipywidgets, for layouts of one's own and where the page cannot be loaded.
 
         Returns
         -------
@@ -189,6 +189,6 @@ class Displayed:
         self._shown = display(self._repr_mimebundle_()[0], raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython has no types here
 
     def keep(self) -> None:
-        """Put it as it stands into the notebook's output, so that the file shows it without a kernel."""
+        """Write the current view into the notebook's output, so that the file shows it without a kernel."""
         if self._shown is not None:
             self._shown.update(self._repr_mimebundle_()[0], raw=True)

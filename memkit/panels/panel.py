@@ -1,4 +1,4 @@
-"""`Panel`: what all panels share. Plain Python, that needs no browser; `page` shows it in one."""
+"""`Panel`: the base class of panels, in plain Python; `page` and `cards` show one in the browser."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ QUERY = "query"
 _ALONE = "figure{margin:0;max-width:700px}"
 
 _LOOKED_AT = 200
-"""Rows of a table whose secrets are hidden wherever the panel shows them."""
+"""Rows that are searched for secrets, which are then masked everywhere in the panel."""
 Action = tuple[str, str, str]
-"""What a button does, by name; its label; and its key."""
+"""A button: the name of its action, its label and its key."""
 
 
 class Panel(Displayed):
@@ -73,7 +73,7 @@ class Panel(Displayed):
         raise NotImplementedError
 
     def _answer(self, state: State) -> Any:
-        """What the values give; kept until they change. Its ``table`` is the result, or it is one."""
+        """Compute the answer: a table, or an object with a ``table``. It is cached until the values change."""
         raise NotImplementedError
 
     def _picture(self, answer: Any) -> Picture:
@@ -88,20 +88,20 @@ class Panel(Displayed):
         return shown(_table(answer))._repr_html_()
 
     def _strip(self, answer: Any) -> str:
-        """The HTML under the sliders: whether it is better so."""
+        """The HTML under the sliders: the verdict on the setting."""
         return ""
 
     def _status(self, answer: Any) -> str:
         return f"{_table(answer).num_rows:,} rows"
 
     def _press(self, action: str) -> None:
-        """What the button of `actions` does."""
+        """Do what this button of `actions` is for."""
 
     def _pick(self, row: str) -> None:
-        """What Enter on a row of the body does that carries ``data-pick``."""
+        """Open a row of the body that has ``data-pick``; Enter and a click do it."""
 
     def _cache_key(self, state: State) -> Any:
-        """The part of a state that the answer depends on."""
+        """The part of a state that the answer depends on, to be compared."""
         query_values = tuple(state[QUERY].get(name) for name in self.query_names)
         return json.dumps([query_values, dict(state[self.section])], sort_keys=True, default=repr)
 
@@ -119,19 +119,19 @@ class Panel(Displayed):
 
     @property
     def controls(self) -> dict[str, Param]:
-        """What may be set, by name: what is asked, then its own parameters."""
+        """The parameters that can be set, by name: those of the query, then those of the panel."""
         declared = QueryValues.params()
         return {**{name: declared[name] for name in self.query_names}, **self.declared}
 
     @property
     def values(self) -> dict[str, Any]:
-        """What each control is set to."""
+        """The value of each control."""
         state = self.session.state
         return {name: state[self._section_of(name)].get(name) for name in self.controls}
 
     @property
     def notes(self) -> dict[str, str]:
-        """What the value of a control means where its name does not tell, by the control."""
+        """A line that explains the value of a control, by the name of the control."""
         values = self.values
         if not {"decay", "decay_days", "decay_floor"} <= values.keys():
             return {}
@@ -169,14 +169,14 @@ class Panel(Displayed):
         return QUERY if name in self.query_names else self.section
 
     def _check(self, state: State) -> None:
-        """Work out the answer of a state, so that one which has none is never reached."""
+        """Compute the answer of a state before it is entered, so that an error leaves the old state."""
         key = self._cache_key(state)
         if self._cached_answer[0] != key:
             self._cached_answer = (key, self._answer(state))
 
     @property
     def answer(self) -> Any:
-        """What the values give, worked out when they change."""
+        """The answer at the current values."""
         self._check(self.session.state)
         return self._cached_answer[1]
 
@@ -215,7 +215,7 @@ class Panel(Displayed):
         return self.session.undo()
 
     def redo(self) -> bool:
-        """Make again what was undone last; False where nothing was."""
+        """Redo the change undone last; False where none was."""
         return self.session.redo()
 
     @property
@@ -235,7 +235,7 @@ class Panel(Displayed):
 
     @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
-        """Values of the source documents, and recommended ones, for its parameters, by the name of the preset."""
+        """The presets that fit the panel: values of the source documents, and recommended ones."""
         if self.profile_section == "retriever":
             return RETRIEVER
         if self.profile_section == "context":
@@ -303,7 +303,7 @@ class Panel(Displayed):
 
     @property
     def hide(self) -> Mask:
-        """What hides the secrets of all that is shown: of the table and of what is asked."""
+        """The mask for all texts that are shown: it knows the secrets of the table and of the query."""
         answer = self.answer
         if self._cached_mask[0] is not answer:
             self._cached_mask = (answer, Mask(self._read(answer)))
@@ -336,7 +336,7 @@ class Panel(Displayed):
     # What the page asks for.
 
     def spec(self) -> dict[str, Any]:
-        """Its controls and buttons, as the page makes them."""
+        """The controls and buttons, as data for the page."""
         controls = [control(declared) for declared in self.controls.values()]
         by_section = {
             "query": [item for item in controls if item["name"] in self.query_names],
@@ -362,7 +362,7 @@ class Panel(Displayed):
         self._act_and_notify(self._pick, row)
 
     def _act_and_notify(self, act: Callable[[str], None], name: str) -> None:
-        """Act; who shows the panel hears of it, also where no state changed, as when a pair is judged."""
+        """Act, and notify the views even where the state is the same, as when a pair is judged."""
         state = self.session.state
         act(name)
         if self.session.state is state:
@@ -370,7 +370,7 @@ class Panel(Displayed):
 
 
 def left_after(form: str, days: float, floor: float) -> str:
-    """What the time of a form of decay means.
+    """Say how much weight is left at ``decay_days``.
 
     >>> left_after("half_life", 60, 0)
     'half-life: left after 60 days: 50 %'
@@ -384,7 +384,7 @@ def left_after(form: str, days: float, floor: float) -> str:
 
 
 def moment_of(as_of: AsOf) -> str:
-    """The moment as a panel keeps it: fixed when it is made, so that its code gives the same table tomorrow."""
+    """`as_of` as text; None is fixed to now, so that the panel's code gives the same table tomorrow."""
     return str(Moment.of(as_of))
 
 
@@ -406,7 +406,7 @@ def call_code(name: str, *arguments: Any, **values: Any) -> str:
 
 
 def changed_values(estimator: Estimator, values: Section) -> dict[str, Any]:
-    """The values that are others than those of `estimator`."""
+    """The values that differ from those of `estimator`."""
     return {name: value for name, value in values.items() if getattr(estimator, name) != value}
 
 

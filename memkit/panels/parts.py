@@ -32,7 +32,7 @@ STYLE = (
 .mkflow .down{stroke:#d55e00;stroke-width:2.5;opacity:1}.mkflow .gone{stroke-dasharray:3 3}
 """
 )
-"""What the pieces look like, in the page and in what is exported."""
+"""The CSS of these pieces, on the page and in an export."""
 MARKS = 400
 _LINE = 24
 """Pixels between two ranks."""
@@ -69,7 +69,7 @@ def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequ
 
 
 def bars(label: str, marks: Sequence[tuple[str, str, float]]) -> str:
-    """A bar for each of what can be picked: its pick, words and value; at most 400, those in the middle left out."""
+    """Bars that can be picked, each of a pick, words and a value; at most 400, those in the middle left out."""
     if len(marks) > MARKS:
         marks = [*marks[: MARKS // 2], *marks[-MARKS // 2 :]]
     top = max((abs(value) for _, _, value in marks), default=0) or 1.0

@@ -1,4 +1,4 @@
-"""A setting against a pinned one on labelled queries: all of them at rest, a few while a slider is moving."""
+"""A setting compared with a pinned one on labelled queries: on all at rest, on a few while a slider moves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Strip:
 
 
 class PinnedComparison:
-    """What settings score on labelled queries, each worked out once."""
+    """The scores of settings on labelled queries, each computed once."""
 
     def __init__(self, search: Retriever, queries: Any, qrels: Any, moment: Any, where: str | None) -> None:
         self.task = Task.read(queries, qrels, None, None, "apart", moment)
@@ -56,7 +56,7 @@ class PinnedComparison:
         return Strip(result, known_mean(now[1]), now[0] - before[0])
 
     def rough(self, live: Section, pinned: Section) -> tuple[float, int]:
-        """The mean difference on a few queries, evenly taken, and how many they are."""
+        """The mean difference on an even sample of queries, and the size of the sample."""
         if self._few_queries is None:
             judged = np.flatnonzero(self.task.labels.n_relevant > 0)
             sample = judged[np.unique(np.linspace(0, len(judged) - 1, min(_FEW, len(judged))).astype(int))]
@@ -77,7 +77,7 @@ class PinnedComparison:
         return self._cached_scores[key]
 
     def relevant(self, query_id: str) -> list[str]:
-        """What was judged relevant to a query, the best first."""
+        """The memories judged relevant to a query, the most relevant first."""
         qrels = self.task.qrels
         rows = qrels.filter(pc.and_(pc.equal(qrels["query_id"], query_id), pc.greater(qrels["relevance"], 0)))
         order = pc.sort_indices(rows, sort_keys=[("relevance", "descending"), ("memory_id", "ascending")])

@@ -106,7 +106,7 @@ class PolicyPanel(Panel):
         return self.section in POLICY_NAMES and self.corpus.memories.num_rows > _QUICK
 
     def _sample(self) -> pa.Table:
-        """While a slider moves: so many memories, evenly taken; where users share limits, all of some users."""
+        """The sample that is judged while a slider moves: an even one, or all memories of some users for quotas."""
         memories = self.corpus.memories
         if not self._is_large:
             return memories
@@ -130,7 +130,7 @@ class PolicyPanel(Panel):
         return _forecast_of(self._forecast(state), state[QUERY])
 
     def _forecast(self, state: State) -> pa.Table:
-        """What each user keeps as the days go by; moving through them does not work it out anew."""
+        """The number of memories each user keeps by day; computed once for all days."""
         key = repr((dict(state[self.section]), state[QUERY]["as_of"]))
         if self._cached_forecast[0] != key and not (self.session.is_moving and self._cached_forecast[0]):
             days = sorted({*_DAYS, *range(0, _DAYS[-1], _EVERY)})
@@ -167,7 +167,7 @@ class PolicyPanel(Panel):
         return users + self._refused(answer)
 
     def _judged(self, answer: pa.Table) -> str:
-        """The typed text, with what gave the reason away."""
+        """The typed text, with the words that gave the reason marked."""
         row = answer.to_pylist()[0]
         word = "kept" if row["keep"] else row["reason"]
         details = ", ".join(_cell_texts(row, ("kind", "importance", "expires_at")))
@@ -176,7 +176,7 @@ class PolicyPanel(Panel):
         return f'<div class="mk">{head}<p style="white-space:pre-wrap">{text}</p></div>'
 
     def _refused(self, answer: pa.Table) -> str:
-        """What is refused, with what gave the reason away, some of each reason; what is kept where nothing is."""
+        """Some refused memories of each reason, the words that gave it marked; kept ones where none is refused."""
         refused = answer.filter(pc.invert(answer["keep"]))
         shown_rows = refused if refused.num_rows else answer
         rows = []
@@ -200,7 +200,7 @@ class PolicyPanel(Panel):
         )
 
     def _users(self, answer: pa.Table) -> str:
-        """How many each user keeps on the day, and why the others go."""
+        """How many memories each user keeps on the day, and the reasons of the others."""
         reasons = pc.if_else(answer["keep"], "kept", pc.fill_null(answer["reason"], "refused"))
         counted = pa.table({"user": pc.fill_null(answer["user_id"], "(nobody)"), "reason": reasons})
         counted = counted.group_by(["user", "reason"]).aggregate([([], "count_all")]).to_pylist()
@@ -237,7 +237,7 @@ def _spanned(text: str, span: str | None) -> str:
 
 
 def _forecast_of(table: pa.Table, query_values: Section) -> Picture:
-    """How many memories of each user are stored as the days go by, with a line at one day; of nobody if of no other."""
+    """The stored memories of each user by day, with a line at the day shown; nobody's only where there is no user."""
     kept: dict[str, dict[int, int]] = {}
     for row in table.to_pylist():
         kept.setdefault(row["user_id"] or "(nobody)", {})[row["day"]] = row["kept"] + row["faded"]

@@ -1,4 +1,4 @@
-"""The panel of search: every parameter of a query, what each hit's score is made of, and whether it is better so."""
+"""The panel of search: the query-time parameters, the parts of each hit's score, and a verdict on the setting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memkit.text.secrets import mask
 
 PINNED = "pinned"
 _NEAR, _DRAWN = 4, 16
-"""Memories of each stage that are named, and hits that a picture has room for."""
+"""Memories that are shown of each stage, and hits that a picture has room for."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Answer:
     pinned : Question or None
         The same under the pinned setting.
     reasons : callable
-        Why a memory is returned by a question, or not; of the one that is asked about.
+        Explains why the memory named is a hit of a question, or not.
     """
 
     table: pa.Table
@@ -59,17 +59,17 @@ class Answer:
 
     @cached_property
     def trace(self) -> pa.Table:
-        """The candidates within the pool."""
+        """The candidates within the pool (num_candidates)."""
         return trace_table(self.question, outside=False)
 
     @cached_property
     def every(self) -> pa.Table:
-        """The candidates, and what filters and the pool kept out."""
+        """The candidates, and the memories that filters and the pool left out."""
         return trace_table(self.question)
 
     @cached_property
     def why(self) -> str:
-        """Why the memory that is asked about is returned, or not; empty where none is."""
+        """Why the memory named is a hit or not; empty where none is named."""
         return self.reasons(self.question)
 
     @cached_property
@@ -86,7 +86,7 @@ class SearchPanel(Panel):
     search : Retriever
         Fitted.
     query : str
-        What is asked first.
+        The first query.
     queries, qrels : table, data frame or path, optional
         Labels, as for `mk.evaluate`: with a pinned setting, a verdict follows every change.
     where, user_id, as_of, k
@@ -145,13 +145,13 @@ class SearchPanel(Panel):
         return (super()._cache_key(state), repr(sorted(state[PINNED].items())))
 
     def set(self, **values: Any) -> None:
-        """As `Panel.set`; a memory may be named by its id, or by words of its id, title or text."""
+        """As `Panel.set`; ``memory_id`` may be words of the memory's id, title or text too."""
         if values.get("memory_id"):
             values["memory_id"] = self._named(values["memory_id"])
         super().set(**values)
 
     def _named(self, words: str) -> str:
-        """The first memory of that id, else whose id, title or text holds these words; else what was given."""
+        """The memory of that id, else the first whose id, title or text contains these words; else the words."""
         memories = self.search.corpus_.memories
         if pc.index(memories["memory_id"], words).as_py() >= 0:
             return words
@@ -178,7 +178,7 @@ class SearchPanel(Panel):
             raise ParameterError(f"panels.search: expected the id or words of a memory. Got {name!r}.{hint}")
 
     def _ask(self, state: State, params: Section) -> Question:
-        """The question under `params`; the arms are asked again only for another text, scope, arm or a larger pool."""
+        """The question under `params`; arms run again only for another text, scope or arm, or a larger pool."""
         query_values, last = state[QUERY], self._question
         live = wide = self.search.with_params(**params)
         if last is not None:
@@ -269,7 +269,7 @@ class SearchPanel(Panel):
         return "".join(parts)
 
     def _explained(self, answer: Answer) -> str:
-        """Why the memory that is named came, or not; while a slider moves, what was said last."""
+        """Why the memory named is a hit or not; while a slider moves, the last such text."""
         if not self.session.is_moving:
             name = self.session.state[QUERY]["memory_id"]
             self._explanations = [(self._titles([name])[name], answer.why)] if name else []
@@ -280,7 +280,7 @@ class SearchPanel(Panel):
         return f'<div class="mk mkwhy">{paragraphs}</div>' if paragraphs else ""
 
     def _compared(self, answer: Answer) -> str:
-        """Where each hit of either setting stands in both."""
+        """The ranks of the hits under both settings."""
         if answer.pinned is None:
             return ""
         state = self.session.state
@@ -299,7 +299,8 @@ class SearchPanel(Panel):
         ids, n_collapsed = (answer.table[name].to_pylist() for name in ("memory_id", "n_alike"))
         undated = self._undated(answer)
         badge_words = [
-            [f"+{n} alike"] * bool(n) + ["no date"] * (index + 1 in undated) for index, n in enumerate(n_collapsed)
+            [f"+{n} near-duplicate{'s' * (n > 1)}"] * bool(n) + ["no date"] * (index + 1 in undated)
+            for index, n in enumerate(n_collapsed)
         ]
         badges = ["".join(f' <em class="mkbadge">{word}</em>' for word in words) for words in badge_words]
         wide = [index for index, column in enumerate(sheet.columns) if not column.small and column.name != "n_alike"]
@@ -313,7 +314,7 @@ class SearchPanel(Panel):
         return {memory_id: names[memory_id][0] or memory_id if memory_id in names else memory_id for memory_id in ids}
 
     def _suppressed(self, answer: Answer) -> str:
-        """How many candidates each stage kept back, and the best of them: Enter explains one."""
+        """How many candidates each stage dropped, and the best of them; Enter explains one."""
         trace = answer.trace if self.session.is_moving else answer.every
         counts = Counter(trace["disposition"].to_pylist())
         rows, picks = [], []
@@ -327,7 +328,7 @@ class SearchPanel(Panel):
                 head = f"{stage} ({counts[stage]:,})" if index == 0 else ""
                 rows.append((head, titles[name], "" if score is None else f"{score:.3f}"))
                 picks.append(f"memory:{name}")
-        return rows_html(("kept back by", "memory (Enter: why?)", "score"), rows, picks) if rows else ""
+        return rows_html(("dropped by", "memory (Enter: why?)", "score"), rows, picks) if rows else ""
 
 
 def _same_scope(question: Question, settings: Settings) -> bool:

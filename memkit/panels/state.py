@@ -1,4 +1,4 @@
-"""What a panel is set to: one frozen object, and the history that leads to it."""
+"""The values of a panel as one frozen object, and their history."""
 
 from __future__ import annotations
 
@@ -13,17 +13,25 @@ from memkit.params import Estimator, as_of_time, estimator, param
 
 @estimator
 class QueryValues(Estimator):
-    """What is asked in a panel, beside the parameters of what answers."""
+    """The query of a panel and its scope, beside the parameters of the search or policy."""
 
-    query: str = param("", doc="What is asked.")
+    query: str = param("", doc="The query.")
     where: str | None = param(None, kind="str", nullable=True, doc="A SQL predicate over memories.")
-    user_id: str | None = param(None, kind="str", nullable=True, doc="Whose memories, beside those of nobody.")
-    as_of: str | None = param(None, kind="str", nullable=True, unit="ISO 8601", doc="The moment of the question.")
-    k: int = param(10, low=1, doc="Hits that are shown.")
-    forward: int = param(0, low=0, high=3650, unit="days", doc="How far ahead of that moment is looked.")
-    text: str = param("", doc="A text that is judged in place of the corpus.")
-    precision: float = param(0.95, low=0, high=1, unit="ratio", doc="What is wished of the pairs that are merged.")
-    memory_id: str | None = param(None, kind="str", nullable=True, doc="A memory: why did it come, or not?")
+    user_id: str | None = param(
+        None, kind="str", nullable=True, doc="The user: hits are that user's memories and those that belong to nobody."
+    )
+    as_of: str | None = param(
+        None, kind="str", nullable=True, unit="ISO 8601", doc="The date or time at which the query is asked."
+    )
+    k: int = param(10, low=1, doc="How many hits to show.")
+    forward: int = param(0, low=0, high=3650, unit="days", doc="Move `as_of` ahead by so many days.")
+    text: str = param("", doc="A text to judge in place of the corpus.")
+    precision: float = param(
+        0.95, low=0, high=1, unit="ratio", doc="Target precision: the share of merged pairs that are duplicates."
+    )
+    memory_id: str | None = param(
+        None, kind="str", nullable=True, doc="A memory, by id or words of it: explain why it is a hit or not."
+    )
 
 
 Section = Mapping[str, Any]
@@ -32,7 +40,7 @@ _EMPTY: Section = MappingProxyType({})
 
 @dataclass(frozen=True)
 class State:
-    """The values behind a panel, by section: what is asked, and the parameters of each part.
+    """The values of a panel, by section: the query, and the parameters of each part.
 
     Examples
     --------
@@ -51,23 +59,23 @@ class State:
         return self.sections.get(section, _EMPTY)
 
     def with_values(self, section: str, **values: Any) -> Self:
-        """The same with other values in one section."""
+        """A copy with other values in one section."""
         return type(self)({**self.sections, section: {**self[section], **values}})
 
     @property
     def moment(self) -> datetime:
-        """The moment that is asked about, as far ahead as it is looked."""
+        """`as_of`, moved ahead by `forward` days."""
         query_values = self["query"]
         return as_of_time(query_values["as_of"]) + timedelta(days=query_values["forward"])
 
 
 class Session:
-    """A state that can be changed, its history, and who wants to know.
+    """A state that can be changed, its history, and its listeners.
 
     Attributes
     ----------
     is_moving : bool
-        Whether a slider is being moved: its steps are one change, and what takes long waits for the last of them.
+        Whether a slider is being moved: its steps are one change, and slow parts wait for the last step.
 
     Examples
     --------
@@ -99,16 +107,16 @@ class Session:
         self._listeners = [one for one in self._listeners if one != listener]
 
     def notify(self) -> None:
-        """Call who listens: after a change, and after one that is no part of the state."""
+        """Call the listeners: after a change of the state, or of something outside of it."""
         for listener in self._listeners:
             listener()
 
     def add(self, section: str, values: Section) -> None:
-        """Values that were not there before; they are part of the start, not of the history."""
+        """Add a section without a history entry; values that are there already stay."""
         self.state = State({**self.state.sections, section: {**values, **self.state[section]}})
 
     def change_to(self, state: State) -> None:
-        """Change to another state; what was undone is forgotten."""
+        """Change to another state; changes that were undone cannot be redone then."""
         if state != self.state:
             if not (self.is_moving and self._moved):
                 self._past.append(self.state)
@@ -123,7 +131,7 @@ class Session:
         return self._step(self._past, self._future)
 
     def redo(self) -> bool:
-        """Make again what was undone last; False where nothing was."""
+        """Redo the change undone last; False where none was."""
         return self._step(self._future, self._past)
 
     def _step(self, source: list[State], target: list[State]) -> bool:

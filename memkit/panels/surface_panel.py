@@ -1,4 +1,4 @@
-"""The panel of a sweep: every setting that was tried as a point, and arrow keys that walk among them."""
+"""The panel of a sweep: a point for each evaluated setting, and arrow keys to go from one to the next."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SurfacePanel(Panel):
 
     @property
     def declared(self) -> Mapping[str, Param]:
-        """What the sweep varied."""
+        """The parameters that the sweep varied."""
         return {name: QuerySettings.params()[name] for name in self.names}
 
     def _cache_key(self, state: State) -> Any:
@@ -77,7 +77,7 @@ class SurfacePanel(Panel):
 
     @property
     def at(self) -> int | None:
-        """The setting that the state is at; None where it was not tried."""
+        """The index of the current setting; None where it was not evaluated."""
         params = self.params
         return self.sweep.settings.index(params) if params in self.sweep.settings else None
 
@@ -117,7 +117,7 @@ class SurfacePanel(Panel):
 
     @cached_property
     def plateau(self) -> Mask:
-        """Which settings cannot be told from the best, as `mk.tune` has it; none where that cannot be said."""
+        """Which settings cannot be told from the best, as in `mk.tune`; none where that cannot be computed."""
         task, scores = self.sweep.task, self.sweep.matrix() * Metric.parse(self.sweep.metrics[0]).sign
         try:
             return plateau(Contest.from_scores(scores, task.unit, self.sweep.default, task.per_query))

@@ -1,4 +1,4 @@
-"""Pictures of what was measured, query by query: each says the same in words (`words`)."""
+"""Pictures of measurements by query: differences, groups, losses, scores, power."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _differences_of(result: Any) -> Any:
 
 
 def differences(result: Any, ax: Axes | None = None) -> Axes:
-    """Every query's difference beside the distribution of them: zero, what makes no difference, mean and interval.
+    """The difference of every query and their distribution, with the mean, its interval and the range of no difference.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def differences(result: Any, ax: Axes | None = None) -> Axes:
 
 
 def groups(result: Any, ax: Axes | None = None) -> Axes:
-    """The mean difference of each user, or whatever keeps queries apart: for whom it is better, and for whom not.
+    """The mean difference of each user (or other group of queries): for whom it is better, and for whom not.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def stages(result: Any, ax: Axes | None = None) -> Axes:
 
 
 def scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
-    """How the scores of relevant hits and of all others lie: what a `min_score` would cost.
+    """The distribution of the scores of relevant hits and of all others: what a `min_score` would cost.
 
     Parameters
     ----------
@@ -222,13 +222,14 @@ def scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
 
 
 def power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> Axes:
-    """The smallest true difference that would show four times in five, by the number of queries.
+    """The minimum detectable effect (80 % power) by the number of queries.
 
     Parameters
     ----------
     result : Comparison or Tuning, optional
-        Whose own spread is taken: more users like these, and more queries of the same users, who differ from one
-        another, so that queries alone do not help beyond a floor. None is before any label, each query for itself.
+        Its spread is used, for two cases: more users like these, and more queries of the same users; users differ,
+        so more queries alone help only down to a floor. None is for planning before there are labels: queries are
+        independent.
     spread : float
         Standard deviation of the differences of queries, where there is no result.
     ax : matplotlib Axes, optional
@@ -244,10 +245,10 @@ def power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> A
     >>> print(mk.plot.words(mk.plot.power()).splitlines()[1])
     20 queries     0.165
     """
-    ax = axes_for(ax, "the smallest difference that shows four times in five")
+    ax = axes_for(ax, "minimum detectable effect, at 80 % power")
     if result is None:
         sizes = np.array([20, 40, 80, 160, 320, 640, 1280, 2560])
-        lines = {f"queries that are alike in nothing, spread {spread:g}": spread * np.sqrt(7.85 / (sizes - 1.9))}
+        lines = {f"independent queries, spread {spread:g}": spread * np.sqrt(7.85 / (sizes - 1.9))}
         now = None
     else:
         curve = _differences_of(result).power()

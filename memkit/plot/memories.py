@@ -90,7 +90,7 @@ def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
 
 
 def _months(months: Collection[str]) -> list[str]:
-    """From the first month to the last, those without a memory too; where a wrong date lies far off, those found."""
+    """All months from the first to the last; only those with memories where a wrong date lies far off."""
     ends = [12 * int(month[:-3]) + int(month[-2:]) - 1 for month in (min(months), max(months))] if months else [0, -1]
     if ends[1] - ends[0] > _MANY_MONTHS:
         return sorted(set(months))
@@ -98,10 +98,10 @@ def _months(months: Collection[str]) -> list[str]:
 
 
 def decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes | None = None) -> Axes:
-    """What is left of each memory's weight at its age, over the ages that a corpus really has.
+    """The decay factor of each memory of a corpus at its age.
 
-    Beside the dots stand both readings of "half-life", for as many days: that of the Memory v2 document, which leaves
-    0.368 after them, and the usual one, which leaves a half. The rug below has a stroke for each dated memory.
+    Dots are memories. Lines show every form of decay for the same days: after them the Memory v2 document's formula
+    (e-folding) leaves 0.368, the usual half-life 0.5. The rug below has a stroke for each dated memory.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes 
 
 
 def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
-    """What `decay` draws of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
+    """What `decay` draws of a table of `Decay`; of more than `most` memories an even sample by age."""
     table = table.select(["age_days", "factor"]).filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
     farthest = max(float(age.max(initial=0.0)), 2 * decay.decay_days)
@@ -283,7 +283,7 @@ _BY_DAY = """
 
 
 def alive(history: History, ax: Axes | None = None) -> Axes:
-    """How many memories lived at each moment of a history, by kind.
+    """How many memories existed at each moment of a history, by kind.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ def alive(history: History, ax: Axes | None = None) -> Axes:
 
 
 def changes(history: History, ax: Axes | None = None) -> Axes:
-    """How many memories came, changed and went on each day of a history, but for those of its first commit.
+    """How many memories were added, changed and removed on each day of a history, after its first commit.
 
     Parameters
     ----------

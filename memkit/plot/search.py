@@ -1,4 +1,4 @@
-"""Pictures of what a search did: what became of candidates, what scores are made of, how ranks move with days."""
+"""Pictures of a search: the fate of candidates, the parts of scores, ranks by day."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
 
 
 def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
-    """How the hits of one query change their ranks from day to day, as memories age, expire and come to be.
+    """The ranks of one query's hits from day to day, as memories age, expire and are created.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
 
 
 def _apart(names: dict[str, str]) -> dict[str, str]:
-    """Short titles by id; with the id behind those that are the same."""
+    """Short titles by id; equal titles get the id behind them."""
     titles = {key: short(name) for key, name in names.items()}
     texts = [*titles.values()]
     return {
@@ -133,7 +133,7 @@ def _apart(names: dict[str, str]) -> dict[str, str]:
 
 
 def contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = None) -> Axes:
-    """Stacked bars, best hit on top: what each arm gave, and what decay took.
+    """Stacked bars, best hit on top: the score from each arm (words, meaning, letters), and the loss to decay.
 
     Parameters
     ----------

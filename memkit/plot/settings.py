@@ -1,4 +1,4 @@
-"""Pictures of settings: only those that were evaluated are drawn, and no colour between them."""
+"""Pictures of settings: only evaluated settings are drawn, nothing is interpolated between them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _BINS = 30
 def surface(
     result: Any, x: str | None = None, y: str | None = None, metric: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The settings that were evaluated, and their scores: none is drawn that nobody ran.
+    """The settings that were evaluated, and their scores; nothing is interpolated.
 
-    Where more parameters vary than are drawn, a point is the best of its settings. What cannot be told from the best
-    is outlined.
+    Where more parameters vary than are drawn, a point is the best of its settings. Settings that cannot be told
+    from the best are outlined.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _draw_points(ax: Axes, front: pd.DataFrame, x: Any, height: Any, name: str, 
 
 
 def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
-    """Where the values of a parameter stand: numbers by themselves, None left of them, words in a row."""
+    """The positions of a parameter's values: numbers at their value, None to the left, words one after the other."""
     ticks = ax.set_xticks if axis == "x" else ax.set_yticks
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         if not column.isna().any():
@@ -140,9 +140,10 @@ def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
 
 
 def pool(swept: Any, ax: Axes | None = None) -> Axes:
-    """What a larger pool finds: each metric of a sweep over ``pool``, all else as the search has it.
+    """What a larger pool (num_candidates, per arm) finds: each metric of a sweep over ``pool``.
 
-    Where the sweep has that with one pool alone, the best of its settings is taken instead.
+    The other parameters are the search's own; where the sweep has those with one pool only, they are those of its best
+    setting.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def pool(swept: Any, ax: Axes | None = None) -> Axes:
 
 
 def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
-    """What each threshold of dedup would merge of labelled pairs: precision, recall, and contradictions merged.
+    """Precision and recall of each threshold of dedup on labelled pairs, and the share of contradictions merged.
 
     Parameters
     ----------
@@ -234,7 +235,7 @@ def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
 
 
 def similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
-    """How alike the pairs of a `Deduplicator` are, and which of them lie above a threshold.
+    """The similarity of the near-duplicate pairs of a `Deduplicator`, and how many lie above a threshold.
 
     Parameters
     ----------

@@ -55,8 +55,8 @@ def test_the_picture_has_a_bar_a_hit_and_part_and_reuses_its_axes(retriever_over
         assert plot.contributions(trace, ax) is ax
         assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(sum(trace["fused"].to_pylist()))
         assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-            "lexical",
-            "vector",
+            "words",
+            "meaning",
             "letters",
             "lost to decay",
         ]
