@@ -193,7 +193,9 @@ class SearchPanel(Panel):
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))
         where, user_id = self._scope(state)
-        self._question = wide.ask(query_values["query"], query_values["k"], where, query_values["as_of"], user_id=user_id)
+        self._question = wide.ask(
+            query_values["query"], query_values["k"], where, query_values["as_of"], user_id=user_id
+        )
         return self._question if wide is live else self._question.but(**params)
 
     def _scope(self, state: State) -> tuple[str | None, str | None]:
