@@ -23,7 +23,7 @@ from memkit.text.analyse import ANALYSERS, terms_by
 from memkit.text.function_words import FUNCTION_WORDS
 
 
-class Totals(NamedTuple):
+class CollectionStatistics(NamedTuple):
     """What weights depend on besides a row and its terms: of all rows, be they in several indexes.
 
     `document_frequency` is by the numbers of the terms, and `length` the mean number of terms a row.
@@ -40,7 +40,7 @@ class _Lexical(Estimator):
     _name: ClassVar[str]
 
     postings_: Lists
-    totals_: Totals | None = None
+    statistics_: CollectionStatistics | None = None
     """Of all buckets; None: of these rows alone."""
 
     def fit(self, chunks: pa.Table, texts: Texts) -> Self:
@@ -202,7 +202,7 @@ class BM25(_Lexical):
 
     def _use(self, postings: Lists) -> Self:
         super()._use(postings)
-        n_rows, df, _ = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
+        n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
         self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
         self.function_terms_ = _function_terms(self.analyser)
@@ -215,7 +215,9 @@ class BM25(_Lexical):
         """What the length of each row, beside the mean, lets its weights lose; found when a query first asks."""
         postings = self.postings_
         lengths = postings.sums(np.positive, np.ones(len(postings.document_frequency)))
-        mean = self.totals_.length if self.totals_ else postings.by_row(lengths).mean() if postings.n_rows else 0.0
+        mean = (
+            self.statistics_.length if self.statistics_ else postings.by_row(lengths).mean() if postings.n_rows else 0.0
+        )
         return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0) -> list[Query]:
@@ -247,7 +249,7 @@ class BM25(_Lexical):
         known = {term for term in terms if term in self.postings_.terms}
         # Two known characters side by side that no text has are mostly the end of a word and the beginning of the next.
         unknown = Counter(term for term in terms if term not in known and not (len(term) == 2 and {*term} <= known))
-        n_rows = self.totals_.n_rows if self.totals_ else self.postings_.n_rows
+        n_rows = self.statistics_.n_rows if self.statistics_ else self.postings_.n_rows
         rarest = np.log1p((n_rows + 0.5) / 0.5)  # the idf of what no text has
         missed = sum(
             self._occurrences(repeats) * (function_word_weight if term in self.function_terms_ else 1.0)
@@ -281,7 +283,7 @@ class CharGrams(_Lexical):
 
     def _use(self, postings: Lists) -> Self:
         super()._use(postings)
-        n_rows, df, _ = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
+        n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
         self.half_ = self._half(postings)
         return self

@@ -182,21 +182,21 @@ class SearchPanel(Panel):
         query_values, last = state[QUERY], self._question
         live = wide = self.search.with_params(**params)
         if last is not None:
-            settings = Settings.of(live)
+            settings = Settings.from_estimator(live)
             wanted = last.index.weights(settings)
-            is_within = settings.pool <= last.found.pool and wanted.keys() <= set(last.found.arms)
+            is_within = settings.pool <= last.retrieved.pool and wanted.keys() <= set(last.retrieved.arms)
             moment = Moment.of(query_values["as_of"])
             now = (query_values["query"],), *self._scope(state), moment.at, moment.unseen(settings.future)
             before = last.queries.texts, last.where, last.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
-                return replace(last.but(**params), k=query_values["k"])
-            arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
-            wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))
+                return replace(last.with_params(**params), k=query_values["k"])
+            arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in KINDS}
+            wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.pool))
         where, user_id = self._scope(state)
         self._question = wide.ask(
             query_values["query"], query_values["k"], where, query_values["as_of"], user_id=user_id
         )
-        return self._question if wide is live else self._question.but(**params)
+        return self._question if wide is live else self._question.with_params(**params)
 
     def _scope(self, state: State) -> tuple[str | None, str | None]:
         """The predicate and the user; None for everything and everybody."""

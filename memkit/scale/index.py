@@ -35,7 +35,7 @@ from memkit.scale.buckets import Buckets
 from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.fitted.across import Vocabulary
-from memkit.search.fitted.arms import KINDS, places, taken
+from memkit.search.fitted.arms import KINDS, places, take_rows
 from memkit.search.fitted.index import Answer, MemoryIndex, Request, Searchable, build_as, build_index
 from memkit.search.fitted.scope import Scope, Where, make_scope, memories_where
 from memkit.search.settings import FitSettings, QuerySettings
@@ -177,7 +177,7 @@ class BucketIndex:
     def lexical(self, index: MemoryIndex, name: str) -> Any:
         """An arm over the rows of a part, with the weights of all."""
         arm: Any = KINDS[name].make(self.settings)
-        terms, arm.totals_ = self._totals[name]
+        terms, arm.statistics_ = self._totals[name]
         own = counts_of(index, name)
         lengths = np.zeros(len(terms), np.int64)
         lengths[np.fromiter((terms[term] for term in own.terms), np.int64, len(own.terms))] = own.document_frequency
@@ -219,7 +219,7 @@ class BucketIndex:
         """As `MemoryIndex.ready`: a bucket is opened when a question needs it."""
         self.weights(how)
 
-    def is_of(self, corpus: Corpus) -> bool:
+    def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the buckets of `corpus`, in the save that was fitted."""
         return isinstance(corpus, Buckets) and corpus.is_same(self.corpus)
 
@@ -252,8 +252,10 @@ class BucketIndex:
         parts: list[_Found] = []
         for index, allowed in scoped:
             if index.chunks.num_rows:
-                put = index.put(asked, weights, how, on)
-                parts.append((index, {name: index.found_by(name, put[name], n, allowed, how) for name in weights}))
+                put = index.arm_queries(asked, weights, how, on)
+                parts.append(
+                    (index, {name: index.arm_candidates(name, put[name], n, allowed, how) for name in weights})
+                )
         best = _best(parts, list(weights), n)
         small, rows = self._small(parts, best)
         found = {
@@ -299,7 +301,7 @@ class BucketIndex:
         self, index: MemoryIndex, asked: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
     ) -> Floats:
         """As `MemoryIndex.find` has it of all rows."""
-        put = index.put(asked, weights, how, on)
+        put = index.arm_queries(asked, weights, how, on)
         nothing = np.empty(0, np.int64)
         scales = [
             self._vector_scale(index, put[name])
@@ -350,7 +352,8 @@ def _ranks(indexes: Sequence[MemoryIndex], rows: Sequence[Ints]) -> list[Ints]:
     if not indexes:
         return []
     named = [
-        taken(index.memories["memory_id"], index.rows.memory[some]) for index, some in zip(indexes, rows, strict=True)
+        take_rows(index.memories["memory_id"], index.rows.memory[some])
+        for index, some in zip(indexes, rows, strict=True)
     ]
     ids = pa.chunked_array([chunk for one in named for chunk in one.chunks], pa.string())
     order = pc.sort_indices(
@@ -388,7 +391,7 @@ def _first(index: MemoryIndex, memory: Ints) -> Ints:
 
 def rows_of(index: MemoryIndex, memory: Ints) -> pa.Table:
     """Some memories of a bucket with all their columns."""
-    return with_nulls(taken(index.memories, memory), TABLES["memories"])[0]
+    return with_nulls(take_rows(index.memories, memory), TABLES["memories"])[0]
 
 
 def bucket_index(corpus: Buckets, settings: FitSettings, how: QuerySettings) -> BucketIndex:

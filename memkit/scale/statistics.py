@@ -25,11 +25,11 @@ from memkit.index.cache import shared_cache
 from memkit.index.centre import MIN_ROWS, scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_rows
-from memkit.index.lexical import Totals
+from memkit.index.lexical import CollectionStatistics
 from memkit.index.postings import Postings
 from memkit.scale.buckets import VECTORS, Buckets
 from memkit.schemas import Floats, Ints
-from memkit.search.fitted.arms import KINDS, taken
+from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
 from memkit.search.settings import FitSettings
 from memkit.tables.lake import write_parquet
@@ -95,8 +95,8 @@ class Statistics:
 
     def _add_vectors(self, index: MemoryIndex, vectors: Vectors) -> None:
         rows, chunks = index.background, index.chunks
-        columns = [taken(chunks[name], rows).to_pylist() for name in ("memory_id", "ordinal")]
-        keys, texts = index.keys[rows].tolist(), taken(index.texts, rows).to_pylist()
+        columns = [take_rows(chunks[name], rows).to_pylist() for name in ("memory_id", "ordinal")]
+        keys, texts = index.keys[rows].tolist(), take_rows(index.texts, rows).to_pylist()
         self.sample = [
             (key, (name, ordinal), vectors[row], text)
             for key, name, ordinal, row, text in zip(keys, *columns, rows.tolist(), texts, strict=True)
@@ -131,11 +131,11 @@ class Statistics:
             return np.tile(common, (3, 1))
         return np.stack([*(one / m if m >= MIN_ROWS else common for one, m in others), common])
 
-    def total(self, name: str) -> tuple[dict[str, int], Totals]:
+    def total(self, name: str) -> tuple[dict[str, int], CollectionStatistics]:
         """The numbers of an arm's terms, and what its weights depend on."""
         terms, df = self.frequency(name)
         mean = self.lengths[name] / max(self.n_rows, 1)
-        return dict(zip(terms, range(len(terms)), strict=True)), Totals(self.n_rows, df, mean)
+        return dict(zip(terms, range(len(terms)), strict=True)), CollectionStatistics(self.n_rows, df, mean)
 
     def frequency(self, name: str) -> tuple[list[str], Ints]:
         """The terms of an arm in order, and how many rows have each."""
@@ -228,7 +228,7 @@ def vectors_of(index: MemoryIndex) -> Vectors:
     if given is None:
         return shared_cache().encode(as_encoder(index.settings.encoder), as_texts(index.texts))
     at = pc.index_in(index.chunks["memory_id"], value_set=given["memory_id"])
-    flat = taken(given["vector"], pc.fill_null(at, 0).to_numpy()).combine_chunks()
+    flat = take_rows(given["vector"], pc.fill_null(at, 0).to_numpy()).combine_chunks()
     vectors = flat.flatten().to_numpy(zero_copy_only=False).reshape(len(flat), -1).astype(np.float32)
     vectors[pc.is_null(at).to_numpy()] = 0
     return unit_rows(vectors)

@@ -1,7 +1,7 @@
-"""One question to a fitted index, everything about it settled: what every report, and learning, is made from.
+"""`Question`: queries, their settings, and the candidates that the arms retrieved. Reports and tuning are made from it.
 
-What may be asked is one text, several, or a table (`Queries`); which memories may be found, by `where`, hidden kinds
-and expiry, is decided before any arm makes its cut (`Scope`).
+`Queries` are one text, several, or a table. `Scope` holds the memories that may be found, by `where`, hidden kinds and
+expiry; it applies before each arm takes its best candidates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, Moment, check_value
 from memkit.schemas import Floats, Ints, Mask, check_kinds
-from memkit.search.fitted.across import said_across
+from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.index import MemoryIndex, Request, Searchable
 from memkit.search.fitted.scope import Scope
 from memkit.search.settings import QuerySettings
@@ -33,42 +33,44 @@ T = TypeVar("T")
 
 
 class Settings(QuerySettings):
-    """The query-time values of one question: checked once, and fixed.
+    """The query-time parameters of one question, checked once and immutable.
 
     Examples
     --------
-    >>> Settings.of(QuerySettings(pool=50)).but(min_score=0.2).pool
+    >>> Settings.from_estimator(QuerySettings(pool=50)).with_params(min_score=0.2).pool
     50
-    >>> Settings.of(QuerySettings()).pool = 7
+    >>> Settings.from_estimator(QuerySettings()).pool = 7
     Traceback (most recent call last):
-    AttributeError: the settings of a question are fixed. Got 'pool'; `but` makes others.
+    AttributeError: the settings of a question are immutable. Got 'pool'; `with_params` makes a changed copy.
     """
 
     @classmethod
-    def of(cls, declared: QuerySettings) -> Self:
-        """The query-time values of `declared`, which may be a Retriever.
+    def from_estimator(cls, estimator: QuerySettings) -> Self:
+        """The query-time parameters of `estimator`, which may be a Retriever.
 
         Raises
         ------
         ParameterError
             For a value outside of its declaration.
         """
-        values: Mapping[str, Any] = declared.check_params()
-        fixed = cls.__new__(cls)
-        fixed.__dict__.update({name: values[name] for name in QuerySettings.params()})
-        return fixed
+        values: Mapping[str, Any] = estimator.check_params()
+        settings = cls.__new__(cls)
+        settings.__dict__.update({name: values[name] for name in QuerySettings.params()})
+        return settings
 
-    def but(self, **values: Any) -> Self:
-        """The same with other `values`; raises ParameterError as `of`, and for a name that is not declared."""
-        return self.of(QuerySettings(**self.__dict__).set_params(**values))
+    def with_params(self, **values: Any) -> Self:
+        """A copy with other `values`; raises ParameterError for a value or name that is not declared."""
+        return self.from_estimator(QuerySettings(**self.__dict__).set_params(**values))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"the settings of a question are fixed. Got {name!r}; `but` makes others.")
+        raise AttributeError(
+            f"the settings of a question are immutable. Got {name!r}; `with_params` makes a changed copy."
+        )
 
 
 @dataclass(frozen=True)
 class Queries:
-    """Texts with the ids under which their hits are returned, and days of their own, where they have any."""
+    """Texts of queries with their ids and, optionally, the day on which each is asked."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -78,13 +80,13 @@ class Queries:
         return len(self.ids)
 
     def by_day(self) -> list[Self]:
-        """These, in parts with one day each."""
-        rows: dict[Moment | None, list[int]] = {}
+        """The queries in groups of one day each."""
+        rows_by_day: dict[Moment | None, list[int]] = {}
         for row, day in enumerate(self.days):
-            rows.setdefault(day, []).append(row)
-        return [self if len(rows) == 1 else self._at(some) for some in rows.values()] or [self]
+            rows_by_day.setdefault(day, []).append(row)
+        return [self if len(rows_by_day) == 1 else self._take(rows) for rows in rows_by_day.values()] or [self]
 
-    def _at(self, rows: list[int]) -> Self:
+    def _take(self, rows: list[int]) -> Self:
         ids, texts, days = zip(*((self.ids[row], self.texts[row], self.days[row]) for row in rows), strict=True)
         return type(self)(ids, texts, days)
 
@@ -95,15 +97,15 @@ def as_queries(queries: Any) -> Queries:
     Parameters
     ----------
     queries : str, sequence of str, pa.Table or pandas.DataFrame
-        Ids are "0", "1", … where none are given; other columns are ignored; a null text is an empty one. A day is what
-        `Moment.of_cell` takes, or null.
+        Ids are "0", "1", … unless the table has them; other columns are ignored; a null text counts as empty. A day is
+        null, or a value that `Moment.of_cell` takes.
 
     Raises
     ------
     QueryError
-        Where a text is not a string of Unicode, an id is missing or occurs twice, or the table has no column ``text``.
+        If a text is not a string of Unicode, an id is missing or occurs twice, or the table has no column ``text``.
     ParameterError
-        Where a day is not a date.
+        If a day is not a date.
 
     Examples
     --------
@@ -159,10 +161,11 @@ def _ids(values: list[Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked of which index, with which settings, as of when, and what the arms found.
+    """Queries to an index, with settings and a moment, and the candidates that the arms retrieved for them.
 
-    Asking the arms is the costly part, and it is done; ranking is arithmetic over arrays. So ask once, with all arms
-    and the largest pool, and rank it under as many settings as you like: each is what its own search would give.
+    Retrieving candidates is the costly part; ranking is arithmetic over arrays. So retrieve once, with all arms and the
+    largest pool (candidates per arm), and rank under as many settings as you like: the results are those of separate
+    searches.
 
     Attributes
     ----------
@@ -171,21 +174,21 @@ class Question:
         The query-time parameters.
     queries : Queries
     k : int
-        How many places are returned a query.
+        Hits per query.
     moment : datetime
-        For decay and expiry; UTC. What is the future is in `scope`.
+        For decay and expiry; UTC. `scope` says which memories lie in the future.
     where : str or None
         The predicate behind `scope`.
     scope : Scope
         Which memories may be found.
     weights : dict of str to float
-        By arm, with the sum 1; an arm without weight is left out.
-    found : Candidates
-        What the arms answered when they were asked.
+        By arm, with the sum 1; arms of weight 0 are left out.
+    retrieved : Candidates
+        The candidates that the arms retrieved.
     note : str
-        Why an arm was not asked that has a weight; empty where all were.
+        Why an arm with a weight was not used; empty if all were.
     depth : int or None
-        How far MMR orders; None is all the way. The places up to it do not depend on it.
+        Number of places that MMR orders; None: all. The first places do not depend on it.
     user_id : str or None
         Who asked; None for everybody.
 
@@ -195,7 +198,7 @@ class Question:
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай", "чай и кофе"]})
     >>> search = mk.Retriever(encoder="hash").fit(corpus)
     >>> question = search.ask("кофе")
-    >>> other = question.but(vector_weight=0.9, pool=1)
+    >>> other = question.with_params(vector_weight=0.9, pool=1)
     >>> alone = search.with_params(vector_weight=0.9, pool=1).ask("кофе")
     >>> other.ranked().score.tolist() == alone.ranked().score.tolist()
     True
@@ -209,72 +212,72 @@ class Question:
     where: str | None
     scope: Scope
     weights: dict[str, float]
-    found: Candidates
+    retrieved: Candidates
     note: str = ""
     depth: int | None = None
     user_id: str | None = None
 
-    def but(self, **values: Any) -> Self:
-        """The same question under other query-time parameters, without asking the arms again.
+    def with_params(self, **values: Any) -> Self:
+        """The same question under other query-time parameters, without retrieving again.
 
         Raises
         ------
         ParameterError
-            For a name or value that is not declared, or one that needs the arms to be asked again: a larger pool, an
-            arm that had no weight, other memories.
+            For a name or value that is not declared, or one that needs other candidates: a larger pool, an arm that had
+            no weight, other memories.
         """
-        settings = self.settings.but(**values)
+        settings = self.settings.with_params(**values)
         weights = self.index.weights(settings)
-        asked_again = [name for name in SCOPING if getattr(settings, name) != getattr(self.settings, name)]
-        if asked_again or settings.pool > self.found.pool or not weights.keys() <= set(self.found.arms):
+        is_rescoped = any(getattr(settings, name) != getattr(self.settings, name) for name in SCOPING)
+        if is_rescoped or settings.pool > self.retrieved.pool or not weights.keys() <= set(self.retrieved.arms):
             raise ParameterError(
-                f"Question.but: expected settings over what {', '.join(self.found.arms)} found with a pool of"
-                f" {self.found.pool}. Got {values}: ask again with those."
+                f"Question.with_params: expected settings for the candidates of {', '.join(self.retrieved.arms)} with a"
+                f" pool of {self.retrieved.pool}. Got {values}: ask again with those."
             )
         return replace(self, settings=settings, weights=weights)
 
     def candidates(self) -> Candidates:
-        """What the arms that have a weight found within the pool."""
-        return self.found.narrowed(tuple(self.weights), self.settings.pool)
+        """The best `pool` candidates of each arm that has a weight."""
+        return self.retrieved.narrowed(tuple(self.weights), self.settings.pool)
 
     def ranked(self) -> Ranked:
         """The candidates after every stage."""
         return rank(self.candidates(), self)
 
-    def found_among(self, allowed: Mask | None, n: int) -> Candidates:
-        """What the arms find among the chunks `allowed`, whatever the scope."""
-        if allowed is self.scope.allowed and n <= self.found.pool and self.index.is_steady:
-            return self.found.narrowed(tuple(self.weights), n)
-        return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
+    def retrieve_among(self, allowed: Mask | None, n: int) -> Candidates:
+        """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
+        if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
+            return self.retrieved.narrowed(tuple(self.weights), n)
+        return self.index.retrieve(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
 
     @property
     def columns(self) -> Columns:
-        """What ranking looks at of the chunks."""
+        """The columns of chunks and memories that ranking uses."""
         return self.index.rows
 
     @property
     def repeats(self) -> Repeats:
-        """Which chunks say the same as others."""
+        """Which chunks are near-duplicates of others."""
         return self.index.repeats
 
     def likeness(self, row: Ints) -> Likeness:
-        """Likeness among any of the chunks `row`: by vectors, where these have a weight."""
+        """Pairwise similarity of the chunks `row`: by vectors if these have a weight, else by shared terms."""
         return self.index.similarity(row, by_vectors="vector" in self.weights)
 
-    def across(self, found: Candidates) -> tuple[Floats, Mask]:
-        """As `said_across`."""
-        return said_across(self.index, self.queries.texts, found)
+    def across(self, candidates: Candidates) -> tuple[Floats, Mask]:
+        """As `scores_across`."""
+        return scores_across(self.index, self.queries.texts, candidates)
 
     def decay(self, memory: Ints) -> tuple[Floats, Floats]:
-        """Age in days and factor of each of the rows `memory`."""
+        """Age in days and decay factor of each of the memories in the rows `memory`."""
         s = self.settings
-        named = [kind for kind in s.decay_kinds if kind != "*"]
-        check_kinds(named, "Retriever: 'decay_kinds'", also=self.index.rows.kind[1])
+        kinds = [kind for kind in s.decay_kinds if kind != "*"]
+        check_kinds(kinds, "Retriever: 'decay_kinds'", also=self.index.rows.kind[1])
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 
 def check_user(user_id: object, owner: str = "Retriever.search") -> None:
-    """Raise where `user_id` is neither None, for everybody, nor a text that can be one's name."""
+    """Raise if `user_id` is neither None (everybody) nor a text that is not empty."""
     check_value(owner, "user_id", user_id, "str", nullable=True)
     if user_id == "":
         raise ParameterError(f"{owner}: 'user_id' must be a user's id, or None for everybody. Got ''.")
@@ -290,30 +293,30 @@ def ask(
     to_trace: bool = False,
     user_id: str | None = None,
 ) -> Question:
-    """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`."""
+    """Check a question and retrieve its candidates; parameters and errors are those of `Retriever.search`."""
     check_value("Retriever.search", "k", k, "int", low=1)
     check_user(user_id)
-    asked = as_queries(queries)
-    own = set(asked.days)
-    if len(own) > 1:
-        raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(own)}; search and trace take them.")
-    moment = next(iter(own), None) or Moment.of(as_of)
-    request = Request(asked.texts, where, moment, to_trace, user_id)
-    found, note = or_by_words(index, settings, lambda how: index.answer(request, how))
-    about = (found.index, settings, asked, k, moment.at, where, found.scope, found.weights, found.found)
+    queries = as_queries(queries)
+    days = set(queries.days)
+    if len(days) > 1:
+        raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
+    moment = next(iter(days), None) or Moment.of(as_of)
+    request = Request(queries.texts, where, moment, to_trace, user_id)
+    answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
+    scope, weights, candidates = answer.scope, answer.weights, answer.candidates
+    about = (answer.index, settings, queries, k, moment.at, where, scope, weights, candidates)
     return Question(*about, note, user_id=user_id)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
-    """What `act` makes of the settings; of words alone, and why, where the encoder cannot be reached."""
+    """The result of `act`, and a note; without vectors if the encoder cannot be reached, and the note says why."""
     if settings.on_encoder_error == "raise" or "vector" in index.absent:
         return act(settings), ""
     try:
         with in_haste():
             return act(settings), ""
     except EncoderUnavailableError as error:
-        note = f"By words alone: {error}"
+        note = f"Without vectors: {error}"
         warnings.warn(f"Retriever: no vectors this time. {note}", RuntimeWarning, stacklevel=5)
-        return act(
-            settings.but(vector_weight=0.0, **({"bm25_weight": 1.0} if settings.bm25_weight is not None else {}))
-        ), note
+        words = {"bm25_weight": 1.0} if settings.bm25_weight is not None else {}
+        return act(settings.with_params(vector_weight=0.0, **words)), note

@@ -12,7 +12,7 @@ import pyarrow as pa
 from memkit.errors import MemkitError, NotFittedError
 from memkit.params import AsOf, estimator, path_of
 from memkit.search.fitted.index import Searchable
-from memkit.search.fitted.kinds import index_for, own_corpus
+from memkit.search.fitted.kinds import fitted_corpus, index_for
 from memkit.search.fitted.store import load_index, save_index
 from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
 from memkit.search.reports.tables import check_added, hits_table, joined, trace_table
@@ -24,21 +24,26 @@ if TYPE_CHECKING:
 
 @estimator
 class Retriever(QuerySettings, FitSettings):
-    """Words, vectors and letters, fused, decayed, cut and explained.
+    """Hybrid search by words (BM25), meaning (vectors) and letters (character n-grams).
 
-    The stages, in order: the best `pool` chunks of each arm among the memories that may be found (`where`, `expired`,
-    `kinds_hidden`), brought to one scale, fused, weighted by kind, multiplied by decay, cut at `min_score`, rid of
-    repetitions, folded, made diverse (MMR), cut at k. Parameters that say so act at `fit`, all others at the next call.
+    The stages, in order:
+
+    1. Each arm retrieves its best `pool` chunks (candidates per arm) of the memories that pass `where`, `expired`,
+       `future` and `kinds_hidden`.
+    2. Scores are normalised, fused, and multiplied by the weight of the memory's kind and by decay.
+    3. Candidates below `min_score` are dropped; exact duplicates and near-duplicates are collapsed (`fold`).
+    4. MMR makes the hits diverse; the first k are returned.
+
+    Parameters that act at fit say so; all others act at the next call.
 
     Attributes
     ----------
     corpus_ : Corpus
-        What was fitted: a copy with the table ``chunks``. ``corpus_.save(folder)`` keeps the arms beside the tables.
+        A copy of the fitted corpus with the table ``chunks``. ``corpus_.save(folder)`` saves the arms with the tables.
     chunks_ : pa.Table
-        What is searched, in the order of memory_id and ordinal.
+        The searched chunks, ordered by memory_id and ordinal.
     arms_ : dict of str to Arm
-        'bm25' (the lexical arm, whichever it is), 'vector' and 'gram' (letters), each built when its weight first asks
-        for it.
+        'bm25' (words), 'vector' (meaning) and 'gram' (letters); each is built when a query first gives it a weight.
 
     Examples
     --------
@@ -52,37 +57,36 @@ class Retriever(QuerySettings, FitSettings):
     def fit(self, corpus: Corpus, y: object = None) -> Self:
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
-        Vectors of texts seen before come from the cache, and the arms that were saved with a corpus from its folder.
-        What was fitted before stays whole where this fails, and answers in other threads meanwhile.
+        Vectors of known texts come from the cache; arms that were saved with the corpus come from its folder. Until the
+        new fit is complete, other threads search the former one, and it stays if this fails.
 
-        Where this Retriever was fitted before, what it knows of memories that are as they were is used again: their
-        chunks, terms and vectors. Answers are those of a fresh fit. Made anew are
-        approximate indexes (`ann`), vectors that a mean is taken off (`centre`), encoders that learn from the corpus,
-        and arms that were loaded from a folder.
+        A second fit reuses the chunks, terms and vectors of memories that did not change. Answers equal those of a
+        fresh fit. Approximate indexes (`ann`), mean-centred vectors (`centre`), encoders that learn from the corpus and
+        arms loaded from a folder are always built anew.
 
         Parameters
         ----------
         corpus : Corpus
-            Stays as it is: `corpus_` is a copy of it with the table ``chunks``, whose `save` keeps the arms too. Of
-            `Buckets` only totals are kept, and the buckets that a question needs are opened then, with the scores of
-            one index; for traces, sweeps and audits see `over_all`.
+            It is not changed: `corpus_` is a copy with the table ``chunks``. Of `Buckets` (shards) only collection
+            statistics are kept; a query opens the shards it needs, and scores as one index would. For traces, sweeps
+            and audits see `over_all`.
 
         Raises
         ------
         ParameterError
-            For a parameter outside of its declaration, or where no arm has a weight.
+            For a parameter outside of its declaration, or if no arm has a weight.
         MemkitError
-            Where the encoder fails; one that cannot be reached is done without where `on_encoder_error` is 'words'.
+            If the encoder fails. If its service cannot be reached, `on_encoder_error` decides.
         """
-        settings, how = self._fit_settings(), Settings.of(self)
-        before: Searchable | None = self.__dict__.get("index_")
-        known = None if before is None or _changed(before.settings, settings) else before
-        index = index_for(corpus, settings, how, known)
-        or_by_words(index, how, index.ready)
+        settings, query_settings = self._fit_settings(), Settings.from_estimator(self)
+        former: Searchable | None = self.__dict__.get("index_")
+        reusable = None if former is None or _changed(former.settings, settings) else former
+        index = index_for(corpus, settings, query_settings, reusable)
+        or_by_words(index, query_settings, index.ready)
         return self._use(index)
 
     def fitted(self, corpus: Corpus) -> Self:
-        """This one where it was fitted on the memories of `corpus`, else a copy that is; known texts are not encoded.
+        """This Retriever if it was fitted on the memories of `corpus`, else a copy fitted on them.
 
         Examples
         --------
@@ -93,15 +97,15 @@ class Retriever(QuerySettings, FitSettings):
         (True, True)
         """
         index: Searchable | None = self.__dict__.get("index_")
-        return self if index is not None and index.is_of(corpus) else copy.copy(self).fit(corpus)
+        return self if index is not None and index.is_fitted_on(corpus) else copy.copy(self).fit(corpus)
 
     def refresh(self) -> Self:
-        """Read the corpus's files again and search what they say now; only new texts are encoded.
+        """Read the corpus's files again and fit their present content; only new texts are encoded.
 
         Returns
         -------
         Retriever
-            This one, as a fit to the refreshed corpus would make it; unchanged where that fails.
+            This Retriever, fitted on the refreshed corpus; unchanged if that fails.
         """
         return self.fit(self._index().corpus.refresh())
 
@@ -120,72 +124,72 @@ class Retriever(QuerySettings, FitSettings):
         Parameters
         ----------
         queries : str, sequence of str, pa.Table or pandas.DataFrame
-            A table has a column ``text`` and may have ``query_id``, and ``as_of``, the day on which each is asked.
+            A table has a column ``text`` and, optionally, ``query_id`` and ``as_of``, the day on which each is asked.
         k : int
-            Hits a query at most; fewer where fewer are found among the best `pool` of each arm. The first hits do not
-            depend on it.
+            Most hits per query; there are fewer if the arms' candidates give fewer. The first hits do not depend on k.
         where : str, optional
-            A SQL predicate over ``memories``, applied before anything is cut.
+            A SQL predicate over ``memories``, applied before candidates are retrieved.
         as_of : str, date or datetime, optional
-            The moment of queries without a day of their own; None is now. Kept in the schema's metadata. What was
-            created after it is hidden, where it is given: a day is seen to its end, a time is exact (see `future`).
+            The moment of the queries that have no day of their own; None: now. If it is given, memories created later
+            are hidden: a day lasts to its end, a time is exact (see `future`). The schema's metadata keeps it.
         user_id : str, optional
-            Who asks: memories of this user and of nobody are seen. None sees everybody's. Over buckets, those that hold
-            them are opened alone.
+            The user who asks: only memories of this user and memories without a user are searched. None: all memories.
+            Of buckets (shards) only those with such memories are opened.
         columns : sequence of str
-            Columns of ``memories`` that the hits show too, as title, source_id, scope; one that hits have stays theirs.
+            Further columns of ``memories`` to show, such as title, source_id, scope; the hits' own columns win.
 
         Returns
         -------
         pa.Table
             query_id, rank, memory_id, chunk_id, score, bm25, vector, gram, decay, text, path, line_start, line_end,
-            alike, n_alike. The scores of the arms are raw, null where the arm did not find the chunk; `decay` is the
-            factor; `alike` are the memories that say the same and are not shown themselves, at most 20 of `n_alike`.
-            Where a query has no hit, or the encoder cannot be reached, the metadata's ``note`` says why, and how many
-            memories a moment hides, or cannot tell of, as they have no `created_at` or were updated later; ``arms``
-            holds the weights, ``encoder`` its fingerprint, ``answerability`` from 0 to 1, by query, whether anything
-            here answers it.
+            alike, n_alike. The arms' scores are raw, and null if the arm did not retrieve the chunk; `decay` is the
+            factor; `alike` are the near-duplicates that are collapsed under the hit, at most 20 of `n_alike`.
+
+            The metadata's ``note`` says why a query has no hit, whether vectors were missing, and how many memories
+            `as_of` hides, or may show too new (no `created_at`, or updated later). ``arms`` holds the weights,
+            ``encoder`` the encoder's fingerprint, ``answerability``, by query, how likely any memory answers it (0 to
+            1).
 
         Raises
         ------
         NotFittedError, ParameterError, QueryError
         """
-        asked, added = as_queries(queries), check_added(columns)
-        parts = (self.ask(part, k, where, as_of, user_id=user_id) for part in asked.by_day())
-        return joined([hits_table(part, added) for part in parts], asked.ids)
+        queries, added = as_queries(queries), check_added(columns)
+        parts = (self.ask(part, k, where, as_of, user_id=user_id) for part in queries.by_day())
+        return joined([hits_table(part, added) for part in parts], queries.ids)
 
     def trace(
         self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, *, user_id: str | None = None
     ) -> pa.Table:
-        """Every candidate with what each stage made of it; parameters and errors as for `search`.
+        """Every candidate with the result of each stage; parameters and errors as for `search`.
 
-        Besides the candidates of `search` it shows what the arms would have found without filters, and the next
-        `pool` chunks of each arm.
+        Besides the candidates of `search` it shows those that filters keep out, and the next `pool` chunks of each arm.
 
         Returns
         -------
         pa.Table
             query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, gram,
-            gram_rank, gram_norm, fused, prior, age_days, decay, mmr_penalty, score, rank, disposition: one row a
-            memory (or chunk), ranked ones first. `disposition` is returned, below_k, below_pool, filtered, expired,
-            future, below_min_score, decayed_out, diversified_away, duplicate or folded. The metadata holds the weights
-            of the arms and the parameters.
+            gram_rank, gram_norm, fused, prior, age_days, decay, mmr_penalty, score, rank, disposition: one row per
+            memory (or chunk), ranked ones first. `disposition` is returned, below_k, below_pool (not among the arms'
+            candidates), filtered, expired, future, below_min_score, decayed_out, diversified_away, duplicate (an exact
+            duplicate of a better one) or folded (a near-duplicate). The metadata holds the weights of the arms and the
+            parameters.
         """
-        asked = as_queries(queries)
-        index, settings = self._index().whole, Settings.of(self)
-        parts = [ask(index, settings, part, k, where, as_of, to_trace=True, user_id=user_id) for part in asked.by_day()]
-        return joined(list(map(trace_table, parts)), asked.ids)
+        queries = as_queries(queries)
+        index, settings, days = self._index().whole, Settings.from_estimator(self), queries.by_day()
+        parts = [ask(index, settings, part, k, where, as_of, to_trace=True, user_id=user_id) for part in days]
+        return joined(list(map(trace_table, parts)), queries.ids)
 
     def over_all(self) -> Self:
-        """This one; where it was fitted to buckets, one over all their memories, for what looks at more than hits.
+        """A Retriever over all memories at once: this one, unless it was fitted on buckets (shards).
 
-        Traces, sweeps and audits ask for it themselves. It is made at its first use, with vectors from the cache, and
-        kept beside the buckets.
+        Traces, sweeps and audits use it. It is built at its first use, with vectors from the cache, and kept beside the
+        buckets.
 
         Raises
         ------
         MemkitError
-            Where there are too many memories to be held at once.
+            If there are too many memories to hold at once.
 
         Examples
         --------
@@ -205,15 +209,14 @@ class Retriever(QuerySettings, FitSettings):
     def ask(
         self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, *, user_id: str | None = None
     ) -> Question:
-        """The question behind `search` and `trace`, with what the arms found; parameters and errors as for `search`.
+        """The `Question` behind `search`: queries and their candidates; parameters and errors as for `search`.
 
-        All `queries` are of one day.
-        Rank it under other settings by `Question.but`, at the cost of some array work.
+        All `queries` are of one day. `Question.with_params` ranks the same candidates under other settings.
         """
-        return ask(self._index(), Settings.of(self), queries, k, where, as_of, user_id=user_id)
+        return ask(self._index(), Settings.from_estimator(self), queries, k, where, as_of, user_id=user_id)
 
     def save(self, folder: Path | str) -> None:
-        """Keep what was fitted in `folder`: parameters, chunks and the arms built so far; no text of the user's code.
+        """Save the parameters and the arms built so far in `folder`.
 
         Raises
         ------
@@ -224,27 +227,28 @@ class Retriever(QuerySettings, FitSettings):
 
     @classmethod
     def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None, *, trust: bool = False) -> Self:
-        """What `save` kept, without encoding again; it may come from anybody.
+        """Load what `save` wrote, without encoding again; the folder need not be trusted.
 
         Parameters
         ----------
         corpus : Corpus
             The corpus that was fitted, with the same memories.
         encoder : object, optional
-            Needed where the saved one was an object rather than a name.
+            Needed if the saved encoder was an object, not a name.
         trust : bool
-            Whether `folder` is your own. Else an encoder's address in it that was not given in this process has to be
-            given as `encoder`, an approximate index is built again, and vectors are not remembered for other corpora.
+            Whether `folder` is your own. Otherwise the address of an encoder's service in it must be passed as
+            `encoder` (unless this process used it before), an approximate index is built again, and vectors are not
+            cached for other corpora.
 
         Raises
         ------
         DamagedIndexError
-            Where there is no saved Retriever, or one that memkit did not write.
+            If there is no saved Retriever, or one that memkit did not write.
         StaleIndexError
-            Where the memories are not those of `save`, or the encoder is another one.
+            If the memories or the encoder are not those of `save`.
         """
-        index, values = load_index(path_of("load", folder).absolute(), corpus, encoder, trust)
-        return cls(**values)._use(index)
+        index, params = load_index(path_of("load", folder).absolute(), corpus, encoder, trust)
+        return cls(**params)._use(index)
 
     def __getstate__(self) -> dict[str, Any]:
         if "index_" in self.__dict__:
@@ -257,10 +261,12 @@ class Retriever(QuerySettings, FitSettings):
         return other
 
     def _use(self, index: Searchable) -> Self:
-        """Ask `index` from here on, by way of a corpus of this Retriever's own."""
-        fixed = index.settings.get_params(deep=False)
-        own = own_corpus(index, lambda: self.get_params(deep=False) | fixed, lambda: Settings.of(self))
-        self.index_, self.corpus_, self.arms_ = index, own, index.arms
+        """Search `index` from now on, with a copy of its corpus."""
+        fitted = index.settings.get_params(deep=False)
+        corpus = fitted_corpus(
+            index, lambda: self.get_params(deep=False) | fitted, lambda: Settings.from_estimator(self)
+        )
+        self.index_, self.corpus_, self.arms_ = index, corpus, index.arms
         return self
 
     def _index(self) -> Searchable:
@@ -274,17 +280,17 @@ class Retriever(QuerySettings, FitSettings):
         return index
 
     def _fit_settings(self) -> FitSettings:
-        given = self.get_params(deep=False)
-        return FitSettings(**{name: given[name] for name in FitSettings.params()})
+        params = self.get_params(deep=False)
+        return FitSettings(**{name: params[name] for name in FitSettings.params()})
 
     @property
     def chunks_(self) -> pa.Table:
-        """What is searched, in the order of memory_id and ordinal."""
+        """The searched chunks, ordered by memory_id and ordinal."""
         return self._index().whole.chunks
 
     @property
     def without_vectors_(self) -> str | None:
-        """Why there cannot be a vector arm."""
+        """Why the arm of meaning cannot be built; None if it can."""
         return self._index().absent.get("vector")
 
     def _state(self) -> str:
@@ -292,7 +298,7 @@ class Retriever(QuerySettings, FitSettings):
 
 
 def _changed(settings: FitSettings, other: FitSettings) -> list[str]:
-    """Names of the parameters in which `other` is not like `settings`."""
+    """Names of the parameters whose values differ."""
     return [name for name in settings.params() if not _same(getattr(settings, name), getattr(other, name))]
 
 

@@ -1,4 +1,4 @@
-"""The parameters of search, declared once: what acts at fit, and what acts at query time."""
+"""The parameters of search, declared once: those that act at fit, and those that act at query time."""
 
 from __future__ import annotations
 
@@ -21,26 +21,32 @@ LEXICAL = ("bm25", "char")
 
 @estimator
 class FitSettings(Estimator):
-    """What an index is made with; a change needs a new fit."""
+    """Parameters of the index; a change needs a new fit."""
 
     encoder: Any = param(
-        "use", kind="object", refit=True, group="first", doc="What `as_encoder` takes; None searches by BM25 alone."
+        "use",
+        kind="object",
+        refit=True,
+        group="first",
+        doc="The embedding model, as `as_encoder` takes it; None: no vectors.",
     )
     analyser: str = param(
-        "auto", choices=ANALYSERS, refit=True, group="fit", doc="How the lexical arm makes terms of words."
+        "auto", choices=ANALYSERS, refit=True, group="fit", doc="How text becomes terms: tokenising and stemming."
     )
     lexical: str = param(
-        "bm25", choices=LEXICAL, refit=True, group="fit", doc="The lexical arm: BM25, or stems and character n-grams."
+        "bm25", choices=LEXICAL, refit=True, group="fit", doc="The arm of words: BM25, or stems and character n-grams."
     )
-    chunk_tokens: int = param(100, low=1, refit=True, unit="tokens", group="fit", doc="Size of a chunk.")
-    overlap_tokens: int = param(20, low=0, refit=True, unit="tokens", group="fit", doc="What two chunks share.")
+    chunk_tokens: int = param(100, low=1, refit=True, unit="tokens", group="fit", doc="Largest size of a chunk.")
+    overlap_tokens: int = param(
+        20, low=0, refit=True, unit="tokens", group="fit", doc="Overlap of neighbouring chunks."
+    )
     searched: Sequence[str] = param(
         None,
         stands_for=SEARCHABLE,
         choices=SEARCHABLE,
         refit=True,
         group="fit",
-        doc="Columns of a memory that its chunks are searched by; None: all of them.",
+        doc="Columns of a memory whose text is searched; None: all of them.",
     )
     context_column: str | None = param(
         None,
@@ -48,30 +54,35 @@ class FitSettings(Estimator):
         nullable=True,
         refit=True,
         group="fit",
-        doc="A column whose equal values are one conversation: a turn is found by those around it too.",
+        doc="Column that names a conversation: a turn's score includes a part of the scores of the turns around it.",
     )
     ann: str = param(
-        "auto", choices=ANN, refit=True, group="fit", doc="Vector search: exact, or an index beyond a stated size."
+        "auto",
+        choices=ANN,
+        refit=True,
+        group="fit",
+        doc="Nearest-neighbour search: exact, HNSW or IVF; auto: exact in small corpora.",
     )
     centre: str = param(
         "none",
         choices=CENTRES,
         refit=True,
         group="fit",
-        doc="Take off the mean vector: of the corpus, or of each language's texts.",
+        doc="Mean-centering: subtract the mean vector of the corpus, or of each language's texts.",
     )
     engine: Any = param(
         "local",
         kind="object",
         refit=True,
         group="fit",
-        doc="Who finds candidates: 'local', 'milvus', 'milvus:URI', or an object with put, candidates and drop.",
+        doc="Backend that finds candidates: 'local', 'milvus', 'milvus:URI', or an object with put, candidates and"
+        " drop.",
     )
 
 
 @estimator
 class QuerySettings(Estimator):
-    """What a question is answered with; a change acts at the next call."""
+    """Parameters of a query; a change acts at the next call."""
 
     vector_weight: float | None = param(
         None,
@@ -80,11 +91,17 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="first",
-        doc="Weight of the vector arm; at 0 it is never loaded. Arms of None share what others leave of 1, as is"
-        " stored for the encoder.",
+        doc="Weight of the arm of meaning (vectors); 0 never loads it. Arms set to None share the remaining weight in"
+        " the proportions stored for the encoder.",
     )
     bm25_weight: float | None = param(
-        None, kind="float", nullable=True, low=0, high=1, group="arms", doc="Weight of the lexical arm; None as above."
+        None,
+        kind="float",
+        nullable=True,
+        low=0,
+        high=1,
+        group="arms",
+        doc="Weight of the arm of words (BM25); None as above.",
     )
     gram_weight: float | None = param(
         None,
@@ -93,7 +110,7 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="arms",
-        doc="Weight of the arm of letters; None as above.",
+        doc="Weight of the arm of letters (character n-grams); None as above.",
     )
     function_word_weight: float = param(
         0.1,
@@ -101,12 +118,12 @@ class QuerySettings(Estimator):
         high=1,
         unit="ratio",
         group="arms",
-        doc="What 'the', «и» and their like count in a query; below 1 letters skip them.",
+        doc="Weight of stop words ('the', «и») in a query; below 1 the arm of letters skips them.",
     )
     read_dates: bool = param(
         True,
         group="arms",
-        doc="Whether words and letters look for the days that a query names: 'вчера', \"last week\", 2026-03-01.",
+        doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as dates.",
     )
     across_weight: float = param(
         0.6,
@@ -114,20 +131,22 @@ class QuerySettings(Estimator):
         high=1,
         unit="ratio",
         group="arms",
-        doc="Calibrated, what a chunk in another script than the query gets for words: this share of its vector's, and"
-        " the rest of what the words mean or sound like there, where the encoder tells. What the query names and"
-        " no text has in its script is found by its sound in any chunk; 0: only equal words count.",
+        doc="Matching across alphabets, with normalise='calibrated': a chunk in another alphabet than the query gets"
+        " this share of its meaning score as its words score, and the remaining share from terms that mean or"
+        " sound the same. A name that no text has in the query's alphabet is matched phonetically. 0: off.",
     )
     normalise: str = param(
         "calibrated",
         choices=("calibrated", *HOW),
         group="arms",
-        doc="How an arm's scores come to a common scale, per query.",
+        doc="How the scores of each arm are brought to a common scale.",
     )
-    fusion: str = param("weighted", choices=METHODS, group="arms", doc="How the arms' scores become one.")
-    rrf_k: int = param(60, low=0, group="arms", doc="The constant of fusion 'rrf'.", source="Cormack et al. 2009")
+    fusion: str = param("weighted", choices=METHODS, group="arms", doc="How the arms' scores are combined.")
+    rrf_k: int = param(
+        60, low=0, group="arms", doc="The constant k of reciprocal rank fusion.", source="Cormack et al. 2009"
+    )
     pool: int = param(
-        100, low=1, unit="chunks", group="arms", doc="The best of each arm that enter; below it nothing is ranked."
+        100, low=1, unit="chunks", group="arms", doc="Candidates per arm (num_candidates); only these are ranked."
     )
     kind_weights: Mapping[str, float] | None = param(
         None,
@@ -136,25 +155,31 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="first",
-        doc="A factor by kind of memory, such as {'daily_log': 0.7}.",
+        doc="Factor on the score by kind of memory, such as {'daily_log': 0.7}; other kinds have 1.",
     )
-    decay: str = param("e_folding", choices=FORMS, group="time", doc="How a score falls with age.", source=_DECAY)
+    decay: str = param("e_folding", choices=FORMS, group="time", doc="How scores fall with age.", source=_DECAY)
     decay_days: float = param(
-        60.0, low=0, low_open=True, unit="days", group="first", doc="The form's time.", source=_DECAY
+        60.0,
+        low=0,
+        low_open=True,
+        unit="days",
+        group="first",
+        doc="Age at which the decay factor is 1/e (e_folding) or 1/2 (the other forms).",
+        source=_DECAY,
     )
-    decay_floor: float = param(0.0, low=0, high=1, group="time", doc="The factor never falls below this ratio.")
+    decay_floor: float = param(0.0, low=0, high=1, group="time", doc="Lower bound of the decay factor.")
     decay_kinds: Sequence[str] = param(
         kinds_where(fact=True),
         star=True,
         group="time",
-        doc="Kinds of memory that decay; a null kind does under '*', for all, alone.",
+        doc="Kinds of memory that decay; '*': all, those without a kind too.",
     )
-    min_score: float = param(0.0, low=0, group="first", doc="Hits below are dropped, after decay.")
+    min_score: float = param(0.0, low=0, group="first", doc="Hits with a lower final score are dropped.")
     fold: str = param(
         "near",
         choices=("none", "near"),
         group="output",
-        doc="Whether what says nearly the same as a better hit is folded under it.",
+        doc="Whether near-duplicates of a better hit are collapsed under it.",
     )
     fold_threshold: float = param(
         None,
@@ -163,17 +188,23 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="output",
-        doc="Cosine of trigrams from which two texts say the same; None is 0.85. Other numbers, dates or negations in"
-        " like places keep them apart.",
+        doc="Cosine similarity of trigrams from which two texts are near-duplicates; None is 0.85. Texts that differ"
+        " in a number, a date or a negation never are.",
     )
     mmr_lambda: float = param(
-        1.0, low=0, high=1, group="output", doc="1 ranks by score alone, less prefers hits unlike those above."
+        1.0, low=0, high=1, group="output", doc="Diversity (MMR): 1 ranks by score alone, less avoids similar hits."
     )
     unit: str = param(
-        "memory", choices=("memory", "chunk"), group="output", doc="What a hit is; a memory shows its best chunk."
+        "memory",
+        choices=("memory", "chunk"),
+        group="output",
+        doc="What a hit is: a memory, with its best chunk, or a chunk.",
     )
     expired: str = param(
-        "hide", choices=("hide", "keep", "only"), group="time", doc="What becomes of expired memories."
+        "hide",
+        choices=("hide", "keep", "only"),
+        group="time",
+        doc="Whether expired memories are hidden, kept, or the only ones.",
     )
     future: str | None = param(
         None,
@@ -181,14 +212,14 @@ class QuerySettings(Estimator):
         nullable=True,
         choices=("keep", "hide"),
         group="time",
-        doc="What becomes of memories created after `as_of`, of a day after its end; None: hidden where a moment is"
-        " given, shown where none is. 'hide' then hides what is dated after now.",
+        doc="Whether memories created after `as_of` are kept or hidden; a day lasts to its end. None: hidden if"
+        " `as_of` is given. 'hide' without `as_of` hides memories dated after now.",
     )
     on_encoder_error: str = param(
         "words",
         choices=("words", "raise"),
         group="output",
-        doc="Where the encoder's service cannot be reached: go on by words and ask it again later, or raise.",
+        doc="If the encoder's service cannot be reached: search without vectors and retry later, or raise.",
         source=cite("workspace", "fallback"),
     )
     where_timeout_s: float = param(
@@ -197,7 +228,7 @@ class QuerySettings(Estimator):
         low_open=True,
         unit="seconds",
         group="output",
-        doc="When the predicate of `where` is given up, with an error.",
+        doc="Time limit of the predicate `where`; beyond it an error is raised.",
     )
     kinds_hidden: tuple[str, ...] = param(
         kinds_where(searched=False), group="output", doc="Kinds of memory that are not searched."

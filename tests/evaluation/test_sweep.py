@@ -306,7 +306,7 @@ def test_a_distribution_needs_a_number_of_settings() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> None:
-    """`Question.but` is what its own search gives, by its own test; tests/audit has users, days, and thousands."""
+    """`Question.with_params` equals a search, by its own test; tests/audit has users, days, and thousands."""
     rng = np.random.default_rng(seed)
     corpus = drawn_corpus(seed + 7, 40)
     search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=30).fit(corpus)
@@ -325,7 +325,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
         key = tuple(scope.values())
         if key not in asked:
             asked[key] = search.with_params(**every, **scope).ask(queries[["query_id", "text"]], 100, None, DAY)
-        run = Judged.from_hits(hits_table(asked[key].but(**one)), task.labels, 100)
+        run = Judged.from_hits(hits_table(asked[key].with_params(**one)), task.labels, 100)
         for metric in metrics:
             np.testing.assert_array_equal(found.matrix(metric.name)[at], metric(run), err_msg=f"{metric.name} {one}")
 

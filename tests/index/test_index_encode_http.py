@@ -249,14 +249,14 @@ def test_a_search_goes_on_by_words_at_once_and_comes_back_to_vectors(
         hits = search.search("пулы")
     assert (hits["memory_id"].to_pylist(), hits["vector"].null_count) == (["a"], 1)
     assert sorted(json.loads(hits.schema.metadata[b"arms"])) == ["bm25", "gram"]
-    assert "By words alone" in hits.schema.metadata[b"note"].decode()
+    assert "Without vectors" in hits.schema.metadata[b"note"].decode()
     assert b"encoder" not in hits.schema.metadata
     assert len(server.requests) == 2
 
     server.plan = ["ok"]
     with pytest.warns(RuntimeWarning, match="asked again in 30 s"):
         trace = search.trace("пулы")
-    assert "By words alone" in trace.schema.metadata[b"note"].decode()
+    assert "Without vectors" in trace.schema.metadata[b"note"].decode()
     assert len(server.requests) == 2
 
     now[0] = OPEN_SECONDS
@@ -305,4 +305,4 @@ def test_a_prompt_is_built_by_words_and_says_so(server: Server, corpus: mk.Corpu
     with pytest.warns(RuntimeWarning, match="status 500"):
         built = mk.ContextBuilder(search).build(corpus, "u", "пулы", "2026-03-01")
     assert "пул соединений" in built.text
-    assert "By words alone" in built.table.schema.metadata[b"note"].decode()
+    assert "Without vectors" in built.table.schema.metadata[b"note"].decode()

@@ -14,7 +14,7 @@ import pytest
 import memkit as mk
 from memkit.index.encoders.base import Calibration
 from memkit.index.lexical import BM25
-from memkit.search.fitted.across import Vocabulary, alike_in_sound, sound
+from memkit.search.fitted.across import Vocabulary, phonetic_similarity, sound
 
 DAY = "2026-03-01"
 SAME = {"пул": "pool", "пула": "pool", "чай": "tea", "чая": "tea", "реле": "release"}
@@ -62,7 +62,7 @@ def test_a_word_counts_for_the_one_that_means_the_same_as_it_would_count_itself(
     meant = of_tf / idf / 2.2  # no text has «пул»: its own idf is in both, and leaves the part of the row
     assert row["bm25"] is None
     assert row["bm25_norm"] == pytest.approx(0.25 * row["vector_norm"] + 0.75 * meant, rel=1e-4)
-    assert "what the words mean in other letters" in mk.explain(search, "пул", "m0")
+    assert "matched across alphabets with" in mk.explain(search, "пул", "m0")
 
 
 def test_without_a_share_for_other_letters_only_equal_words_count() -> None:
@@ -118,7 +118,7 @@ def test_words_are_not_searched_by_meaning_where_vectors_have_no_weight() -> Non
 
 def test_settings_over_what_was_found_and_a_refit_give_what_a_search_gives() -> None:
     search = mk.Retriever(encoder=Bilingual()).fit(corpus())
-    ranked = search.ask(["пул", "tea release"]).but(across_weight=0.9, pool=2).ranked()
+    ranked = search.ask(["пул", "tea release"]).with_params(across_weight=0.9, pool=2).ranked()
     alone = search.with_params(across_weight=0.9, pool=2).ask(["пул", "tea release"]).ranked()
     assert ranked.score.tolist() == alone.score.tolist()
     more = corpus([*TEXTS, "a second pool", "второй пул"])
@@ -167,9 +167,9 @@ def test_the_terms_that_are_heard_are_those_that_a_look_at_every_term_finds() ->
     known = Vocabulary(arm, None, 1.0, {})
     for script, (words, others) in enumerate(((latin, cyrillic), (cyrillic, latin))):
         terms = {other.replace("ё", "е") for other in others}
-        for word, found in zip(words, known.heard(words, script), strict=True):
+        for word, found in zip(words, known.phonetic(words, script), strict=True):
             stem = word.replace("ё", "е")
-            every = ((term, round(alike_in_sound(sound(stem), sound(term)), 3)) for term in terms)
+            every = ((term, round(phonetic_similarity(sound(stem), sound(term)), 3)) for term in terms)
             best = sorted((-share, term) for term, share in every if share >= 0.85)
             assert list(found) == [(term, -share) for share, term in best[:3]]
 

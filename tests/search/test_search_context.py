@@ -14,7 +14,7 @@ import memkit as mk
 from memkit.errors import ParameterError
 from memkit.index.dense import Dense
 from memkit.index.lexical import BM25, CharGrams, Grams
-from memkit.search.fitted.context import LENT, Context, context_of
+from memkit.search.fitted.context import SHARES, Context, context_of
 
 DAY = "2026-03-01"
 FOUND = {"q": {2: 4.0}}
@@ -31,7 +31,7 @@ def scores(search: mk.Retriever, arm: str = "bm25", **asked: Any) -> dict[str, f
 
 def test_a_turn_has_a_part_of_the_words_of_two_before_and_two_after_it(retriever_over: Any) -> None:
     search = retriever_over(turns(*"aaaaaa"), bm25=FOUND, encoder=None, context_column="user_id")
-    expected = {"m2": 4.0, "m3": 4 * LENT[-1], "m1": 4 * LENT[1], "m4": 4 * LENT[-2], "m0": 4 * LENT[2]}
+    expected = {"m2": 4.0, "m3": 4 * SHARES[-1], "m1": 4 * SHARES[1], "m4": 4 * SHARES[-2], "m0": 4 * SHARES[2]}
     assert scores(search) == pytest.approx(expected)
     without = retriever_over(turns(*"aaaaaa"), bm25=FOUND, encoder=None)
     assert scores(without) == {"m2": 4.0}
@@ -41,10 +41,10 @@ def test_cosines_are_means_over_the_neighbours_that_there_are(retriever_over: An
     cosines = {"q": {0: 0.2, 1: 0.4, 2: 0.8}}
     given = {"vector_weight": 1.0, "bm25_weight": 0.0, "context_column": "user_id"}
     found = scores(retriever_over(turns(*"aaa"), vector=cosines, **given), "vector")
-    before, after = LENT[-1], LENT[1]
-    assert found["m0"] == pytest.approx((0.2 + after * 0.4 + LENT[2] * 0.8) / (1 + after + LENT[2]))
+    before, after = SHARES[-1], SHARES[1]
+    assert found["m0"] == pytest.approx((0.2 + after * 0.4 + SHARES[2] * 0.8) / (1 + after + SHARES[2]))
     assert found["m1"] == pytest.approx((0.4 + before * 0.2 + after * 0.8) / (1 + before + after))
-    assert found["m2"] == pytest.approx((0.8 + before * 0.4 + LENT[-2] * 0.2) / (1 + before + LENT[-2]))
+    assert found["m2"] == pytest.approx((0.8 + before * 0.4 + SHARES[-2] * 0.2) / (1 + before + SHARES[-2]))
 
 
 @pytest.mark.parametrize("talks", ["aabba", "xxaxx", [None, None, "a", None, None]])
@@ -58,7 +58,7 @@ def test_what_a_filter_leaves_out_or_is_the_future_lends_nothing(retriever_over:
     for day, row in zip((1, 2, 60, 61, 62), rows, strict=True):
         row["created_at"] = datetime(2026, 2, 1, tzinfo=UTC) + timedelta(days=day)
     search = retriever_over(rows, bm25={"q": {2: 4.0, 0: 1.0}}, encoder=None, context_column="user_id", decay="none")
-    beside = {"m0": 1.0, "m1": LENT[-1]}
+    beside = {"m0": 1.0, "m1": SHARES[-1]}
     assert scores(search, where="memory_id <> 'm2'") == pytest.approx(beside)
     assert scores(search.with_params(future="hide")) == pytest.approx(beside)
 
@@ -71,7 +71,7 @@ def test_the_order_is_seq_then_creation_then_as_given() -> None:
     def after(search: mk.Retriever) -> list[int]:
         context = search.index_.context
         assert context is not None
-        return [int(row) for row in context.rows[:, list(LENT).index(1)]]
+        return [int(row) for row in context.rows[:, list(SHARES).index(1)]]
 
     assert after(rows_of()) == [1, 2, -1]
     assert after(rows_of(seq=[3, 1, 2])) == [-1, 2, 0]
@@ -87,7 +87,7 @@ def test_the_first_hits_do_not_depend_on_k_or_the_pool_asked(retriever_over: Any
     assert search.search("q", k=3, as_of=DAY).equals(whole.slice(0, 3))
     question = search.ask("q", as_of=DAY)
     alone = search.with_params(pool=5).ask("q", as_of=DAY)
-    assert question.but(pool=5).ranked().score.tolist() == alone.ranked().score.tolist()
+    assert question.with_params(pool=5).ranked().score.tolist() == alone.ranked().score.tolist()
 
 
 def test_a_column_that_is_none_is_refused_at_fit_and_long_rows_are_no_turns() -> None:
@@ -124,7 +124,7 @@ def _of_all_rows(context: Context, arm: Any, query: str, n: int, allowed: Any, s
     own = dict(zip(found["row"].to_pylist(), found["score"].to_pylist(), strict=True))
     mixed = {}
     for row in range(len(context.rows)) if allowed is None else np.flatnonzero(allowed).tolist():
-        beside = zip(context.rows[row].tolist(), LENT.values(), strict=True)
+        beside = zip(context.rows[row].tolist(), SHARES.values(), strict=True)
         there = [(other, part) for other, part in beside if other >= 0 and (allowed is None or allowed[other])]
         score = own.get(row, 0.0) + sum(part * own.get(other, 0.0) for other, part in there)
         mixed[row] = score / (1 + sum(part for _, part in there) if share else 1)

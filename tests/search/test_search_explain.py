@@ -22,22 +22,22 @@ def test_a_hit_names_scores_ranks_weights_and_decay(retriever_over: Any) -> None
         decay_kinds="*",
     )  # fmt: skip  # reads as a table
     assert explain(search, "q", "m1", as_of=DAY) == (
-        "'m1' is hit 2: lexical score 4 (rank 1, 1.00 on the common scale, weight 0.30) and no cosine among the best"
-        " 100 fuse to 0.300, decay is 0.61 after 30 days, so its score is 0.182."
+        "'m1' is hit 2: words score 4 (rank 1, normalised 1.00, weight 0.30); not among the best 100 by meaning;"
+        " fused score 0.300, times decay 0.61 after 30 days, is 0.182."
     )
-    assert explain(search, "q", "m0", as_of=DAY).endswith("weight 0.70) fuse to 0.850.")
+    assert explain(search, "q", "m0", as_of=DAY).endswith("weight 0.70); fused score 0.850.")
 
 
 @pytest.mark.parametrize(
     ("params", "memory_id", "words"),
     [
-        ({"k": 1}, "m1", "which is rank 2, and k is 1"),
+        ({"k": 1}, "m1", "rank 2, and k is 1"),
         ({"min_score": 0.6}, "m1", "below min_score 0.6"),
-        ({}, "m2", "but 'm0' says the same and ranks above"),
+        ({}, "m2", "but it is an exact duplicate of 'm0', which ranks above it"),
         ({"kinds_hidden": ("note",)}, "m3", "its kind 'note' is hidden (kinds_hidden)"),
         ({}, "m4", "it expired on 2026-02-01, before 2026-03-01, and expired memories are hidden"),
         ({"where": "memory_id < 'm3'"}, "m5", "it does not pass where (memory_id < 'm3')"),
-        ({}, "m6", "lexical score 0 (no term of the query occurs in it)"),
+        ({}, "m6", "words score 0 (no term in common)"),
         ({"expired": "only"}, "m0", "it does not pass the filter (where, or expired='only')"),
     ],
 )
@@ -65,25 +65,24 @@ def test_decay_and_likeness_are_named_as_the_cut(retriever_over: Any) -> None:
     old = {"text": "old", "created_at": datetime(2020, 1, 1, tzinfo=UTC)}
     search = retriever_over(["a", old], bm25={"q": {0: 1.0, 1: 1.0}}, encoder=None, min_score=0.5, decay_kinds="*")
     assert explain(search, "q", "m1", as_of=DAY).endswith(
-        "which it would pass without decay. With decay='none' or min_score=0 it would be."
+        "because of decay. It would be returned with decay='none' or min_score=0."
     )
     alike = retriever_over(
         ["a", "b", "c"], vector={"q": {0: 0.9, 1: 0.8, 2: 0.7}}, vectors=np.array([[1, 0], [1, 0], [0, 1]]),
         vector_weight=1.0, normalise="none", mmr_lambda=0.5,
     )  # fmt: skip  # reads as a table
-    assert "takes 0.500 off for its likeness to hits above" in explain(alike, "q", "m1", k=2, as_of=DAY)
+    assert "subtracts 0.500 because it is similar to better hits" in explain(alike, "q", "m1", k=2, as_of=DAY)
 
 
 def test_a_memory_beyond_the_pool_is_scored_on_its_own(retriever_over: Any) -> None:
     scores = {i: 1.0 - i / 10 for i in range(5)}
     search = retriever_over(list("abcde"), vector={"q": scores}, vector_weight=1.0, pool=2)
     assert explain(search, "q", "m4", as_of=DAY) == (
-        "'m4' is not returned: cosine 0.6, while the last of the best 2 has 0.9."
+        "'m4' is not returned: meaning score 0.6 (the last of the best 2 has 0.9)."
     )
     both = retriever_over(list("abcde"), bm25={"q": {0: 3.0}}, vector={"q": scores}, pool=1)
     assert explain(both, "q", "m4", as_of=DAY) == (
-        "'m4' is not returned: lexical score 0 (no term of the query occurs in it)"
-        " and cosine 0.6, while the last of the best 1 has 1."
+        "'m4' is not returned: words score 0 (no term in common) and meaning score 0.6 (the last of the best 1 has 1)."
     )
 
 
@@ -96,7 +95,7 @@ def test_an_unknown_id_names_those_that_look_like_it(retriever_over: Any) -> Non
 def test_it_says_what_would_help_and_that_is_true(retriever_over: Any) -> None:
     search = retriever_over(list("abc"), bm25={"q": {0: 4.0, 1: 3.0, 2: 2.0}}, encoder=None)
     sentence = explain(search, "q", "m2", k=1, as_of=DAY)
-    assert sentence.endswith("which is rank 3, and k is 1. With k=3 it would be.")
+    assert sentence.endswith("rank 3, and k is 1. It would be returned with k=3.")
     assert search.search("q", k=3, as_of=DAY)["memory_id"].to_pylist()[-1] == "m2"
 
 
@@ -106,7 +105,7 @@ def test_a_query_that_nothing_answers_is_told_and_its_answerability_is_with_the_
     likely = json.loads(hits.schema.metadata[b"answerability"])
     assert likely["0"] > 0.9
     assert likely["1"] < 0.2
-    assert "Probably nothing here answers" in explain(search, "возврат билетов на поезд и спит", "m1", as_of=DAY)
+    assert "Probably no memory answers" in explain(search, "возврат билетов на поезд и спит", "m1", as_of=DAY)
     assert "Probably" not in explain(search, "пул соединений", "m0", as_of=DAY)
     other = search.with_params(normalise="max").search("пул", as_of=DAY)
     assert b"answerability" not in other.schema.metadata

@@ -140,8 +140,8 @@ def test_a_prompt_of_a_day_holds_nothing_that_was_written_later(corpus_of: Any) 
     assert built.text == "[PROFILE MEMORY]\n- любит чай\n\n[RELEVANT MEMORY FOR THIS TURN]\n- чай без даты"
     reasons = dict(zip(built.table["memory_id"].to_pylist(), built.table["reason"].to_pylist(), strict=True))
     assert reasons == {"m0": "shown_above", "m1": "future", "m2": "future", "m3": None}
-    assert "Hidden are 3 memories created after 2026-02-01" in built.note
-    assert "1 without created_at" in built.note
+    assert "3 memories created after 2026-02-01 are hidden" in built.note
+    assert "1 has no created_at" in built.note
     assert "пьёт кофе" in build(future="keep").text
     assert "чай из будущего" in build(future="keep").text
 
@@ -157,10 +157,11 @@ def test_the_note_counts_what_a_moment_cannot_tell_of_and_only_what_may_be_found
     def note(**asked: Any) -> str:
         return search.search("чай", **asked).schema.metadata.get(b"note", b"").decode()
 
-    read = "the others read as today. Among them are"
-    every = f"Hidden are 2 memories created after 2026-02-01; {read} 4 without created_at and 4 updated later."
+    every = "2 memories created after 2026-02-01 are hidden."
+    every += " Of the others, 4 have no created_at and 4 were updated later."
     assert note(as_of="2026-02-01") == every
-    one = f"Hidden is 1 memory created after 2026-02-01 09:30; {read} 2 without created_at and 2 updated later."
+    one = "1 memory created after 2026-02-01 09:30 is hidden."
+    one += " Of the others, 2 have no created_at and 2 were updated later."
     assert note(as_of="2026-02-01T09:30", where="user_id = 'a'") == one
     assert note(as_of="2026-05-01") == ""
     assert search.search("чай", as_of="2026-02-01", k=9).num_rows == 8
@@ -214,8 +215,7 @@ def test_queries_with_a_day_of_their_own_do_not_see_what_is_later(search: mk.Ret
 
 def test_the_result_says_how_many_are_hidden_and_keeps_what_each_part_says(search: mk.Retriever) -> None:
     one = search.search(pa.table({"text": ["q"], "as_of": ["2026-01-15"]}))
-    note = "Hidden are 2 memories created after 2026-01-15; the others read as today."
-    note += " Among them is 1 without created_at."
+    note = "2 memories created after 2026-01-15 are hidden. Of the others, 1 has no created_at."
     assert one.schema.metadata[b"note"].decode() == note
     assert one.schema.metadata[b"as_of"].decode().startswith("2026-01-15")
     both = search.search(pa.table({"text": ["q", "r"], "as_of": ["2026-01-15", "2026-03-15"]}))
@@ -238,7 +238,7 @@ def test_a_question_is_of_one_day_and_asked_again_for_another_scope(search: mk.R
     with pytest.raises(ParameterError, match=r"queries of one day\. Got 2"):
         search.ask(pa.table({"text": ["q", "r"], "as_of": ["2026-01-15", None]}))
     with pytest.raises(ParameterError, match="ask again"):
-        search.ask("q").but(future="hide")
+        search.ask("q").with_params(future="hide")
     with pytest.raises(ParameterError, match="'as_of' must be a date"):
         search.search(pa.table({"text": ["q"], "as_of": ["yesterday"]}))
 
@@ -276,4 +276,4 @@ def test_a_time_in_the_question_finds_what_was_made_then(corpus_of: Any) -> None
     traced = search.trace("позавчера", k=1, as_of="2026-03-09")
     assert traced["memory_id"].to_pylist()[0] == "m6"
     with pytest.raises(ParameterError, match="ask again"):
-        search.ask("вчера").but(read_dates=False)
+        search.ask("вчера").with_params(read_dates=False)

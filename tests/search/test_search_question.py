@@ -64,8 +64,8 @@ def test_any_setting_over_one_asking_is_what_its_own_search_gives(
         values["bm25_weight"] = 1.0
     question = search.ask(QUERIES, k, where, DAY)
     alone = search.with_params(**values)
-    assert hits_table(question.but(**values)).equals(alone.search(QUERIES, k, where, DAY), check_metadata=True)
-    assert trace_table(question.but(**values)).equals(alone.trace(QUERIES, k, where, DAY), check_metadata=True)
+    assert hits_table(question.with_params(**values)).equals(alone.search(QUERIES, k, where, DAY), check_metadata=True)
+    assert trace_table(question.with_params(**values)).equals(alone.trace(QUERIES, k, where, DAY), check_metadata=True)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_what_the_arms_were_not_asked_for_is_refused(
     search: Retriever, values: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ParameterError, match=message.replace("{", r"\{")):
-        search.ask("пул", as_of=DAY).but(**values)
+        search.ask("пул", as_of=DAY).with_params(**values)
 
 
 def test_an_arm_that_had_no_weight_was_not_asked(search: Retriever) -> None:
-    with pytest.raises(ParameterError, match="over what bm25, gram found"):
-        search.with_params(vector_weight=0.0).ask("пул").but(vector_weight=0.5)
+    with pytest.raises(ParameterError, match="for the candidates of bm25, gram"):
+        search.with_params(vector_weight=0.0).ask("пул").with_params(vector_weight=0.5)
 
 
 def test_a_question_keeps_its_settings_whatever_becomes_of_the_retriever(search: Retriever) -> None:
@@ -97,7 +97,7 @@ def test_a_question_keeps_its_settings_whatever_becomes_of_the_retriever(search:
     other.set_params(min_score=0.9, vector_weight=0.0)
     assert question.settings.min_score == 0.1
     assert question.ranked().score.tolist() == expected
-    with pytest.raises(AttributeError, match=r"are fixed\. Got 'min_score'"):
+    with pytest.raises(AttributeError, match=r"are immutable\. Got 'min_score'"):
         question.settings.min_score = 0.5  # type: ignore[misc]  # what the test is about
 
 
@@ -117,4 +117,4 @@ def test_each_parameter_of_the_retriever_is_declared_once_and_acts_when_it_says(
     assert not fit.keys() & query.keys()
     assert all(p.refit for p in fit.values())
     assert not any(p.refit for p in query.values())
-    assert Settings.of(Retriever(pool=7)).get_params() == QuerySettings(pool=7).check_params()
+    assert Settings.from_estimator(Retriever(pool=7)).get_params() == QuerySettings(pool=7).check_params()

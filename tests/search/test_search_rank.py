@@ -100,7 +100,9 @@ def test_a_median_factor_under_a_twentieth_is_noted(retriever_over: Any, old: in
     rows = [aged(180 if at < old else 0, text=f"r{at}", kind="archive") for at in range(4)]
     search = retriever_over(rows, bm25={"q": dict.fromkeys(range(4), 1.0)}, encoder=None)
     for table in (search.search("q", as_of=DAY), search.trace("q", as_of=DAY)):
-        assert (b"Decay leaves half of the candidates of query '0'" in table.schema.metadata.get(b"note", b"")) == noted
+        assert (
+            b"Half of the candidates of query '0' have a decay factor" in table.schema.metadata.get(b"note", b"")
+        ) == noted
 
 
 def test_what_only_decay_pushes_below_the_threshold_is_decayed_out(retriever_over: Any) -> None:
@@ -261,6 +263,6 @@ def test_candidates_are_ranked_over_columns_without_any_index() -> None:
     declared = QuerySettings(normalise="max", kind_weights={"document": 0.8})
     ranked = rank(found, Bare(columns, repeats, declared, {"bm25": 1.0}))
     # 4 / 4 x .5 of ten days; the better chunk of the first memory 2 / 4 x .8; the last 1 / 8 x .8.
-    assert ranked.found.row.tolist() == [2, 1, 3]
+    assert ranked.candidates.row.tolist() == [2, 1, 3]
     assert ranked.score.tolist() == pytest.approx([0.5, 0.4, 0.1])
     assert [DISPOSITIONS[code] for code in ranked.disposition] == ["returned", "returned", "below_k"]

@@ -114,7 +114,7 @@ def test_an_empty_corpus_gives_empty_tables_that_say_so(corpus_of: Any, encoder:
     for table in (search.search(["пул", ""], as_of=DAY), search.search("x", where="user_id = 'u'", as_of=DAY)):
         assert table.schema.equals(HITS)
         assert table.num_rows == 0
-        assert b"the corpus holds no memories" in table.schema.metadata[b"note"]
+        assert b"the corpus has no memories" in table.schema.metadata[b"note"]
     assert search.trace("пул", as_of=DAY).num_rows == 0
 
 

@@ -15,7 +15,7 @@ import memkit as mk
 from memkit.errors import DamagedIndexError, FormatError, MemkitError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index.cache import shared_cache
 from memkit.index.encoders.hashing import HashEncoder
-from memkit.search.fitted.store import MANIFEST, kept_arm
+from memkit.search.fitted.store import MANIFEST, saved_arm
 from memkit.search.retriever import Retriever
 from memkit.tables.samples import write_files
 
@@ -158,11 +158,11 @@ def test_arms_behind_a_link_are_not_taken(tmp_path: Path, name: str) -> None:
     corpus = table_of(*ROWS)
     Retriever(encoder=None).fit(corpus).corpus_.save(tmp_path / "lake")
     search = Retriever(encoder=None).fit(mk.open(tmp_path / "lake"))
-    assert kept_arm(search._index(), "bm25") is not None
+    assert saved_arm(search._index(), "bm25") is not None
     (path,) = (tmp_path / "lake").glob(f"saved-*/vectors{name}")
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert kept_arm(search._index(), "bm25") is None
+    assert saved_arm(search._index(), "bm25") is None
 
 
 @pytest.mark.parametrize("other", [ROWS[:2], ["один", "два", "три"]], ids=["fewer", "as many"])
@@ -227,7 +227,7 @@ def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_pa
         search.corpus_.save(tmp_path / f"lake {name}")
         opened = mk.open(tmp_path / f"lake {name}")
         assert opened.tables["chunks"].equals(search.chunks_)
-        assert kept_arm(Retriever(**search.get_params()).fit(opened)._index(), "vector") is not None
+        assert saved_arm(Retriever(**search.get_params()).fit(opened)._index(), "vector") is not None
 
 
 def test_a_damaged_arm_is_refused(corpus_of: Any, tmp_path: Path) -> None:

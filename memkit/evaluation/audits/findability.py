@@ -206,7 +206,7 @@ def hubs_of(questions: AuditQuestions) -> pa.Table:
 def _filled(search: Any) -> set[str]:
     """The memories with a text besides headings."""
     index = search.over_all()._index()
-    pairs = zip(index.chunks["memory_id"].to_pylist(), index.told.to_pylist(), strict=True)
+    pairs = zip(index.chunks["memory_id"].to_pylist(), index.own_texts.to_pylist(), strict=True)
     return {memory for memory, text in pairs if text.strip()}
 
 
@@ -214,7 +214,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     """The memories that no query can find."""
     search = questions.search
     index, memories, filled = search.over_all()._index(), search.corpus_.memories, _filled(search)
-    terms = QueryTerms(index.settings.analyser).of(index.told.to_pylist())
+    terms = QueryTerms(index.settings.analyser).of(index.own_texts.to_pylist())
     worded = {
         memory
         for memory, terms_of_chunk in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True)

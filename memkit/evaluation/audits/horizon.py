@@ -39,12 +39,12 @@ def horizon_of(batches: Sequence[Batch], labels: Labels, k: int, most: int) -> p
 
 
 def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[str, Any]]:
-    question = batch.search.ask(batch.questions, k=k, **batch.scope).but(mmr_lambda=1.0)
+    question = batch.search.ask(batch.questions, k=k, **batch.scope).with_params(mmr_lambda=1.0)
     race = _Race.from_question(question, labels, _to_come(batch, question, k))
     days, why = race.run(most)
     for position, day, reason in zip(race.target.tolist(), days.tolist(), why, strict=True):
         yield {
-            "query_id": question.queries.ids[int(race.ranked.found.query[position])],
+            "query_id": question.queries.ids[int(race.ranked.candidates.query[position])],
             "memory_id": question.index.memories["memory_id"][int(race.memory[position])].as_py(),
             "rank": int(race.ranked.rank[position]),
             "score": float(race.ranked.score[position]),
@@ -61,9 +61,9 @@ def _to_come(batch: Batch, question: Question, k: int) -> Ranked | None:
     if unseen is None:
         return None
     search = batch.search.with_params(future="keep")
-    wide = search.ask(batch.questions, k=k, **batch.scope).but(mmr_lambda=1.0)
+    wide = search.ask(batch.questions, k=k, **batch.scope).with_params(mmr_lambda=1.0)
     ranked: Ranked = wide.ranked()
-    return ranked.take(np.flatnonzero((ranked.rank > 0) & unseen[wide.index.rows.memory[ranked.found.row]]))
+    return ranked.take(np.flatnonzero((ranked.rank > 0) & unseen[wide.index.rows.memory[ranked.candidates.row]]))
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class _Race:
         ranked = ranked.take(np.flatnonzero(ranked.rank > 0))
         if to_come is not None:
             both = ranked.followed_by(to_come._replace(rank=np.full(len(to_come.rank), question.k + 1)))
-            ranked = both.take(np.argsort(both.found.query, kind="stable"))
-        memory = question.index.rows.memory[ranked.found.row]
+            ranked = both.take(np.argsort(both.candidates.query, kind="stable"))
+        memory = question.index.rows.memory[ranked.candidates.row]
         right = pa.table(dict(zip(("query", "memory"), labels.relevant(), strict=True))).to_pandas()
         wanted = set(zip(right["query"], right["memory"], strict=True))
         ids = question.index.memories["memory_id"].take(pa.array(memory)).to_pylist()
-        asks = [question.queries.ids[row] for row in ranked.found.query.tolist()]
+        asks = [question.queries.ids[row] for row in ranked.candidates.query.tolist()]
         targets: list[int] = []
         for row in np.flatnonzero(ranked.rank <= question.k).tolist():
             if (asks[row], ids[row]) in wanted:  # of a memory's chunks the best one
@@ -105,14 +105,14 @@ class _Race:
         if self.question.settings.expired == "hide" and (expired := rows.expired(moment)) is not None:
             gone |= expired[self.memory]
         if (until := self.question.scope.until) is not None:
-            gone |= later(rows.made[self.memory], until + (moment - self.question.moment))
+            gone |= later(rows.created[self.memory], until + (moment - self.question.moment))
         return score, gone
 
     def run(self, most: int) -> tuple[Ints, list[str]]:
         """The day on which each target falls out of the first k, or -1, and the reason; day by day until all settle."""
         days, why = np.full(len(self.target), -1), np.full(len(self.target), LATER, object)
         last, over = self.on(_LAST)
-        query, row = self.ranked.found.query, self.ranked.found.row
+        query, row = self.ranked.candidates.query, self.ranked.candidates.row
         first, end = (np.searchsorted(query, query[self.target], side) for side in ("left", "right"))
         which = np.repeat(np.arange(len(first)), end - first)  # each target beside each candidate of its query
         candidate = np.arange(len(which)) - np.repeat(np.cumsum(end - first) - end, end - first)

@@ -142,7 +142,7 @@ class Pools:
         self.search, self.moment, self.queries = search, moment, queries
         self.batches = batches_of(search, queries, qrels, moment, where, user_id)
         self.index: Any = self.batches[0].search._index()
-        self.settings = Settings.of(self.batches[0].search)
+        self.settings = Settings.from_estimator(self.batches[0].search)
         self._answered: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
         self._parts: dict[Any, list[IndexCandidates]] = {}
 
@@ -155,7 +155,7 @@ class Pools:
 
     def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
         """A setting with all parameters, the weights of its arms, and its scope (the values of `SCOPING`)."""
-        full = self.settings.but(**{**setting, "on_encoder_error": "raise"})
+        full = self.settings.with_params(**{**setting, "on_encoder_error": "raise"})
         values = [getattr(full, name) for name in SCOPING]
         scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
         return full, self.index.weights(full), scope
@@ -184,7 +184,7 @@ class Pools:
             search = batch.search.with_params(**values, **weights, pool=pool)
             new = search.ask(batch.questions, 1, **batch.scope)
             if earlier:
-                joined = _joined(arms, new.found, {arm: earlier[arm][position].found for arm in earlier})
+                joined = _joined(arms, new.retrieved, {arm: earlier[arm][position].retrieved for arm in earlier})
                 new = replace(new, found=joined)
             answers.append(_without_masks(new))
         self._answered[scope] = (arms, pool, answers)
@@ -196,7 +196,7 @@ class Pools:
             scope_values = dict(zip(SCOPING, scope, strict=True))
             if depth != pool or {**scope_values, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
                 continue
-            options_now, options_then = self.settings.but(**values), self.settings.but(**scope_values)
+            options_now, options_then = self.settings.with_params(**values), self.settings.with_params(**scope_values)
             for arm in arms:
                 if arm in arms_before and KINDS[arm].options(options_now) == KINDS[arm].options(options_then):
                     earlier[arm] = answers
@@ -207,7 +207,7 @@ class Pools:
         _, _, questions = self._answered[scope]
         for arm, weight in weights.items():
             if not any(
-                np.isfinite(question.found.raw[:, question.found.arms.index(arm)]).any() for question in questions
+                np.isfinite(question.retrieved.raw[:, question.retrieved.arms.index(arm)]).any() for question in questions
             ):
                 self._check_arm(arm, weight, dict(zip(SCOPING, scope, strict=True)))
 
@@ -264,7 +264,7 @@ class Pools:
         moment = [naive(batch.moment.at) for batch in batches for _ in range(batch.rows.num_rows)]
         texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
-        parts = [questions[position].found.narrowed(arms, pool) for position in positions]
+        parts = [questions[position].retrieved.narrowed(arms, pool) for position in positions]
         candidates = Candidates(
             arms,
             np.concatenate([part.query + first for part, first in zip(parts, start[:-1], strict=True)]),

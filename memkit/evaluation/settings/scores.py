@@ -140,7 +140,7 @@ def _facts(
 ) -> dict[str, Any]:
     """Everything that the scores depend on, as fingerprints."""
     labels, rows, memories = task.labels, pools.index.rows, pools.index.memories
-    arrays = (rows.kind[0], rows.expires, rows.dated, rows.made, rows.decays, rows.twin)
+    arrays = (rows.kind[0], rows.expires, rows.dated, rows.created, rows.decays, rows.twin)
     questions = [batch.rows.drop_columns(["group"]).to_pylist() for batch in pools.batches]
     return {
         "version": __version__,

@@ -13,7 +13,7 @@ from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluation.scores.pools import IndexCandidates
 from memkit.evaluation.settings.plans import Plan
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.across import said_across
+from memkit.search.fitted.across import scores_across
 from memkit.search.question import Settings
 from memkit.search.stages.columns import decay_factors, priors
 from memkit.search.stages.diversify import NOWHERE
@@ -25,8 +25,8 @@ from memkit.tables.age import ages
 def _norms(name: Any, settings: Settings, part: IndexCandidates) -> Floats:
     if name is None:  # places alone count
         return np.zeros(part.candidates.raw.shape)
-    across = partial(said_across, part.index, part.texts)
-    return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), across)
+    across = partial(scores_across, part.index, part.texts)
+    return norms(part.candidates, settings.with_params(normalise=name[0], across_weight=name[1]), across)
 
 
 class Scorer:

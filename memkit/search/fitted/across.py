@@ -1,8 +1,8 @@
-"""What chunks say of a question's words in other letters than its own.
+"""Matching words across alphabets: Latin and Cyrillic.
 
-Words of two alphabets are never equal, so BM25 finds nothing across them. The vectors of single words tell which terms
-of the index mean the same as a word, its letters which ones sound like it, as names do («Варшава», "Warsaw"), and these
-are looked for in its place.
+Words of two alphabets are never equal, so BM25 finds nothing across them. Vectors of single words show which terms of
+the index mean the same as a query word, and a phonetic match shows which ones sound like it, as names do («Варшава»,
+"Warsaw"). These terms are searched in its place.
 """
 
 from __future__ import annotations
@@ -32,212 +32,212 @@ if TYPE_CHECKING:
     from memkit.search.stages.rank import Candidates
 
 Meant = tuple[tuple[str, float], ...]
-"""Terms and how much each is like a word, the most alike first."""
+"""Terms with their similarity to a word, the most similar first."""
 Known = dict[tuple[int, str], Meant]
 Sounds = dict[str, list[tuple[str, str]]]
-"""Terms with their sounds, by the beginning of these."""
-Means = dict[int, tuple[list[str], Vectors]]
-"""By alphabet, terms and their vectors."""
+"""Terms with their phonetic form, by the beginning of that."""
+TermVectors = dict[int, tuple[list[str], Vectors]]
+"""Terms and their vectors, by alphabet."""
 
 _LETTERS = ("[a-z\u00df-\u024f]{3,}", f"[{CYRILLIC_LETTERS}]{{3,}}")
-"""By the number of the alphabet, Latin and Cyrillic."""
+"""By the number of the alphabet: Latin, Cyrillic."""
 _WORDS = tuple(re.compile(rf"(?<!\w){letters}(?!\w)") for letters in _LETTERS)
 _LINES = tuple(re.compile(rf"^{letters}$", re.MULTILINE) for letters in _LETTERS)
 _TERMS = 20_000
 _NEAREST = 3
 _BEGINNING = 2
-"""What sounds the same begins with so many same letters."""
-_HEARD = 0.85
-"""How alike in sound a term is that stands for a word."""
+"""Words that sound the same begin with so many equal letters."""
+_PHONETIC = 0.85
+"""The phonetic similarity from which a term stands for a word."""
 _DIGITS = 3  # a word alone and one among others differ in the seventh
 _AT_ONCE = 256
 
-# The longer spelling first: what is said by several letters is one sound.
+# Longer spellings first: several letters may be one sound.
 _SPELLED = {"sch": "s", "ch": "k", "ck": "k", "ph": "f", "sh": "s", "th": "t", "x": "ks", "w": "v", "q": "k"}
 _SPELLED |= {"y": "i", "j": "i", "c(?=[eiy])": "s", "c": "k"}
 _SPELLINGS = re.compile("|".join(f"({spelling})" for spelling in _SPELLED))
-_SAID = tuple(_SPELLED.values())
+_SOUNDS = tuple(_SPELLED.values())
 _REPEATED = re.compile(r"(.)\1+")
 _SHORT = 3
-"""So few letters sound like too many words."""
+"""Words of so few letters are not matched phonetically."""
 
 
 class Vocabulary:
-    """The terms of an index by what they mean, those that occur most.
+    """The most frequent terms of an index, by meaning and by sound.
 
     Parameters
     ----------
     words : BM25
-        Whose terms these are.
+        The arm whose terms these are.
     vectors : Dense
-        Its encoder tells what they mean.
+        The arm whose encoder gives their vectors.
     least : float
         The cosine from which two words mean the same.
-    means : dict
-        Vectors of terms by the same encoder that an index before this one had asked for; it gets those of this one.
+    term_vectors : dict
+        A cache of vectors of terms, shared with a former index.
     """
 
-    def __init__(self, words: Any, vectors: Any, least: float, means: Means) -> None:
-        self._words, self._vectors, self._least, self._means = words, vectors, least, means
+    def __init__(self, words: Any, vectors: Any, least: float, term_vectors: TermVectors) -> None:
+        self._words, self._vectors, self._least, self._term_vectors = words, vectors, least, term_vectors
         self._terms: dict[int, list[str]] = {}
         self._by_letter: dict[int, dict[str, list[str]]] = {}
         self._sounds: dict[str, Sounds] = {}
         self._meant: Known = {}
-        self._heard: Known = {}
+        self._phonetic: Known = {}
 
     def meant(self, words: Sequence[str], script: int) -> list[Meant]:
-        """For each of `words`, in letters of `script`, the terms in the other letters that mean or sound the same."""
-        return _told(self._meant, self._meaning, words, script)
+        """For each of `words` of one `script`, the terms of the other script that mean or sound the same."""
+        return _cached(self._meant, self._meaning, words, script)
 
-    def heard(self, words: Sequence[str], script: int) -> list[Meant]:
-        """For each of `words`, in letters of `script`, the terms in the other letters that sound the same."""
-        return _told(self._heard, self._sounding, words, script)
+    def phonetic(self, words: Sequence[str], script: int) -> list[Meant]:
+        """For each of `words` of one `script`, the terms of the other script that sound the same."""
+        return _cached(self._phonetic, self._sounding, words, script)
 
     def _meaning(self, words: list[str], script: int) -> list[Meant]:
-        terms = self._of(script)
+        terms = self._terms_of(script)
         if not terms:
             return [()] * len(words)
-        cosines = np.round(self._encoded(words, "query") @ self._meanings(script, terms).T, _DIGITS)
+        cosines = np.round(self._encoded(words, "query") @ self._vectors_of(script, terms).T, _DIGITS)
         return [
-            _most_alike([*heard, *self._nearest(terms, row)])
-            for heard, row in zip(self.heard(words, 1 - script), cosines, strict=True)
+            _most_alike([*phonetic, *self._nearest(terms, row)])
+            for phonetic, row in zip(self.phonetic(words, 1 - script), cosines, strict=True)
         ]
 
     def _nearest(self, terms: list[str], cosines: Vectors) -> list[tuple[str, float]]:
         near = np.flatnonzero(cosines >= self._least)
         best = near[np.argsort(-cosines[near], kind="stable")[:_NEAREST]]
-        return [(terms[at], float(cosines[at])) for at in best.tolist()]
+        return [(terms[index], float(cosines[index])) for index in best.tolist()]
 
-    def _meanings(self, script: int, terms: list[str]) -> Vectors:
-        """The vectors of `terms`; those that the index before had are not asked for again."""
-        known, vectors = self._means.get(script, ([], np.empty((0, self._vectors.encoder_.dim), np.float32)))
+    def _vectors_of(self, script: int, terms: list[str]) -> Vectors:
+        """The vectors of `terms`; those in the cache are not encoded again."""
+        known, vectors = self._term_vectors.get(script, ([], np.empty((0, self._vectors.encoder_.dim), np.float32)))
         if terms == known:
             return vectors
-        at = dict(zip(known, range(len(known)), strict=True))
-        own = [term for term in terms if term not in at]
-        at.update(zip(own, range(len(known), len(known) + len(own)), strict=True))
-        found = self._encoded(own, "document") if own else vectors[:0]
+        position = dict(zip(known, range(len(known)), strict=True))
+        new = [term for term in terms if term not in position]
+        position.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+        encoded = self._encoded(new, "document") if new else vectors[:0]
         if known:
-            found = np.concatenate([vectors, found])[[at[term] for term in terms]]
-        self._means[script] = terms, found
-        return found
+            encoded = np.concatenate([vectors, encoded])[[position[term] for term in terms]]
+        self._term_vectors[script] = terms, encoded
+        return encoded
 
     def _sounding(self, words: list[str], script: int) -> list[Meant]:
         stems = terms_by(self._words.analyser).of(words)
-        return [self._heard_as(sound(next(iter(of_word), "")), script) for of_word in stems]
+        return [self._sounding_like(sound(next(iter(of_word), "")), script) for of_word in stems]
 
-    def _heard_as(self, said: str, script: int) -> Meant:
-        alike = (
-            (term, round(alike_in_sound(said, other), _DIGITS))
-            for term, other in self._beginning_as(said, script)
-            if _may_be_heard(said, other)
+    def _sounding_like(self, query: str, script: int) -> Meant:
+        similar = (
+            (term, round(phonetic_similarity(query, other), _DIGITS))
+            for term, other in self._same_beginning(query, script)
+            if _may_sound_alike(query, other)
         )
-        return _most_alike((term, share) for term, share in alike if share >= _HEARD)
+        return _most_alike((term, share) for term, share in similar if share >= _PHONETIC)
 
-    def _beginning_as(self, said: str, script: int) -> Iterator[tuple[str, str]]:
-        """Terms, with their sounds, that begin with the sounds of `said`; what cannot is not looked at."""
+    def _same_beginning(self, query: str, script: int) -> Iterator[tuple[str, str]]:
+        """Terms whose phonetic form begins as `query` does, with that form."""
         if script not in self._by_letter:
             self._by_letter[script] = {
-                letter: list(terms) for letter, terms in groupby(self._of(script), itemgetter(0))
+                letter: list(terms) for letter, terms in groupby(self._terms_of(script), itemgetter(0))
             }
         for letter, terms in self._by_letter[script].items():
-            if _may_begin(letter, said[:1]):
+            if _may_begin(letter, query[:1]):
                 sounds = self._sounds.get(letter) or self._sounds.setdefault(letter, _sounds(terms))
-                yield from sounds.get(said[:_BEGINNING], ())
+                yield from sounds.get(query[:_BEGINNING], ())
 
-    def _of(self, script: int) -> list[str]:
-        """Terms in letters of `script`, in order; found when they are first needed."""
+    def _terms_of(self, script: int) -> list[str]:
+        """The terms in letters of `script`, sorted; computed at first use."""
         if script not in self._terms:
-            found = _LINES[script].findall("\n".join(self._words.postings_.terms))
-            found = sorted(set(found).difference(self._words.function_terms_))
-            self._terms[script] = found if len(found) <= _TERMS else sorted(self._most_frequent(found))
+            lines = _LINES[script].findall("\n".join(self._words.postings_.terms))
+            terms = sorted(set(lines).difference(self._words.function_terms_))
+            self._terms[script] = terms if len(terms) <= _TERMS else sorted(self._most_frequent(terms))
         return self._terms[script]
 
     def _most_frequent(self, terms: list[str]) -> list[str]:
-        postings, totals = self._words.postings_, self._words.totals_
-        often = postings.document_frequency if totals is None else totals.document_frequency
-        frequency = often[[postings.terms[term] for term in terms]]
-        return [terms[at] for at in np.argsort(-frequency, kind="stable")[:_TERMS].tolist()]
+        postings, statistics = self._words.postings_, self._words.statistics_
+        counts = postings.document_frequency if statistics is None else statistics.document_frequency
+        frequency = counts[[postings.terms[term] for term in terms]]
+        return [terms[index] for index in np.argsort(-frequency, kind="stable")[:_TERMS].tolist()]
 
     def _encoded(self, words: list[str], role: str) -> Vectors:
         vectors: Vectors = self._vectors.cache_.encode(self._vectors.encoder_, words, role)
         return vectors
 
 
-def _told(
-    known: Known, find: Callable[[list[str], int], list[Meant]], words: Sequence[str], script: int
+def _cached(
+    cache: Known, find: Callable[[list[str], int], list[Meant]], words: Sequence[str], script: int
 ) -> list[Meant]:
-    """What is `known` of `words` in letters of `script`; what is not is found among the terms in the other letters."""
-    new = sorted({word for word in words if (script, word) not in known})
+    """The terms for each of `words` of one `script`, from the `cache`, else from `find` in the other script."""
+    new = sorted({word for word in words if (script, word) not in cache})
     for start in range(0, len(new), _AT_ONCE):
-        some = new[start : start + _AT_ONCE]
-        known.update(zip(((script, word) for word in some), find(some, 1 - script), strict=True))
-    return [known[script, word] for word in words]
+        batch = new[start : start + _AT_ONCE]
+        cache.update(zip(((script, word) for word in batch), find(batch, 1 - script), strict=True))
+    return [cache[script, word] for word in words]
 
 
-def _most_alike(found: Iterable[tuple[str, float]]) -> Meant:
+def _most_alike(similar: Iterable[tuple[str, float]]) -> Meant:
     best: dict[str, float] = {}
-    for term, alike in found:
-        best[term] = max(alike, best.get(term, 0.0))
-    return tuple(sorted(best.items(), key=lambda one: (-one[1], one[0]))[:_NEAREST])
+    for term, similarity in similar:
+        best[term] = max(similarity, best.get(term, 0.0))
+    return tuple(sorted(best.items(), key=lambda item: (-item[1], item[0]))[:_NEAREST])
 
 
 def vocabulary_of(index: MemoryIndex) -> Vocabulary | None:
-    """That of `index`; None where its encoder does not tell the meaning of single words, or words are not searched."""
+    """The vocabulary of `index`; None if its encoder is not calibrated for single words, or words are not searched."""
     words, vectors = index.arms.get("bm25"), index.arms.get("vector")
     encoder: Any = getattr(vectors, "encoder_", None)
     least = getattr(getattr(encoder, "calibration", None), "alike", None)
     if least is None or not hasattr(words, "function_terms_"):
         return None
-    return Vocabulary(words, vectors, least, index.means.setdefault(encoder.fingerprint, {}))
+    return Vocabulary(words, vectors, least, index.term_vectors.setdefault(encoder.fingerprint, {}))
 
 
-def said_across(index: MemoryIndex, texts: Sequence[str], found: Candidates) -> tuple[Floats, Mask]:
-    """The lexical score that each candidate has by what the words of its question mean, and which are in other letters.
+def scores_across(index: MemoryIndex, texts: Sequence[str], candidates: Candidates) -> tuple[Floats, Mask]:
+    """The words score of each candidate from terms of the other script, and which candidates are in the other script.
 
-    The question of each is one of `texts`. A chunk in the letters of the question may hold names in others as well:
-    these are looked for by their sound, where the index does not know the question's word.
+    `texts` are the queries. A chunk in the script of its query may contain names in the other script; these are matched
+    phonetically, if the index does not contain the query's word.
     """
-    asked = scripts(texts)
-    script = asked[found.query]
-    is_told = script < len(_WORDS)
-    said, apart = np.zeros(len(script)), is_told & (index.scripts_of(found.row) != script)
-    at = np.flatnonzero(is_told)
-    if not len(at) or index.vocabulary is None:
-        return said, apart
+    query_script = scripts(texts)
+    script = query_script[candidates.query]
+    is_known = script < len(_WORDS)
+    scores, is_other = np.zeros(len(script)), is_known & (index.scripts_of(candidates.row) != script)
+    rows = np.flatnonzero(is_known)
+    if not len(rows) or index.vocabulary is None:
+        return scores, is_other
     arm = index.words
-    tell, listen = index.vocabulary.meant, index.vocabulary.heard
+    by_meaning, by_sound = index.vocabulary.meant, index.vocabulary.phonetic
     parts: list[tuple[Ints, Counter[str], int, Any]] = []
-    for some in np.split(at, group_starts(found.query[at])[1:]):
-        query = int(found.query[some[0]])
-        of, words = int(asked[query]), _words(texts[query], asked[query])
-        # What is written in both ways beside each other would count twice.
-        unknown = Counter({word: often for word, often in words.items() if _stem(arm, word) not in arm.postings_.terms})
-        parts += [(some[apart[some]], words, of, tell), (some[~apart[some]], unknown, of, listen)]
+    for group in np.split(rows, group_starts(candidates.query[rows])[1:]):
+        query = int(candidates.query[group[0]])
+        of, words = int(query_script[query]), _words(texts[query], query_script[query])
+        # A name written in both scripts side by side would count twice.
+        unknown = Counter({word: count for word, count in words.items() if _stem(arm, word) not in arm.postings_.terms})
+        parts += [(group[is_other[group]], words, of, by_meaning), (group[~is_other[group]], unknown, of, by_sound)]
     parts = [part for part in parts if len(part[0])]
-    for which in range(len(_WORDS)):
-        tell([word for _, words, of, look in parts if of == which and look == tell for word in words], which)
-    for rows, words, of, look in parts:
-        meant = look(list(words), of)
+    for number in range(len(_WORDS)):  # all words at once fill the cache
+        by_meaning([w for _, words, of, find in parts if of == number and find == by_meaning for w in words], number)
+    for rows, words, of, find in parts:
+        meant = find(list(words), of)
         if any(meant):
-            said[rows] = _scores(arm, words, meant)[found.row[rows]]
-    return said, apart
+            scores[rows] = _scores(arm, words, meant)[candidates.row[rows]]
+    return scores, is_other
 
 
 def _words(text: str, script: Any) -> Counter[str]:
-    found = _WORDS[script].findall(text.lower())
-    return Counter(word for word in found if word.replace("ё", "е") not in FUNCTION_WORDS)
+    words = _WORDS[script].findall(text.lower())
+    return Counter(word for word in words if word.replace("ё", "е") not in FUNCTION_WORDS)
 
 
 def _scores(arm: Any, words: Counter[str], meant: Sequence[Meant]) -> Floats:
-    """What each row scores where terms that mean a word stand for it, by how much they are like it."""
+    """The score of each row, where similar terms stand for a word, weighted by their similarity."""
     postings = arm.postings_
     factors: dict[int, float] = {}
-    for (word, often), terms in zip(words.items(), meant, strict=True):
-        worth = _idf(arm, word) * arm._occurrences(often)
-        for term, alike in terms:
+    for (word, count), terms in zip(words.items(), meant, strict=True):
+        weight = _idf(arm, word) * arm._occurrences(count)
+        for term, similarity in terms:
             if (number := postings.terms.get(term)) is not None:
-                factors[number] = factors.get(number, 0.0) + worth * alike
+                factors[number] = factors.get(number, 0.0) + weight * similarity
     numbers: Ints = np.array(sorted(factors), np.int64)
     postings.weigh(numbers, arm._weights)
     weights = np.array([factors[number] for number in numbers.tolist()], np.float32)
@@ -247,7 +247,7 @@ def _scores(arm: Any, words: Counter[str], meant: Sequence[Meant]) -> Floats:
 
 def _idf(arm: Any, word: str) -> float:
     number = arm.postings_.terms.get(_stem(arm, word))
-    n_rows = arm.totals_.n_rows if arm.totals_ else arm.postings_.n_rows
+    n_rows = arm.statistics_.n_rows if arm.statistics_ else arm.postings_.n_rows
     return float(np.log1p((n_rows + 0.5) / 0.5) if number is None else arm.idf_[number])
 
 
@@ -256,46 +256,48 @@ def _stem(arm: Any, word: str) -> str | None:
 
 
 def sound(word: str) -> str:
-    """What a lower-case word sounds like, roughly, in whichever letters it is written.
+    """A rough phonetic form of a lower-case word, in Latin letters, whichever letters it is written in.
 
     >>> sound("питон"), sound("python")
     ('piton', 'piton')
     >>> sound("кэш"), sound("cache")
     ('kes', 'kake')
     """
-    said = _SPELLINGS.sub(lambda found: _SAID[(found.lastindex or 1) - 1], plain_letters(word))
-    return _REPEATED.sub(r"\1", said)
+    sounds = _SPELLINGS.sub(lambda match: _SOUNDS[(match.lastindex or 1) - 1], plain_letters(word))
+    return _REPEATED.sub(r"\1", sounds)
 
 
 def _sounds(terms: list[str]) -> Sounds:
-    found: Sounds = {}
-    for term, said in zip(terms, sound("\n".join(terms)).split("\n"), strict=True):
-        found.setdefault(said[:_BEGINNING], []).append((term, said))
-    return found
+    by_beginning: Sounds = {}
+    for term, form in zip(terms, sound("\n".join(terms)).split("\n"), strict=True):
+        by_beginning.setdefault(form[:_BEGINNING], []).append((term, form))
+    return by_beginning
 
 
 @functools.cache
-def _may_begin(letter: str, said: str) -> bool:
-    """Whether the sound of a word that begins with `letter` may begin with `said`."""
+def _may_begin(letter: str, start: str) -> bool:
+    """Whether the phonetic form of a word that begins with `letter` may begin with `start`."""
     first = plain_letters(letter)[:1]
     # A letter without a sound of its own is followed by any.
-    return first in ("", said) or any(to[0] == said for of, to in _SPELLED.items() if of[0] == first)
+    return first in ("", start) or any(to[0] == start for of, to in _SPELLED.items() if of[0] == first)
 
 
-def _may_be_heard(one: str, other: str) -> bool:
-    """Whether the letters that both have, in whatever order, are as many as it takes: most words differ in more."""
-    least = (_HEARD - 0.1**_DIGITS) * (len(one) + len(other)) / 2
+def _may_sound_alike(one: str, other: str) -> bool:
+    """Whether two forms share enough letters, in whatever order: a quick test that most pairs fail."""
+    least = (_PHONETIC - 0.1**_DIGITS) * (len(one) + len(other)) / 2
     if min(len(one), len(other)) < least:
         return False
     return sum(min(one.count(letter), other.count(letter)) for letter in set(one)) >= least
 
 
-def alike_in_sound(one: str, other: str) -> float:
-    """How much of two sounds is the same, 0 to 1 (Ratcliff and Metzener 1988); 0 where they are short or begin apart.
+def phonetic_similarity(one: str, other: str) -> float:
+    """The similarity of two phonetic forms, 0 to 1 (Ratcliff and Metzener 1988).
 
-    >>> round(alike_in_sound(sound("лиссабон"), sound("lisbon")), 2)
+    It is 0 for short ones, and for those that begin with different letters.
+
+    >>> round(phonetic_similarity(sound("лиссабон"), sound("lisbon")), 2)
     0.92
-    >>> alike_in_sound(sound("пост"), sound("lost"))
+    >>> phonetic_similarity(sound("пост"), sound("lost"))
     0.0
     """
     if min(len(one), len(other)) <= _SHORT or one[:_BEGINNING] != other[:_BEGINNING]:

@@ -1,7 +1,7 @@
-"""What `Retriever.fit` makes, shared by all settings that need no refit: chunks, their arms, and arrays about them.
+"""The index that `Retriever.fit` builds: chunks, their arms, and arrays about them, for all query-time settings.
 
-`Searchable` is what a Retriever asks, whichever kind of index it is: one in memory (`MemoryIndex`), one whose rows
-another engine holds, or many that count as one; these two stand in a room above.
+`Searchable` is the interface that a Retriever uses. `MemoryIndex` is the one in memory; `memkit.scale` has one whose
+rows another engine holds, and one over many shards.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from memkit.index.encoders.base import Calibration, as_texts, content_key
 from memkit.index.postings import CANDIDATES
 from memkit.params import Moment, check_corpus
 from memkit.schemas import Ints, Mask
-from memkit.search.fitted.across import Means, Vocabulary, vocabulary_of
-from memkit.search.fitted.arms import KINDS, Arm, build_arm, cut, taken
+from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
+from memkit.search.fitted.arms import KINDS, Arm, build_arm, cut, take_rows
 from memkit.search.fitted.context import Context, context_of
 from memkit.search.fitted.rows import Rows, follow, make_rows
 from memkit.search.fitted.scope import Scope, make_scope
@@ -47,17 +47,16 @@ _NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
 }
-"""What is found out about each text by itself, when it is first asked for, by its name in `MemoryIndex`."""
-
+"""Cached properties of `MemoryIndex` that are computed text by text, so that a refit computes those of new texts."""
 
 Source = Callable[["MemoryIndex", str], Any]
 
 
 @dataclass(frozen=True)
 class Request:
-    """Texts that are put to an index at one moment, and which memories may answer them.
+    """Query texts at one moment, and the conditions on the memories that may answer them.
 
-    What is to be traced has the arms asked for two pools at once, where one is the beginning of the other.
+    For a trace the arms retrieve twice the pool at once, if the first half of that is the pool itself.
     """
 
     texts: tuple[str, ...]
@@ -69,16 +68,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found for a request: candidates, the index whose rows these are, their scope, and what arms weigh."""
+    """The candidates for a request, the index whose rows they are, their scope, and the weights of the arms."""
 
     index: MemoryIndex
     scope: Scope
     weights: dict[str, float]
-    found: Candidates
+    candidates: Candidates
 
 
 class Searchable(Protocol):
-    """What a Retriever asks, whatever holds the rows."""
+    """The interface of an index that a Retriever searches."""
 
     @property
     def corpus(self) -> Corpus: ...
@@ -95,119 +94,118 @@ class Searchable(Protocol):
     @property
     def whole(self) -> MemoryIndex: ...
     def ready(self, how: QuerySettings, /) -> None: ...
-    def is_of(self, corpus: Corpus, /) -> bool: ...
+    def is_fitted_on(self, corpus: Corpus, /) -> bool: ...
     def weights(self, settings: QuerySettings, /) -> dict[str, float]: ...
     def answer(self, request: Request, how: QuerySettings, /) -> Answer: ...
 
 
 @dataclass(frozen=True)
 class Former:
-    """The index before, and the row there of each chunk, which is beyond its last one for a new chunk."""
+    """The former index of a refit, and the row in it of each chunk; a new chunk has a row beyond its last one."""
 
     index: MemoryIndex
-    at: Ints
+    rows: Ints
 
     def __call__(self, index: MemoryIndex, name: str) -> Any:
-        """Its arm, brought up to date; None where there is none that can be."""
+        """Its arm, updated; None if it cannot be."""
         arm = self.index.arms.get(name)
         if arm is None or not hasattr(arm, "updated"):
             return None
-        is_same = np.array_equal(self.at, np.arange(self.index.chunks.num_rows))
-        return arm if is_same else arm.updated(self.at, index.chunks, index.texts)
+        is_same = np.array_equal(self.rows, np.arange(self.index.chunks.num_rows))
+        return arm if is_same else arm.updated(self.rows, index.chunks, index.texts)
 
 
 @dataclass
 class MemoryIndex:
-    """A corpus made searchable.
+    """The index of a corpus, in memory.
 
     Attributes
     ----------
-    given : pa.Table
-        The corpus's memories as they came, which tells whether a corpus is still the one that was fitted.
+    corpus_memories : pa.Table
+        The corpus's memories in their own order; they tell whether a corpus is the fitted one.
     settings : FitSettings
-        What it was made with.
     order : ndarray of int64, shape (n_memories,)
-        The row of `given` that each of `memories` is.
+        The row of each of `memories` in `corpus_memories`.
     memories, chunks : pa.Table
-        By memory_id, and by memory_id and ordinal, so that the order of rows is the order of ids.
+        Sorted by memory_id, and by memory_id and ordinal, so that the order of rows is the order of ids.
     texts : pa.ChunkedArray
-        What is searched in each chunk.
-    told : pa.ChunkedArray
-        The same without what stands around it, its day and the headings above: what repetitions are known by.
+        The searched text of each chunk.
+    own_texts : pa.ChunkedArray
+        The same without its date and the headings above it: duplicates are found by it.
     rows : Rows
-        What ranking needs of each chunk besides scores.
+        Columns of chunks and memories for ranking.
     arms : dict of str to Arm
-        Those built so far; an arm is built when its weight first asks for it.
+        The arms built so far; an arm is built when a query first gives it a weight.
     absent : dict of str to str
         Why an arm cannot be built.
     sources : list of callable
-        ``source(index, name)`` is the arm from elsewhere, an index before or where it was saved, or None; what none of
-        them has is built.
-    called : dict of int to tuple
-        Id and names of memories that were found before, by row.
-    means : dict of str to dict
-        By the encoder's fingerprint, vectors of single terms that a question asked for, here or in an index before.
+        ``source(index, name)`` is the arm from the former index or from disk, or None; if no source has it, it is
+        built.
+    names : dict of int to tuple
+        A cache: id and names of memories, by row.
+    term_vectors : dict of str to dict
+        A cache: vectors of single terms, by the encoder's fingerprint.
     """
 
     corpus: Corpus
-    given: pa.Table
+    corpus_memories: pa.Table
     settings: FitSettings
     order: Ints
     memories: pa.Table
     chunks: pa.Table
     texts: pa.ChunkedArray
-    told: pa.ChunkedArray
+    own_texts: pa.ChunkedArray
     rows: Rows
     arms: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
-    called: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
-    means: dict[str, Means] = field(default_factory=dict)
+    names: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
+    term_vectors: dict[str, TermVectors] = field(default_factory=dict)
 
     def __str__(self) -> str:
         arms = ", ".join(f"{a} ({self.fingerprint})" if a == "vector" else a for a in self.arms) or "none yet"
         return f"{self.memories.num_rows:,} memories, {self.chunks.num_rows:,} chunks; arms: {arms}"
 
     def ready(self, how: QuerySettings) -> None:
-        """Build the arms that have a weight. What an index before lent is let go, as it is as large as this one.
+        """Build the arms that have a weight, and drop the reference to the former index, which is as large as this one.
 
         Raises
         ------
         ParameterError
-            Where no arm has a weight, or a column of conversations is none.
+            If no arm has a weight, or `context_column` is no column.
         """
         self.weights(how)
-        _ = self.context  # a column that is none is said at once
+        _ = self.context  # an unknown column is an error at fit
         self.sources = [source for source in self.sources if not isinstance(source, Former)]
 
     @property
     def whole(self) -> MemoryIndex:
-        """This one, which is over all memories."""
+        """The index over all memories: this one."""
         return self
 
-    def is_of(self, corpus: Corpus) -> bool:
+    def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""
         check_corpus("Retriever", corpus)
         memories = corpus.tables["memories"]
-        return self.given is memories or self.given.equals(memories)
+        return self.corpus_memories is memories or self.corpus_memories.equals(memories)
 
     def answer(self, request: Request, how: QuerySettings) -> Answer:
-        """What the arms find for a request, among what it may find."""
+        """The candidates of each arm for a request."""
         where, moment, user_id = request.where, request.moment, request.user_id
         scope = make_scope(self.memories, self.rows, self.corpus.ask, how, where, moment, user_id)
         weights = self.weights(how)
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
-        found = self.find(request.texts, pools * how.pool, scope.allowed, weights, how, request.moment.at)
-        return Answer(self, scope, weights, found)
+        candidates = self.retrieve(request.texts, pools * how.pool, scope.allowed, weights, how, request.moment.at)
+        return Answer(self, scope, weights, candidates)
 
-    def finder(self, name: str) -> Arm:
-        """What finds candidates by the evidence of an arm: the arm itself."""
+    def candidate_source(self, name: str) -> Arm:
+        """The object that retrieves candidates for an arm: the arm itself."""
         arm: Arm = self.arms[name]
         return arm
 
     @property
     def words(self) -> Any:
-        """The arm of words, of all that is searched."""
+        """The arm of words."""
         return self.arms["bm25"]
 
     @property
@@ -217,59 +215,59 @@ class MemoryIndex:
 
     @cached_property
     def context(self) -> Context | None:
-        """Who stands beside whom, where a column says so."""
+        """The neighbours of each turn of a conversation, if `context_column` is set."""
         column = self.settings.context_column
-        return None if column is None else context_of(self.given, column, self.order, self.rows.memory)
+        return None if column is None else context_of(self.corpus_memories, column, self.order, self.rows.memory)
 
     @cached_property
     def digests(self) -> dict[str, Any]:
-        """What tells the rows of another index apart: their number, and hashes over their ids and their texts."""
+        """The identity of its rows: their number, and hashes over their ids and texts."""
         ids = digest_of_rows(as_texts(self.chunks["chunk_id"]))
         return {"chunks": self.chunks.num_rows, "ids": ids, "texts": digest_of_rows(as_texts(self.texts))}
 
     @property
     def fingerprint(self) -> str | None:
-        """The encoder behind the vector arm, once that is built."""
+        """The fingerprint of the encoder, once the arm of meaning is built."""
         return self.arms["vector"].encoder_.fingerprint if "vector" in self.arms else None
 
     def weights(self, settings: QuerySettings) -> dict[str, float]:
-        """Weights of the arms that exist, each of them built; an encoder that is not installed is done without.
+        """The weights of the arms, which are built if need be. If the encoder is not installed, vectors are left out.
 
         Raises
         ------
         ParameterError
-            Where no arm has a weight.
+            If no arm has a weight.
         """
-        wished = {name: kind.weight(settings) for name, kind in KINDS.items()}
-        own = Calibration() if wished["vector"] == 0 else self.stored or Calibration()
-        weights = arm_weights(wished, [name for name in KINDS if name not in self.absent], own._asdict())
+        requested = {name: kind.weight(settings) for name, kind in KINDS.items()}
+        stored = Calibration() if requested["vector"] == 0 else self.stored or Calibration()
+        weights = arm_weights(requested, [name for name in KINDS if name not in self.absent], stored._asdict())
         for name in weights:
             if name in self.arms or not self.chunks.num_rows:
                 continue
             try:
-                known = next(filter(None, (source(self, name) for source in self.sources)), None)
-                self.arms[name] = known or build_arm(name, self.settings, self.chunks, self.texts)
+                existing = next(filter(None, (source(self, name) for source in self.sources)), None)
+                self.arms[name] = existing or build_arm(name, self.settings, self.chunks, self.texts)
             except ImportError as error:
                 if name != "vector":
                     raise
                 self.absent[name] = str(error)
-                warnings.warn(f"Retriever: no vectors, search is BM25 alone. {error}", RuntimeWarning, stacklevel=4)
+                warnings.warn(f"Retriever: search works without vectors. {error}", RuntimeWarning, stacklevel=4)
                 return self.weights(settings)
         return weights
 
     @cached_property
     def stored(self) -> Calibration | None:
-        """Weights and cosines that are stored for the encoder, if any are and the encoder is there."""
+        """The weights and cosines stored for the encoder, if it is installed and has any."""
         if "vector" in self.absent:
             return None
         try:
             return getattr(as_encoder(self.settings.encoder), "calibration", None)
-        except ImportError:  # said when the arm is built
+        except ImportError:  # the warning comes when the arm is built
             return None
 
     @cached_property
     def background(self) -> Ints:
-        """256 rows with text, in order: those whose texts have the least hash, so that growth changes few of them."""
+        """A sample of 256 rows with text: those of the smallest hashes, of which few change as a corpus grows."""
         rows = np.arange(len(self.texts)) if self.rows.filled is None else np.flatnonzero(self.rows.filled)
         keyed = dict(zip(self.keys[rows[::-1]].tolist(), rows[::-1].tolist(), strict=True))
         return np.sort([keyed[key] for key in nsmallest(_BACKGROUND, keyed)]).astype(np.int64)
@@ -284,82 +282,84 @@ class MemoryIndex:
         return np.full(len(self.texts), -1, np.int64)
 
     def scripts_of(self, row: Ints) -> Ints:
-        """Whether the letters of each of the chunks `row` are Latin, Cyrillic or others; looked at when first asked."""
+        """The script of each of the chunks `row`: Latin, Cyrillic or other; computed at first use."""
         known = self._scripts
         if len(new := np.unique(row[known[row] < 0])):
-            known[new] = scripts(taken(self.texts, new))
+            known[new] = scripts(take_rows(self.texts, new))
         return known[row]
 
     @property
     def is_steady(self) -> bool:
-        """Whether the best n of each arm are the first of its best 2 n, which no approximate index promises."""
+        """Whether the best n of each arm are the first of its best 2 n; approximate indexes do not promise it."""
         is_exact = all(getattr(arm, "index_", None) is None for arm in self.arms.values())
         return is_exact and self.context is None
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
-        """Its terms by what they mean, where the encoder tells."""
+        """Terms by their meaning, for matching across alphabets; None if the encoder is not calibrated for it."""
         return vocabulary_of(self)
 
-    def find(
-        self, asked: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
+    def retrieve(
+        self, texts: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
     ) -> Candidates:
-        """The best `n` chunks of each arm for each text, asked at `on`; a chunk without any text is never found."""
+        """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found."""
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
-        put = self.put(asked, options, how, on)
-        found = {name: self.found_by(name, put[name], n, allowed, how) for name in options}
-        sampled = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
-        scales = [self.arms[name].scale(put[name], sampled[name], **given) for name, given in options.items()]
-        return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
+        queries = self.arm_queries(texts, options, how, on)
+        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, how) for name in options}
+        samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
+        scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
+        return merge(candidates, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
-    def put(
-        self, asked: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime
+    def arm_queries(
+        self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime
     ) -> dict[str, Sequence[str]]:
-        """What each arm is asked for each text: with its times as days, where the arm looks for these."""
-        dated = self._as_days(asked, on) if how.read_dates else asked
-        return {name: dated if KINDS[name].reads_dates else asked for name in arms}
+        """The query texts for each arm; times are replaced by dates for the arms that search dates."""
+        dated = self._with_dates(texts, on) if how.read_dates else texts
+        return {name: dated if KINDS[name].reads_dates else texts for name in arms}
 
-    def _as_days(self, asked: Sequence[str], moment: datetime) -> Sequence[str]:
-        """`asked` with its times as days, where days are searched; else the words themselves may be there."""
+    def _with_dates(self, texts: Sequence[str], moment: datetime) -> Sequence[str]:
+        """`texts` with times replaced by dates, if dates are searched; else memories may contain the words as such."""
         if "date" not in self.settings.searched or not self.is_dated:
-            return asked
-        return [in_days(text, moment.date()) for text in asked]
+            return texts
+        return [in_days(text, moment.date()) for text in texts]
 
-    def found_by(self, name: str, put: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings) -> pa.Table:
-        """The best `n` chunks of one arm for what it is asked: query, row and score; turns are found by others too."""
+    def arm_candidates(
+        self, name: str, queries: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings
+    ) -> pa.Table:
+        """The best `n` chunks of one arm: query, row and score; scores of turns include those of their neighbours."""
         filled, kind = self.rows.filled, KINDS[name]
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
-        arm, options = self.finder(name), kind.options(how)
-        if self.context is None or not kind.lends:
-            return arm.candidates(put, n, allowed, **options)
-        return self.context.best(arm, put, n, allowed, options, kind.lends == "mean")
+        arm, options = self.candidate_source(name), kind.options(how)
+        if self.context is None or not kind.turns:
+            return arm.candidates(queries, n, allowed, **options)
+        return self.context.best(arm, queries, n, allowed, options, kind.turns == "mean")
 
     @cached_property
     def named(self) -> pa.Table:
-        """What the memories are called by, without columns that hold nothing."""
-        held = self.memories.select([name for name in NAMED if name in self.memories.column_names])
-        return held.select([name for name in held.column_names if name == "text" or _holds(held[name])])
+        """The columns that memories are named by, without empty ones."""
+        columns = self.memories.select([name for name in NAMED if name in self.memories.column_names])
+        return columns.select([name for name in columns.column_names if name == "text" or _has_values(columns[name])])
 
     @cached_property
     def repeats(self) -> Repeats:
-        """Which chunks say the same as others."""
-        return Repeats(self.told, self.rows.owner[self.rows.memory])
+        """Which chunks are near-duplicates of others."""
+        return Repeats(self.own_texts, self.rows.owner[self.rows.memory])
 
     def similarity(self, row: Ints, by_vectors: bool) -> Likeness:
-        """Likeness among any of the chunks `row`: cosines, or shared terms."""
+        """Pairwise similarity of the chunks `row`: cosines, or shared terms."""
         if by_vectors and "vector" in self.arms:
             return Likeness(None, self.arms["vector"].vectors_)
-        known = np.unique(row)
-        return Likeness(known, terms_by(self.settings.analyser).of(taken(self.texts, known).to_pylist()))
+        rows = np.unique(row)
+        return Likeness(rows, terms_by(self.settings.analyser).of(take_rows(self.texts, rows).to_pylist()))
 
 
 Index = TypeVar("Index", bound=MemoryIndex)
 
 
-def _holds(column: pa.ChunkedArray) -> bool:
+def _has_values(column: pa.ChunkedArray) -> bool:
     """Whether any value is neither null nor an empty text."""
     filled = pc.binary_length(column) if pa.types.is_string(column.type) else column.is_valid()
     return bool(pc.max(filled).as_py())
@@ -373,26 +373,27 @@ def build_index(corpus: Corpus, settings: FitSettings, before: MemoryIndex | Non
 def build_as(
     kind: Callable[..., Index], corpus: Corpus, settings: FitSettings, before: MemoryIndex | None = None
 ) -> Index:
-    """Cut the memories of `corpus` into chunks and lay them out for search; arms come later.
+    """Cut the memories of `corpus` into chunks and compute their columns; arms are built later.
 
     Parameters
     ----------
     kind : type of MemoryIndex
     before : MemoryIndex, optional
-        Another with the same settings: what it knows of memories that are as they were is used again, to one result.
+        A former index with the same settings: its data about unchanged memories is reused. The result is the same.
     """
     check_corpus("Retriever", corpus)
-    given = corpus.tables["memories"]
-    order = pc.sort_indices(given["memory_id"]).to_numpy().astype(np.int64)
+    corpus_memories = corpus.tables["memories"]
+    order = pc.sort_indices(corpus_memories["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
-        memories, former = given.take(pa.array(order)).combine_chunks(), None
-        pieces = cut(memories, settings).combine_chunks()
+        memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None
+        table = cut(memories, settings).combine_chunks()
     else:
-        memories, pieces, former = follow().laid_out(before, given, order, partial(cut, settings=settings))
-    chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
-    rows = make_rows(memories, chunks, told, former and (former[0].rows, *former[1:]))
+        chunker = partial(cut, settings=settings)
+        memories, table, former = follow().refit_tables(before, corpus_memories, order, chunker)
+    chunks, texts, own_texts = table.drop_columns(["searched", "own"]), table["searched"], table["own"]
+    rows = make_rows(memories, chunks, own_texts, former and (former[0].rows, *former[1:]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
-    index = kind(corpus, given, settings, order, memories, chunks, texts, told, rows, absent=absent)
+    index = kind(corpus, corpus_memories, settings, order, memories, chunks, texts, own_texts, rows, absent=absent)
     if former is not None:
         follow().take_over(index, *former[:2], PER_TEXT)
         index.sources = [Former(*former[:2])]

@@ -1,4 +1,4 @@
-"""Which kind of index a corpus gets, and what a save keeps of it. A corpus of a room above registers its own kind."""
+"""The kind of index for each kind of corpus, and the data that a saved corpus gets. Higher rooms register theirs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
-from memkit.search.fitted.store import FOLDER, kept_arm, save_index
+from memkit.search.fitted.store import FOLDER, save_index, saved_arm
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.above import scale
 from memkit.tables.manifest import TOTALS
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 def index_for(
     corpus: Corpus, settings: FitSettings, how: QuerySettings, before: Searchable | None = None
 ) -> Searchable:
-    """The index of `corpus`, for questions such as `how`; other parameters as for `build_as`.
+    """Build the index of `corpus`, with the arms that `how` needs; other parameters as for `build_as`.
 
     Raises
     ------
     ParameterError
-        Where this kind cannot be made with the settings.
+        If this kind cannot be built with the settings.
     """
     index = build_as(_kind(settings), corpus, settings, before if isinstance(before, MemoryIndex) else None)
     if corpus.folder:
-        index.sources.append(kept_arm)
+        index.sources.append(saved_arm)
     return index
 
 
@@ -41,19 +41,18 @@ def _kind(settings: FitSettings) -> type[MemoryIndex]:
     return kind
 
 
-def own_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: Callable[[], QuerySettings]) -> Corpus:
-    """A copy of the corpus behind `index`, with the table ``chunks``, whose `save` keeps what was made of it.
+def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: Callable[[], QuerySettings]) -> Corpus:
+    """A copy of the corpus behind `index`, with the table ``chunks``; its `save` writes the index too.
 
     Parameters
     ----------
     params, how : callable
-        The parameters of the Retriever, and what it asks with, when the copy is saved.
+        Return the parameters of the Retriever, and its query-time settings, when the copy is saved.
     """
-    own = copy.copy(index.corpus)
-
-    own.attach(TOTALS, lambda folder: scale("index").save_statistics(folder, index, how()))
+    corpus = copy.copy(index.corpus)
+    corpus.attach(TOTALS, lambda folder: scale("index").save_statistics(folder, index, how()))
     if isinstance(index, MemoryIndex):
-        index.corpus = own
-        own.add_table("chunks", index.chunks)
-        own.attach(FOLDER, lambda folder: save_index(index, params(), folder))
-    return own
+        index.corpus = corpus
+        corpus.add_table("chunks", index.chunks)
+        corpus.attach(FOLDER, lambda folder: save_index(index, params(), folder))
+    return corpus

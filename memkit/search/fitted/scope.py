@@ -1,4 +1,4 @@
-"""Which memories a question may find, before any arm makes its cut: `where`, hidden kinds, expiry, the future."""
+"""The memories that a query may find, by `where`, hidden kinds, expiry and creation; decided before retrieval."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
     ask : callable
         Runs a query over the corpus's tables, as `Corpus.ask` does.
     where : str
-        One SQL predicate over the columns of ``memories``; it may look into other tables by a subquery.
+        One SQL predicate over the columns of ``memories``; a subquery may read other tables.
     timeout_s : float, seconds
-        When it is given up.
+        The time limit.
 
     Raises
     ------
     QueryError
-        Where it is not exactly one expression, DuckDB refuses it, or it is at work for too long.
+        If it is not exactly one expression, DuckDB refuses it, or it takes too long.
     """
     try:
         # Without brackets, nothing can close one and go on; within them, nothing can follow the expression.
@@ -49,8 +49,8 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
         return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
     except QueryTimeoutError as error:
         raise QueryError(
-            f"where: expected an answer within {timeout_s:g} seconds. Got none of {mask(repr(where)):.200}: ask for"
-            " less, or allow more by where_timeout_s."
+            f"where: expected an answer within {timeout_s:g} seconds. Got none for {mask(repr(where)):.200}: simplify"
+            " it, or raise where_timeout_s."
         ) from error
     except (QueryError, TypeError) as error:
         raise QueryError(
@@ -67,13 +67,15 @@ def seen_by(user_id: str, memories: pa.Table) -> Mask:
 
 @dataclass(frozen=True)
 class Unseen:
-    """How the memories that pass all filters lie to the last instant that is seen.
+    """Of the memories that pass all filters, how many are newer than the moment of the query.
 
     Attributes
     ----------
     until : datetime
+        The last instant that is visible.
     created, undated, updated : int
-        Those created later, which are hidden; of the others those without a day of creation, and those updated later.
+        The memories created later, which are hidden; of the others, those without a date of creation, and those updated
+        later.
     """
 
     until: datetime
@@ -82,45 +84,45 @@ class Unseen:
     updated: int = 0
 
     @classmethod
-    def of(cls, rows: Rows, until: datetime, future: Mask | None, filtered: Mask | None) -> Self:
+    def from_rows(cls, rows: Rows, until: datetime, future: Mask | None, filtered: Mask | None) -> Self:
         """Count the memories."""
         updated = later(rows.dated, until)
         if future is None and not updated.any():
             return cls(until)
-        rest = np.ones(len(updated), bool) if filtered is None else ~filtered
-        created, rest = (0, rest) if future is None else (int((rest & future).sum()), rest & ~future)
-        return cls(until, created, int((rest & np.isnat(rows.made)).sum()), int((rest & updated).sum()))
+        passes = np.ones(len(updated), bool) if filtered is None else ~filtered
+        created, visible = (0, passes) if future is None else (int((passes & future).sum()), passes & ~future)
+        return cls(until, created, int((visible & np.isnat(rows.created)).sum()), int((visible & updated).sum()))
 
     def __add__(self, other: Self) -> Self:
         created, undated = self.created + other.created, self.undated + other.undated
         return type(self)(self.until, created, undated, self.updated + other.updated)
 
     def __str__(self) -> str:
-        """A sentence; empty where nothing is later than what is seen."""
+        """A sentence; empty if no memory is newer."""
         if not self.created and not self.updated:
             return ""
-        hidden = "Hidden is 1 memory" if self.created == 1 else f"Hidden are {self.created:,} memories"
-        said = f"{hidden} created after {said_until(self.until)}; the others read as today."
-        undated = f"{self.undated:,} without created_at" if self.undated else ""
-        updated = f"{self.updated:,} updated later" if self.updated else ""
-        among = " and ".join(filter(None, (undated, updated)))
-        is_one = (self.undated or self.updated) == 1
-        return f"{said} Among them {'is' if is_one else 'are'} {among}." if among else said
+        hidden = "1 memory" if self.created == 1 else f"{self.created:,} memories"
+        until = said_until(self.until)
+        message = f"{hidden} created after {until} {'is' if self.created == 1 else 'are'} hidden."
+        undated = f"{self.undated:,} {'has' if self.undated == 1 else 'have'} no created_at" if self.undated else ""
+        updated = f"{self.updated:,} {'was' if self.updated == 1 else 'were'} updated later" if self.updated else ""
+        newer = " and ".join(filter(None, (undated, updated)))
+        return f"{message} Of the others, {newer}." if newer else message
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is left out, by reason; None where the reason leaves out none.
+    """The memories that are left out, by reason; None if a reason leaves out none.
 
     Attributes
     ----------
     filtered, expired, future : ndarray of bool, shape (n_memories,), or None
     allowed : ndarray of bool, shape (n_chunks,), or None
-        Chunks that may be found; None for all.
+        Chunks that may be found; None: all.
     unseen : Unseen or None
-        What is later than the moment that is asked about; None where that hides nothing.
+        Counts of memories newer than the moment of the query; None if it hides nothing.
     unknown_user : str or None
-        The user that asks, where no memory is of that user.
+        The user of the query, if no memory is of that user.
     """
 
     filtered: Mask | None
@@ -132,11 +134,11 @@ class Scope:
 
     @property
     def until(self) -> datetime | None:
-        """What was created after this is hidden; None where nothing is."""
+        """Memories created after this are hidden; None if none are."""
         return None if self.unseen is None else self.unseen.until
 
     def reasons(self) -> list[tuple[str, Mask]]:
-        """Those that leave out any; of a memory with several the last one counts."""
+        """The reasons that leave out any memory; the last one counts for a memory with several."""
         masks = {"expired": self.expired, "future": self.future, "filtered": self.filtered}
         return [(word, mask) for word, mask in masks.items() if mask is not None]
 
@@ -150,29 +152,29 @@ def make_scope(
     moment: Moment,
     user_id: str | None = None,
 ) -> Scope:
-    """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
+    """The scope of a query, by `where`, the user, and the settings `expired`, `future` and `kinds_hidden`.
 
-    `where` may be the ids of the memories that pass it; `ask` is for a predicate, as for `memories_where`; `user_id` is
-    as for `seen_by`.
+    `where` is a predicate, for which `ask` is as in `memories_where`, or the ids of the memories that pass one; `user_id`
+    is as for `seen_by`.
     """
-    ids, out = memories["memory_id"], []
+    ids, excluded = memories["memory_id"], []
     if where is not None:
         passed = memories_where(ask, where, how.where_timeout_s) if isinstance(where, str) else where
-        out.append(~pc.is_in(ids, value_set=passed).to_numpy())
+        excluded.append(~pc.is_in(ids, value_set=passed).to_numpy())
     unknown = None
     if user_id is not None:
         unknown = None if pc.any(pc.equal(memories["user_id"], user_id)).as_py() else user_id
-        out.append(~seen_by(user_id, memories))
+        excluded.append(~seen_by(user_id, memories))
     if (hidden := rows.hidden(how.kinds_hidden)) is not None:
-        out.append(hidden)
-    gone = rows.expired(moment.at)
+        excluded.append(hidden)
+    is_expired = rows.expired(moment.at)
     if how.expired == "only":
-        out.append(np.ones(len(ids), bool) if gone is None else ~gone)
-    filtered = np.logical_or.reduce(out) if out else None
-    expired = gone if how.expired == "hide" else None
+        excluded.append(np.ones(len(ids), bool) if is_expired is None else ~is_expired)
+    filtered = np.logical_or.reduce(excluded) if excluded else None
+    expired = is_expired if how.expired == "hide" else None
     until = moment.unseen(how.future)
     future = None if until is None else rows.future(until)
     reasons = [mask for mask in (filtered, expired, future) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
-    unseen = None if until is None else Unseen.of(rows, until, future, filtered)
+    unseen = None if until is None else Unseen.from_rows(rows, until, future, filtered)
     return Scope(filtered, expired, future, allowed, unseen, unknown)

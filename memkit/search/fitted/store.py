@@ -1,6 +1,6 @@
-"""A fitted Retriever on disk: a save as `memkit.tables.commit` has it, with a manifest and a folder for each arm.
+"""A fitted Retriever on disk: a manifest and a folder for each arm, saved as in `memkit.tables.commit`.
 
-What the manifest names is compared with its hashes before it is used.
+Files are compared with the hashes in the manifest before they are used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
 FOLDER = "vectors"
-"""What a saved corpus calls the folder of its Retriever."""
+"""The folder of the Retriever in a saved corpus."""
 MANIFEST = "retriever.json"
 _VERSION = 3
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
@@ -39,16 +39,16 @@ _TRIES = 20
 _DEPTH = 2
 """Parts of a file's name: the arm, the file."""
 _PATIENCE = 10.0
-"""Seconds that a save waits for another one."""
+"""Seconds that a save waits for another save."""
 
 
 def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> None:
-    """Write the arms and a manifest that names them: a save that fails half-way leaves the former one.
+    """Write the arms and a manifest; a save that fails leaves the former one.
 
     Raises
     ------
     MemkitError
-        Where `folder` cannot be written, or another process is saving to it.
+        If `folder` cannot be written, or another process is saving to it.
     """
     encoder = params["encoder"]
     manifest = {
@@ -63,30 +63,30 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
     with replacing(folder, _PATIENCE) as staged:
         for name, arm in index.arms.items():
             arm.save(staged / name)
-        told = json.dumps(manifest | {"files": digests(staged)}, indent=1, sort_keys=True, ensure_ascii=False)
-        (staged / MANIFEST).write_text(told, encoding="utf-8")
+        text = json.dumps(manifest | {"files": digests(staged)}, indent=1, sort_keys=True, ensure_ascii=False)
+        (staged / MANIFEST).write_text(text, encoding="utf-8")
 
 
 def load_index(
     folder: Path, corpus: Corpus, encoder: Any = None, trust: bool = False
 ) -> tuple[MemoryIndex, dict[str, Any]]:
-    """What `save_index` wrote, and the parameters.
+    """Read what `save_index` wrote: the index and the parameters.
 
     Raises
     ------
     DamagedIndexError
-        Where the folder holds no saved Retriever, or one that memkit did not write.
+        If the folder holds no saved Retriever, or one that memkit did not write.
     StaleIndexError
-        Where it holds one of other memories or of another encoder.
+        If it was made from other memories or with another encoder.
     ParameterError
-        Where the saved encoder was an object, or an address that is not trusted, and none is given.
+        If the saved encoder was an object, or an address that is not trusted, and none is passed.
     """
     for _ in range(_TRIES):
         place = _place(folder)
         try:
             return _load(place, _manifest(place), corpus, encoder, trust)
         except StaleIndexError:
-            if _place(folder) == place:  # else it was saved anew meanwhile
+            if _place(folder) == place:  # else it was saved again meanwhile
                 raise
     raise MemkitError(f"{folder}: it was saved anew {_TRIES} times while it was loaded. Load it again.")
 
@@ -114,7 +114,7 @@ def _load(
 
 
 def _load_arm(index: MemoryIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
-    """The arm from its files, after these were compared with their hashes."""
+    """Load an arm, after comparing its files with their hashes."""
     for file, expected in manifest["files"].items():
         if file.partition("/")[0] == name:
             with store.checking(folder / file), open_member(folder, file) as opened:
@@ -123,8 +123,8 @@ def _load_arm(index: MemoryIndex, name: str, folder: Path, manifest: Mapping[str
     return KINDS[name].load(index, folder / name, trust)
 
 
-def kept_arm(index: MemoryIndex, name: str) -> Any:
-    """The arm that lies with an opened corpus, if it was made with these settings of these memories."""
+def saved_arm(index: MemoryIndex, name: str) -> Any:
+    """The arm saved with an opened corpus, if it was made with these settings from these memories."""
     if index.corpus.folder is None:
         return None
     try:
@@ -144,20 +144,20 @@ def kept_arm(index: MemoryIndex, name: str) -> Any:
 
 
 def forget(memories: pa.Table) -> None:
-    """Drop from the user's cache what there is of these memories: the vectors of their texts."""
+    """Delete the vectors of the texts of these memories from the user's cache."""
     index = build_index(from_table(memories), FitSettings(encoder=None)) if memories.num_rows else None
-    columns = (memories["text"], index.texts, index.told, index.chunks["text"]) if index else ()
+    columns = (memories["text"], index.texts, index.own_texts, index.chunks["text"]) if index else ()
     shared_cache().forget({text for column in columns for text in column.to_pylist() if text})
 
 
 def _place(folder: Path) -> Path:
-    """Where the save lies that counts."""
+    """The folder of the current save."""
     with store.checking(folder / POINTER):
         return current(folder)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest in `folder`, which may come from anybody: each value is one that memkit would write."""
+    """Read and check the manifest in `folder`, which is not trusted: each value is one that memkit would write."""
     with store.checking(folder / MANIFEST):
         refuse_links(folder, below=True)
         manifest = with_fields(read_json(folder, MANIFEST), _FIELDS)
@@ -179,7 +179,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_files(manifest: Mapping[str, Any]) -> None:
-    """Raise where the files are not those of one save, some for each arm."""
+    """Raise if the files are not those of one save, with some for each arm."""
     parts = [str(file).split("/") for file in manifest["files"] if is_member_name(file)]
     is_of_arms = len(parts) == len(manifest["files"]) and all(len(part) == _DEPTH for part in parts)
     if not is_of_arms or {part[0] for part in parts} != set(manifest["arms"]):

@@ -1,9 +1,8 @@
-"""A picture of what each hit's score is made of."""
+"""The parts of each hit's score, by arm."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +12,12 @@ from memkit.errors import QueryError
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
 
-if TYPE_CHECKING:
-    pass
-
 
 def contributions(trace: pa.Table) -> pa.Table:
-    """What each hit of a trace is made of: memory_id, bm25, vector, lost; bm25 + vector = score.
+    """The share of each arm in the score of each hit of a trace: memory_id, bm25, vector, gram, lost.
 
-    Under a fusion that is not a sum, the score is shared out as weight x normalised score.
+    The three shares sum to the score; `lost` is what kind weight and decay took off. Under a fusion that is not a sum,
+    the score is divided in proportion to weight x normalised score.
 
     Parameters
     ----------
@@ -34,7 +31,7 @@ def contributions(trace: pa.Table) -> pa.Table:
     Raises
     ------
     QueryError
-        Where the trace is of several queries or of something else.
+        If the trace is of several queries, or the table is no trace.
 
     Examples
     --------

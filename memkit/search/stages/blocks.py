@@ -1,4 +1,4 @@
-"""Settings as columns, for the stages to work on any number of them at once, and candidates that compete."""
+"""Settings as columns, so that the stages work on any number of them at once, and groups of competing candidates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from memkit.search.stages.diversify import Keys
 from memkit.search.stages.fuse import TIE_DIGITS, changes, group_starts
 
 UNIT = 10.0**TIE_DIGITS
-"""Scores in so many parts of 1 tie where these are equal."""
+"""Scores are compared in units of 1 / `UNIT`; equal units tie."""
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """Some columns of a block whose scores are fused alike: by `method` over the norms called `norm`.
+    """Columns of a block whose scores are fused by the same `method` over the same normalised scores, `norm`.
 
-    What no arm with a weight found is no candidate.
+    A chunk that no arm with a weight retrieved is no candidate.
     """
 
     norm: Any
@@ -35,26 +35,26 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Block:
-    """Settings that are worked out together.
+    """Settings that are evaluated together.
 
-    Those that differ in the least score alone share a column: it takes from the bottom, which nothing above depends on.
+    Settings that differ in `min_score` alone share a column: the cut does not change the order above it.
 
     Attributes
     ----------
     fusions : sequence of Fusion
-        One after the other they make the columns of the fused scores.
+        Concatenated, they give the columns of the fused scores.
     fused, decay, prior : ndarray of int64, shape (columns,)
-        Which fused score, which factor by age and which by kind each column takes; `prior` is None where all are 1.
+        The fused score, the decay factor and the kind factor of each column; `prior` is None if all factors are 1.
     decays, priors : tuple of object
-        What the factors in use are known by; none where nothing decays.
+        Keys of the factors in use; empty if nothing decays.
     fold_threshold, mmr_lambda : ndarray of float64, shape (columns,)
     folds, is_diverse : bool
-        Whether near repetitions are folded; whether any lambda is below 1.
+        Whether near-duplicates are collapsed; whether any lambda is below 1.
     is_bounded : bool
-        Whether no score is above 1 or below 0.
+        Whether all scores are within 0 and 1.
     column : ndarray of int64, shape (settings,)
+        If the block is diverse, each setting has a column of its own.
     min_score : ndarray of float64, shape (settings,)
-        Where the block is diverse, each setting has a column of its own.
     """
 
     fusions: Sequence[Fusion]
@@ -76,7 +76,7 @@ class Block:
 
     @cached_property
     def least(self) -> Floats:
-        """The fewest units of score that pass `min_score`: of 0.3, say, the first whose tie is not below it."""
+        """The fewest units of score that pass `min_score`."""
         near = np.ceil(self.min_score * UNIT) + np.arange(-2, 3)[:, None]
         units: Floats = np.min(np.where(near / UNIT < self.min_score, np.inf, np.maximum(near, 0.0)), axis=0)
         return units
@@ -88,20 +88,20 @@ class Block:
 
     @cached_property
     def is_identity(self) -> bool:
-        """Whether each column takes its own fused score."""
+        """Whether column i takes fused score i."""
         return bool(len(self.fused) == self.fusions[-1].columns.stop and (np.diff(self.fused) == 1).all())
 
 
 @dataclass(frozen=True)
 class RankingKey:
-    """What of a setting acts on ranking once it is known what the arms found: settings with the same one score alike.
+    """The part of a setting that acts on ranking given the candidates: settings with equal keys rank equally.
 
     Attributes
     ----------
     norm, method, rrf_k, weights
-        How the arms' scores become one; `norm` is what the norms are called.
+        How the arms' scores are combined; `norm` is the key of the normalised scores.
     decay, prior : tuple or None
-        What the factors by age and by kind are known by.
+        The keys of the factors by age and by kind.
     """
 
     norm: Any
@@ -116,7 +116,7 @@ class RankingKey:
 
     @classmethod
     def from_settings(cls, s: QuerySettings, weights: Mapping[str, float], arms: Sequence[str]) -> RankingKey:
-        """Of settings with `weights` by arm, beside others that have some of the `arms`."""
+        """The key of settings with `weights` by arm, among settings that use some of the `arms`."""
         is_rrf = s.fusion == "rrf"
         crosses = s.normalise == "calibrated" and {"vector", "bm25"} <= set(weights)
         norm = None if is_rrf else (s.normalise, s.across_weight if crosses else 0.0)
@@ -135,19 +135,19 @@ class RankingKey:
 
 
 def block_of(keys: Sequence[RankingKey]) -> Block:
-    """Settings side by side; those of one block all fold or none does, and all are diverse or none is."""
+    """The block of some settings; either all of them collapse near-duplicates or none, and all are diverse or none."""
     is_diverse = keys[0].mmr_lambda < 1.0
     columns = [e if is_diverse else replace(e, min_score=0.0) for e in keys]
-    place = {key: at for at, key in enumerate(dict.fromkeys(columns))}
+    place = {key: index for index, key in enumerate(dict.fromkeys(columns))}
     fused: dict[Any, int] = {}
     fusions = []
-    for how, run in groupby(place, lambda e: (e.norm, e.method, e.rrf_k)):
-        weights = list(dict.fromkeys(key.weights for key in run))
+    for how, group in groupby(place, lambda e: (e.norm, e.method, e.rrf_k)):
+        weights = list(dict.fromkeys(key.weights for key in group))
         start = len(fused)
-        fused |= {(*how, one): start + at for at, one in enumerate(weights)}
+        fused |= {(*how, column): start + index for index, column in enumerate(weights)}
         fusions.append(Fusion(*how, slice(start, start + len(weights)), np.array(weights).T.copy()))
-    decays = {decay: at for at, decay in enumerate(dict.fromkeys(key.decay for key in place))}
-    priors = {prior: at for at, prior in enumerate(dict.fromkeys(key.prior for key in place))}
+    decays = {decay: index for index, decay in enumerate(dict.fromkeys(key.decay for key in place))}
+    priors = {prior: index for index, prior in enumerate(dict.fromkeys(key.prior for key in place))}
     return Block(
         fusions=fusions,
         fused=np.array([fused[e.norm, e.method, e.rrf_k, e.weights] for e in place]),
@@ -167,7 +167,7 @@ def block_of(keys: Sequence[RankingKey]) -> Block:
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows that compete with each other, group by group."""
+    """Groups of rows that compete with each other, laid end to end."""
 
     rows: Ints
     starts: Ints
@@ -175,7 +175,7 @@ class Groups:
 
     @classmethod
     def sharing(cls, label: Ints, is_sorted: bool = False) -> Groups | None:
-        """The rows that share their label with another; None where none does."""
+        """The groups of rows with equal labels; None if no two rows share a label."""
         if changes(label if is_sorted else np.sort(label)).all():
             return None
         order = np.argsort(label, kind="stable")
@@ -186,6 +186,6 @@ class Groups:
         return cls(order[several], np.cumsum(sizes) - sizes, sizes)
 
     def best(self, keys: Keys) -> Keys:
-        """The largest key of its group, for each of `rows`, whose keys are given."""
+        """For each of `rows` the largest of the `keys` in its group."""
         largest: Keys = np.repeat(np.maximum.reduceat(keys, self.starts, axis=0), self.sizes, axis=0)
         return largest

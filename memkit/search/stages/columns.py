@@ -1,4 +1,4 @@
-"""What ranking looks at of chunks besides their scores, whichever index they lie in: plain arrays, by row."""
+"""The columns of chunks and memories that ranking uses besides scores, as arrays by row, for any kind of index."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from memkit.tables.age import ages, factors
 
 @dataclass(frozen=True)
 class Columns:
-    """One value a chunk (`memory`, `twin`) or a memory (the others).
+    """One value per chunk (`memory`, `twin`) or per memory (the others).
 
     Attributes
     ----------
     memory : ndarray of int64, shape (n_chunks,)
         Row of the memory that the chunk is cut from.
     twin : ndarray of int64, shape (n_chunks,)
-        Equal for chunks of one owner whose searched text is the same; below n_chunks.
+        Equal for chunks of one owner with the same text (exact duplicates); below n_chunks.
     kind : tuple (codes, names)
         Kind of each memory, dictionary encoded.
     dated : ndarray of datetime64[us], shape (n_memories,)
-        Last change, UTC; NaT where unknown.
+        Last change, UTC; NaT if unknown.
     decays : ndarray of bool, shape (n_memories,)
         False for memories that are exempt from decay.
     """
@@ -45,11 +45,11 @@ class Columns:
         return not np.isnat(self.dated).all()
 
     def are_of(self, kinds: Sequence[str]) -> Mask:
-        """Which of the kinds that occur are among `kinds`."""
+        """Whether each of the corpus's kinds is among `kinds`."""
         return np.array([name in kinds for name in self.kind[1]], bool)
 
     def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
-        """The factor of each of the rows `memory` by its kind; 1 for a kind that `weights` do not name."""
+        """The factor by kind of each of the rows `memory`; 1 for a kind that `weights` do not name."""
         return priors(self.kind[0][memory], self.kind[1], weights)
 
     def decay(
@@ -62,7 +62,7 @@ class Columns:
         return age, decay_factors(age, lambda some: self.may_decay(memory, some), [setting])[:, 0]
 
     def may_decay(self, memory: Ints, kinds: Sequence[str]) -> Mask:
-        """Which of the rows `memory` decay, where they have a date."""
+        """Which of the rows `memory` decay, if they have a date."""
         decays = self.decays[memory]
         return decays if "*" in kinds else decays & self.are_of(kinds)[self.kind[0][memory]]
 
@@ -72,20 +72,20 @@ Decay = tuple[str, float, float, Sequence[str]]
 
 
 def decay_factors(age: Floats, may_decay: Callable[[Any], Mask], decays: Sequence[Decay | None]) -> Floats:
-    """What age leaves of each candidate under each of some decays, shape (n, decays); 1 where it may not decay."""
-    made = np.ones((len(age), len(decays)))
-    alike: dict[tuple[str, Sequence[str]], list[int]] = {}
+    """The decay factor of each candidate under each of `decays`, shape (n, decays); 1 if it does not decay."""
+    result = np.ones((len(age), len(decays)))
+    groups: dict[tuple[str, Sequence[str]], list[int]] = {}
     for column, decay in enumerate(decays):
         if decay is not None:
-            alike.setdefault((decay[0], decay[3]), []).append(column)
-    for (form, kinds), columns in alike.items():
-        some = np.flatnonzero(may_decay(kinds))
+            groups.setdefault((decay[0], decay[3]), []).append(column)
+    for (form, kinds), columns in groups.items():
+        rows = np.flatnonzero(may_decay(kinds))
         days, floor = (np.array([decay[part] for column in columns if (decay := decays[column])]) for part in (1, 2))
-        made[some[:, None], columns] = factors(age[some, None], form, days, floor)
-    return made
+        result[rows[:, None], columns] = factors(age[rows, None], form, days, floor)
+    return result
 
 
 def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:
-    """The factor of each `kind`, numbered by `names`; 1 for one that `weights` do not name."""
+    """The factor of each `kind`, a number into `names`; 1 for one that `weights` do not name."""
     check_kinds(weights or {}, "Retriever: 'kind_weights'", also=names)
     return np.array([(weights or {}).get(str(name), 1.0) for name in names], float)[kind]

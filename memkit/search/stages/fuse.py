@@ -1,11 +1,11 @@
-"""Make raw scores of unlike arms comparable, query by query, and make one score of them.
+"""Normalise the raw scores of the arms, query by query, and fuse them into one score.
 
-Everything works on the flat candidate table: `query` is sorted, `score` holds NaN where an arm did not find the row.
-What an arm did not find counts 0 afterwards, and so does a score that is not a number.
+All functions work on the flat table of candidates: `query` is sorted, `score` is NaN if an arm did not retrieve the
+row. After normalising such a score is 0, and so is one that is not a number.
 
-`weighted` is the convex combination, `rrf` reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009),
-`combmnz`, `combmax` and `combmin` the rules of Fox and Shaw (TREC-2, 1994). All stay within 0..1 when the normalised
-scores do, whatever the number of arms, so that `min_score` means the same under each.
+`weighted` is the convex combination, `rrf` is reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009),
+`combmnz`, `combmax` and `combmin` are the rules of Fox and Shaw (TREC-2, 1994). With normalised scores from 0 to 1 all
+of them give scores from 0 to 1, for any number of arms, so that `min_score` means the same under each.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def changes(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def group_starts(query: Ints) -> Ints:
-    """Where each query begins in the sorted column `query`."""
+    """The index at which each query begins in the sorted column `query`."""
     return changes(query).nonzero()[0]
 
 
 def spread(values: NDArray[Value], starts: Ints, size: int) -> NDArray[Value]:
-    """One value a query, repeated for each of its rows."""
+    """One value per query, repeated for each of its rows."""
     ends = np.empty_like(starts)  # np.diff would take as long as all the rest
     ends[:-1], ends[-1:] = starts[1:], size
     return values.repeat(ends - starts)
@@ -106,17 +106,17 @@ HOW = tuple(_HOW)
 
 
 def calibrate(query: Ints, score: Floats, zero: Floats, one: Floats, everywhere: bool) -> Floats:
-    """Scores of one arm on a scale that is the same for all questions: `zero` is 0, `one` is 1, and all within.
+    """Normalise the scores of one arm on a scale that is the same for all queries: `zero` is 0, `one` is 1, clipped.
 
     Parameters
     ----------
     query, score
         As for `normalise`.
     zero, one : ndarray of float64, shape (n,)
-        The scores that count 0 and 1, by candidate.
+        The scores that become 0 and 1, by candidate.
     everywhere : bool
-        What the arm did not find counts 0; True: as much as the last that it found for the query, which is the most
-        that it can have.
+        Whether the arm scores every row: then a row that it did not retrieve gets the score of the last that it did,
+        which is an upper bound; else it gets 0.
 
     Examples
     --------
@@ -133,28 +133,28 @@ def calibrate(query: Ints, score: Floats, zero: Floats, one: Floats, everywhere:
 
 
 def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
-    """Scores of one arm on a scale of this query and what was found for it; `calibrate` is the other way.
+    """Normalise the scores of one arm within each query; `calibrate` is the alternative.
 
     Parameters
     ----------
     query : ndarray of int64, shape (n,)
         The query of each candidate, sorted.
     score : ndarray of float64, shape (n,)
-        Higher is better; NaN where the arm did not find the candidate.
+        Higher is better; NaN if the arm did not retrieve the candidate.
     how : str
         'max' divides by the query's best (a negative cosine counts 0), 'minmax' maps worst to 0 and best to 1,
-        'rank' uses the place alone, 'none' leaves the score. A single hit or a tie is 1, never 0; under 'max' only
-        where there is a score above 0 at all.
+        'rank' uses the rank alone, 'none' leaves the score. A single candidate or a tie is 1, except under 'max' if no
+        score is above 0.
 
     Returns
     -------
     ndarray of float64, shape (n,)
-        Finite; 0 where the arm did not find the candidate.
+        Finite; 0 if the arm did not retrieve the candidate.
 
     Raises
     ------
     ParameterError
-        Where `how` is not known.
+        If `how` is not one of these.
 
     Examples
     --------
@@ -173,14 +173,14 @@ def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
 
 
 class Evidence(NamedTuple):
-    """What the arms say of each candidate; a column an arm.
+    """Normalised scores and ranks of each candidate, one column per arm.
 
     Attributes
     ----------
     norm : ndarray of float64, shape (n, arms)
-        Normalised; 0 where the arm did not find the candidate.
+        0 if the arm did not retrieve the candidate.
     rank : ndarray of int64, shape (n, arms)
-        From 1; 0 where not found.
+        From 1; 0 if the arm did not retrieve it.
     """
 
     norm: Floats
@@ -188,16 +188,16 @@ class Evidence(NamedTuple):
 
 
 def arm_weights(
-    wished: Mapping[str, float | None], arms: Iterable[str], stored: Mapping[str, float] = MappingProxyType({})
+    requested: Mapping[str, float | None], arms: Iterable[str], stored: Mapping[str, float] = MappingProxyType({})
 ) -> dict[str, float]:
-    """The weight of each arm that exists, rescaled to the sum 1; an arm of weight 0 is left out.
+    """The weight of each of `arms`, rescaled to the sum 1; an arm of weight 0 is left out.
 
-    The arms without a wish share what the others leave of 1, in the proportions of `stored`.
+    Arms whose weight is None share the remaining weight in the proportions of `stored`.
 
     Raises
     ------
     ParameterError
-        Where a weight is negative or no arm is left.
+        If a weight is negative, or all are 0.
 
     Examples
     --------
@@ -208,20 +208,20 @@ def arm_weights(
     >>> arm_weights({"bm25": None, "vector": 0.5, "gram": None}, ["bm25", "vector", "gram"], {"bm25": 6, "gram": 2})
     {'bm25': 0.375, 'vector': 0.5, 'gram': 0.125}
     """
-    came = ", ".join(f"{arm}_weight={weight}" for arm, weight in wished.items())
-    given = {arm: weight for arm, weight in wished.items() if weight is not None}
-    if min(given.values(), default=0) < 0:
-        raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {came}.")
-    open_to = {arm: stored[arm] for arm in wished if arm not in given}
-    left = max(0.0, 1.0 - sum(given.values())) / (sum(open_to.values()) or 1.0)
-    settled = {arm: given[arm] if arm in given else left * open_to[arm] for arm in wished}
-    kept = {arm: settled[arm] for arm in arms if settled[arm] > 0}
-    if not kept and any(settled.values()):
-        kept = dict.fromkeys(arms, 1.0)
-    if not kept:
-        raise ParameterError(f"Retriever: no arm has a weight: {came}. Expected a weight above 0.")
-    total = sum(kept.values())
-    return {arm: weight / total for arm, weight in kept.items()}
+    text = ", ".join(f"{arm}_weight={weight}" for arm, weight in requested.items())
+    explicit = {arm: weight for arm, weight in requested.items() if weight is not None}
+    if min(explicit.values(), default=0) < 0:
+        raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {text}.")
+    defaults = {arm: stored[arm] for arm in requested if arm not in explicit}
+    share = max(0.0, 1.0 - sum(explicit.values())) / (sum(defaults.values()) or 1.0)
+    weights = {arm: explicit[arm] if arm in explicit else share * defaults[arm] for arm in requested}
+    positive = {arm: weights[arm] for arm in arms if weights[arm] > 0}
+    if not positive and any(weights.values()):
+        positive = dict.fromkeys(arms, 1.0)
+    if not positive:
+        raise ParameterError(f"Retriever: no arm has a weight: {text}. Expected a weight above 0.")
+    total = sum(positive.values())
+    return {arm: weight / total for arm, weight in positive.items()}
 
 
 def _weighted(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
@@ -229,7 +229,7 @@ def _weighted(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
 
 
 def _sum(columns: Floats, weights: Floats) -> Floats:
-    """Weighted, arm by arm: no candidate's sum depends on how many others or settings there are, as in a product."""
+    """The weighted sum, arm by arm: unlike a matrix product, its last digits do not depend on the number of rows."""
     total: Floats = columns[:, :1] * weights[0]
     share = np.empty_like(total)
     for arm in range(1, columns.shape[1]):
@@ -238,7 +238,7 @@ def _sum(columns: Floats, weights: Floats) -> Floats:
 
 
 def _rrf(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    # No rank, no credit: words that do not occur have none. The best possible sum is scaled to 1.
+    # A candidate without a rank gets nothing from an arm. The best possible sum is scaled to 1.
     return _sum(np.where(evidence.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(evidence.rank, 1)), 0.0), weights)
 
 
@@ -273,16 +273,16 @@ def fuse(evidence: Evidence, weights: Floats, method: str = "weighted", rrf_k: i
     Parameters
     ----------
     evidence : Evidence
-        Normalised scores and ranks, a column an arm.
+        Normalised scores and ranks, one column per arm.
     weights : ndarray of float64, shape (arms,) or (arms, settings)
         With the sum 1.
     method : str
         'weighted' = sum of weight x norm. 'rrf' = sum of weight x (rrf_k + 1) / (rrf_k + rank), without credit for
         a score of 0: the published sum of 1 / (rrf_k + rank), scaled so that first in every arm is 1. 'combmnz' = the
-        weighted sum x the share of arms that found it. 'combmax' and 'combmin' = the largest and the smallest of
+        weighted sum x the share of arms that retrieved it. 'combmax' and 'combmin' = the largest and the smallest of
         norm x weight / largest weight.
     rrf_k : int
-        The constant of 'rrf'.
+        The constant k of 'rrf'.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def fuse(evidence: Evidence, weights: Floats, method: str = "weighted", rrf_k: i
     Raises
     ------
     ParameterError
-        Where `method` is not known.
+        If `method` is not one of these.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""From candidates to ranks, all queries of a question at once.
+"""From candidates to ranks, for all queries of a question at once.
 
-`merge` lays what the arms found side by side; `rank` puts it through the stages of `Ranking`, of which one setting is
-one column, and says of each candidate what became of it. Search shows the rows that end as ``returned``, the trace
-shows all of them, so the two cannot disagree.
+`merge` joins the candidates of the arms; `rank` applies the stages of `Ranking`, in which one setting is one column,
+and gives each candidate its disposition. Search shows the rows with ``returned``, the trace shows all of them, so the
+two cannot disagree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memkit.search.stages.ranking import CandidateSet, Ranking
 
 
 class RankedQuestion(Protocol):
-    """What the stages look at of a question, and of the rows that were found: columns, never an index."""
+    """The interface of a question that the stages use: settings and columns, never an index."""
 
     @property
     def settings(self) -> QuerySettings: ...
@@ -48,22 +48,22 @@ class RankedQuestion(Protocol):
 
 
 class Candidates(NamedTuple):
-    """Chunks that at least one arm found, sorted by query and row.
+    """Chunks that at least one arm retrieved, sorted by query and row.
 
     Attributes
     ----------
     arms : tuple of str
-        The arms that were asked; they name the columns of `raw` and `rank`.
+        The arms, which name the columns of `raw` and `rank`.
     query, row : ndarray of int64, shape (n,)
-        Ordinal of the query, row of the chunk.
+        Number of the query, row of the chunk.
     raw : ndarray of float64, shape (n, arms)
-        The arm's own score; NaN where it did not find the chunk.
+        The arm's raw score; NaN if it did not retrieve the chunk.
     rank : ndarray of int64, shape (n, arms)
-        Rank within the arm's finds, from 1; ties share the better one; 0 where not found.
+        Rank within the arm, from 1; ties share the better one; 0 if it did not retrieve the chunk.
     pool : int
-        How many chunks a query each arm was asked for.
+        Candidates per query and arm (num_candidates).
     scale : ndarray of float64, shape (n_queries, arms, 2)
-        The scores of each arm that count 0 and 1 when calibrated.
+        The scores of each arm that calibration maps to 0 and 1.
     """
 
     arms: tuple[str, ...]
@@ -80,29 +80,29 @@ class Candidates(NamedTuple):
         return self._replace(query=self.query[index], row=row, raw=raw, rank=rank)
 
     def followed_by(self, other: Self) -> Self:
-        """Both, of the same arms, one after the other."""
+        """These candidates, then those of `other`, of the same arms."""
         columns: Any = zip(self[1:5], other[1:5], strict=True)
         query, row, raw, rank = map(np.concatenate, columns)
         return self._replace(query=query, row=row, raw=raw, rank=rank)
 
     def narrowed(self, arms: tuple[str, ...], pool: int) -> Self:
-        """What `arms` alone, asked for `pool` chunks, would have found; both within what was asked."""
+        """The candidates of fewer `arms` and a smaller `pool`, as these would be retrieved."""
         if arms == self.arms and pool == self.pool:
             return self
         columns = [self.arms.index(arm) for arm in arms]
         raw, rank = self.raw[:, columns], self.rank[:, columns]
         starts, size = group_starts(self.query), len(self.query)
         is_beyond = np.arange(size) - spread(starts, starts, size) >= pool
-        for at in range(len(arms)):
+        for column in range(len(arms)):
             # An arm breaks ties by row, and so does a stable sort.
-            beyond = np.lexsort((-raw[:, at], self.query))[is_beyond]
-            raw[beyond, at], rank[beyond, at] = np.nan, 0
+            beyond = np.lexsort((-raw[:, column], self.query))[is_beyond]
+            raw[beyond, column], rank[beyond, column] = np.nan, 0
         kept = np.flatnonzero(rank.any(axis=1))
         return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], pool, self.scale[:, columns])
 
 
 def merge(answers: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Floats | None = None) -> Candidates:
-    """Join what each arm found (columns query, row, score) into one table; a score that is not a number does not count.
+    """Join the candidates of each arm (columns query, row, score); rows whose score is not a number are dropped.
 
     Examples
     --------
@@ -117,11 +117,11 @@ def merge(answers: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Fl
     columns = [_columns(table) for table in answers.values()] or [_NOTHING]
     query, row, score = (np.concatenate(column) for column in zip(*columns, strict=True))
     arm = np.repeat(np.arange(len(columns)), [len(column[0]) for column in columns])
-    union, at = np.unique(query * n_rows + row, return_inverse=True)
+    union, index = np.unique(query * n_rows + row, return_inverse=True)
     raw = np.full((len(union), len(answers)), np.nan)
     rank = np.zeros(raw.shape, np.int64)
-    raw[at, arm] = score
-    rank[at, arm] = rank_within(arm * (query.max(initial=0) + 1) + query, score)  # each arm's ranks, in one go
+    raw[index, arm] = score
+    rank[index, arm] = rank_within(arm * (query.max(initial=0) + 1) + query, score)  # the ranks of all arms at once
     query, row = np.divmod(union, max(n_rows, 1))
     scale = np.tile([0.0, 1.0], (query.max(initial=0) + 1, len(answers), 1)) if scale is None else scale
     return Candidates(tuple(answers), query, row, raw, rank, pool, scale)
@@ -151,31 +151,31 @@ DISPOSITIONS = (
     "duplicate",
     "folded",
 )
-_MIDDLE, _SLOPE = 0.22, 0.05  # between the best scores of questions on the corpus's subjects and on others
+_MIDDLE, _SLOPE = 0.22, 0.05  # between the best scores of queries on the corpus's subjects and on others
 CODES = {name: code for code, name in enumerate(DISPOSITIONS)}
 
 
 class Ranked(NamedTuple):
-    """Candidates with everything that decided their place, by query and, within it, by rank.
+    """Candidates with the result of each stage, sorted by query and rank.
 
     Attributes
     ----------
-    found : Candidates
+    candidates : Candidates
         Raw scores and ranks of the arms.
     norm : ndarray of float64, shape (n, arms)
     fused, age_days, decay, score, penalty : ndarray of float64, shape (n,)
-        `score` is fused x decay; `age_days` is NaN where no date is known; `penalty` is what MMR took off.
+        `score` is fused x prior x decay; `age_days` is NaN if no date is known; `penalty` is subtracted by MMR.
     rank : ndarray of int64, shape (n,)
-        From 1; 0 for those that got none.
+        From 1; 0 for candidates without a rank.
     prior : ndarray of float64, shape (n,)
-        The factor of its kind.
+        The factor by kind.
     under : ndarray of int64, shape (n,)
-        The row of the chunk that says the same and ranks above; -1 where there is none.
+        The row of the better (near-)duplicate under which it is collapsed; -1 if there is none.
     disposition : ndarray of int8, shape (n,)
-        Position in `DISPOSITIONS`.
+        Index into `DISPOSITIONS`.
     """
 
-    found: Candidates
+    candidates: Candidates
     norm: Floats
     fused: Floats
     age_days: Floats
@@ -189,7 +189,7 @@ class Ranked(NamedTuple):
 
     @classmethod
     def unranked(cls, candidates: Candidates, disposition: str = "returned") -> Self:
-        """`candidates` before the first stage: nothing is known but what the arms said."""
+        """`candidates` before the first stage: only the arms' scores are known."""
         size = len(candidates.query)
         unknown, codes = np.full(size, np.nan), np.full(size, CODES[disposition], np.int8)
         norm, ranks = np.full(candidates.raw.shape, np.nan), np.zeros(size, np.int64)
@@ -198,16 +198,16 @@ class Ranked(NamedTuple):
     def take(self, index: Ints) -> Self:
         """The rows at `index`, in that order."""
         columns: Any = self[1:]
-        return type(self)(self.found.take(index), *(column[index] for column in columns))
+        return type(self)(self.candidates.take(index), *(column[index] for column in columns))
 
     def followed_by(self, other: Self) -> Self:
-        """These rows, then those of another."""
+        """These rows, then those of `other`."""
         columns: Any = zip(self[1:], other[1:], strict=True)
-        return type(self)(self.found.followed_by(other.found), *map(np.concatenate, columns))
+        return type(self)(self.candidates.followed_by(other.candidates), *map(np.concatenate, columns))
 
     @property
     def alive(self) -> NDArray[np.bool_]:
-        """Rows that nothing has dropped."""
+        """Rows that no stage has dropped."""
         rows: NDArray[np.bool_] = self.disposition == CODES["returned"]
         return rows
 
@@ -219,46 +219,44 @@ class Ranked(NamedTuple):
 def norms(
     candidates: Candidates, settings: QuerySettings, across: Callable[[Candidates], tuple[Floats, Mask]]
 ) -> Floats:
-    """The scores of the arms on the scale that `settings` ask for; `across` tells what words mean in other letters.
-
-    The queries of one arm follow on those of another, so that one call does all.
-    """
+    """The normalised scores of the arms; `across` gives the words score from terms of another script."""
     if settings.normalise == "calibrated":
-        scale = candidates.scale[candidates.query]
+        query, raw, scale = candidates.query, candidates.raw, candidates.scale[candidates.query]
         columns = [
-            calibrate(candidates.query, candidates.raw[:, at], scale[:, at, 0], scale[:, at, 1], KINDS[arm].everywhere)
-            for at, arm in enumerate(candidates.arms)
+            calibrate(query, raw[:, column], scale[:, column, 0], scale[:, column, 1], KINDS[arm].everywhere)
+            for column, arm in enumerate(candidates.arms)
         ]
         norm = np.stack(columns, axis=1)
         if "vector" in candidates.arms and "bm25" in candidates.arms and settings.across_weight:
             words, vectors = candidates.arms.index("bm25"), candidates.arms.index("vector")
-            meaning, apart = across(candidates)
-            meaning += np.nan_to_num(candidates.raw[:, words])
-            meant = calibrate(candidates.query, meaning, scale[:, words, 0], scale[:, words, 1], everywhere=False)
-            share = np.where(apart, settings.across_weight, 0.0)
-            norm[:, words] = np.maximum(norm[:, words], share * norm[:, vectors] + (1 - share) * meant)
+            scores, is_other_script = across(candidates)
+            scores += np.nan_to_num(raw[:, words])
+            by_terms = calibrate(query, scores, scale[:, words, 0], scale[:, words, 1], everywhere=False)
+            share = np.where(is_other_script, settings.across_weight, 0.0)
+            norm[:, words] = np.maximum(norm[:, words], share * norm[:, vectors] + (1 - share) * by_terms)
         return norm
+    # The queries of one arm follow those of another, so that one call normalises all.
     arms, queries = len(candidates.arms), candidates.query.max(initial=0) + 1
     query = np.concatenate([candidates.query + arm * queries for arm in range(arms)])
     return normalise(query, candidates.raw.T.ravel(), settings.normalise).reshape(arms, -1).T
 
 
 def answerability(ranked: Ranked, question: RankedQuestion) -> Floats | None:
-    """How likely it is that anything answers each query, 0 to 1, from its best calibrated score; else None.
+    """How likely it is that any memory answers each query, 0 to 1, from its best calibrated score; else None.
 
-    A question on other subjects than the corpus's is told from one that it answers (ROC AUC .965 to .995 on four pairs
-    of labelled sets); one of the same world that happens to have no answer is much less so (.63 to .92 on six).
+    It separates queries on other subjects than the corpus's well (ROC AUC .965 to .995 on four pairs of labelled sets),
+    and queries on the corpus's subjects that have no answer less well (.63 to .92 on six).
     """
     if question.settings.normalise != "calibrated":
         return None
     best = np.zeros(len(question.queries))
-    np.maximum.at(best, ranked.found.query, ranked.fused)
+    np.maximum.at(best, ranked.candidates.query, ranked.fused)
     likely: Floats = 1.0 / (1.0 + np.exp((_MIDDLE - best) / _SLOPE))
     return np.round(likely, 2)
 
 
 def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
-    """`candidates` after all stages under the setting of a question, with what each stage gave and dropped."""
+    """Apply all stages to `candidates` under the settings of a question, and record the result of each stage."""
     settings, norm = question.settings, norms(candidates, question.settings, question.across)
     memory = question.columns.memory[candidates.row]
     age_days, decay = question.decay(memory)
@@ -272,7 +270,7 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
     under = _collapsed(ranking, key, disposition, candidates.row)
     order = np.lexsort((-key, candidates.query))
     if ranking.candidates.chunks_of_memory is not None:
-        order = order[key[order] != DROPPED]  # beaten by another chunk of the memory: no candidate any more
+        order = order[key[order] != DROPPED]  # another chunk of the memory is better: no candidate any more
     before = _places(candidates.query, order, disposition == CODES["returned"])
     place, penalty = before.copy(), np.zeros(len(key))
     if block.is_diverse:
@@ -306,12 +304,12 @@ def _candidate_set(
         prior=lambda _: prior[:, None],
         repeats=question.repeats,
         least_threshold=question.settings.fold_threshold,
-        likeness=lambda some: likeness()(candidates.row[some]),
+        likeness=lambda index: likeness()(candidates.row[index]),
     )
 
 
 def _collapsed(ranking: Ranking, key: Ints, disposition: NDArray[np.int8], row: Ints) -> Ints:
-    """The row above each one that is collapsed, else -1; `disposition` is told of it."""
+    """The row under which each one is collapsed, else -1; sets `disposition` too."""
     under, by_key = np.full(len(key), -1), None
     for collapse, name in ((ranking.collapse_twins, "duplicate"), (ranking.collapse_near, "folded")):
         collapse()
@@ -324,7 +322,7 @@ def _collapsed(ranking: Ranking, key: Ints, disposition: NDArray[np.int8], row: 
 
 
 def _places(query: Ints, order: Ints, is_alive: Mask) -> Ints:
-    """The place in its query of what is alive, else `NOWHERE`; `order` is by query, then best first."""
+    """The place of each live candidate in its query, else `NOWHERE`; `order` is by query, then best first."""
     order = order[is_alive[order]]
     starts = group_starts(query[order])
     place = np.full(len(query), NOWHERE)

@@ -1,8 +1,8 @@
-"""The stages of ranking, each written once, over candidates × settings; one setting is the case of one column.
+"""The stages of ranking, each written once, over candidates × settings; search has one column of settings.
 
-A candidate's *key* under a setting is a whole number, larger for what ranks higher and the same for no two: its score
-in units of what makes a tie, and below that its row. What a stage drops has the key `DROPPED`. So a place is a count of
-larger keys, and many settings need no sorting, which takes 22 times as long (240 candidates, 512 settings, 2 wanted).
+A candidate's *key* under a setting is a unique integer, larger for a higher rank: its score in units of `UNIT`, then
+its row. A dropped candidate has the key `DROPPED`. A place is thus a count of larger keys, and many settings need no
+sorting, which takes 22 times as long (240 candidates, 512 settings, 2 wanted).
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from memkit.search.stages.diversify import DROPPED, NOWHERE, Keys, NearPairs, Re
 from memkit.search.stages.fuse import Evidence, fuse, group_starts
 
 FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
-FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
+FOLDED = 50  # independent of k, so that the first hits do not depend on k
+"""Near-duplicates are looked for among so many best candidates."""
 MOST_NAMED = 20
-"""So many are named under a hit."""
+"""Most duplicates that are listed under a hit."""
 
 
 @dataclass
 class CandidateSet:
-    """The candidates of one query or several, by query and row, and what the stages look at of them.
+    """The candidates of one query or several, sorted by query and row, with the data that the stages use.
 
     Attributes
     ----------
@@ -36,19 +37,19 @@ class CandidateSet:
     rank : ndarray of int64, shape (n, arms)
         As in `Candidates`.
     memory, twin, text : ndarray of int64, shape (n,)
-        The memory of each, as in `Columns`; what is equal where the searched text is; its row in `repeats`.
+        Memory and exact duplicates as in `Columns`; the row in `repeats`.
     per_memory : bool
         Whether a hit is a memory, or else a chunk.
     norm : callable
-        The norms by what they are called, shape (n, arms).
+        From a key of `Fusion.norm` to normalised scores, shape (n, arms).
     factor, prior : callable
-        The factors by age or by kind for what they are known by, shape (n, how many).
+        From the keys of decays or kind weights to factors, shape (n, keys).
     repeats : Repeats or None
-        Where any setting folds.
+        None if no setting collapses near-duplicates.
     least_threshold : float
-        The lowest threshold under which any setting folds.
+        The lowest `fold_threshold` of any setting.
     likeness : callable
-        The similarity of some of the candidates among each other, for MMR.
+        The pairwise similarity of some of the candidates, for MMR.
     """
 
     query: Ints
@@ -71,7 +72,7 @@ class CandidateSet:
 
     @cached_property
     def queries(self) -> list[slice]:
-        """Where the candidates of each query are."""
+        """The slice of the candidates of each query."""
         starts = group_starts(self.query).tolist()
         return [slice(*ends) for ends in pairwise([*starts, len(self)])]
 
@@ -85,59 +86,58 @@ class CandidateSet:
 
     @cached_property
     def near(self) -> list[NearPairs | None]:
-        """By query, which of all its candidates say nearly the same."""
-        return self.near_among([np.arange(len(self))[one] for one in self.queries])
+        """The near-duplicates among all candidates, by query."""
+        return self.near_among([np.arange(len(self))[query] for query in self.queries])
 
     @cached_property
     def tie_order(self) -> Keys:
-        """Which of equal scores is first, the larger."""
+        """The order of equal scores; the larger comes first."""
         return np.arange(len(self))[::-1][:, None]
 
-    def near_among(self, some: list[Ints]) -> list[NearPairs | None]:
-        """Which of some candidates say nearly the same, query by query."""
+    def near_among(self, rows_by_query: list[Ints]) -> list[NearPairs | None]:
+        """The near-duplicates among some candidates of each query."""
         repeats = self.repeats
-        if repeats is None or not some:
-            return [None] * len(some)
-        repeats.read(self.text[np.concatenate(some)])
-        return [NearPairs.among(repeats, self.text[rows], self.least_threshold, rows) for rows in some]
+        if repeats is None or not rows_by_query:
+            return [None] * len(rows_by_query)
+        repeats.read(self.text[np.concatenate(rows_by_query)])
+        return [NearPairs.among(repeats, self.text[rows], self.least_threshold, rows) for rows in rows_by_query]
 
     def factors(self, decays: tuple[Any, ...]) -> Floats:
-        """The factors by age, kept for the next block, which often has the same."""
+        """The decay factors; the last ones are cached, as the next block often has the same."""
         if self._last_factors[0] is not decays:
             self._last_factors = (decays, self.factor(decays))
         return self._last_factors[1]
 
-    def similar(self, some: Ints) -> Floats:
-        """How like each other some are, kept as the factors are."""
-        if self._last_similar[0] != some.tobytes():
-            self._last_similar = (some.tobytes(), self.likeness(some))
+    def similar(self, rows: Ints) -> Floats:
+        """The pairwise similarity of some candidates, cached as the factors are."""
+        if self._last_similar[0] != rows.tobytes():
+            self._last_similar = (rows.tobytes(), self.likeness(rows))
         return self._last_similar[1]
 
     def _by_query(self, label: Ints) -> Ints:
-        """Labels that are the same within a query alone."""
+        """Labels that are equal within a query only."""
         return label if len(self.queries) < 2 else self.query * (int(label.max(initial=0)) + 1) + label
 
 
 class Ranking:
-    """Candidates under a block of settings, as far as the stages have come.
+    """The state of ranking candidates under a block of settings; each stage updates it.
 
     Parameters
     ----------
     candidates : CandidateSet
     block : Block
     followed : ndarray of int64
-        The candidates, rising, of which it is known what they are collapsed under.
+        The candidates, ascending, for which the candidate that they are collapsed under is recorded.
 
     Attributes
     ----------
     fused, score : ndarray of float64, shape (n, fusions) and (n, columns)
-        Without and with the factors. Of many settings nothing is kept that no later stage looks at: they may hold
-        scores of a later stage, or units of a tie.
+        Without and with the factors. With many settings the arrays are reused: they may hold values of a later stage.
     key : ndarray of int, shape (n, columns)
     root : ndarray of int, shape (followed, columns)
-        The key of what each of `followed` stands under; its own where it stands for itself.
+        The key of the candidate under which each of `followed` is collapsed; its own if it is not.
     floor : ndarray of int64, shape (settings,)
-        The least key that reaches `min_score`, by setting. What is below keeps its key, which nothing above depends on.
+        The least key that reaches `min_score`, by setting. Candidates below it keep their keys.
     """
 
     def __init__(self, candidates: CandidateSet, block: Block, followed: Ints) -> None:
@@ -161,31 +161,31 @@ class Ranking:
         self.root = self.key[followed]
 
     def _by_column(self, values: Any) -> Any:
-        """What holds of fused scores, for each column that takes one of them."""
+        """Values by fused score, as values by column."""
         if self.block.is_identity:
             return values
         return np.take(values, self.block.fused, axis=1, mode="clip")
 
     def _fused(self) -> Floats:
-        """One score of the arms', for each fusion."""
+        """The fused score of each candidate, for each fusion."""
         candidates = self.candidates
         parts = [
-            fuse(Evidence(candidates.norm(one.norm), candidates.rank), one.weights, one.method, one.rrf_k)
-            for one in self.block.fusions
+            fuse(Evidence(candidates.norm(fusion.norm), candidates.rank), fusion.weights, fusion.method, fusion.rrf_k)
+            for fusion in self.block.fusions
         ]
         fused = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         return np.round(fused, FUSED_DIGITS, out=fused)
 
     def _found_by_none(self) -> Mask:
-        """Which candidates no arm with a weight found."""
-        weights = np.concatenate([one.weights for one in self.block.fusions], axis=1)
+        """Which candidates no arm with a weight retrieved."""
+        weights = np.concatenate([fusion.weights for fusion in self.block.fusions], axis=1)
         is_found = np.zeros((len(self.candidates), weights.shape[1]), bool)
         for arm, weight in enumerate(weights):
             is_found |= (self.candidates.rank[:, arm, None] > 0) & (weight > 0)
         return ~is_found
 
     def _beaten(self) -> Mask | None:
-        """Which chunks of those that share a memory are not its best; the fused scores decide."""
+        """Which chunks are not the best of their memory, by fused score."""
         chunks = self.candidates.chunks_of_memory
         if chunks is None:
             return None
@@ -194,7 +194,7 @@ class Ranking:
         return beaten
 
     def _multiplied(self) -> Floats:
-        """The fused scores by the weight of the kind, and by what age leaves."""
+        """The fused scores, times kind weight and decay."""
         block, candidates = self.block, self.candidates
         score: Floats = self.fused.copy() if self.is_one else self._by_column(self.fused)
         if block.prior is not None:
@@ -204,7 +204,7 @@ class Ranking:
         return score
 
     def _keys(self, units: Floats, order: Keys) -> Keys:
-        """A whole number for each score, in steps of `UNIT`; `order` breaks ties, the larger first."""
+        """A unique integer for each score; `order` breaks ties, the larger first."""
         size = len(self.candidates)
         if self.block.is_bounded:
             kind = np.int32 if (UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
@@ -212,7 +212,7 @@ class Ranking:
             np.multiply(key, size, out=key)
             np.add(key, order.astype(kind), out=key)
             return key
-        # Scores of any size: their ranks.
+        # Scores of any size are replaced by their ranks.
         by_tie = np.argsort(-order[:, 0], kind="stable")
         worst = by_tie[np.argsort(-units[by_tie], axis=0, kind="stable")]
         ranked = np.empty(units.shape, np.int64)
@@ -228,7 +228,7 @@ class Ranking:
         return np.asarray(low.sum(axis=0), np.int64)
 
     def collapse_twins(self) -> None:
-        """Drop what says the same as a better candidate."""
+        """Drop exact duplicates of better candidates."""
         twins = self.candidates.twins
         if twins is None:
             return
@@ -245,11 +245,11 @@ class Ranking:
         self.root[position] = np.where(lost[place], best[place], self.root[position])
 
     def collapse_near(self) -> None:
-        """Drop what says nearly the same as a better one that stays, among the best `FOLDED` of its query."""
+        """Drop near-duplicates of better candidates that stay, among the best `FOLDED` of each query."""
         if not self.block.folds:
             return
         queries = self.candidates.queries
-        # Many settings have other best ones each; one looks at its own alone, which are fewer.
+        # One setting needs its own best candidates alone; many settings have different ones.
         near = self.candidates.near_among(list(map(self._best, queries))) if self.is_one else self.candidates.near
         for query, pairs in zip(queries, near, strict=True):
             if pairs is not None:
@@ -277,7 +277,7 @@ class Ranking:
             np.copyto(root, under[row], where=collapsed[row] & (root == own_key[row]))
 
     def diversify(self, place: Ints, depth: int | None, query: slice) -> tuple[Ints, Floats]:
-        """Places after MMR for those before it, and what each candidate of the query lost; a column a setting."""
+        """Places after MMR, and the penalty of each candidate of the query; one column per setting."""
         key = self.key[query]
         is_alive = key >= self.floor
         alive = count(is_alive)
@@ -299,16 +299,16 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Places:
-    """Where candidates are shown, under each setting.
+    """The places of some candidates under each setting.
 
     Attributes
     ----------
     place : ndarray of int64, shape (wanted, settings)
-        From 0, that of the hit that names it where it is collapsed; `NOWHERE` where it is not among the first.
+        From 0; a collapsed candidate has the place of its hit; `NOWHERE` if it is not among the first.
     is_hit : ndarray of bool, shape (wanted, settings)
-        Whether it is the hit itself.
+        Whether it is a hit itself.
     hits : ndarray of int64, shape (settings,)
-        How many hits there are, or 1 for any.
+        The number of hits, or 1 for any number.
     """
 
     place: Ints
@@ -317,12 +317,12 @@ class Places:
 
 
 def places(candidates: CandidateSet, block: Block, wanted: Ints, depth: int, counts: bool = True) -> Places:
-    """Where the candidates `wanted` of one query are shown under each setting, among the first `depth` hits.
+    """The places of the candidates `wanted` of one query under each setting, among the first `depth` hits.
 
     Parameters
     ----------
     counts : bool
-        Whether hits are counted, or only told from none.
+        Whether to count hits; else only whether there is one.
     """
     ranking = Ranking(candidates, block, wanted)
     alone = ranking.root.copy()
@@ -331,7 +331,7 @@ def places(candidates: CandidateSet, block: Block, wanted: Ints, depth: int, cou
     ranking.collapse_near()
     key, root, floor, column = ranking.key, ranking.root, ranking.floor, block.column
     shown = (alone[:, column] >= floor) & (root[:, column] >= floor)
-    place = np.array([count(key > one) for one in root]).reshape(root.shape).astype(np.int64)
+    place = np.array([count(key > root_key) for root_key in root]).reshape(root.shape).astype(np.int64)
     if before is not None:
         shown &= _is_named(candidates, block, before, wanted, root)[:, column]
     if block.is_diverse:
@@ -354,14 +354,14 @@ def _hits(ranking: Ranking, depth: int, counts: bool) -> Ints:
 
 
 def _is_crowded(candidates: CandidateSet, block: Block) -> bool:
-    """Whether more candidates could stand under one hit than are named there."""
+    """Whether a hit may have more duplicates than are listed."""
     twins = 1 if candidates.twins is None else int(candidates.twins.sizes.max())
     near = max([pairs.largest for pairs in candidates.near if pairs], default=1) if block.folds else 1
     return twins * near > MOST_NAMED
 
 
 def _is_named(candidates: CandidateSet, block: Block, before: Keys, wanted: Ints, root: Keys) -> Mask:
-    """Which of the wanted are the hit itself or among those that are named under it: the first `MOST_NAMED`."""
+    """Which of the wanted are a hit, or among the first `MOST_NAMED` duplicates of one."""
     every = Ranking(candidates, block, np.arange(len(candidates)))
     every.collapse_twins()
     every.collapse_near()
@@ -378,7 +378,7 @@ def _is_named(candidates: CandidateSet, block: Block, before: Keys, wanted: Ints
 
 
 def count(flags: Mask) -> Ints:
-    """How many are true, by column."""
+    """The number of true values, by column."""
     total = np.zeros(flags.shape[1], np.int64)
     for start in range(0, len(flags), 255):  # so many fit a byte
         total += np.add.reduce(flags[start : start + 255].view(np.uint8), axis=0, dtype=np.uint8)
