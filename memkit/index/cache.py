@@ -1,9 +1,9 @@
-"""Vectors kept by what they are of: the encoder's fingerprint, the role and the text's content.
+"""The cache of vectors, by the encoder's fingerprint, the role and a hash of the text.
 
-A folder holds one SQLite file (`memkit.index.shelf`) that all processes share: a changed model never meets old vectors,
-a killed run loses at most its last batch, and a damaged vector is encoded again.
+A folder has one SQLite file (`memkit.index.shelf`) that all processes share. A changed model never gets old vectors, a
+killed run loses at most its last batch, and a damaged vector is encoded again.
 
-The process has one such cache for everything (`vector_cache`), in the user's cache folder unless told otherwise.
+The process has one cache (`vector_cache`), by default in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from memkit.progress import bar
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
 _BATCH = 2048  # texts encoded between two writes at most: what an interrupted run can lose
-_LONG = 60.0  # seconds of encoding from which it is said how long it takes
+_LONG = 60.0  # seconds of encoding from which a message says how long it takes
 MODELS = "models"
-"""The folder beside those of the fingerprints where an encoder may keep what it is slow to make."""
+"""The folder where an encoder may keep a converted model."""
 _MODEL_FILES = f"{MODELS}/*/*.*"
 _FORMER = f"*/{'[0-9a-f]' * 32}.parquet"
-"""Vectors as versions before the one file kept them."""
+"""Files of earlier versions, before the SQLite file."""
 _VARIABLE = "MEMKIT_CACHE"
 _OFF = ("", "0", "off", "none", "no")
 _LOG = logging.getLogger("memkit")
 
 
 class VectorCache:
-    """Encodes only what it has not seen.
+    """A cache of vectors: only new texts are encoded.
 
     Parameters
     ----------
     folder : path, optional
-        Where vectors outlive the process; None keeps them in memory.
+        The folder on disk; None keeps vectors in memory only.
     max_memory, max_disk : int, bytes
-        Bounds; in memory the least recently used vectors go first, on disk the oldest.
+        Bounds; in memory the least recently used vectors are dropped first, on disk the oldest.
 
     Examples
     --------
@@ -77,12 +77,12 @@ class VectorCache:
 
     @property
     def folder(self) -> Path | None:
-        """Where vectors outlive the process; None where they do not."""
+        """The folder on disk; None if vectors are in memory only."""
         return self._folder
 
     @property
     def size(self) -> int:
-        """Bytes on disk; those of a kept model count, and are not bounded."""
+        """Bytes on disk, with those of a converted model, which `max_disk` does not bound."""
         shelf = self._shelf
         beside = [*self._files(_MODEL_FILES), *self._files(_FORMER)]
         return (shelf.size if shelf else 0) + sum(path.stat().st_size for path in beside)
@@ -93,7 +93,7 @@ class VectorCache:
         return None if folder is None else Shelf(folder, self.max_disk)
 
     def clear(self) -> None:
-        """Forget every vector, in memory and on disk.
+        """Delete every vector, in memory and on disk.
 
         Examples
         --------
@@ -111,7 +111,7 @@ class VectorCache:
             path.unlink(missing_ok=True)
 
     def forget(self, texts: Iterable[str]) -> None:
-        """Drop the vectors of these texts, of every encoder and in both roles, in memory and on disk.
+        """Delete the vectors of these texts, of every encoder and both roles, in memory and on disk.
 
         Examples
         --------
@@ -137,16 +137,16 @@ class VectorCache:
         return f"<VectorCache {folder}, {self.size / 2**20:.1f} of at most {self.max_disk >> 20} MiB>"
 
     def encode(self, encoder: Encoder, texts: Texts, role: str = "document", *, keep: bool | None = None) -> Vectors:
-        """What `encoder` gives for `texts`, from here where it is known.
+        """The vectors of `texts`, from the cache or encoded.
 
         Parameters
         ----------
         encoder : Encoder
-            One that is refitted to each corpus is asked directly: its vectors are not the text's alone.
+            One that is refitted to each corpus is not cached, as its vectors depend on the corpus.
         role : {"document", "query"}
         keep : bool, optional
-            Whether vectors are looked for in the folder, and new ones go there; None is for documents. A query is short
-            and comes alone: to look would cost more than it saves.
+            Whether to use the folder; None: for documents only. A query is short and comes alone, so that reading the
+            folder would cost more than encoding.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class VectorCache:
         return self._collect(fingerprint, keys, known, ask, listed)
 
     def put(self, encoder: Encoder, texts: Texts, vectors: Vectors) -> None:
-        """Take in vectors of documents that `encoder` gave elsewhere; row by row those of `texts`."""
+        """Add vectors of documents, those of `texts` row by row, that `encoder` made elsewhere."""
         if getattr(encoder, "refitted", False):
             return
         keys = [content_key(text, "document") for text in as_texts(texts)]
@@ -218,7 +218,7 @@ class VectorCache:
 
 
 def _batches(todo: list[Key], encoder: Encoder) -> list[list[Key]]:
-    """Parts of `todo`, the same whoever encodes them: a batch of the encoder may hold the same texts each time."""
+    """Split `todo` into batches, the same for any number of processes, so that the encoder's batches are equal too."""
     step = min(_BATCH, base.SHORT_WORK * getattr(encoder, "batch_size", _BATCH))
     return [todo[at : at + step] for at in range(0, len(todo), step)]
 
@@ -228,7 +228,7 @@ def _encode(encoder: Encoder, role: str, texts: list[str]) -> Vectors:
 
 
 def _shown(encoded: Iterator[Vectors], batches: list[list[Key]], encoder: Encoder) -> Iterator[Vectors]:
-    """The same with a bar on a terminal or in a notebook where the work is long; and a word if very long."""
+    """`encoded`, with a progress bar for long work and a message for very long work."""
     begun, total = time.monotonic(), sum(map(len, batches))
     silent = not getattr(encoder, "show_progress", True)
     with bar(f"encoding ({encoder.fingerprint})", silent=silent or len(batches) < 2, total=total, unit="text") as shown:
@@ -248,7 +248,7 @@ def _say_if_long(texts: int, left: int, each: float) -> None:
 
 
 def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
-    """The encoder's function for `role`, whose rows are finite and of length 1 or 0 whoever wrote it."""
+    """The encoder's function for `role`, with its rows checked to be finite and normalised to length 1 or 0."""
     function = encoder.encode_query if role == "query" else encoder.encode_document
 
     def ask(texts: list[str]) -> Vectors:
@@ -261,16 +261,16 @@ def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
 
 
 class _UsersCache(VectorCache):
-    """The process's own cache. Its folder is the user's, unless the environment or a call says otherwise."""
+    """The process's own cache, in the user's cache folder unless the environment or a call sets another."""
 
     moved = False
     _said: str | None = None
 
     @property
     def folder(self) -> Path | None:
-        """``$MEMKIT_CACHE``, else ``memkit`` in the user's cache folder, and there ``vectors``; None if off.
+        """The folder ``vectors`` in ``$MEMKIT_CACHE``, else in ``memkit`` in the user's cache folder; None if off.
 
-        None too where somebody else could write there, which is said once.
+        It is also None if another user could write there; a message says so once.
         """
         folder = self._folder if self.moved else _users_folder()
         try:
@@ -282,7 +282,7 @@ class _UsersCache(VectorCache):
         return folder
 
     def move(self, folder: Path | str | None) -> None:
-        """Keep vectors in `folder` from now on; None: in memory alone."""
+        """Keep vectors in `folder` from now on; None: in memory only."""
         self._folder, self.moved = None if folder is None else Path(folder), True
 
     def _keep(self, shelf: Shelf, fingerprint: str, keys: Sequence[Key], vectors: Vectors) -> None:
@@ -294,7 +294,7 @@ class _UsersCache(VectorCache):
     def _say(self, error: Exception) -> None:
         if self._said is None:
             self._said = str(error)
-            _LOG.warning("memkit: vectors are kept in memory alone: %s", error)
+            _LOG.warning("memkit: vectors are kept in memory only: %s", error)
 
 
 def _users_folder() -> Path | None:
@@ -310,23 +310,23 @@ def _users_folder() -> Path | None:
 
 @functools.cache
 def shared_cache() -> _UsersCache:
-    """The process's own cache: clones, refits and later processes do not encode again."""
+    """The process's own cache, which all estimators share."""
     return _UsersCache()
 
 
 def vector_cache(folder: Path | str | None = None, *, off: bool = False) -> VectorCache:
-    """The cache of vectors that Retriever, Deduplicator and ContextBuilder share, and where it keeps them.
+    """The cache of vectors that Retriever, Deduplicator and ContextBuilder share; sets its folder if one is passed.
 
-    A vector is found by the encoder's fingerprint and a hash of the text, so a changed text or model never meets an
-    old one. The folder holds no text, is readable by its owner alone, and never grows beyond `VectorCache.max_disk`.
+    The key is the encoder's fingerprint and a hash of the text, so a changed text or model never gets an old vector.
+    The folder contains no texts, only its owner can read it, and it never grows beyond `VectorCache.max_disk`.
 
     Parameters
     ----------
     folder : path, optional
-        Keep vectors there from now on. Not given, it stays: the folder in ``$MEMKIT_CACHE`` ("off" for none), else
-        ``memkit`` in the user's cache folder.
+        Keep vectors there from now on. The default is ``$MEMKIT_CACHE`` ("off" for none), else ``memkit`` in the user's
+        cache folder.
     off : bool
-        Keep vectors in this process's memory alone from now on.
+        Keep vectors in this process's memory only from now on.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Taking the common part off vectors, so that cosines spread out and languages meet.
+"""Mean-centering of vectors, so that cosines spread out and languages become comparable.
 
 Encoders put all texts of one language near one direction: in a mixed corpus a Russian query then finds Russian texts
-only because they are Russian. The mean of each language is that direction; without it, meaning is what is left.
+only because they are Russian. Subtracting the mean of each language removes that direction.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ MIN_ROWS = 50  # a mean over fewer texts is mostly those texts themselves
 
 _LATIN, _CYRILLIC, _OTHER = 0, 1, 2
 _FEW = 8
-"""Up to so many texts, such as a query, are told by the letters of two alphabets where they have no others."""
+"""Up to so many texts, such as queries, are counted by regular expressions if they use only two alphabets."""
 _PLAIN = re.compile(f"[\0-\x7f«»—–…{CYRILLIC_LETTERS}]*")
 _PLAIN_LETTERS = (re.compile("[A-Za-z]"), re.compile(f"[{CYRILLIC_LETTERS}]"))
 
 
 @estimator
 class Centring(Estimator):
-    """The mean of all documents, or of each script's documents, taken off documents and queries.
+    """Subtract the mean of all documents, or of the documents of each script, from documents and queries.
 
     Attributes
     ----------
     means_ : ndarray of float64, shape (3, dim)
-        For Latin, Cyrillic and other texts; zeros where nothing is taken off.
+        For Latin, Cyrillic and other texts; zeros if nothing is subtracted.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Centring(Estimator):
     True
     """
 
-    mode: str = param("none", choices=CENTRES, refit=True, doc="Which mean is taken off.")
+    mode: str = param("none", choices=CENTRES, refit=True, doc="The mean to subtract.")
 
     def fit(self, vectors: Vectors, texts: Texts | None = None) -> Self:
         """Learn the means.
@@ -55,7 +55,7 @@ class Centring(Estimator):
         Parameters
         ----------
         vectors : ndarray of shape (n, dim)
-            Of the documents; zero rows do not count.
+            Vectors of the documents; zero rows do not count.
         texts : sequence of str, optional
             The documents; needed for ``mode="language"``.
         """
@@ -80,7 +80,7 @@ class Centring(Estimator):
         NotFittedError
             Before `fit`.
         ParameterError
-            For ``mode="language"`` without one text a vector.
+            For ``mode="language"`` without one text per vector.
         """
         if not hasattr(self, "means_"):
             raise NotFittedError("Centring: expected fit(vectors) before transform.")
@@ -101,7 +101,7 @@ class Centring(Estimator):
 
 
 def scripts(texts: Texts) -> NDArray[np.int64]:
-    """0 where most letters are Latin, 1 where most are Cyrillic (a tie too), 2 where there are neither.
+    """The script of each text: 0 if most letters are Latin, 1 if most are Cyrillic (or a tie), 2 if it has neither.
 
     >>> scripts(["hello", "привет, мир", "2025"]).tolist()
     [0, 1, 2]
@@ -113,7 +113,7 @@ def scripts(texts: Texts) -> NDArray[np.int64]:
 
 
 def _letters(texts: list[str]) -> NDArray[np.int64]:
-    """Latin and Cyrillic letters of each text, shape (2, n): a pattern says of each character once what it is."""
+    """The number of Latin and Cyrillic letters of each text, shape (2, n); each character is looked up once."""
     if len(texts) <= _FEW and all(map(_PLAIN.fullmatch, texts)):
         return np.array([[len(letters.findall(text)) for text in texts] for letters in _PLAIN_LETTERS])
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -1,4 +1,4 @@
-"""The likeness of two vectors, however it was found that they are to be compared."""
+"""The cosine of vectors, in double precision and rounded."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ STEP = 10.0**-SCORE_DIGITS
 
 
 def cosines(one: Vectors, other: Vectors, digits: int = SCORE_DIGITS) -> NDArray[np.float64]:
-    """Of each unit row of `one` with each of `other`, over shapes (…, n, dim) and (…, m, dim).
+    """The cosine of each unit row of `one` with each of `other`, over shapes (…, n, dim) and (…, m, dim).
 
-    In double precision and rounded, so that it depends on no other row beside the two; from -1 to 1.
+    It is rounded, so that it does not depend on the other rows of the batch; from -1 to 1.
 
     >>> cosines(np.array([[1, 0]], np.float32), np.array([[1, 0], [0.6, 0.8], [-1, 0]], np.float32)).tolist()
     [[1.0, 0.6, -1.0]]

@@ -1,8 +1,8 @@
-"""The dense arm: which chunks lie nearest to a query, by cosine.
+"""The dense arm: the chunks nearest to a query, by cosine.
 
-Distances never leave this room: every score is a cosine in [-1, 1], computed again in double precision on the full
-vectors and rounded to `SCORE_DIGITS`, so that neither the batch nor the index changes a score, and equal texts tie.
-A row without content (a zero vector) ranks after every real match; a query without content finds nothing.
+Every score is a cosine in [-1, 1], computed again in double precision on the full vectors and rounded to
+`SCORE_DIGITS`, so that neither the batch nor the index changes a score, and equal texts tie. A row without content (a
+zero vector) ranks after all others; a query without content finds nothing.
 """
 
 from __future__ import annotations
@@ -46,20 +46,19 @@ _FIELDS = {**_FIELDS, "files": dict, "encoder": str | None}
 
 @estimator
 class Dense(Estimator):
-    """Nearest chunks by cosine: exact up to a stated size, a FAISS graph or lists beyond it.
+    """Nearest neighbours by cosine: exact up to `exact_up_to` rows, with a FAISS index (HNSW or IVF) beyond.
 
-    An exact search of 100,000 rows takes some 15 to 30 ms alone and 2 to 5 ms in a batch; a graph takes 1 ms and
-    minutes to build. Lists build several times faster than the graph, and find somewhat less. A filter that leaves at
-    most `exact_up_to` rows is always searched exactly.
+    An exact search of 100,000 rows takes some 15 to 30 ms alone and 2 to 5 ms in a batch. HNSW takes 1 ms, and minutes
+    to build. IVF builds several times faster and has a somewhat lower recall. A filter that leaves at most
+    `exact_up_to` rows is always searched exactly.
 
     Attributes
     ----------
     encoder_ : Encoder
-        What queries are encoded with.
     vectors_ : ndarray of float32, shape (n_chunks, dim)
-        Unit rows, centred where `centre` says so; zero rows for chunks without content.
+        Unit rows, mean-centred if `centre` says so; zero rows for chunks without content.
     index_ : faiss.Index or None
-        None where every search is exact.
+        None if every search is exact.
 
     Examples
     --------
@@ -71,13 +70,13 @@ class Dense(Estimator):
 
     encoder: Any = param("use", kind="object", refit=True, doc="An encoder, or anything `as_encoder` accepts.")
     ann: str = param("auto", choices=ANN, refit=True, doc="auto: exact up to exact_up_to rows, hnsw beyond.")
-    centre: str = param("none", choices=CENTRES, refit=True, doc="Which mean is taken off vectors before they compare.")
+    centre: str = param("none", choices=CENTRES, refit=True, doc="Mean-centering: the mean to subtract from vectors.")
     exact_up_to: int = param(100_000, low=0, refit=True, unit="rows", doc="Largest set of rows searched exactly.")
-    links: int = param(32, low=4, high=128, refit=True, doc="Edges a row in the HNSW graph.")
-    build_width: int = param(120, low=8, refit=True, unit="rows", doc="Rows looked at while the graph is built.")
-    search_width: int = param(128, low=1, unit="rows", doc="Rows looked at while the graph is searched.")
-    probes: int = param(64, low=1, unit="lists", doc="IVF lists that a search opens.")
-    seed: int = param(0, low=0, refit=True, doc="For the IVF centres.")
+    links: int = param(32, low=4, high=128, refit=True, doc="HNSW's M: graph neighbours per row.")
+    build_width: int = param(120, low=8, refit=True, unit="rows", doc="HNSW's ef_construction.")
+    search_width: int = param(128, low=1, unit="rows", doc="HNSW's ef_search.")
+    probes: int = param(64, low=1, unit="lists", doc="IVF's nprobe: lists that a search reads.")
+    seed: int = param(0, low=0, refit=True, doc="Seed of the k-means of IVF.")
 
     def fit(
         self, chunks: pa.Table, texts: Texts, *, vectors: Vectors | None = None, cache: VectorCache | None = None
@@ -89,18 +88,18 @@ class Dense(Estimator):
         chunks : pa.Table
             With a column ``chunk_id``; row numbers of results point here.
         texts : sequence of str
-            What is searched, one for each chunk.
+            The searched text of each chunk.
         vectors : ndarray of shape (n_chunks, dim), optional
-            Instead of encoding; from the same encoder, not centred.
+            Vectors of the same encoder, not centred, in place of encoding.
         cache : VectorCache, optional
-            Where document and query vectors are kept; the process's own by default.
+            The cache of document and query vectors; the process's own by default.
 
         Raises
         ------
         ParameterError
             For a parameter outside of its declaration, or lengths that differ.
         MemkitError
-            Where the encoder fails; the arm keeps what it was fitted on before.
+            If the encoder fails; the arm keeps its former fit.
         """
         self.check_params()
         listed = as_texts(texts)
@@ -115,19 +114,21 @@ class Dense(Estimator):
         self._fitted_to(chunks, texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else listed)
         return self
 
-    def updated(self, at: NDArray[np.int64], chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
-        """What a `fit` to all of `texts` gives, where only those of new rows are encoded; as for lexical arms.
+    def updated(
+        self, former_row: NDArray[np.int64], chunks: pa.Table, texts: pa.Array | pa.ChunkedArray
+    ) -> Self | None:
+        """A copy fitted to `texts` that encodes only the texts of new rows; parameters as for lexical arms.
 
-        It takes a fit, so this gives None, where the encoder learns from the corpus, a mean is taken off, or an
-        approximate index is built.
+        None, as a full fit is needed, if the encoder learns from the corpus, vectors are centred, or an approximate
+        index is built.
         """
         encoder, n = as_encoder(self.encoder), len(self.vectors_)
         is_same = not getattr(encoder, "refitted", False) and encoder.fingerprint == self.fingerprint_
-        if not n or not is_same or self.centre != "none" or self._is_approximate(len(at)):
+        if not n or not is_same or self.centre != "none" or self._is_approximate(len(former_row)):
             return None
-        arm, vectors = copy.copy(self), np.empty((len(at), self.vectors_.shape[1]), np.float32)
-        np.take(self.vectors_, at, axis=0, out=vectors, mode="clip")
-        if (new := at >= n).any():
+        arm, vectors = copy.copy(self), np.empty((len(former_row), self.vectors_.shape[1]), np.float32)
+        np.take(self.vectors_, former_row, axis=0, out=vectors, mode="clip")
+        if (new := former_row >= n).any():
             vectors[new] = self.cache_.encode(encoder, as_texts(texts.filter(pa.array(new))))
         arm.encoder_, arm.vectors_, arm.index_ = encoder, vectors, None
         arm._fitted_to(chunks, texts)
@@ -139,11 +140,11 @@ class Dense(Estimator):
         Parameters
         ----------
         queries : sequence of str, or ndarray of shape (n_queries, dim)
-            Vectors are taken as they are, apart from their length.
+            Vectors are normalised to unit length and not centred.
         n : int
-            At most so many rows a query.
+            Most rows per query.
         allowed : ndarray of bool, shape (n_chunks,), optional
-            Rows that may be found; applied inside the search, so n of them are found where there are n.
+            Rows that may be found; the filter acts inside the search, so that n rows are found if there are n.
 
         Returns
         -------
@@ -156,12 +157,12 @@ class Dense(Estimator):
         """
         self._check_fitted()
         vectors = self._query_vectors(queries)
-        asked = np.flatnonzero(vectors.any(axis=1))
+        numbers = np.flatnonzero(vectors.any(axis=1))
         nearest = Nearest(self.vectors_, self.index_, self.exact_up_to)
-        rows, scores = nearest.best(vectors[asked], n, self._mask(allowed), self.search_width, self.probes)
+        rows, scores = nearest.best(vectors[numbers], n, self._mask(allowed), self.search_width, self.probes)
         if not rows.size:
             return CANDIDATES.empty_table()
-        return self._with_empty_rows(asked, rows, scores, n - rows.shape[1], allowed)
+        return self._with_empty_rows(numbers, rows, scores, n - rows.shape[1], allowed)
 
     def rough(self, queries: Texts) -> Iterator[NDArray[np.float32]]:
         """For each query the cosine of every row, not rounded; 0 for rows and queries without content."""
@@ -170,16 +171,16 @@ class Dense(Estimator):
             yield from vectors[at : at + _AT_ONCE] @ self.vectors_.T
 
     def scale(self, queries: Texts, background: NDArray[np.int64]) -> NDArray[np.float64]:
-        """For each query the cosines that count 0 and 1 (`Calibration.scale`), against the rows `background`."""
-        known = getattr(self.encoder_, "calibration", None)
-        known = Calibration() if known is None or self.centre != "none" else known
-        of, vectors, sampled = vars(self).get("_sampled", (None, None, None))
-        if of is not background or vectors is not self.vectors_:
-            self._sampled = (background, self.vectors_, sampled := self.vectors_[background])
-        return known.scale(self.encode_queries(queries) @ sampled.T).round(SCORE_DIGITS)
+        """For each query the cosines that calibration maps to 0 and 1, given a sample of rows, `background`."""
+        calibration = getattr(self.encoder_, "calibration", None)
+        calibration = Calibration() if calibration is None or self.centre != "none" else calibration
+        last_background, last_vectors, sample = vars(self).get("_sample", (None, None, None))
+        if last_background is not background or last_vectors is not self.vectors_:
+            self._sample = (background, self.vectors_, sample := self.vectors_[background])
+        return calibration.scale(self.encode_queries(queries) @ sample.T).round(SCORE_DIGITS)
 
     def encode_queries(self, queries: Texts) -> Vectors:
-        """Vectors of `queries` as `candidates` compares them: encoded (or taken from the cache) and centred."""
+        """Encode `queries` (or take their vectors from the cache) and centre them."""
         self._check_fitted()
         vectors = self.cache_.encode(self.encoder_, queries, "query")
         if vectors.shape[1] != self.vectors_.shape[1] and len(self.vectors_):
@@ -190,12 +191,12 @@ class Dense(Estimator):
         return self.centring_.transform(vectors, queries)
 
     def check_rows(self, chunks: pa.Table, texts: Texts | None = None) -> None:
-        """Raise where the vectors are not those of `chunks` and their `texts`.
+        """Raise if the vectors are not those of `chunks` and their `texts`.
 
         Raises
         ------
         StaleIndexError
-            Rows were added, removed or moved, or a text changed, since `fit`.
+            If rows were added, removed or moved, or a text changed, since `fit`.
         """
         self._check_fitted()
         n = len(self.vectors_)
@@ -209,15 +210,15 @@ class Dense(Estimator):
 
     @cached_property
     def digests_(self) -> tuple[str, str]:
-        """Hashes over the ids and the texts of the rows, for `check_rows` and `save`: both are long to work out."""
+        """Hashes over the ids and the texts of the rows, for `check_rows` and `save`; computed on demand."""
         ids, texts = self._rows
         return digest_of_rows(as_texts(ids)), digest_of_rows(as_texts(texts))
 
     def save(self, folder: Path | str) -> None:
         """Write vectors, FAISS index and manifest to `folder`.
 
-        Every file is named by its content and the manifest is replaced last, in one step: a save that fails half-way
-        leaves what was saved before.
+        Files are named by their content, and the manifest is replaced last, atomically: a save that fails leaves the
+        former one.
         """
         self._check_fitted()
         folder = path_of("save", folder)
@@ -251,27 +252,27 @@ class Dense(Estimator):
         cache: VectorCache | None = None,
         trust: bool = False,
     ) -> Self:
-        """What `save` wrote; it may come from anybody.
+        """Read what `save` wrote; the folder need not be trusted.
 
         Parameters
         ----------
         encoder : Encoder or what `as_encoder` accepts, optional
-            By default the saved name; needed where the arm was fitted with an object.
+            By default the saved name; needed if the arm was fitted with an object.
         chunks, texts : optional
             Compared with the rows of `fit`, see `check_rows`. An encoder that learns from a corpus is fitted to
             `texts` again.
         trust : bool
-            Whether the arm is your own. Else an address that it names as its encoder is not followed, its FAISS index,
-            which only FAISS can check, is built again, and its vectors are not remembered for other corpora.
+            Whether the folder is your own. Otherwise the address of an encoder's service in it is not used, the FAISS
+            index, which only FAISS can check, is built again, and the vectors are not cached for other corpora.
 
         Raises
         ------
         DamagedIndexError
-            A file is missing, damaged, or not what memkit writes.
+            If a file is missing, damaged, or not what memkit writes.
         StaleIndexError
-            The vectors do not fit the rows, or the encoder is another one.
+            If the vectors do not fit the rows, or the encoder is another one.
         ParameterError
-            The encoder has to be given.
+            If the encoder has to be passed.
         """
         folder = path_of("load", folder)
         manifest = _manifest(folder)
@@ -304,7 +305,7 @@ class Dense(Estimator):
         return arm
 
     def _loaded_index(self, path: Path | None, trust: bool) -> Any:
-        """The FAISS index from its file, or built again; None where every search is exact."""
+        """The FAISS index from its file, or built again; None if every search is exact."""
         if path is None:
             return None
         if not trust:
@@ -368,19 +369,19 @@ class Dense(Estimator):
 
     def _with_empty_rows(
         self,
-        asked: NDArray[np.int64],
+        queries: NDArray[np.int64],
         rows: NDArray[np.int64],
         scores: NDArray[np.float64],
         room: int,
         allowed: Mask | None,
     ) -> pa.Table:
-        """Zero rows where n leaves room: below every match, so that sorting by score keeps them last."""
+        """Append empty rows if n leaves room, with a score below all others."""
         if self._live is not None and room > 0:
             empty = np.flatnonzero(~self._live if allowed is None else ~self._live & allowed)[:room]
             below = np.minimum(0.0, scores[:, -1:] - STEP).round(SCORE_DIGITS)
             rows = np.hstack([rows, np.tile(empty, (len(rows), 1))])
             scores = np.hstack([scores, np.tile(below, (1, len(empty)))])
-        columns = [np.repeat(asked, rows.shape[1]), rows.reshape(-1), scores.reshape(-1)]
+        columns = [np.repeat(queries, rows.shape[1]), rows.reshape(-1), scores.reshape(-1)]
         return pa.table(columns, schema=CANDIDATES)
 
 

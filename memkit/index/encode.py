@@ -1,4 +1,4 @@
-"""The door to encoders: the protocol, the built-in kinds by name, and `as_encoder`.
+"""`as_encoder`: built-in encoders by name, and objects of other libraries.
 
 >>> sorted(ENCODERS)
 ['e5', 'hash', 'lsa', 'use']
@@ -18,7 +18,7 @@ from memkit.errors import ParameterError, StaleIndexError, did_you_mean
 from memkit.index.encoders.base import Encoder, Texts, as_texts
 from memkit.plugins import Plugins
 
-# Where each kind lives; a module is imported when its kind is asked for.
+# Module and class of each kind; a module is imported at its first use.
 ENCODERS: dict[str, tuple[str, str]] = {
     "use": ("use", "UseEncoder"),
     "e5": ("e5", "E5Encoder"),
@@ -50,19 +50,19 @@ _OTHERS = Plugins("memkit.encoders", _checked)
 
 
 def register_encoder(name: str, make: Callable[[], Any]) -> None:
-    """Make an encoder of your own known by a name, so that ``encoder=name`` means it; so does an entry point.
+    """Register an encoder of your own under a name, so that ``encoder=name`` means it; an entry point does the same.
 
     Parameters
     ----------
     name : str
-        The entry points' group is ``memkit.encoders``; what is registered comes before them.
+        Registered encoders come before entry points, whose group is ``memkit.encoders``.
     make : callable
         ``make()`` is anything that `as_encoder` takes.
 
     Raises
     ------
     ParameterError
-        Where memkit has the name itself, or `make` cannot be called.
+        If memkit has an encoder of that name, or `make` cannot be called.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def register_encoder(name: str, make: Callable[[], Any]) -> None:
 
 
 def forget_encoder(name: str) -> None:
-    """Undo `register_encoder`; nothing happens where none was registered under the name."""
+    """Undo `register_encoder`; unknown names are ignored."""
     _OTHERS.registered.pop(name, None)
 
 
@@ -83,7 +83,7 @@ _MEMBERS = ("encode_query", "encode_document", "dim", "fingerprint", "get_config
 
 
 def as_encoder(x: Any) -> Encoder:
-    """What `x` means, as an encoder.
+    """The encoder that `x` names or is.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ def as_encoder(x: Any) -> Encoder:
     Raises
     ------
     ParameterError
-        Where `x` is nothing of these; the message lists what is accepted.
+        If `x` is none of these; the message lists what is accepted.
     MissingExtraError
-        Where the package behind a name is not installed; names memkit's extra.
+        If the package behind a name is not installed; the message names memkit's extra.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def _has(*names: str) -> Callable[[Any], bool]:
     return lambda x: all(callable(getattr(x, name, None)) for name in names)
 
 
-# Most telling first: a sentence-transformer is callable too.
+# The most specific first: a sentence-transformer is callable too.
 _SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
     (_has("embed_documents", "embed_query"), "from_langchain"),
     (_has("encode_query", "encode_document"), "from_sentence_transformer"),
@@ -140,22 +140,22 @@ _SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
 
 
 def check_given(spec: object, owner: str) -> None:
-    """Raise where `spec`, which a saved index names, is an address that was not given to `as_encoder` in this process.
+    """Raise if `spec`, from a saved index, is an address that was not passed to `as_encoder` in this process.
 
     Raises
     ------
     ParameterError
-        Who follows an address sends texts there, or loads a model that can hold code.
+        Because using an address sends texts there, or loads a model that may contain code.
     """
     if isinstance(spec, str) and spec not in ENCODERS and spec not in _GIVEN:
         raise ParameterError(
-            f"{owner}: what was saved names the encoder {spec[:200]!r}, which nobody gave in this process. Pass it as"
-            " encoder=, or trust=True where the index is your own."
+            f"{owner}: the saved index names the encoder {spec[:200]!r}, which nobody gave in this process. Pass it as"
+            " encoder=, or trust=True if the index is your own."
         )
 
 
 def for_corpus(encoder: Encoder, texts: list[str]) -> Encoder:
-    """The encoder itself, or a fresh copy fitted to `texts` where its kind learns from a corpus."""
+    """The encoder itself, or a copy fitted to `texts` if its kind learns from a corpus."""
     if not getattr(encoder, "refitted", False):
         return encoder
     fitted: Encoder = copy.copy(encoder).fit(texts)  # type: ignore[attr-defined]  # refitted encoders have fit
@@ -168,7 +168,7 @@ def loaded_encoder(spec: Any, texts: Texts | None, fingerprint: str) -> Encoder:
     Raises
     ------
     StaleIndexError
-        Where it is not the one of `fingerprint`.
+        If its fingerprint is not `fingerprint`.
     """
     encoder = as_encoder(spec)
     if getattr(encoder, "refitted", False):

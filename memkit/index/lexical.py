@@ -1,4 +1,4 @@
-"""Arms that search words: `BM25`, and `CharGrams` and `Grams` for typos and inflections that stemmers miss."""
+"""Lexical arms: `BM25` for words, `CharGrams` and `Grams` (character n-grams) for typos and inflected forms."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from memkit.text.function_words import FUNCTION_WORDS
 
 
 class CollectionStatistics(NamedTuple):
-    """What weights depend on besides a row and its terms: of all rows, be they in several indexes.
+    """Statistics of all rows, in one index or over several shards, that the weights of terms depend on.
 
-    `document_frequency` is by the numbers of the terms, and `length` the mean number of terms a row.
+    `document_frequency` is by term number, `length` the mean number of terms per row.
     """
 
     n_rows: int
@@ -35,13 +35,13 @@ class CollectionStatistics(NamedTuple):
 
 
 class _Lexical(Estimator):
-    """What arms over words share: terms are counted, and weighed by what all the rows have when a query asks."""
+    """Base of the lexical arms: terms are counted at fit, and weighted when a query first contains them."""
 
     _name: ClassVar[str]
 
     postings_: Lists
     statistics_: CollectionStatistics | None = None
-    """Of all buckets; None: of these rows alone."""
+    """Of all shards (buckets); None: of these rows alone."""
 
     def fit(self, chunks: pa.Table, texts: Texts) -> Self:
         """Index `texts`, one for each row of `chunks`.
@@ -49,20 +49,20 @@ class _Lexical(Estimator):
         Raises
         ------
         ParameterError
-            Where a parameter is outside of its bounds, or the lengths differ.
+            If a parameter is outside of its bounds, or the lengths differ.
         """
         self.check_params()
         check_chunks(chunks, texts)
         return self._use(self._count(texts))
 
-    def updated(self, at: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
-        """What a `fit` to all of `texts` gives, where only those of new rows are read; None where that takes a fit.
+    def updated(self, former_row: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
+        """A copy fitted to `texts` that reads only the texts of new rows; None if a full fit is needed.
 
         Parameters
         ----------
-        at : ndarray of shape (n_chunks,), int64
-            For each row of `chunks` the row of this arm with its text, in rising order; n_rows of this arm and more
-            for those that are new, in their order.
+        former_row : ndarray of shape (n_chunks,), int64
+            For each row of `chunks` the row of this arm with the same text, ascending; a new row has a number from
+            n_rows of this arm on, in order.
         chunks, texts
             As for `fit`.
         """
@@ -71,8 +71,8 @@ class _Lexical(Estimator):
         postings = _fitted(self)
         if isinstance(postings, Postings) and len(postings.counts) < len(postings.rows):
             return None
-        fresh = self._count(texts.filter(pa.array(at >= postings.n_rows)))
-        return copy.copy(self)._use(updated(postings, at, fresh))
+        delta = self._count(texts.filter(pa.array(former_row >= postings.n_rows)))
+        return copy.copy(self)._use(updated(postings, former_row, delta))
 
     def candidates(
         self,
@@ -88,33 +88,32 @@ class _Lexical(Estimator):
         ----------
         queries : sequence of str
         n : int
-            At most so many rows a query.
+            Most rows per query.
         allowed : ndarray of shape (n_rows,), bool, or None
-            Which rows may be found; applied before the cut.
+            Rows that may be found.
         function_word_weight : float
-            What an occurrence of a function word in a query counts; over letters, whether it counts at all: below 1 it
-            does not.
+            Weight of stop words in a query; the arms of character n-grams skip them if it is below 1.
 
         Returns
         -------
         pa.Table
-            query (int64, place in `queries`), row (int64), score (float64, positive): best first, ties by row.
+            query (int64, index into `queries`), row (int64), score (float64, positive): best first, ties by row.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ParameterError
-            Where `n` is below 1 or `allowed` no mask over the rows.
+            If `n` is below 1, or `allowed` is no mask over the rows.
         """
         postings = _fitted(self)
-        asked = self._weigh_all(queries, function_word_weight)
-        for terms, _ in asked:
+        weighted = self._weigh_all(queries, function_word_weight)
+        for terms, _ in weighted:
             postings.weigh(terms, self._weights)
-        return postings.best(asked, n, allowed)
+        return postings.best(weighted, n, allowed)
 
     def rough(self, queries: Sequence[str], *, function_word_weight: float = 1.0) -> Iterator[np.ndarray]:
-        """For each query the score of every row, 0 where it shares no term; float32, shape (n_rows,)."""
+        """For each query the score of every row, 0 if it shares no term; float32, shape (n_rows,)."""
         postings = _fitted(self)
         for query in self._weigh_all(queries, function_word_weight):
             postings.weigh(query[0], self._weights)
@@ -131,7 +130,7 @@ class _Lexical(Estimator):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """What `save` wrote; raises DamagedIndexError where it is not that."""
+        """Read what `save` wrote; raises DamagedIndexError for anything else."""
         from memkit.index.saved import load
 
         postings, settings = load(folder, cls._name)
@@ -147,7 +146,7 @@ class _Lexical(Estimator):
         raise NotImplementedError
 
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """What the rows that have a term so often score by."""
+        """The weights of a term in the rows that have it `counts` times."""
         raise NotImplementedError
 
     def _use(self, postings: Lists) -> Self:
@@ -160,9 +159,9 @@ class _Lexical(Estimator):
 class BM25(_Lexical):
     """Okapi BM25 with Lucene's idf, ln(1 + (N - df + 0.5) / (df + 0.5)), which is never negative.
 
-    With ``k3=0`` a term counts once in a query, however often it is repeated, and scores are those of DuckDB's
-    ``match_bm25`` times ln(10), because its ``log`` is to the base 10; weights are kept as float32, which is exact to
-    about 1e-7. Other k3 follow Okapi: a term that is there f times in a query counts f (k3 + 1) / (f + k3) times.
+    With ``k3=0`` a term counts once in a query, and scores are those of DuckDB's ``match_bm25`` times ln(10), because
+    its ``log`` is to the base 10; weights are float32, exact to about 1e-7. With other k3 a term that occurs f times in
+    a query counts f (k3 + 1) / (f + k3) times, as in Okapi.
 
     Examples
     --------
@@ -173,25 +172,25 @@ class BM25(_Lexical):
 
     _name = "bm25"
 
-    analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="What becomes of a word.")
-    k1: float = param(K1, low=0, refit=True, doc="How late further occurrences of a term stop to count.")
-    b: float = param(B, low=0, high=1, unit="ratio", refit=True, doc="How much longer texts are marked down.")
+    analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="How text becomes terms.")
+    k1: float = param(K1, low=0, refit=True, doc="Term-frequency saturation: higher lets repeats count longer.")
+    b: float = param(B, low=0, high=1, unit="ratio", refit=True, doc="Length normalisation: 0 is none, 1 is full.")
     k3: float = param(
         0.0,
         low=0,
-        doc="How late repetitions in a query stop to count; 0 is at once.",
+        doc="Saturation of repeated query terms: higher lets repeats count longer, 0 counts each term once.",
         source="Robertson et al. 1999, Okapi at TREC-8",
     )
 
     def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
-        """For each query the scores that count 0 and 1, shape (n_queries, 2).
+        """For each query the scores that calibration maps to 0 and 1, shape (n_queries, 2).
 
-        1 is what a text full of all the query's terms would reach, those included that no text has: a query of which
-        half is unknown here is never more than half answered.
+        The upper one is the limit for a text full of all the query's terms, including terms that no text has: if half
+        of a query is unknown, no text scores above a half.
         """
-        asked = self._asked(queries, function_word_weight)
-        most = (self._most(terms, weights, function_word_weight) for terms, (_, weights) in asked)
-        return np.array([(0.0, one or 1.0) for one in most]).reshape(-1, 2)
+        weighted = self._weighted_terms(queries, function_word_weight)
+        limits = (self._limit(terms, weights, function_word_weight) for terms, (_, weights) in weighted)
+        return np.array([(0.0, limit or 1.0) for limit in limits]).reshape(-1, 2)
 
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, self.analyser)
@@ -212,7 +211,7 @@ class BM25(_Lexical):
 
     @cached_property
     def norms_(self) -> np.ndarray:
-        """What the length of each row, beside the mean, lets its weights lose; found when a query first asks."""
+        """The length normalisation of each row; computed at the first query."""
         postings = self.postings_
         lengths = postings.sums(np.positive, np.ones(len(postings.document_frequency)))
         mean = (
@@ -221,21 +220,21 @@ class BM25(_Lexical):
         return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0) -> list[Query]:
-        return [query for _, query in self._asked(queries, function_word_weight)]
+        return [query for _, query in self._weighted_terms(queries, function_word_weight)]
 
-    def _asked(self, queries: Sequence[str], function_word_weight: float) -> list[tuple[list[str], Query]]:
-        """Terms of each query, as they are and weighed; those asked last are held, as each search needs them twice."""
+    def _weighted_terms(self, queries: Sequence[str], function_word_weight: float) -> list[tuple[list[str], Query]]:
+        """Terms of each query, and their weights; the last result is cached, as each search needs it twice."""
         key = (tuple(queries), function_word_weight, self.k3)
-        held, found = self._last
-        if held != key:
-            terms = terms_by(self.analyser).of(queries)
-            found = [(some, self._weigh(some, function_word_weight)) for some in terms]
-            self._last = key, found
-        return found
+        last_key, weighted = self._last
+        if last_key != key:
+            terms_by_query = terms_by(self.analyser).of(queries)
+            weighted = [(terms, self._weigh(terms, function_word_weight)) for terms in terms_by_query]
+            self._last = key, weighted
+        return weighted
 
     def _weigh(self, terms: list[str], function_word_weight: float = 1.0) -> Query:
-        # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight; idf
-        # and the k3 part know only the query. So a score is an inner product, which costs the lists of its terms.
+        # BM25 is a sum over terms of idf · tf part. The tf part depends on the chunk alone and is the posting's weight;
+        # idf and the k3 part depend on the query alone. So a score is an inner product over the lists of its terms.
         known, repeats = _known(self.postings_, terms)
         weights = (self.idf_[known] * self._occurrences(repeats)).astype(np.float32)
         if function_word_weight != 1.0:
@@ -245,12 +244,12 @@ class BM25(_Lexical):
     def _occurrences(self, repeats: Any) -> Any:
         return repeats * (self.k3 + 1) / (repeats + self.k3)
 
-    def _most(self, terms: list[str], weights: np.ndarray, function_word_weight: float) -> float:
+    def _limit(self, terms: list[str], weights: np.ndarray, function_word_weight: float) -> float:
         known = {term for term in terms if term in self.postings_.terms}
-        # Two known characters side by side that no text has are mostly the end of a word and the beginning of the next.
+        # An unknown pair of known characters is mostly the end of one word and the beginning of the next.
         unknown = Counter(term for term in terms if term not in known and not (len(term) == 2 and {*term} <= known))
         n_rows = self.statistics_.n_rows if self.statistics_ else self.postings_.n_rows
-        rarest = np.log1p((n_rows + 0.5) / 0.5)  # the idf of what no text has
+        rarest = np.log1p((n_rows + 0.5) / 0.5)  # the idf of a term that no text has
         missed = sum(
             self._occurrences(repeats) * (function_word_weight if term in self.function_terms_ else 1.0)
             for term, repeats in unknown.items()
@@ -275,7 +274,7 @@ class CharGrams(_Lexical):
     _name = "char"
 
     def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
-        """The score is from 0 to 1 as it is."""
+        """Scores are from 0 to 1 already."""
         return np.tile([0.0, 1.0], (len(queries), 1))
 
     def _count(self, texts: Texts) -> Postings:
@@ -290,12 +289,12 @@ class CharGrams(_Lexical):
 
     @cached_property
     def norms_(self) -> list[np.ndarray]:
-        """The length of each half of each row; found when a query first asks."""
+        """The length of each half of each row; computed at the first query."""
         of_half = (self.idf_**2 * (self.half_ == half) for half in range(self.half_.max(initial=0) + 1))
         return [np.sqrt(self.postings_.sums(_squared, factors)) for factors in of_half]
 
     def _half(self, postings: Lists) -> np.ndarray:
-        """Of each term whether it is a stem, 1, or a gram, 0."""
+        """For each term 1 if it is a stem, 0 if it is a gram."""
         half = np.zeros(len(self.idf_), np.int8)
         half[[number for term, number in postings.terms.items() if not term.startswith(_GRAM)]] = 1
         return half
@@ -317,10 +316,10 @@ class CharGrams(_Lexical):
 
 @estimator
 class Grams(CharGrams):
-    """TF-IDF of character 3- to 5-grams alone, of letters brought together: the score is the cosine, 0 to 1.
+    """TF-IDF of character 3- to 5-grams, with Cyrillic transliterated to Latin: the score is the cosine, 0 to 1.
 
-    Full-width and other compatibility forms are one (NFKC), and Cyrillic letters are the Latin ones that they sound
-    like, so that «2ГИС» finds "2gis", and «постгрес» shares most of "postgres".
+    Full-width and other compatibility forms are normalised (NFKC). So «2ГИС» finds "2gis", and «постгрес» shares most
+    n-grams of "postgres".
 
     Examples
     --------
@@ -351,7 +350,7 @@ _WORDS = re.compile(r"\w+")
 
 
 def plain_letters(text: str) -> str:
-    """`text` with compatibility forms as one (NFKC) and Cyrillic letters as the Latin ones that they sound like.
+    """`text` in NFKC, with Cyrillic transliterated to Latin.
 
     >>> plain_letters("2ГИС"), plain_letters("ＧＩＳ")
     ('2gis', 'GIS')
@@ -360,7 +359,7 @@ def plain_letters(text: str) -> str:
 
 
 def _less(queries: Sequence[str], function_word_weight: float) -> Sequence[str]:
-    """The queries without function words, where these count less and others are left."""
+    """The queries without stop words, if these have a lower weight; a query of stop words alone stays as it is."""
     if function_word_weight == 1.0:
         return queries
     return [_WORDS.sub(_unless_function, query).strip() or query for query in queries]
@@ -370,7 +369,7 @@ def _unless_function(word: re.Match[str]) -> str:
     return "" if word[0].lower().replace("ё", "е") in FUNCTION_WORDS else word[0]
 
 
-# Sets a gram apart from a stem of the same letters; no term holds a tab.
+# Distinguishes a gram from a stem of the same letters; no term contains a tab.
 _GRAM = "\t"
 
 
@@ -383,14 +382,14 @@ def _squared(counts: np.ndarray) -> Any:
 
 
 def _known(postings: Lists, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the known terms and how often each is there, in the terms' order: equal texts get equal sums."""
-    found = {postings.terms.get(term): often for term, often in Counter(sorted(terms)).items()}
-    found.pop(None, None)
-    return np.array(list(found), np.int64), np.array(list(found.values()), np.int64)
+    """Numbers and counts of the known terms, sorted by term, so that equal texts get equal sums."""
+    counts = {postings.terms.get(term): count for term, count in Counter(sorted(terms)).items()}
+    counts.pop(None, None)
+    return np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
 
 
 def _unit_weights(postings: Lists, idf: np.ndarray, terms: list[str]) -> Query:
-    """Known terms and their weights of unit length."""
+    """The known terms and their weights, as a unit vector."""
     known, frequency = _known(postings, terms)
     weights = _often(frequency) * idf[known]
     return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)

@@ -1,8 +1,8 @@
-"""The nearest rows to a query, in one order: score falling, then row.
+"""The nearest rows to a query, ordered by score, then row.
 
-FAISS finds in single precision, where the batch and the index change the last digits. What it found is scored again in
-double precision and rounded, so that equal vectors tie, a row meets itself at exactly 1, and a longer list begins with
-the shorter one.
+FAISS works in single precision, where the batch and the index change the last digits. Its rows are scored again in
+double precision and rounded, so that equal vectors tie, a row has the cosine 1 with itself, and a longer list begins
+with the shorter one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Nearest:
         rows, scores = rows[:, :k], scores[:, :k]
         short = np.flatnonzero((rows < 0).any(axis=1))
         if len(short):
-            # A graph or a list may hold too few allowed rows near a query; those queries are answered exactly.
+            # HNSW or IVF may reach too few allowed rows for a query; those queries are searched exactly.
             rows[short], scores[short] = self._exact(queries[short], k, count, mask)
         return rows, scores
 

@@ -1,8 +1,8 @@
-"""An inverted index in arrays: for each term the rows that hold it and their weights, for many queries at once.
+"""An inverted index in arrays: for each term, its rows and their weights.
 
 A row's score is the inner product of its weights and the query's, so BM25 and TF-IDF differ in their weights alone.
-Terms are counted by DuckDB, set-wise; the sums are NumPy's, over 8 bytes a posting, because a SQL statement costs a
-single query more than the whole of its sum (measured on 100,000 chunks: 16 ms against 0.3 ms).
+DuckDB counts the terms; NumPy adds up the scores, over 8 bytes per posting, because one SQL statement costs more than
+the sum (measured on 100,000 chunks: 16 ms against 0.3 ms).
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Texts: TypeAlias = Sequence[str] | Any
 CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
 
 Weights: TypeAlias = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-"""``weights(term, rows, counts)`` are those of the postings of a term: its slots, and how often each has it."""
+"""``weights(term, rows, counts)`` returns the weights of a term's postings, given their slots and counts."""
 
 _BLOCKS_MIN = 1024
 _PART = 1 << 18
-"""So many postings are looked at together: what is made of them stays in the processor's cache."""
+"""Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
 _SAMPLE_MAX = 4096
 _FEW_TEXTS = 16
-ROWS_A_TASK = 20_000  # that one process counts, where several share the work
+ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 
 class Lists:
-    """What arms ask: rows by term, in one part (`Postings`) or in two (`memkit.index.segments`).
+    """The interface of an inverted index, in one part (`Postings`) or in two (`memkit.index.segments`).
 
-    Sums are over slots, which are rows here, and in two parts include rows that are not there any more.
+    Sums are over slots. In one part slots are rows; in two parts there are also slots of deleted rows.
     """
 
     terms: Mapping[str, int]
@@ -53,23 +53,23 @@ class Lists:
     document_frequency: np.ndarray
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
-        """Of one value a slot those of the rows."""
+        """From one value per slot to one value per row."""
         raise NotImplementedError
 
     def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
-        """For each slot the sum of what the counts of its terms are worth, times the factors of these."""
+        """For each slot the sum over its terms of ``worth(count)`` times the term's factor."""
         raise NotImplementedError
 
     def weigh(self, terms: np.ndarray, weights: Weights) -> None:
-        """Let each of `terms` have weights, where it has none yet."""
+        """Compute the weights of each of `terms` that has none yet."""
         raise NotImplementedError
 
     def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """Add to `scores`, one a slot, the weights of `terms` times their factors; rows likely to be among the best."""
+        """Add the weights of `terms` times their factors to `scores`, by slot; return rows likely to be the best."""
         raise NotImplementedError
 
     def whole(self) -> Postings:
-        """The same in one part."""
+        """The same index in one part."""
         raise NotImplementedError
 
     def scores(self, query: Query) -> np.ndarray:
@@ -84,46 +84,45 @@ class Lists:
         Raises
         ------
         ParameterError
-            Where `n` is below 1 or `allowed` is no boolean mask over the rows.
+            If `n` is below 1, or `allowed` is no boolean mask over the rows.
         """
         _check(n, allowed, self.n_rows)
         if not queries:
             return CANDIDATES.empty_table()
         blocked = None if allowed is None else np.flatnonzero(~allowed)
         slots = np.empty(self.n_slots, np.float32)
-        found = []
+        best = []
         for terms, weights in queries:
             slots.fill(0)
             likely = self.add_up(slots, terms, weights, n)
             scores = self.by_row(slots)
             if blocked is not None:
                 scores[blocked] = 0
-            found.append(_top(scores, n, likely))
-        ordinals = np.repeat(np.arange(len(found)), [len(rows) for rows, _ in found])
-        columns = [ordinals, np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])]
+            best.append(_top(scores, n, likely))
+        numbers = np.repeat(np.arange(len(best)), [len(rows) for rows, _ in best])
+        columns = [numbers, np.concatenate([rows for rows, _ in best]), np.concatenate([scores for _, scores in best])]
         return pa.Table.from_arrays(list(map(pa.array, columns, CANDIDATES.types)), schema=CANDIDATES)
 
 
 @dataclass
 class Postings(Lists):
-    """Rows by term.
+    """The rows of each term, in one part.
 
     Attributes
     ----------
     terms : dict of str to int
         Number of each term.
     offsets : ndarray of shape (n_terms + 1,), int64
-        Where each term's postings start.
+        The start of each term's postings.
     rows : ndarray of shape (n_postings,), int32
         Ascending within a term.
     counts : ndarray of shape (n_postings,), unsigned
-        How often the row has the term; empty where the postings were loaded, as a saved index holds weights alone.
+        Term frequencies; empty if the postings were loaded, as a saved index has weights alone.
     n_rows : int
-        Rows in all, with and without postings.
+        The number of rows, with and without postings.
     weights : ndarray of shape (n_postings,), float32
-        What an arm scores by.
     waiting : ndarray of shape (n_terms,), bool
-        Terms whose weights are not there yet: they come with the first query that has the term, as few ever do.
+        Terms whose weights are not computed yet: the first query with the term does it, as few terms are ever queried.
     """
 
     terms: dict[str, int]
@@ -143,17 +142,17 @@ class Postings(Lists):
         self.n_slots, self.document_frequency = self.n_rows, np.diff(self.offsets)
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
-        """The same: slots are rows."""
+        """`values` itself: slots are rows."""
         return values
 
     @classmethod
     def count(cls, texts: Texts, analyser: str) -> Self:
-        """The terms of `texts` and how often each row has them; counted by others too where joblib was told so."""
+        """Count the terms of `texts`; in several processes if joblib is configured so."""
         from scipy.sparse import csr_array
 
         if len(texts) > ROWS_A_TASK and workers() > 1:
             parts = ((strings(texts[at : at + ROWS_A_TASK]), analyser) for at in range(0, len(texts), ROWS_A_TASK))
-            return cls.one_after_another(list(results(cls.count, parts)))
+            return cls.concatenated(list(results(cls.count, parts)))
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
         if len(texts) <= _FEW_TEXTS:
@@ -164,30 +163,30 @@ class Postings(Lists):
         # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
         by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
         by_word = csr_array((_ones(spelled["word"]), (spelled["word"], spelled["term"])), shape[1:])
-        return cls.of(terms, (by_row @ by_word).tocsc())
+        return cls.from_matrix(terms, (by_row @ by_word).tocsc())
 
     @classmethod
     def _count_few(cls, texts: list[str | None], analyser: str) -> Self:
-        """`count`, term by term as a query's are found: a statement takes longer to be made ready than they."""
+        """`count` for few texts, by the analyser of queries: preparing a SQL statement would take longer."""
         from scipy.sparse import csr_array
 
-        found = terms_by(analyser).of([text or "" for text in texts])
-        terms = sorted({term for of_text in found for term in of_text})
+        by_text = terms_by(analyser).of([text or "" for text in texts])
+        terms = sorted({term for of_text in by_text for term in of_text})
         numbers = dict(zip(terms, range(len(terms)), strict=True))
-        places = [(row, numbers[term]) for row, of_text in enumerate(found) for term in of_text]
-        at = np.array(places, np.int32).reshape(-1, 2).T
-        return cls.of(terms, csr_array((_ones(at[0]), (at[0], at[1])), (len(texts), len(terms))).tocsc())
+        pairs = [(row, numbers[term]) for row, of_text in enumerate(by_text) for term in of_text]
+        row, column = np.array(pairs, np.int32).reshape(-1, 2).T
+        return cls.from_matrix(terms, csr_array((_ones(row), (row, column)), (len(texts), len(terms))).tocsc())
 
     @classmethod
-    def of(cls, terms: list[str], counts: Any) -> Self:
-        """Postings of a matrix, rows by terms, whose columns are sorted."""
+    def from_matrix(cls, terms: list[str], counts: Any) -> Self:
+        """Postings from a sparse matrix of counts, rows by sorted terms, in column order."""
         numbers = dict(zip(terms, range(len(terms)), strict=True))
         rows = plain(counts.indices, np.int32)
         return cls(numbers, counts.indptr.astype(np.int64), rows, _small(counts.data), counts.shape[0])
 
     @classmethod
-    def one_after_another(cls, parts: Sequence[Self]) -> Self:
-        """The rows of all parts, one part after the other: what `count` gives for all their texts."""
+    def concatenated(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, concatenated: equal to `count` of all their texts."""
         from scipy.sparse import csr_array, vstack
 
         terms = sorted(set().union(*(part.terms for part in parts)))
@@ -195,23 +194,23 @@ class Postings(Lists):
         matrices = []
         for part in parts:
             columns = np.fromiter((number[term] for term in part.terms), np.int64, len(part.terms))
-            at = (part.rows, np.repeat(columns, part.document_frequency))
-            matrices.append(csr_array((part.counts.astype(np.float32), at), (part.n_rows, len(terms))))
-        return cls.of(terms, vstack(matrices, format="csc"))
+            cells = (part.rows, np.repeat(columns, part.document_frequency))
+            matrices.append(csr_array((part.counts.astype(np.float32), cells), (part.n_rows, len(terms))))
+        return cls.from_matrix(terms, vstack(matrices, format="csc"))
 
     def whole(self) -> Self:
-        """These, which are in one part."""
+        """The index itself, which is in one part."""
         return self
 
     def parts(self) -> list[slice]:
-        """All postings, some at a time."""
+        """Slices over all postings."""
         return [slice(start, start + _PART) for start in range(0, len(self.rows), _PART)]
 
     def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
-        """For each row the sum of what the counts of its terms are worth, times the factors of these; float64.
+        """For each row the sum over its terms of ``worth(count)`` times the term's factor; float64.
 
-        Added up term by term, the last one first, so that it is the same to the last bit whatever the other rows are.
-        Where postings were loaded, so that the counts are not known, 0.
+        Terms are added in a fixed order, the last one first, so that the sum is the same to the last bit whatever the
+        other rows are. It is 0 if the postings were loaded, as their counts are not known.
         """
         total = np.zeros(self.n_rows)
         if not len(self.counts):
@@ -221,31 +220,31 @@ class Postings(Lists):
         ends = np.unique(np.concatenate([[0], ends, [len(self.terms)]]))[::-1]
         for last, first in itertools.pairwise(ends.tolist()):
             bounds = self.offsets[first : last + 1]
-            some, bounds = slice(bounds[0], bounds[-1]), bounds - bounds[0]
-            values = np.take(counted, self.counts[some], mode="clip")
-            _add(total, self.rows[some], values, bounds[:-1], bounds[1:], factors[first:last])
+            part, bounds = slice(bounds[0], bounds[-1]), bounds - bounds[0]
+            values = np.take(counted, self.counts[part], mode="clip")
+            _add(total, self.rows[part], values, bounds[:-1], bounds[1:], factors[first:last])
         return total
 
     def weigh(self, terms: np.ndarray, weights: Weights) -> None:
-        """Let each of `terms` have weights: ``weights(term, rows, counts)`` are those of its postings."""
+        """Compute the weights of each of `terms` that has none yet, by ``weights(term, rows, counts)``."""
         for term in terms[self.waiting[terms]].tolist():
-            some = slice(*self.offsets[term : term + 2].tolist())
-            self.weights[some] = weights(term, self.rows[some], self.counts[some])
-            self.waiting[term] = False  # not before they are there: another thread may look
+            postings = slice(*self.offsets[term : term + 2].tolist())
+            self.weights[postings] = weights(term, self.rows[postings], self.counts[postings])
+            self.waiting[term] = False  # after the weights are written: another thread may read them
 
     def followed_by(self, other: Self) -> Self:
-        """Both in one, over the same rows; all terms of the other come after these."""
+        """The terms of both, over the same rows; those of `other` come last."""
         shifted = {term: number + len(self.terms) for term, number in other.terms.items()}
         offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
         rows, counts = np.concatenate([self.rows, other.rows]), np.concatenate([self.counts, other.counts])
         return type(self)(self.terms | shifted, offsets, rows, _small(counts), self.n_rows)
 
     def renamed(self, prefix: str) -> Self:
-        """The same with `prefix` before each term."""
+        """A copy with `prefix` before each term."""
         return replace(self, terms={prefix + term: number for term, number in self.terms.items()})
 
     def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """Add to `scores`, one a slot, the weights of `terms` times their factors; rows likely to be among the best."""
+        """Add the weights of `terms` times their factors to `scores`; return rows likely to be the best."""
         starts, stops = self.offsets[terms], self.offsets[terms + 1]
         _add(scores, self.rows, self.weights, starts, stops, factors)
         return self.rows[_rarest(starts, stops, n)]
@@ -261,15 +260,15 @@ def _add(
 ) -> None:
     """Add each list's weights, times its factor, to its rows.
 
-    SciPy's loop, which has no public name for scores that are there already, takes a third of the time: 0.07 ms against
-    0.20 ms over 100,000 rows of which 76,000 are met. Its public product takes as long as this and copies the lists.
+    SciPy's loop takes a third of the time (0.07 ms against 0.20 ms over 100,000 rows of which 76,000 have postings),
+    but no public function adds to existing scores; the public product takes as long as this and copies the lists.
     """
     for start, stop, factor in zip(starts[::-1], stops[::-1], factors[::-1], strict=True):
         np.add.at(scores, rows[start:stop], weights[start:stop] * factor)
 
 
 def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
-    """The shortest list of at least `n` rows, unless it is long: its rows are likely to score well."""
+    """The shortest list of at least `n` rows, whose rows are likely to score well; empty if it is long."""
     lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
     length, place = min(lengths, default=(0, 0))
     return slice(starts[place], stops[place]) if 0 < length <= _SAMPLE_MAX else slice(0)
@@ -280,7 +279,7 @@ def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarr
     with session() as con, interruptible():
         load_fts(con)
         con.register("texts", texts)
-        # Not counted by row here: that would group millions of strings, where SciPy adds up numbers.
+        # SciPy counts by row, as it adds up numbers; here that would group millions of strings.
         con.execute(f"""
             create temp table spellings as select row, unnest({spelling_sql("body")}) as spelling from texts;
             create temp table vocabulary as
@@ -301,7 +300,7 @@ def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarr
 
 
 def _small(counts: np.ndarray) -> np.ndarray:
-    """In the fewest bytes, which is one a posting in most corpora."""
+    """`counts` in the smallest integer type, which is one byte in most corpora."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
 
 
@@ -310,7 +309,7 @@ def _arrays(table: pa.Table) -> dict[str, np.ndarray]:
 
 
 def check_chunks(chunks: pa.Table, texts: Texts) -> None:
-    """Refuse what no arm can be fitted on."""
+    """Raise if an arm cannot be fitted on these."""
     if not isinstance(chunks, pa.Table):
         raise ParameterError(f"fit: expected a table of chunks. Got {type(chunks).__name__}.")
     if chunks.num_rows != len(texts):
@@ -340,29 +339,29 @@ def _check(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
 def _top(scores: np.ndarray, n: int, likely: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and scores of the `n` best positive ones: best first, ties by row.
 
-    The n-th best of some rows, the `likely` ones, is a score that at least `n` rows reach, so only rows that reach it
-    are sorted. Where too many do, the rows are dealt into blocks, and the blocks' maxima are the some.
+    At least `n` rows reach the n-th best score of the `likely` rows, so only rows that reach it are sorted. If these
+    are too many, the maxima of blocks of rows take the place of the likely rows.
     """
     blocks = max(_BLOCKS_MIN, 8 * n)
     rows = (scores >= _floor(scores[likely], n)).nonzero()[0] if len(likely) >= n else None
     if rows is None or len(rows) > blocks:
         rows = _reaching(scores, n, blocks) if len(scores) >= 2 * blocks else np.flatnonzero(scores > 0)
-    found = scores[rows]
-    order = (-found).argsort(kind="stable")[:n]
-    return rows[order], found[order].astype(np.float64)
+    reached = scores[rows]
+    order = (-reached).argsort(kind="stable")[:n]
+    return rows[order], reached[order].astype(np.float64)
 
 
 def _floor(scores: np.ndarray, n: int) -> np.float32:
     """The `n`-th best of `scores`, if positive, else the least positive number; puts `scores` in another order."""
-    at = len(scores) - n
-    scores.partition(at)
-    return max(scores[at], _LEAST)
+    index = len(scores) - n
+    scores.partition(index)
+    return max(scores[index], _LEAST)
 
 
 def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
     """Rows, ascending, whose score is positive and reaches the n-th best maximum of the blocks.
 
-    A block is every so many-th row.
+    Block i consists of the rows i, i + blocks, i + 2 blocks, …
     """
     whole = len(scores) // blocks * blocks
     cells = scores[:whole].reshape(-1, blocks)

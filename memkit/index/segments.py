@@ -1,6 +1,6 @@
-"""Postings that follow others: those as they were, some for new rows, and which row is now which.
+"""An inverted index in two parts: a base, and a delta index of new rows, for a refit after a small edit.
 
-Nothing of the former ones is copied or renumbered, however many they are: a refit after a small edit takes one look.
+The base is neither copied nor renumbered, however large it is.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ _LATER = 64
 _FEW = 8
 
 
-def updated(before: Lists, at: np.ndarray, fresh: Postings) -> Lists:
-    """The lists of other rows, most of them those of `before`: as `Postings.count` of all their texts, unread.
+def updated(before: Lists, former_row: np.ndarray, delta: Postings) -> Lists:
+    """The index of the present rows, most of which are in `before`: equal to `Postings.count` of all their texts.
 
     Parameters
     ----------
-    at : ndarray of shape (n_rows,), int64
-        For each row the one of `before` with its text, in rising order; n_rows of these and more: a row of `fresh`.
+    former_row : ndarray of shape (n_rows,), int64
+        For each row the one of `before` with the same text, ascending; from n_rows of `before` on: a row of `delta`.
     """
-    is_new = at >= before.n_rows
+    is_new = former_row >= before.n_rows
     if not isinstance(before, Followed):
-        return followed(before.whole(), np.where(is_new, before.n_rows - 1 + np.cumsum(is_new), at), fresh)
-    # The base stays, and the rows that it does not have are brought together.
-    slots, first = np.append(before.slots, 0)[np.where(is_new, -1, at)], before.base.n_rows
-    later = is_new | (slots >= first)
-    own = slots[later] - first
-    own[is_new[later]] = before.tail.n_rows + np.arange(is_new.sum())
-    slots[later] = first + np.arange(later.sum())
-    return followed(before.base, slots, Followed(before.tail, own, fresh).whole(), before)
+        return followed(before.whole(), np.where(is_new, before.n_rows - 1 + np.cumsum(is_new), former_row), delta)
+    # The base stays; the former delta and the new one are merged.
+    slots, first = np.append(before.slots, 0)[np.where(is_new, -1, former_row)], before.base.n_rows
+    in_delta = is_new | (slots >= first)
+    delta_row = slots[in_delta] - first
+    delta_row[is_new[in_delta]] = before.tail.n_rows + np.arange(is_new.sum())
+    slots[in_delta] = first + np.arange(in_delta.sum())
+    return followed(before.base, slots, Followed(before.tail, delta_row, delta).whole(), before)
 
 
 def followed(base: Postings, slots: np.ndarray, tail: Postings, before: Followed | None = None) -> Lists:
-    """Both in two parts, or in one where the second has become a 64th; as in `Followed`."""
-    found = Followed(base, slots, tail, before)
-    return found if tail.n_rows <= _LATER + len(slots) // _LATER else found.whole()
+    """A `Followed`, or one part if the delta has more than a 64th of the rows."""
+    lists = Followed(base, slots, tail, before)
+    return lists if tail.n_rows <= _LATER + len(slots) // _LATER else lists.whole()
 
 
 class _Terms(Mapping[str, int]):
-    """The numbers of the terms of `base` and `later` that some row has; neither is copied."""
+    """The numbers of the terms of `base` and `later` that any row has; neither is copied."""
 
     def __init__(self, base: Mapping[str, int], later: Mapping[str, int], frequency: np.ndarray) -> None:
         self._parts, self._frequency = (base, later), frequency
@@ -57,7 +57,7 @@ class _Terms(Mapping[str, int]):
         return int(number)
 
     def get(self, term: str, default: Any = None) -> Any:
-        """What most ask for, without an exception for what is not there."""
+        """As `dict.get`, without the cost of an exception."""
         base, later = self._parts
         number = base.get(term, later.get(term))
         return default if number is None or not self._frequency[number] else number
@@ -67,30 +67,30 @@ class _Terms(Mapping[str, int]):
 
     def items(self) -> Any:
         """Terms and numbers."""
-        there = itertools.compress(itertools.chain(*self._parts), self._frequency.tolist())
-        return zip(there, np.flatnonzero(self._frequency).tolist(), strict=True)
+        terms = itertools.compress(itertools.chain(*self._parts), self._frequency.tolist())
+        return zip(terms, np.flatnonzero(self._frequency).tolist(), strict=True)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._frequency))
 
 
 class Followed(Lists):
-    """Rows by term in two parts.
+    """The rows of each term in two parts, base and delta.
 
     Parameters
     ----------
     base : Postings
-        What is followed; it stays as it is.
+        It is not changed.
     slots : ndarray of shape (n_rows,), int64
-        Of each row its slot: a row of `base`, or, after all those, one of `tail`.
+        The slot of each row: a row of `base`, or, after these, one of `tail`.
     tail : Postings
-        Those of new rows.
+        The delta index: new rows.
     before : Followed, optional
-        Another of the same base and with all the rows of it that this one has, so that only others are looked for.
+        A former one with the same base and at least the same rows of it: its deleted rows need no second search.
 
     Notes
     -----
-    A term's number is the one that `base` has for it; terms of `tail` alone come after all those.
+    A term has its number in `base`; terms of `tail` alone come after all those.
     """
 
     def __init__(self, base: Postings, slots: np.ndarray, tail: Postings, before: Followed | None = None) -> None:
@@ -115,17 +115,18 @@ class Followed(Lists):
         self.terms, self.document_frequency = _Terms(base.terms, later, frequency), frequency
 
     def _in(self, some: np.ndarray) -> np.ndarray:
-        """How many of `some` of the base's rows have each of its terms."""
+        """The number of rows of the base in the mask `some` that have each of its terms."""
         base, rows = self.base, np.flatnonzero(some)
-        if len(rows) <= _FEW:  # to compare each with all postings is faster than to look all of these up
-            at = [np.flatnonzero(base.rows == row) for row in rows.tolist()]
+        if len(rows) <= _FEW:  # comparing each with all postings is faster than a lookup of all postings
+            indices = [np.flatnonzero(base.rows == row) for row in rows.tolist()]
         else:
-            at = [np.flatnonzero(np.take(some, base.rows[part], mode="clip")) + part.start for part in base.parts()]
-        found = np.concatenate([np.empty(0, np.int64), *at])
-        return np.bincount(np.searchsorted(base.offsets, found, side="right") - 1, minlength=len(base.terms))
+            parts = base.parts()
+            indices = [np.flatnonzero(np.take(some, base.rows[part], mode="clip")) + part.start for part in parts]
+        postings = np.concatenate([np.empty(0, np.int64), *indices])
+        return np.bincount(np.searchsorted(base.offsets, postings, side="right") - 1, minlength=len(base.terms))
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
-        """Of one value a slot those of the rows."""
+        """From one value per slot to one value per row."""
         return np.take(values, self.slots)
 
     def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
@@ -143,14 +144,14 @@ class Followed(Lists):
         )
 
     def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """As `Postings` does, over slots; no rows are known to score well."""
+        """As `Postings` does, over slots; returns no likely rows."""
         known, later = terms < len(self.base.terms), self._in_tail[terms]
         self.base.add_up(scores[: self.base.n_rows], terms[known], factors[known], n)
         self.tail.add_up(scores[self.base.n_rows :], later[later >= 0], factors[later >= 0], n)
         return np.empty(0, np.int64)
 
     def whole(self) -> Postings:
-        """The same in one part, with the terms in order."""
+        """The same index in one part, with sorted terms."""
         from scipy.sparse import coo_array
 
         terms = dict(self.terms.items())
@@ -163,11 +164,13 @@ class Followed(Lists):
             (self.tail, column[self._numbers], row[self.base.n_rows :]),
         )
         counts, rows, columns = map(np.concatenate, zip(*(_cells(*part) for part in parts), strict=True))
-        return Postings.of(names, coo_array((counts, (rows, columns)), (self.n_rows, len(names))).tocsr().tocsc())
+        return Postings.from_matrix(
+            names, coo_array((counts, (rows, columns)), (self.n_rows, len(names))).tocsr().tocsc()
+        )
 
 
 def _cells(part: Postings, column: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Counts, rows and columns of the postings whose rows are still there."""
+    """Counts, rows and columns of the postings of rows that are not deleted."""
     rows = np.take(row, part.rows)
-    is_there = rows >= 0
-    return part.counts[is_there], rows[is_there], np.repeat(column, part.document_frequency)[is_there]
+    is_live = rows >= 0
+    return part.counts[is_live], rows[is_live], np.repeat(column, part.document_frequency)[is_live]

@@ -1,8 +1,7 @@
-"""Vectors in one SQLite file that many processes share: by the encoder's fingerprint and the hash of a text.
+"""Vectors in one SQLite file that many processes share, by the encoder's fingerprint and the hash of a text.
 
-Each question opens the file anew, so that no thread and no forked process has another's connection. Whatever is
-written is there whole or not at all, and a writer waits for another. The file is a cache: where it is damaged, it is
-said and begun anew; where it is somebody else's, it is not touched.
+Each call opens the file again, so that threads and forked processes never share a connection. Writes are transactions,
+and a writer waits for another. A damaged file is replaced, with a warning; a file of another user is not touched.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from memkit.index import store
 from memkit.index.encoders.base import Vectors
 
 FOLDER, FILE = "kept", "vectors.sqlite"
-"""The folder is memkit's own, and marked as none of memories: a cache may lie where somebody's memories are."""
+"""The folder is memkit's own and marked so that it is never read as memories."""
 _APPLICATION = 0x6D6D6B76
 _VERSION = 1
 _SCHEMA = """
@@ -35,26 +34,26 @@ create table vectors (
 );
 create unique index by_key on vectors (key, model);
 """
-_PAGE = 16384  # of small pages, vectors of 2 kB would leave a half empty
+_PAGE = 16384  # small pages would be half empty with vectors of 2 kB
 _PATIENCE = 20.0  # seconds that one process waits for another
 _LOG_MODE = "wal"
 _AT_ONCE = 500
-_MARGIN = 50  # beyond its bound the file loses a 50th of it, so that not each batch has to make room
+_MARGIN = 50  # beyond its bound the file loses a 50th, so that not every batch has to make room
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG = logging.getLogger("memkit")
 
 Key = bytes
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class Shelf:
-    """The file below `folder`; each vector has a check sum, and one that does not fit is as if it were not there.
+    """The SQLite file below `folder`; each vector has a check sum, and a vector that does not match it is ignored.
 
     Parameters
     ----------
     folder : Path
     max_bytes : int
-        The oldest vectors go first beyond that.
+        Beyond it the oldest vectors are deleted.
 
     Examples
     --------
@@ -75,54 +74,54 @@ class Shelf:
         return sum(path.stat().st_size for path in self.path.parent.glob(f"{FILE}*"))
 
     def get(self, fingerprint: str, keys: Sequence[Key]) -> dict[Key, Vectors]:
-        """Those of `keys` that are there and whole; none where the file cannot be read."""
+        """The vectors of those of `keys` that are there; none if the file cannot be read."""
         if not keys or not self.path.exists():
             return {}
         with suppress(MemkitError):
-            return self._asked(lambda con: _get(con, fingerprint, keys))
+            return self._run(lambda con: _get(con, fingerprint, keys))
         return {}
 
     def put(self, fingerprint: str, keys: Sequence[Key], vectors: Vectors) -> None:
-        """Take in vectors; one that is there stays.
+        """Add vectors, and replace those of known keys.
 
         Raises
         ------
         MemkitError
-            Where the file cannot be written, or is not the user's own.
+            If the file cannot be written, or is not the user's own.
         """
-        self._asked(lambda con: _put(con, fingerprint, keys, vectors, self.max_bytes))
+        self._run(lambda con: _put(con, fingerprint, keys, vectors, self.max_bytes))
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """Drop the vectors of these, of all encoders: no byte of them stays. Errors as for `put`."""
+        """Delete the vectors of these keys, of all encoders, and overwrite their bytes. Errors as for `put`."""
         if self.path.exists():
-            self._asked(lambda con: _forget(con, sorted(keys)))
+            self._run(lambda con: _forget(con, sorted(keys)))
 
     def clear(self) -> None:
-        """Drop all. Errors as for `put`."""
+        """Delete all vectors. Errors as for `put`."""
         if self.path.exists():
-            self._asked(_clear)
+            self._run(_clear)
 
-    def _asked(self, ask: Callable[[sqlite3.Connection], _Found]) -> _Found:
-        """What is asked of the file; of a new one where it turns out to be damaged."""
+    def _run(self, act: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Run `act` on the file; on a new one if it turns out to be damaged."""
         for is_last in (False, True):
-            seen = self._number()
+            inode = self._inode()
             try:
                 with self._opened() as con:
-                    return ask(con)
+                    return act(con)
             except sqlite3.Error as error:
                 if is_last or getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
                     raise MemkitError(f"{self.path}: {error}. Free space, or choose another folder.") from error
-                self._begin_anew(seen, error)
+                self._replace(inode, error)
             except OSError as error:
                 raise MemkitError(f"{self.path}: {error}. Free space, or choose another folder.") from error
         raise AssertionError  # the second time returns or raises
 
-    def _number(self) -> int | None:
+    def _inode(self) -> int | None:
         return self.path.stat().st_ino if self.path.exists() else None
 
-    def _begin_anew(self, seen: int | None, error: sqlite3.Error) -> None:
+    def _replace(self, inode: int | None, error: sqlite3.Error) -> None:
         _LOG.warning("memkit: %s is damaged (%s) and begun anew; its vectors are encoded again.", self.path, error)
-        if self._number() == seen:  # else another process did so meanwhile
+        if self._inode() == inode:  # else another process replaced it meanwhile
             for path in self.path.parent.glob(f"{FILE}*"):
                 path.unlink(missing_ok=True)
 
@@ -137,7 +136,7 @@ class Shelf:
             con.close()
 
     def _make(self) -> None:
-        """The file, where there is none: the user's own and nobody else's to read, as is its folder."""
+        """Create the file if there is none, readable by the user alone, as its folder is."""
         own_folder(self.path.parents[1])
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         check_own(self.path.parent)
@@ -148,7 +147,7 @@ class Shelf:
 
 
 def own_folder(folder: Path) -> None:
-    """Make `folder`, and what is missing above it, for the user alone; raise where it is there and is another's.
+    """Create `folder` and its missing parents for the user alone; raise if it is another user's.
 
     Raises
     ------
@@ -161,12 +160,12 @@ def own_folder(folder: Path) -> None:
 
 
 def check_own(path: Path) -> None:
-    """Raise where `path` is there, and is a link, or another user owns it or may write to it.
+    """Raise if `path` is a link, or another user owns it or may write to it; a missing path is fine.
 
     Raises
     ------
     MemkitError
-        What others may write is not to be believed, nor is it the place for what texts say.
+        Because files that others may write are neither trusted nor private.
     """
     try:
         found = path.lstat() if path.name in (FOLDER, FILE) else path.stat()
@@ -183,9 +182,9 @@ def check_own(path: Path) -> None:
 
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:
-    """Bring a new file into form, and raise where it is another program's, or of a newer memkit."""
+    """Create the tables of a new file; raise if it is another program's, or of a newer memkit."""
     con.execute("pragma secure_delete = on")
-    application, version = _told(con)
+    application, version = _identity(con)
     if application == 0 and version == 0:
         con.execute(f"pragma page_size = {_PAGE}")
         with suppress(sqlite3.OperationalError):  # a network home cannot; then there is a rollback journal
@@ -197,7 +196,7 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
             con.execute(f"pragma application_id = {_APPLICATION}")
             con.execute(f"pragma user_version = {_VERSION}")
         con.execute("commit")
-        application, version = _told(con)
+        application, version = _identity(con)
     if (application, version) != (_APPLICATION, _VERSION):
         whose = "a newer memkit" if application == _APPLICATION else "another program"
         raise MemkitError(
@@ -206,7 +205,7 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
     con.execute("pragma synchronous = normal")
 
 
-def _told(con: sqlite3.Connection) -> tuple[int, int]:
+def _identity(con: sqlite3.Connection) -> tuple[int, int]:
     (application,), (version,) = (
         con.execute(f"pragma {name}").fetchone() for name in ("application_id", "user_version")
     )
@@ -219,10 +218,10 @@ def _get(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key]) -> dict
         return {}
     sql = "select key, vector, check_sum from vectors where model = ? and key in ({})"
     parts = (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE))
-    asked = (con.execute(sql.format(",".join("?" * len(some))), (model[0], *some)) for some in parts)
+    rows = (con.execute(sql.format(",".join("?" * len(part))), (model[0], *part)) for part in parts)
     return {
         key: np.frombuffer(vector, np.float32)
-        for key, vector, check_sum in chain.from_iterable(asked)
+        for key, vector, check_sum in chain.from_iterable(rows)
         if len(vector) == 4 * model[1] and zlib.crc32(vector, zlib.crc32(key)) == check_sum
     }
 
@@ -242,7 +241,7 @@ def _put(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key], vectors
 
 
 def _bound(con: sqlite3.Connection, max_bytes: int) -> None:
-    """Drop the oldest vectors where the file is too large."""
+    """Delete the oldest vectors if the file is too large."""
     pages, free, size = (
         con.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
@@ -271,16 +270,16 @@ def _clear(con: sqlite3.Connection) -> None:
 
 
 def _leave_nothing(con: sqlite3.Connection) -> None:
-    """Have what was written before leave the log beside the file too.
+    """Truncate the write-ahead log, so that it keeps no deleted data.
 
     Raises
     ------
     MemkitError
-        Where another process reads all the while.
+        If another process is reading all the while.
     """
     (is_busy, *_) = con.execute("pragma wal_checkpoint(truncate)").fetchone()
     if is_busy:
-        raise MemkitError("the vectors of what is forgotten are still read by another process. Do the same once more.")
+        raise MemkitError("another process still reads the deleted vectors. Do the same once more.")
 
 
 @contextmanager
