@@ -294,7 +294,7 @@ class _UsersCache(VectorCache):
     def _say(self, error: Exception) -> None:
         if self._said is None:
             self._said = str(error)
-            _LOG.warning("memkit: vectors are kept in memory only: %s", error)
+            _LOG.warning("memkit: vectors are kept in memory alone: %s", error)
 
 
 def _users_folder() -> Path | None:

@@ -1,4 +1,4 @@
-"""A corpus in buckets: whole users together, each bucket an ordinary lake, so that one user's question opens one."""
+"""A sharded corpus: each shard (bucket) has whole users and is an ordinary lake; one user's query opens one shard."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from memkit.tables.untrusted import check_unique, open_member, read_json, refuse
 
 _PARTS = ".parts"
 VECTORS = "vectors"
-"""A table of a lake of buckets with columns memory_id and vector: vectors that are given, rather than encoded."""
+"""A table of a shard with the columns memory_id and vector: vectors supplied by the user."""
 
 
 class Buckets(Corpus):
-    """What a lake of buckets holds. As a `Corpus` it is all of them; a Retriever opens those that it needs.
+    """A corpus in shards (buckets). As a `Corpus` it has all memories; a Retriever opens only the shards it needs.
 
     Attributes
     ----------
     tables : dict of str to pyarrow.Table
-        Of all buckets, which are loaded when they are first looked at.
+        The tables of all shards, loaded at first use.
 
     Examples
     --------
@@ -55,27 +55,27 @@ class Buckets(Corpus):
     """
 
     def __init__(self, folder: Path, trusted: bool = False) -> None:
-        self._named = _read_list(folder)
+        self._shards = _read_list(folder)
         super().__init__({}, folder=folder, trusted=trusted)
-        del self.tables  # which are loaded when they are looked at
+        del self.tables  # loaded at first use
 
     def __len__(self) -> int:
-        return len(self._named)
+        return len(self._shards)
 
     @property
     def n_memories(self) -> int:
-        """How many memories there are in all."""
-        return sum(one["memories"] for one in self._named)
+        """The number of memories in all buckets."""
+        return sum(shard["memories"] for shard in self._shards)
 
     @cached_property
-    def tables(self) -> dict[str, pa.Table]:  # type: ignore[override]  # loaded when they are looked at
+    def tables(self) -> dict[str, pa.Table]:  # type: ignore[override]  # loaded at first use
         """The tables of all buckets."""
         parts = [self.bucket(number).tables for number in range(len(self))]
         names = list(dict.fromkeys(name for part in parts for name in part))
         return {name: pa.concat_tables([part[name] for part in parts if name in part]) for name in names}
 
     def whole(self) -> Corpus:
-        """All buckets as one corpus in memory, for what needs one index over all: sweeps, traces, audits."""
+        """All buckets as one corpus in memory, for sweeps, traces and audits, which need one index."""
         return Corpus(self.tables, folder=None, trusted=self.trusted)
 
     def bucket(self, number: int) -> Corpus:
@@ -84,15 +84,15 @@ class Buckets(Corpus):
         Raises
         ------
         FormatError
-            Where it is missing, damaged, or of another save than the others.
+            If it is missing, damaged, or of another save than the others.
         """
         place = self._place(number)
         tables, reading, text_index = load(place, None, self.trusted)
         return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=self.trusted)
 
     def _place(self, number: int) -> Path:
-        """The folder of a bucket, which is there and of this save."""
-        name, expected = self._named[number]["name"], self._named[number]["manifest"]
+        """The folder of a bucket, after checking that it is there and of this save."""
+        name, expected = self._shards[number]["name"], self._shards[number]["manifest"]
         assert self.folder is not None
         place: Path = self.folder / name
         if not is_lake(place):
@@ -103,18 +103,18 @@ class Buckets(Corpus):
         return place
 
     def bucket_of(self, user_id: str) -> int:
-        """The number of the bucket that has this user's memories, if there are any."""
+        """The number of the bucket for this user's memories."""
         return place_of(user_id, len(self))
 
     def needed(self, user_id: str | None) -> list[int]:
-        """The buckets with what a user sees: that user's, and those that hold memories of nobody; all for None."""
+        """The buckets that a user's query needs: that user's, and those with memories without a user; all for None."""
         own = None if user_id is None else self.bucket_of(user_id)
-        return [at for at, one in enumerate(self._named) if own is None or at == own or one["shared"]]
+        return [number for number, shard in enumerate(self._shards) if own in (None, number) or shard["shared"]]
 
     def save(self, folder: str | Path, buckets: int | None = None) -> None:
-        """As `Corpus.save`; to its own folder, only what a Retriever counted over all buckets is written.
+        """As `Corpus.save`; to its own folder only the collection statistics are written.
 
-        A fit to these buckets takes it from there and reads none of them.
+        A later fit to these buckets loads them and reads no bucket.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class Buckets(Corpus):
 
     def is_same(self, other: Buckets) -> bool:
         """Whether both are of one save, in one folder."""
-        return (self.folder, self._named) == (other.folder, other._named)
+        return (self.folder, self._shards) == (other.folder, other._shards)
 
     def __copy__(self, memo: object = None) -> Buckets:
         assert self.folder is not None
@@ -158,22 +158,22 @@ class Buckets(Corpus):
 
 
 def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) -> None:
-    """Lay out more memories than fit into memory: table after table is taken, and a lake of buckets is left.
+    """Write a sharded corpus from an iterable of tables, which may be larger than memory.
 
     Parameters
     ----------
     folder : str or Path
-        As for `Corpus.save`; nothing else may lie there.
+        As for `Corpus.save`; it must be new or empty.
     tables : iterable of pyarrow.Table or pandas.DataFrame
-        Each as `mk.from_table` takes it, with a column ``memory_id``: an id comes once in all of them. A column
-        ``vector`` (lists of numbers, of one length) holds vectors that are given; they are not encoded again.
+        Each as for `mk.from_table`, with a column ``memory_id``; ids are unique over all tables. An optional column
+        ``vector`` (lists of numbers of one length) has vectors to use in place of encoding.
     buckets : int
-        A bucket has to fit into memory, some times over.
+        The number of shards. One shard has to fit into memory several times.
 
     Raises
     ------
     MemkitError, ParameterError
-        Where something else lies there, an id is missing or comes twice in a bucket, or it cannot be written.
+        If the folder has other contents, an id is missing or occurs twice in a bucket, or writing fails.
 
     Examples
     --------
@@ -211,14 +211,14 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
 
 
 def _pieces(tables: Iterable[Any], buckets: int) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each table that belong together, and the file that holds all of their kind."""
-    for given in tables:
-        for number, part in enumerate(split(_with_vectors(given), buckets)):
+    """The rows of each table for each bucket, and the name of the file that collects them."""
+    for source in tables:
+        for number, part in enumerate(split(_with_vectors(source), buckets)):
             yield from ((f"{number:05}-{name}.parquet", table) for name, table in part.items() if table.num_rows)
 
 
 def _with_vectors(given: Any) -> dict[str, pa.Table]:
-    """The tables of a corpus, and that of the vectors that are given."""
+    """The tables of a corpus, with the table of the supplied vectors."""
     table = user_table(given, "write_buckets: 'tables'")
     if "memory_id" not in table.column_names:
         raise ParameterError("write_buckets: expected a column 'memory_id' in each table. Got none.")
@@ -239,7 +239,7 @@ def _read_part(path: Path) -> pa.Table:
 
 
 def _save_parts(place: Path, parts: Path, prefix: str) -> dict[str, Any]:
-    """A bucket of what lies in parts; what is made of its tables, as text indexes are, is made when it is asked for."""
+    """Write a bucket from its parts; text indexes are built when they are first used."""
     names = [path.name.removeprefix(prefix).removesuffix(".parquet") for path in sorted(parts.glob(f"{prefix}*"))]
     found = {name: _read_part(parts / f"{prefix}{name}.parquet") for name in names}
     tables = {name: schema.empty_table() for name, schema in TABLES.items()} | found
@@ -249,7 +249,7 @@ def _save_parts(place: Path, parts: Path, prefix: str) -> dict[str, Any]:
 
 
 def _read_list(folder: Path) -> list[dict[str, Any]]:
-    """What ``buckets.json`` names, which may come from anybody."""
+    """Read and check the shards in ``buckets.json``, which is not trusted."""
     refuse_links(folder)
     document = read_json(folder, BUCKETS)
     if document.get("version") != LIST_VERSION or document.get("lake") != VERSION:
@@ -273,6 +273,6 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
 
 @index_for.register
 def _(corpus: Buckets, settings: FitSettings, how: QuerySettings, before: Searchable | None = None) -> Searchable:
-    """An index over buckets, which takes nothing from one before."""
-    found: Searchable = scale("index").bucket_index(corpus, settings, how)
-    return found
+    """An index over buckets; nothing of a former index is reused."""
+    index: Searchable = scale("index").bucket_index(corpus, settings, how)
+    return index

@@ -1,7 +1,7 @@
-"""Where candidates come from: memkit's own arms, or another engine that holds the same weights and vectors.
+"""External engines that retrieve candidates in place of memkit's own arms, with the same weights and vectors.
 
-An engine knows rows by number and inner products, no word and no text: memkit stems, weighs and encodes on both sides,
-so that the scores mean the same everywhere. Fusion, decay and all that follows are not its business.
+An engine stores numbered rows and computes inner products; it gets no words or texts. memkit stems, weights and encodes
+documents and queries, so that scores are the same with any engine. memkit also does fusion, decay and all later stages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memkit.search.settings import QuerySettings
 
 LOCAL = "local"
 ALLOWED = 10_000
-"""Rows that an engine is told by number at a time; of more, more candidates are fetched than are needed."""
+"""Most row numbers in a filter; for more rows, more candidates are fetched and filtered here."""
 _SLACK = 16
 _MOST = 16_000
 _PUT = 2_000
@@ -35,13 +35,13 @@ _METHODS = ("put", "candidates", "drop")
 
 
 class Engine(Protocol):
-    """Holds rows by name and number, and finds those with the largest inner product; any object with these is one."""
+    """The interface of an engine: it stores rows and finds those with the largest inner product."""
 
     def put(self, name: str, rows: pa.Table) -> None:
-        """Keep `rows` under `name`; one whose number is known takes the place of the former.
+        """Store `rows` in the collection `name`; a row with a known id replaces the former one.
 
-        Columns id and user (int64, both numbers of memkit's), and ``vector`` (list of float32) or ``terms`` (list of
-        int64) and ``weights`` (list of float32).
+        Columns id and user (int64, memkit's numbers), and ``vector`` (list of float32) or ``terms`` (list of int64) and
+        ``weights`` (list of float32).
         """
 
     def candidates(
@@ -49,15 +49,15 @@ class Engine(Protocol):
     ) -> pa.Table:
         """At most `n` rows for each of `queries`, best first: query, id (int64), score (float64, inner product).
 
-        `queries` have the columns of `put` without id and user. Only rows of `ids` or of `user`, where given.
+        `queries` have the columns of `put` without id and user. `ids` and `user` are filters on rows.
         """
 
     def drop(self, name: str) -> None:
-        """Forget what is kept under `name`, if anything is."""
+        """Delete the collection `name`, if it exists."""
 
 
 def as_engine(spec: Any) -> Engine | None:
-    """The engine that `spec` means; None is memkit's own.
+    """The engine that `spec` names or is; None for memkit's own arms.
 
     Parameters
     ----------
@@ -99,17 +99,17 @@ def _milvus(address: str | None) -> Engine:
 
 @dataclass
 class EngineArm:
-    """Finds what a fitted arm finds, by way of an engine, which is given the arm's rows when it is first asked.
+    """Retrieves the candidates of a fitted arm from an engine, which gets the arm's rows at the first query.
 
     Parameters
     ----------
     arm : Dense, BM25, CharGrams or Grams
     digest : str
-        Of what was fitted; rows of another fit never answer.
+        Hash of the fitted data, so that rows of another fit are never used.
     user : ndarray of int64, shape (n_rows,)
-        Whose each row is, as a number.
+        The number of each row's user.
     filled : ndarray of bool, shape (n_rows,), or None
-        Rows with something to find; None is all.
+        Rows that are not empty; None: all.
     """
 
     engine: Engine
@@ -120,18 +120,18 @@ class EngineArm:
     filled: Mask | None = None
 
     def candidates(self, queries: Sequence[str], n: int, allowed: Mask | None = None, **options: Any) -> pa.Table:
-        """As those of the arm, up to the last digits of single precision."""
-        asked = _asked(self.arm, queries, options)
-        live = np.flatnonzero([len(one) > 0 for one in asked.column(0).to_pylist()])
-        found = self._best(asked.take(pa.array(live)), n, allowed) if len(live) else []
-        found = [self._filled_up(one, n, allowed) for one in found]
+        """The candidates of the arm, equal up to the last digits of single precision."""
+        requests = _requests(self.arm, queries, options)
+        live = np.flatnonzero([len(request) > 0 for request in requests.column(0).to_pylist()])
+        found = self._best(requests.take(pa.array(live)), n, allowed) if len(live) else []
+        found = [self._filled_up(hits, n, allowed) for hits in found]
         parts = [(np.full(len(rows), query), rows, scores) for query, (rows, scores) in zip(live, found, strict=True)]
         query, row, score = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else ([], [], [])
         columns = {"query": pa.array(query, pa.int64()), "row": pa.array(row, pa.int64())}
         return pa.table(columns | {"score": pa.array(score, pa.float64())})
 
     def _filled_up(self, found: Found, n: int, allowed: Mask | None) -> Found:
-        """With rows that have no vector below all others where there is room, as `Dense` has it."""
+        """Append rows without a vector below all others if there is room, as `Dense` does."""
         rows, scores = found
         if not len(rows) or len(rows) >= n or not _is_dense(self.arm):
             return found
@@ -144,7 +144,7 @@ class EngineArm:
 
     @cached_property
     def collection(self) -> str:
-        """What the engine knows the rows by; they are put where they are not all there."""
+        """The name of the collection in the engine; rows are uploaded if any are missing."""
         state = repr((self.name, self.digest, len(self.user)))
         name = f"memkit_{self.name}_{digest(state, 12)}"
         count = getattr(self.engine, "count", lambda name: None)(name)
@@ -154,8 +154,8 @@ class EngineArm:
                 self.engine.put(name, pa.table(ids | held))
         return name
 
-    def let_go(self) -> None:
-        """Have the arm's own rows in a file, not in memory, as the engine holds them; MMR still looks at some."""
+    def offload(self) -> None:
+        """Move the arm's own rows from memory to a file, as the engine has them; MMR still reads some."""
         if _is_dense(self.arm):
             self.arm.vectors_ = _in_file(self.arm.vectors_)
             return
@@ -180,7 +180,7 @@ class EngineArm:
         return self._among(asked, n, rows, share, int(owners[0]) if len(owners) == 1 else None)
 
     def _settled(self, asked: pa.Table, n: int, ids: list[int] | None = None) -> list[Found]:
-        """The first `n` of each query: more are fetched until the last of them is told apart from those not fetched."""
+        """The first `n` of each query; more are fetched until the n-th score is above those not fetched."""
         want = n + _SLACK
         while True:
             found = self._fetched(asked, want, ids)
@@ -189,7 +189,7 @@ class EngineArm:
             want = min(4 * want, _MOST)
 
     def _among(self, asked: pa.Table, n: int, rows: Ints, share: float, user: int | None) -> list[Found]:
-        """More and more, until `n` of those found are of `rows`; where that is too much, these are named in parts."""
+        """The first `n` among `rows`: fetch until `n` are of `rows`; if that is too many, filter by ids in parts."""
         mask, want = np.isin(np.arange(len(self.user)), rows), int((n + _SLACK) * min(2 / share, 8))
         while want <= _MOST:
             found = self._fetched(asked, want, user=user)
@@ -209,7 +209,7 @@ class EngineArm:
 
 
 def _in_file(array: Any) -> Any:
-    """The same in a file without a name, which is read when it is looked at and gone with the array."""
+    """A memory map of the array in a temporary file, which is deleted with the array."""
     if not array.size:
         return array
     with TemporaryFile(prefix="memkit-") as file:
@@ -225,7 +225,7 @@ def _together(parts: Sequence[Sequence[Found]]) -> Iterator[tuple[list[Ints], li
 
 
 def _is_settled(found: Found, n: int) -> bool:
-    """Whether nothing that was not fetched can be among the first `n`."""
+    """Whether no row that was not fetched can be among the first `n`."""
     scores = found[1]
     return len(scores) > n and bool(scores[n - 1] - scores[-1] > 2 * STEP)
 
@@ -246,8 +246,8 @@ def _has_terms(postings: Any) -> Mask:
     return has
 
 
-def _asked(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.Table:
-    """What an engine is asked for each query; an empty list where nothing is to be found."""
+def _requests(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.Table:
+    """The vector or weighted terms of each query for the engine; an empty list if the query is empty."""
     if _is_dense(arm):
         vectors = arm.encode_queries(queries)
         return pa.table({"vector": _lists([vector if vector.any() else vector[:0] for vector in vectors], np.float32)})
@@ -257,7 +257,7 @@ def _asked(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.Tabl
 
 
 def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
-    """What an engine holds of `rows`, some at a time."""
+    """The columns of `rows` for the engine, in batches."""
     steps = [rows[at : at + _PUT] for at in range(0, len(rows), _PUT)]
     if _is_dense(arm):
         yield from ((some, {"vector": _lists(arm.vectors_[some], np.float32)}) for some in steps)
@@ -282,23 +282,23 @@ def _lists(values: Sequence[Any], kind: type) -> pa.Array:
 
 @dataclass
 class EngineIndex(MemoryIndex):
-    """As a `MemoryIndex`, whose arms tell what an engine is given and asked.
+    """A `MemoryIndex` whose candidates come from an engine.
 
     Attributes
     ----------
     held : dict of str to EngineArm
-        The arms as the engine holds them.
+        The arms with their rows in the engine.
     """
 
     held: dict[str, EngineArm] = field(default_factory=dict)
 
     def ready(self, how: QuerySettings) -> None:
-        """As `MemoryIndex.ready`; the engine gets the rows that it has not yet.
+        """As `MemoryIndex.ready`; missing rows are uploaded to the engine.
 
         Raises
         ------
         ParameterError
-            Where the engine is none, or turns of a conversation are to be found by their neighbours.
+            If the engine is unknown, or `context_column` is set.
         """
         as_engine(self.settings.engine)
         super().ready(how)
@@ -308,10 +308,10 @@ class EngineIndex(MemoryIndex):
             )
         for name in self.arms:
             _ = (arm := self._held(name)).collection
-            arm.let_go()
+            arm.offload()
 
-    def finder(self, name: str) -> Arm:
-        """The engine, by the rows of the arm."""
+    def candidate_source(self, name: str) -> Arm:
+        """The engine, with the rows of the arm."""
         return cast(Arm, self._held(name))
 
     def _held(self, name: str) -> EngineArm:
@@ -325,5 +325,5 @@ class EngineIndex(MemoryIndex):
 
     @property
     def is_steady(self) -> bool:
-        """No engine promises that the best n are the first of the best 2 n."""
+        """False: no engine promises that the best n are the first of the best 2 n."""
         return False

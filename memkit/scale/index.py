@@ -1,8 +1,8 @@
-"""Search over a lake of buckets: each is an index of its own, with weights that all of them together decide.
+"""Search over a sharded corpus: each shard (bucket) is an index of its own, with collection statistics of all shards.
 
-What a score depends on besides its row (how many rows have a term, how long rows are, the sample that cosines are
-calibrated by, means) is counted once over all buckets. So a question to one bucket, or to all, has the scores that one
-index over everything gives. What the buckets find is laid out as a small index of the memories found, and ranked there.
+Document frequencies, mean length, the sample for calibration, and means are counted once over all buckets. So a query
+to one bucket, or to all, has the scores of a single index. The candidates of the buckets are put into a small index of
+their memories, and ranked there.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from memkit.tables.manifest import TOTALS
 from memkit.tables.untrusted import with_nulls
 
 OPEN = 8
-"""Buckets whose indexes are held at once; the one asked longest ago goes first."""
+"""Most bucket indexes in memory; the least recently used is dropped first."""
 AT_ONCE = 2_000_000
-"""Memories of which one index may be made in memory, for what looks at more than hits."""
+"""Most memories for one index in memory, for traces, sweeps and audits."""
 
 
 @dataclass
 class Part(MemoryIndex):
-    """An index of some memories of a lake, whose weights are those of all: a bucket, or what was found in some.
+    """An index of some memories with the statistics of all: a bucket, or the memories of candidates.
 
     Attributes
     ----------
     lake : BucketIndex
-        The one of all.
+        The index over all buckets.
     """
 
     lake: BucketIndex = field(kw_only=True)
@@ -69,16 +69,16 @@ class Part(MemoryIndex):
 
     @property
     def is_steady(self) -> bool:
-        """What the arms find here is not all that they find."""
+        """False: the candidates here are not all candidates."""
         return False
 
     @property
     def words(self) -> Any:
-        """The arm of words with the rows of this part."""
+        """The arm of words over the rows of this part."""
         return self.lake.lexical(self, "bm25")
 
-    def find(self, *_: object) -> NoReturn:
-        """Raise, as what is found by itself takes an index of all."""
+    def retrieve(self, *_: object) -> NoReturn:
+        """Raise, because a trace needs an index over all memories."""
         raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
 
 
@@ -87,10 +87,12 @@ _Found = tuple[Part, dict[str, pa.Table]]
 
 
 def count(folder: Path, trusted: bool, number: int, settings: FitSettings, arms: Sequence[str]) -> Statistics:
-    """What a bucket adds to the weights; vectors of its texts are in the cache from then on."""
+    """The statistics of a bucket; the vectors of its texts are then in the cache."""
     index = build_index(Buckets(folder, trusted).bucket(number), settings)
     postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
-    return Statistics.of(index, postings, vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None)
+    return Statistics.from_index(
+        index, postings, vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None
+    )
 
 
 class BucketIndex:
@@ -99,7 +101,7 @@ class BucketIndex:
     Parameters
     ----------
     arms : sequence of str
-        Those whose totals are counted; others need a new fit.
+        The arms whose statistics are counted; others need a new fit.
     """
 
     def __init__(self, corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> None:
@@ -115,40 +117,41 @@ class BucketIndex:
         self.absent: dict[str, str] = {} if settings.encoder is not None else {VECTOR: "encoder is None"}
 
     def _collected(self) -> Statistics:
-        """What was saved beside the buckets, else what is counted in them."""
+        """The saved statistics, else those counted in the buckets."""
         assert self.corpus.folder is not None
         folder, trusted = self.corpus.folder, self.corpus.trusted
-        if (kept := folder / TOTALS / key_of(self.corpus, self.settings, self.names)).is_dir():
-            return Statistics.load(kept, trusted)
-        every = Statistics()
-        for found in results(count, ((folder, trusted, n, self.settings, self.names) for n in range(len(self.corpus)))):
-            every.add(found)
-        return every
+        if (saved := folder / TOTALS / key_of(self.corpus, self.settings, self.names)).is_dir():
+            return Statistics.load(saved, trusted)
+        total = Statistics()
+        tasks = ((folder, trusted, number, self.settings, self.names) for number in range(len(self.corpus)))
+        for statistics in results(count, tasks):
+            total.add(statistics)
+        return total
 
     def __str__(self) -> str:
         return f"{self.corpus!r}, {self.statistics.n_rows:,} chunks; arms: {', '.join(self.names)}"
 
     @property
     def digests(self) -> dict[str, Any]:
-        """Raise: buckets lie in their lake, and a Retriever of them is fitted to it again.
+        """Raise: a Retriever over buckets is not saved, but fitted to them again.
 
         Raises
         ------
         MemkitError
         """
         raise MemkitError(
-            "Retriever.save: expected one index, as of lake.whole(). Got buckets, which lie in their lake:"
-            " search.corpus_.save(folder) keeps what was counted over them, and a fit to the lake takes it from there."
+            "Retriever.save: expected one index, as of lake.whole(). Got buckets: search.corpus_.save(folder) saves"
+            " their collection statistics in the lake's own folder, and a later fit to the lake loads them."
         )
 
     @cached_property
     def whole(self) -> MemoryIndex:
-        """One index over all memories, for what looks at more than hits.
+        """One index over all memories, for traces, sweeps and audits.
 
         Raises
         ------
         MemkitError
-            Where they are too many to be held at once.
+            If there are too many memories to hold at once.
         """
         if self.corpus.n_memories > AT_ONCE:
             raise MemkitError(
@@ -175,7 +178,7 @@ class BucketIndex:
         return index
 
     def lexical(self, index: MemoryIndex, name: str) -> Any:
-        """An arm over the rows of a part, with the weights of all."""
+        """An arm over the rows of a part, with the statistics of all."""
         arm: Any = KINDS[name].make(self.settings)
         terms, arm.statistics_ = self._totals[name]
         own = counts_of(index, name)
@@ -224,7 +227,7 @@ class BucketIndex:
         return isinstance(corpus, Buckets) and corpus.is_same(self.corpus)
 
     def answer(self, request: Request, how: QuerySettings) -> Answer:
-        """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of what was found."""
+        """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of the small index."""
         seen: Where = request.where
         if request.where and _looks_further(request.where):
             seen = memories_where(self.corpus.ask, request.where, how.where_timeout_s)
@@ -246,7 +249,7 @@ class BucketIndex:
         Parameters
         ----------
         scoped : sequence of tuple (Part, ndarray of bool or None)
-            Buckets, and which of their chunks may be found.
+            Buckets, and the chunks in them that may be found.
         """
         weights = self.weights(how)
         parts: list[_Found] = []
@@ -265,7 +268,7 @@ class BucketIndex:
         return small, merge(found, small.chunks.num_rows, n, scale)
 
     def _small(self, parts: Sequence[_Found], best: Mapping[str, pa.Table]) -> tuple[Part, dict[str, Ints]]:
-        """An index of the memories found, and where in it each chunk is that an arm found."""
+        """An index of the candidates' memories, and the row in it of each candidate."""
         at = {name: (table["part"].to_numpy(), table["row"].to_numpy()) for name, table in best.items()}
         chosen = [_memories_of(index, number, at.values()) for number, (index, _) in enumerate(parts)]
         tables = [rows_of(index, some) for (index, _), some in zip(parts, chosen, strict=True)]
@@ -300,7 +303,7 @@ class BucketIndex:
     def _scale(
         self, index: MemoryIndex, asked: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
     ) -> Floats:
-        """As `MemoryIndex.find` has it of all rows."""
+        """The scores that calibration maps to 0 and 1, as `MemoryIndex.retrieve` computes them."""
         put = index.arm_queries(asked, weights, how, on)
         nothing = np.empty(0, np.int64)
         scales = [
@@ -322,7 +325,7 @@ class BucketIndex:
 
 
 def _looks_further(where: str) -> bool:
-    """Whether a predicate may have a subquery, which looks at all memories, wherever they lie."""
+    """Whether a predicate may have a subquery, which reads the memories of all buckets."""
     return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
 
 
@@ -365,7 +368,7 @@ def _ranks(indexes: Sequence[MemoryIndex], rows: Sequence[Ints]) -> list[Ints]:
 
 
 def _cut(n: int, query: Ints, row: Ints, score: Floats, part: Ints, empty: Mask, rank: Ints) -> pa.Table:
-    """The best `n` of each query, ties by `rank`; rows without a vector after all others, as `Dense` has them."""
+    """The best `n` of each query, ties by `rank`; rows without a vector come last, as in `Dense`."""
     order = np.lexsort((rank, -score, empty, query))
     query, row, score, part, empty = query[order], row[order], score[order], part[order], empty[order]
     first = np.searchsorted(query, query)
@@ -395,13 +398,13 @@ def rows_of(index: MemoryIndex, memory: Ints) -> pa.Table:
 
 
 def bucket_index(corpus: Buckets, settings: FitSettings, how: QuerySettings) -> BucketIndex:
-    """That of a lake, with the arms that have a weight."""
+    """The index over a sharded corpus, with the arms that have a weight."""
     check_settings(settings)
     return BucketIndex(corpus, settings, list(empty_index(settings).weights(how)))
 
 
 def check_settings(settings: FitSettings) -> None:
-    """Raise where buckets cannot be searched with these settings."""
+    """Raise if buckets cannot be searched with these settings."""
     if getattr(as_encoder(settings.encoder), "refitted", False) if settings.encoder is not None else False:
         raise ParameterError("Retriever: an encoder that learns from the corpus needs one index: fit to whole().")
     if settings.context_column is not None or settings.engine != "local":
@@ -422,10 +425,10 @@ def _save_counted(folder: Path, index: MemoryIndex, arms: Sequence[str]) -> None
     except ParameterError:
         return
     postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
-    statistics = Statistics.of(index, postings, vectors_of(index) if VECTOR in arms else None)
+    statistics = Statistics.from_index(index, postings, vectors_of(index) if VECTOR in arms else None)
     statistics.save(folder / key_of(Buckets(folder.parent), index.settings, arms))
 
 
 def empty_index(settings: FitSettings) -> MemoryIndex:
-    """An index of nothing, which knows what the arms weigh."""
+    """An empty index, for the weights of the arms."""
     return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), settings)

@@ -19,19 +19,19 @@ _SPARSE = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP"}
 
 
 class Milvus:
-    """Rows in Milvus, a collection a name, searched exactly unless told otherwise.
+    """Rows in Milvus, one collection per name; search is exact by default.
 
     Parameters
     ----------
     uri : str, optional
-        ``http://HOST:PORT``, or a file ending in ``.db`` for Milvus Lite; None is ``MILVUS_URI`` in the environment,
-        else a server on this machine.
+        ``http://HOST:PORT``, or a file ending in ``.db`` for Milvus Lite; the default is ``MILVUS_URI`` in the
+        environment, else a server on this machine.
     token : str, optional
-        As ``user:password``, where the server asks for one.
+        As ``user:password``, if the server needs one.
     index : str
-        How vectors are searched: 'FLAT' is exact, 'AUTOINDEX' and others are Milvus's own approximate ones.
+        The index type for vectors: 'FLAT' is exact, 'AUTOINDEX' and others are Milvus's approximate ones.
     timeout : float, seconds
-        How long a server may take to answer.
+        Time limit of a request.
 
     Examples
     --------
@@ -52,25 +52,25 @@ class Milvus:
         self.token, self.index, self.timeout = token, index, timeout
 
     def put(self, name: str, rows: pa.Table) -> None:
-        """As `Engine.put`; rows are in their place when this returns."""
+        """As `Engine.put`; the rows can be searched when this returns."""
         field = "terms" if "terms" in rows.column_names else "vector"
         if not self._ask("has_collection", name):
             self._create(name, field, rows)
-        told = [{"id": row["id"], "user": row["user"], "vector": _vector(row)} for row in rows.to_pylist()]
-        if told:
-            self._ask("upsert", name, told)
+        data = [{"id": row["id"], "user": row["user"], "vector": _vector(row)} for row in rows.to_pylist()]
+        if data:
+            self._ask("upsert", name, data)
         self._ask("flush", name)
 
     def candidates(
         self, name: str, queries: pa.Table, n: int, ids: Sequence[int] | None = None, user: int | None = None
     ) -> pa.Table:
         """As `Engine.candidates`."""
-        told: dict[str, Any] = {"anns_field": "vector", "limit": n, "output_fields": ["id"]}
+        options: dict[str, Any] = {"anns_field": "vector", "limit": n, "output_fields": ["id"]}
         if ids is not None or user is not None:
-            told["filter"] = f"user == {user}" if ids is None else f"id in {[int(one) for one in ids]}"
-        asked = [_vector(query) for query in queries.to_pylist()]
-        found = self._ask("search", name, asked, consistency_level="Strong", **told)
-        rows = [(at, hit["id"], hit["distance"]) for at, hits in enumerate(found) for hit in hits]
+            options["filter"] = f"user == {user}" if ids is None else f"id in {list(map(int, ids))}"
+        vectors = [_vector(query) for query in queries.to_pylist()]
+        found = self._ask("search", name, vectors, consistency_level="Strong", **options)
+        rows = [(number, hit["id"], hit["distance"]) for number, hits in enumerate(found) for hit in hits]
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         return pa.table([pa.array(column, type) for column, type in zip(columns, FOUND.types, strict=True)], FOUND)
 
@@ -79,19 +79,19 @@ class Milvus:
         self._ask("drop_collection", name)
 
     def count(self, name: str) -> int:
-        """How many rows are kept under `name`."""
+        """The number of rows in the collection `name`."""
         if not self._ask("has_collection", name):
             return 0
-        self._ask("load_collection", name)  # one of a server that was started again is not searched before
+        self._ask("load_collection", name)  # after a restart of the server it cannot be searched before
         found = self._ask("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
         return int(found[0]["count(*)"])
 
     def names(self) -> list[str]:
-        """What memkit keeps here, for `drop`."""
+        """The names of memkit's collections, for `drop`."""
         return sorted(name for name in self._ask("list_collections") if name.startswith("memkit_"))
 
     def close(self) -> None:
-        """Let go of the connection; it is opened again when something is asked."""
+        """Close the connection; the next call opens it again."""
         if "_client" in self.__dict__:
             self._client.close()
             del self._client
@@ -102,9 +102,9 @@ class Milvus:
             from pymilvus import MilvusClient
         except ImportError as error:
             raise MissingExtraError("pymilvus", "milvus") from error
-        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
-        told = {"token": self.token} if self.token else {}
-        return MilvusClient(self.uri, timeout=self.timeout, **told)
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # our error says what went wrong, once
+        options = {"token": self.token} if self.token else {}
+        return MilvusClient(self.uri, timeout=self.timeout, **options)
 
     def _ask(self, method: str, *values: Any, **named: Any) -> Any:
         from grpc import RpcError
@@ -118,7 +118,7 @@ class Milvus:
             if type(error).__module__.startswith("pymilvus") or isinstance(error, known):
                 raise MemkitError(
                     f"Milvus at {self.uri}: {str(getattr(error, 'message', error))[:300]} ({method}). Is it running?"
-                    " What it holds is put again where some is missing."
+                    " Missing rows are uploaded again."
                 ) from error
             raise
 

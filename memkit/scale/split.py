@@ -1,7 +1,7 @@
-"""The rows of a corpus parted among buckets, whole users together, and each bucket written as a lake of its own.
+"""Divide the rows of a corpus among shards (buckets), whole users together, and write each as a lake of its own.
 
-``buckets.json`` is written last: a save that was stopped is no lake of buckets, and the next one goes on from what is
-done. It names each bucket's manifest by its hash, so that buckets of two saves are never mixed.
+``buckets.json`` is written last: an interrupted save leaves no sharded corpus, and the next save continues it. It has
+the hash of each bucket's manifest, so that buckets of two saves are never mixed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ MOST_BUCKETS = 100_000
 
 
 def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int, attached: Writers) -> None:
-    """Write `tables` to `folder` as `count` buckets; those that are there already, as they would be, are left.
+    """Write `tables` to `folder` as `count` buckets; buckets that are already there with equal content are kept.
 
     Raises
     ------
     MemkitError
-        Where an ordinary lake lies there, or it cannot be written.
+        If an ordinary lake lies there, or writing fails.
     """
     check_value("save", "buckets", count, "int", low=1, high=MOST_BUCKETS)
     folder = check_path(folder)
@@ -66,7 +66,7 @@ def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:
 
 
 def as_listed(place: Path, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """What ``buckets.json`` says of a bucket that holds these tables."""
+    """The entry of a bucket in ``buckets.json``."""
     with open_member(current(place), MANIFEST) as file:
         manifest, memories = digest_of_file(file), tables["memories"]
     shared = memories["user_id"].null_count
@@ -74,7 +74,7 @@ def as_listed(place: Path, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
 
 
 def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
-    """Whether these very tables lie there."""
+    """Whether the bucket has exactly these tables already."""
     try:
         manifest = read_manifest(current(place))
     except FormatError:
@@ -128,9 +128,9 @@ def place_of(value: str, count: int) -> int:
 
 
 def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
-    """From here on it is a lake; other buckets, and what was counted of them, go."""
+    """Write ``buckets.json``, and delete other buckets and their collection statistics."""
     others = set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}
-    for left in (folder / TOTALS, *others):
-        shutil.rmtree(left, ignore_errors=True)
-    told = {"version": LIST_VERSION, "lake": VERSION, "buckets": saved}
-    atomic.replace(folder / BUCKETS, json.dumps(told, indent=1))
+    for old in (folder / TOTALS, *others):
+        shutil.rmtree(old, ignore_errors=True)
+    document = {"version": LIST_VERSION, "lake": VERSION, "buckets": saved}
+    atomic.replace(folder / BUCKETS, json.dumps(document, indent=1))

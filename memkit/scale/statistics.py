@@ -1,6 +1,6 @@
-"""Collection statistics: what weights depend on besides a row, counted bucket by bucket and kept beside them.
+"""Collection statistics, which the weights of terms and vectors depend on: counted shard by shard and saved.
 
-Files may come from anybody and are checked, like all of a lake.
+Their files are not trusted and are checked, as all files of a lake are.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ _FILES = {"terms": _TERMS, "sample": _SAMPLE}
 
 @dataclass
 class Statistics:
-    """What one bucket, or all, add to the weights.
+    """The collection statistics of one bucket, or the sum over several.
 
     Attributes
     ----------
     n_rows : int
     is_dated : bool
     terms : pyarrow.Table
-        arm, term, rows: how many rows have it; of several buckets there may be several lines of a term, to be summed.
+        arm, term, rows (document frequency); a term of several buckets may have several rows, to be summed.
     lengths : dict of str to int
-        By arm, the terms of all rows.
+        The number of terms in all rows, by arm.
     sample : list of tuple (key, place, vector, text)
-        Rows with the least hashes, and where they are in the order of ids.
+        The rows with the smallest hashes; `place` is the id of the memory and the number of the chunk.
     sums : list of tuple (ndarray of shape (dim,), int)
-        Of the vectors of all texts, of Latin and of Cyrillic ones, and how many these are.
+        Sum and number of the vectors of all texts, of Latin and of Cyrillic ones.
     """
 
     n_rows: int = 0
@@ -81,17 +81,17 @@ class Statistics:
     _summed: int = 0
 
     @classmethod
-    def of(cls, index: MemoryIndex, postings: Mapping[str, Postings], vectors: Vectors | None) -> Self:
-        """Those of one bucket: of its `postings` by arm, and the `vectors` of its chunks."""
-        found = cls(index.chunks.num_rows, index.is_dated)
+    def from_index(cls, index: MemoryIndex, postings: Mapping[str, Postings], vectors: Vectors | None) -> Self:
+        """Count one bucket: its `postings` by arm, and the `vectors` of its chunks."""
+        statistics = cls(index.chunks.num_rows, index.is_dated)
         for name, of_arm in postings.items():
             terms = pa.array(of_arm.terms, pa.string())
             columns = [pa.repeat(name, len(terms)), terms, pa.array(of_arm.document_frequency, pa.int64())]
-            found.terms = pa.concat_tables([found.terms, pa.table(columns, schema=_TERMS)])
-            found.lengths[name] = int(of_arm.counts.sum())
-        if vectors is not None and found.n_rows:
-            found._add_vectors(index, vectors)
-        return found
+            statistics.terms = pa.concat_tables([statistics.terms, pa.table(columns, schema=_TERMS)])
+            statistics.lengths[name] = int(of_arm.counts.sum())
+        if vectors is not None and statistics.n_rows:
+            statistics._add_vectors(index, vectors)
+        return statistics
 
     def _add_vectors(self, index: MemoryIndex, vectors: Vectors) -> None:
         rows, chunks = index.background, index.chunks
@@ -107,10 +107,10 @@ class Statistics:
                 self.sums.append((vectors[chosen].sum(axis=0, dtype=np.float64), int(chosen.sum())))
 
     def add(self, other: Statistics) -> None:
-        """Take in those of another bucket."""
+        """Add the statistics of another bucket."""
         self.n_rows, self.is_dated = self.n_rows + other.n_rows, self.is_dated or other.is_dated
         self.terms = pa.concat_tables([self.terms, other.terms])
-        if self.terms.num_rows > 2 * self._summed:  # so that many buckets take the memory of few
+        if self.terms.num_rows > 2 * self._summed:  # bounds the memory for many buckets
             self.terms = _sum_of(self.terms)
             self._summed = self.terms.num_rows
         for name, length in other.lengths.items():
@@ -124,7 +124,7 @@ class Statistics:
             self.sums = [(a + c, b + d) for (a, b), (c, d) in zip(own, other.sums, strict=True)]
 
     def means(self, mode: str) -> Floats:
-        """What is taken off Latin, Cyrillic and other vectors, as `Centring.fit` learns it."""
+        """The means to subtract from Latin, Cyrillic and other vectors, equal to those of `Centring.fit`."""
         (total, n), *others = self.sums
         common = total / n if n >= MIN_ROWS else np.zeros_like(total)
         if mode == "corpus":
@@ -132,22 +132,22 @@ class Statistics:
         return np.stack([*(one / m if m >= MIN_ROWS else common for one, m in others), common])
 
     def total(self, name: str) -> tuple[dict[str, int], CollectionStatistics]:
-        """The numbers of an arm's terms, and what its weights depend on."""
+        """The numbers of an arm's terms, and its collection statistics."""
         terms, df = self.frequency(name)
         mean = self.lengths[name] / max(self.n_rows, 1)
         return dict(zip(terms, range(len(terms)), strict=True)), CollectionStatistics(self.n_rows, df, mean)
 
     def frequency(self, name: str) -> tuple[list[str], Ints]:
-        """The terms of an arm in order, and how many rows have each."""
-        own = _sum_of(self.terms.filter(pc.equal(self.terms["arm"], name)))
-        return own["term"].to_pylist(), own["rows"].to_numpy()
+        """The sorted terms of an arm, and their document frequencies."""
+        terms = _sum_of(self.terms.filter(pc.equal(self.terms["arm"], name)))
+        return terms["term"].to_pylist(), terms["rows"].to_numpy()
 
     def save(self, folder: Path) -> None:
         """Write ``terms.parquet`` and, last, ``sample.parquet``."""
         folder.mkdir(parents=True, exist_ok=True)
         keys, at, vectors, texts = zip(*self.sample, strict=True) if self.sample else ((), (), (), ())
         sample = [keys, [one for one, _ in at], [one for _, one in at], texts, [one.tolist() for one in vectors]]
-        told = {
+        metadata = {
             "version": _VERSION,
             "n_rows": self.n_rows,
             "is_dated": self.is_dated,
@@ -160,30 +160,30 @@ class Statistics:
                 [pa.array(column, one.type) for column, one in zip(sample, _SAMPLE, strict=True)], _SAMPLE
             ),
         }
-        tables["sample"] = tables["sample"].replace_schema_metadata({"memkit": json.dumps(told)})
+        tables["sample"] = tables["sample"].replace_schema_metadata({"memkit": json.dumps(metadata)})
         for name, table in tables.items():
             atomic.replace(folder / f"{name}.parquet", partial(write_parquet, table=table))
 
     @classmethod
     def load(cls, folder: Path, trust: bool = False) -> Self:
-        """What `save` wrote.
+        """Read what `save` wrote.
 
         Raises
         ------
         FormatError
-            Where it is missing, or not that.
+            If it is missing or damaged.
         """
         tables = {}
         for name, schema in _FILES.items():
             with open_member(folder, f"{name}.parquet") as file:
                 tables[name] = read_parquet(file, folder / f"{name}.parquet", schema, trust)
         try:
-            told = json_object(tables["sample"].schema.metadata[b"memkit"])
-            if told.pop("version") != _VERSION:
+            metadata = json_object(tables["sample"].schema.metadata[b"memkit"])
+            if metadata.pop("version") != _VERSION:
                 raise ValueError("another version")
-            found = cls(int(told["n_rows"]), bool(told["is_dated"]))
-            found.lengths = {name: int(n) for name, n in told["lengths"].items() if name in KINDS}
-            found.sums = [(np.array(total, np.float64), int(n)) for total, n in told["sums"]]
+            found = cls(int(metadata["n_rows"]), bool(metadata["is_dated"]))
+            found.lengths = {name: int(n) for name, n in metadata["lengths"].items() if name in KINDS}
+            found.sums = [(np.array(total, np.float64), int(n)) for total, n in metadata["sums"]]
             found.terms = _sum_of(tables["terms"])
             rows = found.terms["rows"].to_numpy()
             if len(rows) and not 0 <= rows.min() <= rows.max() <= found.n_rows:
@@ -201,13 +201,13 @@ class Statistics:
 
 
 def _sum_of(terms: pa.Table) -> pa.Table:
-    """A line a term, by arm and term."""
+    """One row per term, by arm and term."""
     summed = terms.group_by(["arm", "term"]).aggregate([("rows", "sum")]).rename_columns(_TERMS.names)
     return summed.cast(_TERMS).sort_by([("arm", "ascending"), ("term", "ascending")])
 
 
 def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:
-    """What files about these buckets with these settings are called by."""
+    """The name of the statistics of these buckets with these settings."""
     assert corpus.folder is not None
     values = settings.get_params(deep=False) | {"engine": ""}
     encoder = None if settings.encoder is None else as_encoder(settings.encoder).fingerprint
@@ -217,13 +217,13 @@ def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:
 
 
 def counts_of(index: MemoryIndex, name: str) -> Postings:
-    """What a lexical arm counts in the chunks of a bucket."""
+    """The term frequencies of a lexical arm in the chunks of a bucket."""
     postings: Postings = KINDS[name].make(index.settings)._count(index.texts)  # type: ignore[attr-defined]  # lexical
     return postings
 
 
 def vectors_of(index: MemoryIndex) -> Vectors:
-    """The vectors of the chunks of a bucket: given for their memories, else encoded."""
+    """The vectors of the chunks of a bucket: those supplied for their memories, else encoded."""
     given = index.corpus.tables.get(VECTORS)
     if given is None:
         return shared_cache().encode(as_encoder(index.settings.encoder), as_texts(index.texts))

@@ -1,19 +1,19 @@
-"""Text to terms: one SQL expression for documents and for queries.
+"""Tokenising and stemming: one SQL expression for documents and for queries.
 
-A text is cut into words of letters, marks, digits and ``_`` in every script. A word is brought to NFC and lower case, ё
-becomes е, ς becomes σ, stress marks and soft hyphens go, and then it becomes its terms:
+A text is cut into words of letters, marks, digits and ``_`` in every script. A word is normalised (NFC, lower case, ё
+to е, ς to σ, no stress marks and soft hyphens), and then becomes its terms:
 
 - a Cyrillic word its Russian stem, a Latin one its English stem, as the analyser says;
 - a word with ``_`` itself and the stems of its parts;
-- a run of a script that is written without blanks (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) its pairs of
-  neighbours, and in the first three its single characters too, so that a part of a run is found;
+- a run of a script that is written without blanks (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) its bigrams, and in
+  the first three its single characters too, so that a part of a run is found;
 - an emoji itself.
 
-`analyse_sql` is that as one expression, for single texts. Over a table it is faster to fold and stem each distinct
-spelling once (`vocabulary_sql`, `count_terms_sql`). For queries even one statement is slow: DuckDB compiles the pattern
-of a word anew each time, which takes longer than a whole search. So `QueryTerms` cuts texts in the Latin and Cyrillic
-alphabets into words and n-grams itself (equal to the SQL for every character of them: a test tries all), and asks
-DuckDB for the stem of a word once; all other texts go through the SQL.
+`analyse_sql` is one expression for single texts. For a table it is faster to normalise and stem each distinct spelling
+once (`vocabulary_sql`, `count_terms_sql`). For queries one statement is too slow, because DuckDB compiles the regular
+expression of a word each time, which takes longer than a whole search. So `QueryTerms` tokenises texts in the Latin and
+Cyrillic alphabets itself (a test compares every character with the SQL) and asks DuckDB for the stem of each word once;
+all other texts go through the SQL.
 
 >>> con = session()
 >>> _ = load_fts(con)
@@ -45,7 +45,7 @@ from memkit.text.letters import CYRILLIC, CYRILLIC_LETTERS, LATIN
 _LOG = logging.getLogger("memkit")
 
 ANALYSERS = ("auto", "russian", "english", "none", "char")
-"""What becomes of a word: 'auto' stems Cyrillic and Latin ones, 'char' makes character n-grams (3 to 5) of it."""
+"""How a word becomes terms: 'auto' stems Russian and English, 'char' makes character n-grams (3 to 5)."""
 
 # Code points, inclusive, without the scripts' punctuation.
 _SYLLABLES = (
@@ -72,7 +72,7 @@ def _charset(ranges: tuple[tuple[int, int], ...]) -> str:
 
 
 def _within(word: str, ranges: tuple[tuple[int, int], ...]) -> str:
-    """Predicate: the word's first character is in `ranges`; words are cut so that it tells the whole word's script."""
+    """Predicate: the word's first character is in `ranges`. Words are cut so that all of a word has one script."""
     return "(" + " or ".join(f"unicode({word}) between {low} and {high}" for low, high in ranges) + ")"
 
 
@@ -83,31 +83,31 @@ _WORD = rf"[{_RUN}][{_RUN}\p{{M}}]*|(?:{_LETTER})(?:{_LETTER}|[\p{{M}}\x{{ad}}])
 
 
 def spelling_sql(column: str) -> str:
-    """SQL expression: the words of `column` as they are spelled, as VARCHAR[]."""
+    """SQL expression: the words of `column`, not normalised, as VARCHAR[]."""
     return f"regexp_extract_all({column}, '{_WORD}')"
 
 
 def fold_sql(spelling: str) -> str:
     """SQL expression: one spelling in NFC and lower case, ё as е, without stress marks and soft hyphens.
 
-    NFC sorts the marks of a letter in the square of their number, so what is too long for a word is not brought to it.
+    NFC takes quadratic time in the marks of a letter, so strings too long for a word are not brought to it.
     """
     normal = f"case when length({spelling}) > {_LONGEST_WORD} then {spelling} else nfc_normalize({spelling}) end"
     return f"translate(lower({normal}), '{_FOLD_FROM}', '{_FOLD_TO}')"
 
 
 def word_sql(column: str) -> str:
-    """SQL expression: the words of `column`, folded but not stemmed, as VARCHAR[]."""
+    """SQL expression: the words of `column`, normalised but not stemmed, as VARCHAR[]."""
     return f"list_transform({spelling_sql(column)}, lambda spelling: {fold_sql('spelling')})"
 
 
 def term_sql(word: str, analyser: str = "auto") -> str:
-    """SQL expression: the terms of one word that `word_sql` made, as VARCHAR[].
+    """SQL expression: the terms of one word of `word_sql`, as VARCHAR[].
 
     Raises
     ------
     ParameterError
-        Where `analyser` is not in `ANALYSERS`.
+        If `analyser` is not in `ANALYSERS`.
     """
     check_choice("analyser", analyser, ANALYSERS, "analyse")
     if analyser == "char":
@@ -136,13 +136,13 @@ def analyse_sql(column: str, analyser: str = "auto") -> str:
     Returns
     -------
     str
-        Expression of type VARCHAR[], terms in the order of the text, repeated as often as they occur. The connection
-        needs `load_fts` first.
+        Expression of type VARCHAR[]: the terms in the order of the text, with repeats. The connection needs `load_fts`
+        first.
 
     Raises
     ------
     ParameterError
-        Where `analyser` is not in `ANALYSERS`.
+        If `analyser` is not in `ANALYSERS`.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def count_terms_sql(source: str, analyser: str = "auto") -> str:
 
     Notes
     -----
-    Equal to unnesting `analyse_sql` and counting, but each distinct word is stemmed once: by Zipf's law there are few.
+    Equal to unnesting `analyse_sql` and counting, but each distinct word is stemmed only once.
     """
     return f"""
         with spellings as materialized (
@@ -191,18 +191,18 @@ _SIZES = (3, 4, 5)
 
 
 def _char_grams(word: str) -> str:
-    """As scikit-learn's ``char_wb``, 3 to 5: n-grams of the word with a blank at each end."""
+    """Character n-grams (3 to 5) of the word with a blank at each end, as scikit-learn's ``char_wb``."""
     padded = f"(' ' || {word} || ' ')"
     return " || ".join(_grams(padded, size) for size in _SIZES)
 
 
 def _grams_of(padded: str) -> list[str]:
-    """The same of a word of `SIMPLE` characters, each of which is a letter by itself in DuckDB too."""
+    """The same for a word of `SIMPLE` characters, which DuckDB counts as Python does."""
     return [padded[at : at + size] for size in _SIZES for at in range(len(padded) - size + 1)]
 
 
 def _grams(word: str, size: int) -> str:
-    """The runs of `size` neighbours in `word`, from lists side by side: ``substring`` would count from its start."""
+    """The n-grams of `size` characters, from zipped lists: ``substring`` would take quadratic time."""
     shifted = ", ".join(f"string_split({word}, '')[{start}:]" for start in range(1, size + 1))
     joined = " || ".join(f"gram[{place}]" for place in range(1, size + 1))
     return f"list_transform(list_zip({shifted}, true), lambda gram: {joined})"
@@ -216,13 +216,13 @@ _KNOWN_WORDS_MAX = 200_000
 
 
 def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
-    """The terms that search makes of each text, in its order, repeated as often as they occur.
+    """The search terms of each text, in order and with repeats.
 
     Parameters
     ----------
     texts : sequence of str
     analyser : {"auto", "russian", "english", "none", "char"}
-        What becomes of a word, as in `Retriever`.
+        As in `Retriever`.
 
     Returns
     -------
@@ -237,12 +237,12 @@ def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
 
 
 def terms_by(analyser: str) -> QueryTerms:
-    """The `QueryTerms` of this process: what becomes of a word depends on the analyser alone."""
+    """The shared `QueryTerms` of this process."""
     return _terms_by(analyser, os.getpid())  # a forked process has its parent's memory and none of its threads
 
 
 class QueryTerms:
-    """Turns texts into the terms that `analyse_sql` gives; words once seen are remembered."""
+    """Turns texts into the same terms as `analyse_sql`, with a cache of words."""
 
     def __init__(self, analyser: str = "auto") -> None:
         check_choice("analyser", analyser, ANALYSERS, "QueryTerms")
@@ -252,7 +252,7 @@ class QueryTerms:
         self._lock = RLock()
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
-        """Terms of each text, in its order, repeated as often as they occur."""
+        """The terms of each text, in order and with repeats."""
         words = self._words(texts)
         terms = self._terms({word for of_text in words for word in of_text})
         return [[term for word in of_text for term in terms[word]] for of_text in words]
@@ -261,7 +261,7 @@ class QueryTerms:
         return type(self), (self.analyser,)  # a connection or a lock cannot be pickled
 
     def _terms(self, words: set[str]) -> dict[str, list[str]]:
-        """The terms of at least these words; what is given only ever grows, so that it may be read without the lock."""
+        """A mapping with the terms of these words; it only grows, so that it may be read without the lock."""
         with self._lock:
             if len(self._known) > _KNOWN_WORDS_MAX:
                 self._known = {}
@@ -283,25 +283,25 @@ class QueryTerms:
         elif plain:
             stems = self._ask(stem_sql("x", self.analyser), plain)
             self._known.update((word, [stem]) for word, stem in zip(plain, stems, strict=True))
-        if rest := list(words.difference(plain)):
-            self._known.update(zip(rest, self._ask(term_sql("x", self.analyser), rest), strict=True))
+        if others := list(words.difference(plain)):
+            self._known.update(zip(others, self._ask(term_sql("x", self.analyser), others), strict=True))
 
     def _ask(self, expression: str, values: Iterable[str]) -> list[Any]:
-        """`expression` of each value, called x in it."""
+        """The value of the SQL `expression` for each of `values`, which it calls x."""
         with self._lock:
             if self._con is None:
                 con = session()
                 load_fts(con)
                 self._con = con
             cursor = cursor_of(self._con)
-        # A literal and no parameter: to look at that DuckDB would import pandas, a quarter of a second.
+        # A literal, not a parameter: for a list of parameters DuckDB would import pandas, a quarter of a second.
         texts = list(values)
-        apart = next(sign for sign in map(chr, range(1, sys.maxunicode)) if not any(sign in text for text in texts))
-        listed = f"string_split({literal(apart.join(texts))}, {literal(apart)})" if texts else "[]::varchar[]"
-        sql = f"select list_transform({listed}, lambda x: {expression})"  # an expression of memkit's own
+        separator = next(sign for sign in map(chr, range(1, sys.maxunicode)) if not any(sign in text for text in texts))
+        split = f"string_split({literal(separator.join(texts))}, {literal(separator)})" if texts else "[]::varchar[]"
+        sql = f"select list_transform({split}, lambda x: {expression})"  # an expression of memkit's own
         with interruptible():
-            found: list[Any] = one_value(cursor, sql)
-        return found
+            results: list[Any] = one_value(cursor, sql)
+        return results
 
 
 @functools.cache
@@ -310,7 +310,7 @@ def _terms_by(analyser: str, process: int) -> QueryTerms:
 
 
 _MONTHS = ",".join(f"{month.russian} {month.english}" for month in MONTHS)
-"""As they stand in the day of a memory that is searched."""
+"""The names of months in the searched date of a memory."""
 _DAY = "make_timestamp(epoch_us(coalesce(created_at, updated_at)))"  # month() of a zoned stamp needs an extension
 _FIRST_LINE = "split_part(text, chr(10), 1)"
 _SEARCHABLE = {
@@ -321,14 +321,14 @@ _SEARCHABLE = {
     "text": "text",
 }
 SEARCHABLE = tuple(_SEARCHABLE)
-"""What can be searched; "date" is the day on which a memory was made, in words of both languages."""
+"""Columns that can be searched; "date" is the day of creation, with the month in both languages."""
 SEARCHED = ("title", "tags", "text")
 
 
 def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
-    """SQL expression over the columns `fields` of ``memories``: what is searched, as one string.
+    """SQL expression over the columns `fields` of ``memories``: the searched text, as one string.
 
-    A line each, in the order of `SEARCHABLE`; the title is left out where the text's first line already holds it.
+    One line per column, in the order of `SEARCHABLE`; the title is left out if the text's first line contains it.
 
     Examples
     --------
@@ -340,20 +340,20 @@ def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
 
 
 def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
-    """Give `con` the function ``stem``: DuckDB's own from the installed extension, else memkit's, of the same stems.
+    """Give `con` the function ``stem``: from DuckDB's extension if it is installed, else memkit's, with equal stems.
 
-    Nothing is fetched: the extension's file comes with the package ``duckdb-extension-fts`` (extra ``fts``), and loads
-    into the one version of DuckDB that it was built for. Where it does not load, a line says so once a process.
+    Nothing is downloaded: the extension's file comes with the package ``duckdb-extension-fts`` (extra ``fts``), and
+    loads into the one version of DuckDB that it was built for. If it does not load, one log line per process says so.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        Of `memkit.duck.connect`: one that loads extensions by itself would look for the function on the network.
+        From `memkit.duck.connect`, which does not look for extensions on the network.
 
     Returns
     -------
     bool
-        Whether the extension is there, and not memkit's own stemmer in its place.
+        Whether the extension was loaded.
     """
     try:
         con.load_extension(str(_extension_file()))
@@ -385,12 +385,12 @@ def _say_once(reason: str) -> None:
 
 @functools.lru_cache(maxsize=200_000)
 def stem(word: str, language: str) -> str:
-    """The stem that the function ``stem`` of DuckDB's full-text extension gives; 'russian' or 'english'.
+    """The stem of a word, as by ``stem`` of DuckDB's full-text extension; 'russian' or 'english'.
 
     >>> stem("соединений", "russian"), stem("added", "english")
     ('соединен', 'ad')
     """
-    # A stemmer a word: it holds the word that it works on, and DuckDB stems in several threads.
+    # A new stemmer for each word: a stemmer has state, and DuckDB stems in several threads.
     return str(_stemmers()[language]().stemWord(word))
 
 

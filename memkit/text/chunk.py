@@ -1,10 +1,10 @@
-"""Memories to chunks: whole lines up to a number of tokens, each chunk with its place in the file.
+"""Cut memories into chunks of whole lines, up to a number of tokens, with their line numbers in the file.
 
 A chunk is either whole lines, or a piece of one line that is longer than a chunk. Lines end at ``\\n`` only. A code
-fence that fits in a chunk stays in one piece. Neighbouring chunks share their border's lines, up to the overlap.
+fence that fits in a chunk is not split. Neighbouring chunks overlap by whole lines.
 
-A heading says too little to be a chunk, and would outrank those that say more. So it goes with the beginning of the
-line below it where that does not fit in whole, and blank lines alone are left out.
+A heading alone is no chunk, as it would outrank chunks with more content: it is kept with the beginning of the line
+below it. Blank lines alone are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter
 
 _SOURCE = cite("workspace", "chunks")
 _BARE = r"^(\s*#{1,6}([ \t][^\n]*)?(\n|$))+\s*$"
-"""A text of heading lines alone, as the reader of workspaces knows headings."""
+"""A text of heading lines only, by the rules of the workspace format."""
 
 _SAYS_NOTHING = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*")
 """A heading, or a blank line."""
@@ -52,12 +52,12 @@ class Chunker(Estimator):
 
     learns = False
 
-    chunk_tokens: int = param(400, low=1, unit="tokens", doc="The most that a chunk holds.", source=_SOURCE)
+    chunk_tokens: int = param(400, low=1, unit="tokens", doc="Largest size of a chunk.", source=_SOURCE)
     overlap_tokens: int = param(
         80,
         low=0,
         unit="tokens",
-        doc="How much of a chunk's end the next one repeats at most, in whole lines; a fence counts as one line.",
+        doc="Largest overlap of neighbouring chunks, in whole lines; a code fence counts as one line.",
         source=_SOURCE,
     )
     counter: Counter | None = counter_param()
@@ -76,25 +76,25 @@ class Chunker(Estimator):
     def transform(self, memories: pa.Table) -> pa.Table:
         """The chunks of `memories`, in their order; a memory with an empty text has one empty chunk.
 
-        A workspace section that is a heading and nothing more has none: it says nothing, and its few words would
-        outrank those that do. Of an entry whose file is split, a chunk ends where a part ends, and names the part.
+        A workspace section that is only a heading has no chunk: its few words would outrank chunks with more content.
+        The chunks of an entry that is split over several files end where a file ends, and have its path.
 
         Parameters
         ----------
         memories : pa.Table
-            Columns memory_id and text; path, kind and line_start where there are any.
+            Columns memory_id and text; optionally path, kind and line_start.
 
         Returns
         -------
         pa.Table
-            `memkit.schemas.CHUNKS`. Line numbers are the file's for kinds whose text is lines of it (`Kind.verbatim`),
-            else those of the memory's text.
+            `memkit.schemas.CHUNKS`. Line numbers are those of the file for kinds whose text is lines of it
+            (`Kind.verbatim`), else those of the memory's text.
 
         Raises
         ------
         ParameterError
-            Where a parameter is outside of its bounds, the overlap is not below the chunk, or `counter` gives no number
-            of tokens.
+            If a parameter is outside of its bounds, the overlap is not below the chunk size, or `counter` does not
+            return a number of tokens.
         """
         self._check(memories)
         memories, owner = _by_part(_without_bare_headings(memories))
@@ -105,7 +105,7 @@ class Chunker(Estimator):
         starts, ends = np.ones(len(texts), np.int64), _column(pc.count_substring(texts, "\n")) + 1
         if is_long.any():
             rows, ordinals, pieces, starts, ends = self._cut_long(texts, is_long, ends)
-        if owner is not None:  # the parts of a split memory are counted on
+        if owner is not None:  # ordinals continue over the parts of a split memory
             of_memory = owner[rows]
             ordinals = np.arange(len(rows)) - np.searchsorted(of_memory, of_memory)
         return _assemble(memories, rows, ordinals, pieces, starts, ends)
@@ -151,9 +151,9 @@ def _without_bare_headings(memories: pa.Table) -> pa.Table:
 
 
 def _by_part(memories: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
-    """`memories` with a row for each part of a split one, so that no chunk crosses from file to file.
+    """`memories` with one row for each part of a split one, so that no chunk spans two files.
 
-    Also the row of `memories` that each row came from; None where none is split.
+    Also returns the original row of each row; None if no memory is split.
     """
     if not {"format", "path", "line_start", "extra"} <= set(memories.column_names):
         return memories, None
@@ -175,7 +175,7 @@ def _by_part(memories: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
 
 
 def _parts_of(row: pa.Table) -> pa.Table:
-    """A split memory as a row for each part with text, with the part's own path and lines."""
+    """A split memory as one row for each part with text, with the part's own path and lines."""
     text, extra = (row[name][0].as_py() for name in ("text", "extra"))
     try:
         parts = json.loads(extra)[PARTS]
@@ -218,12 +218,12 @@ def _assemble(
 
 
 def lines_above(memories: pa.Table) -> np.ndarray:
-    """Lines of the file before the text's first one; 0 where the text is not a range of lines of its file."""
+    """The number of lines in the file before the text; 0 if the text is not a range of lines of its file."""
     if not {"line_start", "kind"} <= set(memories.column_names):
         return np.zeros(memories.num_rows, np.int64)
     kinds = memories["kind"].combine_chunks().cast(pa.string())
     is_file = _column(pc.is_in(kinds, value_set=pa.array(kinds_where(verbatim=True))))
-    if "path" in memories.column_names:  # what a string of JSON holds has lines of its own
+    if "path" in memories.column_names:  # a text in a JSON string has lines of its own
         in_json = pc.match_substring_regex(memories["path"], IN_JSON)
         is_file &= ~_column(pc.fill_null(in_json, False))
     first = _column(pc.fill_null(memories["line_start"].combine_chunks().cast(pa.int64()), 1))
@@ -231,13 +231,13 @@ def lines_above(memories: pa.Table) -> np.ndarray:
 
 
 class _Cutter:
-    """Cuts one long text; sizes are characters, or tokens where there is a counter."""
+    """Cuts one long text; sizes are in characters, or in tokens if there is a counter."""
 
     def __init__(self, chunk_tokens: int, overlap_tokens: int, counter: Counter | None) -> None:
         unit = CHARS_PER_TOKEN if counter is None else 1
         self.size = len if counter is None else checked_counter(counter, "Chunker")
         self.limit, self.overlap = chunk_tokens * unit, overlap_tokens * unit
-        # Only characters are sure to add up, so the newline that a chunk does not end with is given back to them alone.
+        # A chunk does not end with a newline; its size is subtracted for characters only, token counts do not add up.
         self.spare = 1 if counter is None else 0
 
     def cut(self, text: str) -> list[tuple[str, int, int]]:
@@ -258,7 +258,7 @@ class _Cutter:
         return pieces or [(lines[0], 1, 1)]
 
     def _blocks(self, text: str, sizes: list[int]) -> list[Span]:
-        """What is not to be parted: a line, or a closed code fence that fits in a chunk."""
+        """Spans that are not split: a line, or a closed code fence that fits in a chunk."""
         blocks: list[Span] = []
         line = 0
         for fence in fences(text).closed:
@@ -288,7 +288,7 @@ class _Cutter:
             yield blocks[first][0], blocks[-1][1]
 
     def _overlap_from(self, weights: list[int], first: int, here: int, room: int) -> tuple[int, int]:
-        """Where the next chunk starts so that it repeats what may be repeated before block `here`, and its weight."""
+        """The first block of the next chunk, with the allowed overlap before block `here`, and the overlap's weight."""
         start, used = here, 0
         while start - 1 > first and used + weights[start - 1] <= min(self.overlap, room):
             start -= 1
@@ -296,7 +296,7 @@ class _Cutter:
         return start, used
 
     def _cut_line(self, line: str, head: str = "") -> Iterator[str]:
-        """Pieces that join to `line` again, cut after a blank where there is one; the first leaves room for `head`."""
+        """Cut `line` into pieces, after a blank if there is one; the first piece leaves room for `head`."""
         start, room = 0, self.limit - self.size(head)
         while start < len(line):
             end = start + self._prefix(line, start, room)

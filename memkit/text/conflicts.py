@@ -1,6 +1,6 @@
-"""What two texts must agree in before one may replace the other: numbers, dates, negation.
+"""Conflicts of two texts in numbers, dates and negation, which keep them from being near-duplicates.
 
-Contradictions look more alike than paraphrases ("rent 1200", "rent 1500"), so no similarity tells them apart.
+Contradictions are often more similar than paraphrases ("rent 1200", "rent 1500"), so no similarity separates them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][
 
 
 class Traits(NamedTuple):
-    """What a text says in numbers and dates, sorted, and how often it negates; `words` are the others, shortened."""
+    """The numbers and dates of a text, sorted, its number of negations, and its other words, shortened."""
 
     numbers: tuple[str, ...]
     dates: tuple[str, ...]
@@ -35,12 +35,12 @@ class Traits(NamedTuple):
 
 
 class Conflicts:
-    """Which of its numbers, dates and negations two texts disagree in.
+    """Find whether two texts conflict in numbers, dates or negations.
 
-    Compared is what stands in like places. Of two long texts, each sentence or line is held against the one of the
-    other with the most words in common, half of them at least; what has no like place is an addition and no conflict.
-    Texts as short as a fact are one place, unless they have little in common, as a word and a line that holds it; none
-    in common may be two languages.
+    In long texts each sentence or line is compared with the most similar one of the other text, if at least half of
+    their words are equal; other sentences are additions, not conflicts. Short texts, up to the length of a fact, are
+    compared as a whole, unless they share only a few words. Texts that share no word are compared too: they may be in
+    two languages.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Conflicts:
         self._read: dict[str, tuple[Traits, list[Traits]]] = {}
 
     def __call__(self, a: str, b: str) -> tuple[bool, bool, bool]:
-        """Whether numbers, dates and negations of like places differ."""
+        """Whether numbers, dates and negations differ in corresponding sentences."""
         (first, units), (second, others) = self._known(a), self._known(b)
         if first[:3] == second[:3]:
             return _NONE
@@ -98,7 +98,7 @@ class Conflicts:
         return known
 
     def traits(self, text: str) -> Traits:
-        """What the text says.
+        """The numbers, dates, negations and other words of a text.
 
         >>> Conflicts().traits("Doesn't eat two apples")[:3]
         (('2',), (), 1)
@@ -132,12 +132,12 @@ def _differ(a: Traits, b: Traits) -> tuple[bool, bool, bool]:
 
 
 def _alike(a: Traits, b: Traits) -> float:
-    """The share of words in common (Dice)."""
+    """The Dice coefficient of their words."""
     return 2 * len(a.words & b.words) / max(1, len(a.words) + len(b.words))
 
 
 def _like_places(left: list[Traits], right: list[Traits]) -> Iterator[tuple[Traits, Traits]]:
-    """Each unit of the left with the one of the right that has most words in common, if those are enough."""
+    """Each unit of the left with the most similar one of the right, if it is similar enough."""
     for unit in left:
         alike = [_alike(unit, other) for other in right]
         best = max(range(len(right)), key=alike.__getitem__, default=-1)

@@ -1,4 +1,4 @@
-"""How long a text is in tokens: four characters are one, unless a counter of the user's own says otherwise."""
+"""The length of a text in tokens: four characters are one token, unless the user supplies a counter."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Counter = Callable[[str], int]
 
 
 def counter_param() -> Any:
-    """The parameter of what cuts by tokens."""
-    told = "Counts the tokens of a text; None: 4 characters are one."
-    return param(None, kind="callable", nullable=True, unit="str -> int", doc=told)
+    """The parameter ``counter`` of estimators that count tokens."""
+    doc = "Counts the tokens of a text; None: 4 characters are one token."
+    return param(None, kind="callable", nullable=True, unit="str -> int", doc=doc)
 
 
 def count_tokens(text: str) -> int:
-    """Tokens where nobody counts better.
+    """The number of tokens by the default rule.
 
     >>> count_tokens("память")
     2
@@ -32,13 +32,13 @@ def count_tokens(text: str) -> int:
 
 
 def checked_counter(counter: Counter, owner: str) -> Counter:
-    """`counter`, which raises where its answer is not a number of tokens.
+    """Wrap `counter` to raise if its result is not a number of tokens; a fraction is rounded up.
 
     Raises
     ------
     ParameterError
-        Naming the owner, the answer and the text's length, where `counter` fails or gives anything but a number from 0
-        on; a fraction is rounded up.
+        If `counter` fails or returns anything but a number from 0 on; the message has the owner, the result and the
+        text's length.
 
     Examples
     --------

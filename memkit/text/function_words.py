@@ -1,4 +1,4 @@
-"""Words that say how others belong together, and little of what a text is about: Russian, English, Chinese."""
+"""Stop words (function words) of Russian, English and Chinese."""
 
 _ENGLISH = """
 a an the this that these those

