@@ -87,9 +87,9 @@ def test_hits_carry_what_is_folded_under_them_and_the_next_ones_move_up(retrieve
     assert hits["n_alike"].to_pylist() == [2, 0, 0, 0]
     by_id = dict(zip(*(search.trace("q", as_of=DAY)[c].to_pylist() for c in ("memory_id", "disposition")), strict=True))
     assert [by_id[f"m{at}"] for at in (1, 3, 4)] == ["folded", "duplicate", "returned"]
-    assert "but 'm0' says nearly the same and ranks above (fold). With fold='none'" in explain(
-        search, "q", "m1", as_of=DAY
-    )
+    sentence = explain(search, "q", "m1", as_of=DAY)
+    assert "but it is a near-duplicate of 'm0', which ranks above it (fold)." in sentence
+    assert "with fold='none'" in sentence
 
 
 def test_the_first_hits_do_not_depend_on_k_and_folding_off_keeps_all_but_repetitions(retriever_over: Any) -> None:
@@ -112,7 +112,7 @@ def test_a_kind_weighs_what_it_is_given(retriever_over: Any) -> None:
         ("m0", 0.5, 0.5),
         ("m2", 1.0, 0.5),
     ]
-    assert "its kind weighs 0.50" in explain(weighed, "q", "m0", as_of=DAY)
+    assert "times 0.50 for its kind" in explain(weighed, "q", "m0", as_of=DAY)
 
 
 @pytest.mark.parametrize("wrong", [{"daily_log": 2.0}, {"daily_log": -1}, {"daily_log": "much"}, 0.5, {3: 0.5}])
