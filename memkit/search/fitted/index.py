@@ -1,6 +1,6 @@
 """The index that `Retriever.fit` builds: chunks, their arms, and arrays about them, for all query-time settings.
 
-`Searchable` is the interface that a Retriever uses. `MemoryIndex` is the one in memory; `memkit.scale` has one whose
+`Searchable` is the interface that a Retriever uses. `MemoryIndex` is the one in memory; a room above has one whose
 rows another engine holds, and one over many shards.
 """
 
