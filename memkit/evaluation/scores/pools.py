@@ -207,7 +207,8 @@ class Pools:
         _, _, questions = self._answered[scope]
         for arm, weight in weights.items():
             if not any(
-                np.isfinite(question.retrieved.raw[:, question.retrieved.arms.index(arm)]).any() for question in questions
+                np.isfinite(question.retrieved.raw[:, question.retrieved.arms.index(arm)]).any()
+                for question in questions
             ):
                 self._check_arm(arm, weight, dict(zip(SCOPING, scope, strict=True)))
 

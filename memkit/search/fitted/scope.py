@@ -154,8 +154,8 @@ def make_scope(
 ) -> Scope:
     """The scope of a query, by `where`, the user, and the settings `expired`, `future` and `kinds_hidden`.
 
-    `where` is a predicate, for which `ask` is as in `memories_where`, or the ids of the memories that pass one; `user_id`
-    is as for `seen_by`.
+    `where` is a predicate, for which `ask` is as in `memories_where`, or the ids of the memories that pass one;
+    `user_id` is as for `seen_by`.
     """
     ids, excluded = memories["memory_id"], []
     if where is not None:
