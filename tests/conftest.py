@@ -112,9 +112,9 @@ LONG = {
 LONG_FILES = {
     *("test_parallel", "test_search_buckets", "test_search_threads", "test_tables_lake_writers", "test_server"),
     *("test_planted", "test_evaluate_honesty", "test_evaluate_pictures"),
-    *("test_index_engine", "test_cli_history", "test_policy_history", "test_cli_measure"),
+    *("test_index_engine", "test_cli_lab", "test_cli_history", "test_policy_history", "test_cli_measure"),
 }
-"""Of workers, threads and servers; of many drawn corpora or pictures; of other engines, repositories, whole verbs."""
+"""Of workers, threads and servers; of many drawn corpora or pictures; of engines, JupyterLab, repositories, verbs."""
 ELSEWHERE = {"browser", "subprocess", "multiprocessing", "Pool", "n_jobs", "server", "killing"}
 """What a test names that starts a process, a browser or a server."""
 _taken: Counter[Path] = Counter()

@@ -35,7 +35,7 @@ _TEXT_FUNCTIONS = frozenset({"fts", "match_bm25"})
 # They reveal or change the state of the process. Functions that read files are table functions.
 _REFUSED = frozenset(
     {"current_setting", "getvariable", "getenv", "current_query", "nextval", "currval", "setseed", "sleep_ms"}
-    | {"pg_sleep", "write_log"}
+    | {"pg_sleep", "write_log", "setval"}
 )
 # A short argument would be enough for gigabytes, or for hours within one step that cannot be interrupted.
 _GENERATORS = frozenset(
@@ -63,7 +63,8 @@ _JOINED = frozenset(
     {"||", "concat", "concat_ws", "list_concat", "list_cat", "array_cat", "array_concat", "list_append", "array_append"}
     | {"array_push_back", "list_prepend", "array_prepend", "array_push_front", "list_value", "list_pack", "array_value"}
     | {"row", "struct_pack", "struct_concat", "struct_insert", "struct_update", "map", "map_concat", "list_zip"}
-    | {"array_zip", "json_object", "json_array", "json_merge_patch"}
+    | {"array_zip", "json_object", "json_array", "json_merge_patch", "json_deep_merge", "json_merge_patch_diff"}
+    | {"json_set", "json_insert", "json_replace", "overlay", "path_join"}
 )
 MAX_GROWTH = 100
 """How many times as long as its arguments a value may get."""
@@ -157,7 +158,7 @@ class Sandbox:
         if self._con is None or limit > self._memory_limit:
             con = connect()
             load_fts(con)
-            default_limit = one_value(con, "select parse_formatted_bytes(current_setting('memory_limit'))")
+            default_limit = _in_bytes(one_value(con, "select current_setting('memory_limit')"))
             con.execute(f"set memory_limit = '{min(limit, default_limit)}B'; {_LOCK_DOWN}")
             self._con, self._memory_limit = con, limit
             self._loaded, self._columns, self._has_text = {}, {}, False
@@ -176,6 +177,12 @@ class Sandbox:
             return
         put(con, identifier(name), table.select(columns))
         self._loaded[name], self._columns[name] = table, columns
+
+
+def _in_bytes(shown: str) -> int:
+    """A size as DuckDB shows it; its own function for that is not in 1.4."""
+    number, unit = shown.split()
+    return int(float(number) * 1024 ** ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"].index(unit))
 
 
 def _memory_limit(n_bytes: float) -> int:
@@ -232,7 +239,7 @@ def _check_size(nodes: list[dict[str, Any]]) -> None:
     if any(node.get("type") == "RECURSIVE_CTE_NODE" for node in nodes):
         raise _too_large("'with recursive'")
     calls = [node for node in nodes if node.get("class") == "FUNCTION"]
-    nested = {id(child) for call in calls if call["function_name"] == "||" for child in call["children"]}
+    nested = {id(child) for call in calls if call["function_name"] == "||" for child in _arguments(call)}
     growth = math.prod(_growth(call) for call in calls if call["function_name"] != "||" or id(call) not in nested)
     if growth > MAX_GROWTH:
         raise _too_large(f"values that may get over {MAX_GROWTH} times as long")
@@ -240,7 +247,7 @@ def _check_size(nodes: list[dict[str, Any]]) -> None:
 
 def _growth(call: Mapping[str, Any]) -> int:
     """The most times as long as its longest argument that a function's value can be."""
-    name, arguments = call["function_name"].lower(), call["children"]
+    name, arguments = call["function_name"].lower(), _arguments(call)
     if name == "||":
         return len(_leaves(call))
     if name in _JOINED:
@@ -248,18 +255,30 @@ def _growth(call: Mapping[str, Any]) -> int:
     if name in _LIST_MAPS and any(_reaches_out(node) for node in arguments if node["class"] == "LAMBDA"):
         return MAX_GROWTH + 1
     if name in _REPLACE and len(arguments) > 2:
-        text = arguments[2].get("value", {}).get("value")
+        text = _constant(arguments[2])
         return len(text) + 1 if isinstance(text, str) else MAX_GROWTH + 1
     return 8 if name in _EXPANDING else 1
 
 
+def _arguments(call: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The arguments of a function. DuckDB 2 gives each a name."""
+    return call["children"] if "children" in call else [argument["expression"] for argument in call["arguments"]]
+
+
+def _constant(node: Mapping[str, Any]) -> Any:
+    """The value of a constant, None where it is null or something else. DuckDB 2 gives it as it was written."""
+    if "literal" in node:
+        return node["literal"]["text"] if node["literal"]["kind"] == "STRING" else None
+    return node.get("value", {}).get("value")
+
+
 def _leaves(call: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What a chain of ``||`` joins, without the constants."""
-    leaves, pending = [], [*call["children"]]
+    leaves, pending = [], [*_arguments(call)]
     while pending:
         node = pending.pop()
         if node.get("function_name") == "||":
-            pending += node["children"]
+            pending += _arguments(node)
         elif node["class"] != "CONSTANT":
             leaves.append(node)
     return leaves or [call]

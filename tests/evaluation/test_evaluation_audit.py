@@ -68,8 +68,8 @@ def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(fold
         assert list(one.tables) == one.table["audit"].to_pylist() == [name]
         assert one.tables[name].equals(found.tables[name])
         assert one.table.to_pylist()[0] in found.table.to_pylist()
-        counted = search.corpus_.sql(f"select count(*) from audit_{name}").fetchone()  # noqa: S608
-        assert counted == (found.tables[name].num_rows,)
+        counted = search.corpus_.sql(f"select count(*) from audit_{name}").fetchall()  # noqa: S608
+        assert counted == [(found.tables[name].num_rows,)]
     assert {row["why"] for row in found.tables["unsearchable"].to_pylist()} == {"no word", "kind not searched"}
 
 

@@ -146,10 +146,10 @@ def test_scores_are_rows_that_sql_asks(made: Any) -> None:
     means = found.sql('select setting, avg("mrr") as mean from scores group by all order by setting').df()["mean"]
     np.testing.assert_allclose(means, np.nanmean(found.matrix("mrr"), axis=1), rtol=1e-12)
     mine = pa.table({"setting": [3]})
-    assert found.sql("select count(*) from scores join mine using (setting)").fetchone() == (len(queries),)
+    assert found.sql("select count(*) from scores join mine using (setting)").fetchall() == [(len(queries),)]
     assert mine.num_rows == 1
-    text = found.sql("select distinct text from scores join queries using (query_id) where query_id = 'q3'").fetchone()
-    assert text == (queries["text"][3],)
+    text = found.sql("select distinct text from scores join queries using (query_id) where query_id = 'q3'").fetchall()
+    assert text == [(queries["text"][3],)]
 
 
 def test_steps_lose_no_point_and_shares_make_one() -> None:

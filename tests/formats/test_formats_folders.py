@@ -39,7 +39,7 @@ def test_eighty_daily_logs_of_350_kb_lose_no_character(tmp_path: Path) -> None:
 def test_a_needle_at_the_end_of_a_long_note_is_found(tmp_path: Path) -> None:
     text = "слово " * 20_000 + "\n" + "иголка_в_стоге"
     corpus = mk.read(write_files(tmp_path, {"memory/2026-02-03.md": text}))
-    assert corpus.sql("select count(*) from fts('иголка')").fetchone() == (1,)
+    assert corpus.sql("select count(*) from fts('иголка')").fetchall() == [(1,)]
 
 
 def test_a_notes_folder_of_seven_thousand_files(tmp_path: Path) -> None:

@@ -473,9 +473,9 @@ def test_content_never_becomes_sql(tmp_path: Path, text: str) -> None:
     record = {"fact_id": text, "content": text, "category": text, "relations": [{"fact_id": text, "type": text}]}
     written = {f"{name}.md": f"# {text}\n{text}\n", "wisdom.json": json.dumps(record)}
     corpus = mk.read(write_files(tmp_path / name, written))
-    assert text in corpus.sql("select title from memories where title = ?", [text]).fetchone()
-    assert corpus.sql("select count(*) from fts(?)", [text]).fetchone() is not None
-    assert corpus.sql("select count(match_bm25(memory_id, ?)) from memories", [text]).fetchone() is not None
+    assert (text,) in corpus.sql("select title from memories where title = ?", [text]).fetchall()
+    assert corpus.sql("select count(*) from fts(?)", [text]).fetchall() != []
+    assert corpus.sql("select count(match_bm25(memory_id, ?)) from memories", [text]).fetchall() != []
     for query in mk.named_queries().to_pylist():
         if not query["needs_history"]:
             corpus.named(query["name"], as_of="2026-03-01").fetchall()

@@ -89,4 +89,4 @@ def test_the_words_of_a_subject_that_is_no_string_are_kept(tmp_path: Path, writt
     corpus = mk.read(write_files(tmp_path, {f"{uuid(1)}.md": text}))
     assert corpus.memories["title"].to_pylist() == [title]
     assert [(row["field"], row["rule"]) for row in corpus.problems.to_pylist()] == [("subject", "bad_value")]
-    assert corpus.sql("select count(*) from fts('соединений десять')").fetchone() == (1,)
+    assert corpus.sql("select count(*) from fts('соединений десять')").fetchall() == [(1,)]

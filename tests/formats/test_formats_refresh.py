@@ -337,7 +337,7 @@ def test_the_old_corpus_stays_what_it_was(tmp_path: Path) -> None:
     STEPS["delete a log"](tmp_path)
     corpus.refresh()
     assert corpus.memories is before
-    assert corpus.sql("select count(*) from memories").fetchone() == (before.num_rows,)
+    assert corpus.sql("select count(*) from memories").fetchall() == [(before.num_rows,)]
 
 
 def test_a_folder_that_vanished_is_said_so(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_both_tables_are_in_a_lake(lived: mk.History, tmp_path: Path) -> None:
     lake = mk.open(tmp_path)
     for name in ("versions", "commits"):
         assert lake.tables[name].to_pylist() == getattr(lived, name).to_pylist()
-    assert lake.sql("select count(*) from versions").fetchone() == (lived.versions.num_rows,)
+    assert lake.sql("select count(*) from versions").fetchall() == [(lived.versions.num_rows,)]
 
 
 def test_a_bomb_ends_in_a_problem(made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

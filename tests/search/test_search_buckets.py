@@ -167,7 +167,7 @@ def test_as_a_corpus_it_is_all_buckets(lake: Any, corpus: mk.Corpus) -> None:
 
     names = corpus.tables.keys() - {"chunks"}  # which a Retriever makes
     assert {name for name in names if rows(lake, name) != rows(corpus, name)} == set()
-    assert lake.sql("select count(*) from memories").fetchone() == (corpus.memories.num_rows,)
+    assert lake.sql("select count(*) from memories").fetchall() == [(corpus.memories.num_rows,)]
     owners = [set(lake.bucket(at).memories["user_id"].to_pylist()) - {None} for at in range(len(lake))]
     assert sum(map(len, owners)) == len(set.union(*owners))
 
@@ -269,7 +269,7 @@ def test_what_is_read_for_buckets_is_saved_in_them(tmp_path: Path) -> None:
 
 
 def test_the_command_line_opens_them(saved: Path) -> None:
-    assert load(saved).sql("select count(*) from memories").fetchone() == (4,)
+    assert load(saved).sql("select count(*) from memories").fetchall() == [(4,)]
 
 
 def test_a_bucket_that_is_missing_is_said(saved: Path) -> None:

@@ -298,7 +298,7 @@ def test_a_changed_folder_is_searched_as_it_is_after_a_refresh(tmp_path: Path) -
     search = Retriever(encoder="hash").fit(memkit.read(tmp_path))
     first = search.search("пул соединений", k=1, where="kind = 'long_term'", as_of=DAY).to_pylist()[0]
     assert (first["path"], first["line_start"], first["text"]) == ("MEMORY.md", 1, "# Пул\nДесять соединений.\n")
-    assert search.corpus_.sql("select count(*) from chunks").fetchone() == (3,)
+    assert search.corpus_.sql("select count(*) from chunks").fetchall() == [(3,)]
     (tmp_path / "MEMORY.md").write_text("# Деплой\nВ пятницу.\n\n# Кот\nСпит.\n", encoding="utf-8")
     search.refresh()
     assert set(search.search("пул кот", as_of=DAY)["text"].to_pylist()) == {"# Деплой\nВ пятницу.\n", "# Кот\nСпит."}

@@ -223,7 +223,7 @@ def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_pa
         search.save(tmp_path / name)
         assert Retriever.load(tmp_path / name, table_of(*rows)).trace(QUERIES, as_of=DAY).equals(alone)
         asked = "select count(*) from chunks join memories using (memory_id)"
-        assert search.corpus_.sql(asked).fetchone() == (search.chunks_.num_rows,)
+        assert search.corpus_.sql(asked).fetchall() == [(search.chunks_.num_rows,)]
         search.corpus_.save(tmp_path / f"lake {name}")
         opened = mk.open(tmp_path / f"lake {name}")
         assert opened.tables["chunks"].equals(search.chunks_)

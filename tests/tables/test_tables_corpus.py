@@ -34,13 +34,13 @@ def sample() -> mk.Corpus:
 
 def test_every_table_has_its_rows_in_sql(sample: mk.Corpus) -> None:
     for name, table in sample.tables.items():
-        assert sample.sql("select count(*) from query_table(?)", [name]).fetchone() == (table.num_rows,)
+        assert sample.sql("select count(*) from query_table(?)", [name]).fetchall() == [(table.num_rows,)]
     assert sample.sql("from memories").to_arrow_table().column_names == TABLES["memories"].names
 
 
 def test_a_query_takes_parameters(sample: mk.Corpus) -> None:
-    assert sample.sql("select ?::int + ?::int", [1, 2]).fetchone() == (3,)
-    assert sample.sql("select $a::varchar", {"a": "'; drop table memories"}).fetchone() == ("'; drop table memories",)
+    assert sample.sql("select ?::int + ?::int", [1, 2]).fetchall() == [(3,)]
+    assert sample.sql("select $a::varchar", {"a": "'; drop table memories"}).fetchall() == [("'; drop table memories",)]
 
 
 def test_a_time_is_utc_whatever_the_machine_says() -> None:
@@ -96,7 +96,7 @@ def test_a_closed_cursor_leaves_the_corpus_whole(sample: mk.Corpus) -> None:
     con.close()
     with pytest.raises(duckdb.Error):
         con.execute("select 1")
-    assert relation.fetchone() == (sample.memories.num_rows,)
+    assert relation.fetchall() == [(sample.memories.num_rows,)]
     assert sample.connect().execute("select count(*) from memories").fetchone() == (sample.memories.num_rows,)
 
 
@@ -125,7 +125,7 @@ def test_the_index_is_built_only_when_it_is_asked_for(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("memkit.tables.database.index_text", refuse)
     corpus = mk.from_table({"text": ["чай"]})
-    assert corpus.sql("select count(*) from memories").fetchone() == (1,)
+    assert corpus.sql("select count(*) from memories").fetchall() == [(1,)]
     for query in ("from fts('чай')", "select MATCH_BM25(memory_id, 'чай') from memories"):
         with pytest.raises(AssertionError, match="built"):
             corpus.sql(query)

@@ -103,7 +103,7 @@ def test_a_save_over_a_save_leaves_nothing_of_the_old(saved: Path) -> None:
     corpus.save(saved)
     assert not (inside(saved) / "labels.parquet").exists()
     assert equal(mk.open(saved), corpus)
-    assert mk.open(saved).sql("select count(*) from fts('чай')").fetchone() == (0,)
+    assert mk.open(saved).sql("select count(*) from fts('чай')").fetchall() == [(0,)]
     assert leftovers(saved) == []
 
 
@@ -161,7 +161,7 @@ def test_the_database_file_is_for_others_and_never_opened(saved: Path, damage: s
         path.write_bytes(b"no database " * 999)
     opened = mk.open(saved)
     assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#пул-соединений",)]
-    assert opened.sql("select count(*) from memories").fetchone() == (2,)
+    assert opened.sql("select count(*) from memories").fetchall() == [(2,)]
 
 
 def test_the_index_is_not_built_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
