@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import itertools
@@ -57,7 +58,8 @@ def cursor_of(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 _connections_lock = threading.Lock()
-# A relation of DuckDB 1.4 does not keep its connection alive, so the latest connections are kept for results in use.
+# A relation of DuckDB 1.4 does not keep its connection alive, so the latest connections are kept for results in use. One
+# kept beside its relation alone would end with it, while what was derived from the relation is still in use.
 _recent: deque[duckdb.DuckDBPyConnection] = deque(maxlen=256 if duckdb.__version__.startswith("1.4.") else 0)
 
 
@@ -137,7 +139,10 @@ def session() -> duckdb.DuckDBPyConnection:
 
 @functools.cache
 def _shared(process: int) -> duckdb.DuckDBPyConnection:
-    return connect()  # one per process: a forked process has its parent's memory but none of its threads
+    con = connect()  # one each: a forked process has its parent's memory and none of its threads
+    # DuckDB 2 prints what a database with a Python function left when the process ends.
+    atexit.register(con.close)
+    return con
 
 
 @functools.cache

@@ -96,7 +96,9 @@ def _faults(name: str, original: pa.ChunkedArray, columns: dict[str, Any]) -> li
         valid = pc.if_else(pc.and_(pc.greater_equal(valid, 0), pc.less_equal(valid, 1)), valid, None)
     columns[name] = valid
     rules = [rule for rule in RULES if (rule.format, rule.field) == ("table", name)]
-    is_lost = pc.and_(pc.is_valid(original), pc.is_null(valid)).combine_chunks()  # older Arrows crash where there is none
+    is_lost = pc.and_(
+        pc.is_valid(original), pc.is_null(valid)
+    ).combine_chunks()  # older Arrows crash where there is none
     invalid = pc.indices_nonzero(is_lost).to_pylist() if rules else []
     if pa.types.is_temporal(original.type):  # years that Python has no dates for
         original = original.cast(pa.string())
