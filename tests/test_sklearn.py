@@ -163,7 +163,8 @@ def test_a_check_that_cannot_pass_ends_in_the_reason_that_is_declared() -> None:
 
 def test_each_declared_reason_is_that_of_a_check() -> None:
     asked = {(type(each).__name__, name_of(check)) for each, its in checks() for check in its}
-    assert {("Centring", name) for name in OF_VECTORS} <= asked
+    later = {"array_api_input", "estimator_sparse_tag"}  # scikit-learn 1.6 does not ask for these
+    assert {("Centring", name) for name in OF_VECTORS.keys() - later} <= asked
     assert {*REFUSALS} <= {kind for kind, _ in asked}
     assert not {*ASKED} & {*OF_VECTORS}
 

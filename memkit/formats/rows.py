@@ -391,7 +391,8 @@ def extra_of(fields: Row, known: Container[str]) -> str:
 def with_own_dates(memories: pa.Table) -> pa.Table:
     """`memories` with date_source 'own' for dated ones whose reader did not set it."""
     is_dated = pc.or_(pc.is_valid(memories["created_at"]), pc.is_valid(memories["updated_at"]))
-    sources = pc.if_else(is_dated, pc.fill_null(memories["date_source"], "own"), None)
+    known = pc.fill_null(memories["date_source"], "own").combine_chunks()  # older Arrows break texts in chunks
+    sources = pc.if_else(is_dated.combine_chunks(), known, None)
     place = memories.column_names.index("date_source")
     return memories.set_column(place, memories.schema.field(place), sources)
 

@@ -260,9 +260,9 @@ def _growth(call: Mapping[str, Any]) -> int:
     return 8 if name in _EXPANDING else 1
 
 
-def _arguments(call: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _arguments(call: Mapping[str, Any]) -> list[Any]:
     """The arguments of a function. DuckDB 2 gives each a name."""
-    return call["children"] if "children" in call else [argument["expression"] for argument in call["arguments"]]
+    return [*call["children"]] if "children" in call else [argument["expression"] for argument in call["arguments"]]
 
 
 def _constant(node: Mapping[str, Any]) -> Any:
@@ -274,7 +274,7 @@ def _constant(node: Mapping[str, Any]) -> Any:
 
 def _leaves(call: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What a chain of ``||`` joins, without the constants."""
-    leaves, pending = [], [*_arguments(call)]
+    leaves, pending = [], _arguments(call)
     while pending:
         node = pending.pop()
         if node.get("function_name") == "||":

@@ -203,7 +203,7 @@ def test_the_statement_shown_is_the_statement_that_runs() -> None:
     with duckdb.connect() as con:
         for name, relation in Admission().relations(rows).items():
             con.register(name, relation)
-        by_hand = con.execute(Admission().sql()).to_arrow_table()
+        by_hand = con.sql(Admission().sql()).to_arrow_table()
     judged = Admission().transform(rows)
     assert by_hand.select(["reason", "matched_span"]).equals(
         judged.select(["reason", "matched_span"]).cast(by_hand.select(["reason", "matched_span"]).schema)

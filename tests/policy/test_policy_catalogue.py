@@ -52,7 +52,7 @@ def test_every_statement_runs_on_a_connection_of_ones_own(name: str, corpus: Any
         relations = policy.relations(corpus, AS_OF)
         for relation, rows in relations.items():
             con.register(relation, rows)
-        shown = con.execute(f"select * from ({policy.sql(AS_OF)}) order by row").to_arrow_table()  # noqa: S608  # its own statement
+        shown = con.sql(f"select * from ({policy.sql(AS_OF)}) order by row").to_arrow_table()  # noqa: S608  # its own statement
     columns = [*policy.adds]
     assert shown.select(columns).to_pylist() == judged.select(columns).to_pylist()
     assert judged.num_rows == relations["input"].num_rows > 0
@@ -64,7 +64,7 @@ def test_a_pipelines_statement_does_too(corpus: Any) -> None:
         con.execute("set TimeZone = 'UTC'")
         for relation, rows in steps.relations(corpus, AS_OF).items():
             con.register(relation, rows)
-        shown = con.execute(f"select keep, reason from ({steps.sql(AS_OF)}) order by row").to_arrow_table()  # noqa: S608  # its own
+        shown = con.sql(f"select keep, reason from ({steps.sql(AS_OF)}) order by row").to_arrow_table()  # noqa: S608  # its own
     assert shown.to_pylist() == steps.transform(corpus, AS_OF).select(["keep", "reason"]).to_pylist()
 
 

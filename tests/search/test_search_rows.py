@@ -54,7 +54,7 @@ def test_age_and_factor_are_those_of_the_decay_statement(
         con.register("memories", table)
         factor_sql = decay_sql(form, days, floor, kinds)
         sql = f"select {age_sql()} as age, {factor_sql} as factor from memories"  # noqa: S608  # no data in it
-        expected = con.execute(sql, {"as_of": NOON}).to_arrow_table()
+        expected = con.sql(sql, params={"as_of": NOON}).to_arrow_table()
     assert [None if np.isnan(a) else a for a in age] == expected["age"].to_pylist()
     np.testing.assert_allclose(factor, expected["factor"].cast(pa.float64()).to_numpy(), rtol=1e-12)
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.duck import as_arrow
 from memkit.errors import ParameterError
 from memkit.schemas import TIMESTAMP
 from memkit.tables.named import named_query
@@ -65,7 +66,7 @@ def test_a_query_runs_on_all_broken_cases_at_once(name: str, broken: mk.Corpus) 
     single.execute("set threads = 1")
     query = mk.named_queries().filter(pc.field("name") == name)["sql"][0].as_py()
     assert named_query(name, AS_OF, {})[0] == query
-    assert rows.equals(single.execute(*named_query(name, AS_OF, {})).to_arrow_table())
+    assert rows.equals(as_arrow(single, *named_query(name, AS_OF, {})))
 
 
 def test_an_unknown_query_is_refused_with_the_known_ones() -> None:
