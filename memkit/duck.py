@@ -58,8 +58,8 @@ def cursor_of(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 _connections_lock = threading.Lock()
-# A relation of DuckDB 1.4 does not keep its connection alive, so the latest connections are kept for results in use. One
-# kept beside its relation alone would end with it, while what was derived from the relation is still in use.
+# A relation of DuckDB 1.4 does not keep its connection alive, so the latest connections are kept for results in use.
+# One kept beside its relation alone would end with it, while what was derived from the relation is still in use.
 _recent: deque[duckdb.DuckDBPyConnection] = deque(maxlen=256 if duckdb.__version__.startswith("1.4.") else 0)
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from threading import Lock
 from typing import Any
 
@@ -66,6 +68,8 @@ _JOINED = frozenset(
     | {"array_zip", "json_object", "json_array", "json_merge_patch", "json_deep_merge", "json_merge_patch_diff"}
     | {"json_set", "json_insert", "json_replace", "overlay", "path_join"}
 )
+MAX_DEPTH = 100
+"""How many brackets may be open at once, also in its texts."""
 MAX_GROWTH = 100
 """How many times as long as its arguments a value may get."""
 _FREE_BYTES, _BYTES_PER_BYTE = 2 * 2**30, 8
@@ -302,6 +306,7 @@ def _table(node: Mapping[str, Any]) -> str:
 def _statement(query: str) -> dict[str, Any]:
     """The syntax tree of one SELECT."""
     check_unicode(query)
+    _check_depth(query)
     try:
         # No parameter: DuckDB would import pandas to look at it, a quarter of a second.
         sql = f"select json_serialize_sql({literal(query)})"
@@ -314,6 +319,13 @@ def _statement(query: str) -> dict[str, Any]:
         raise QueryError(f"expected one SELECT. Got {len(tree['statements'])} statements.")
     statement: dict[str, Any] = tree["statements"][0]
     return statement
+
+
+def _check_depth(query: str) -> None:
+    """Refuse deep nesting before it is parsed: DuckDB 2 takes time with its square, and cannot be interrupted there."""
+    depth = max(accumulate((1 if sign in "([{" else -1) for sign in re.findall(r"[][(){}]", query)), default=0)
+    if depth > MAX_DEPTH:
+        raise QueryError(f"expected at most {MAX_DEPTH} brackets within one another. Got {depth}.")
 
 
 @functools.cache
