@@ -185,7 +185,7 @@ class Pools:
             new = search.ask(batch.questions, 1, **batch.scope)
             if earlier:
                 joined = _joined(arms, new.retrieved, {arm: earlier[arm][position].retrieved for arm in earlier})
-                new = replace(new, found=joined)
+                new = replace(new, retrieved=joined)
             answers.append(_without_masks(new))
         self._answered[scope] = (arms, pool, answers)
 
