@@ -60,11 +60,17 @@ def selector(mask: Mask) -> Any:
     return _faiss().IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
 
-def build_hnsw(vectors: Vectors, links: int, width: int) -> Any:
-    """An HNSW index with M = `links` and efConstruction = `width`, built on one thread to be deterministic."""
+M, EF_CONSTRUCTION, EF_SEARCH = 32, 120, 128
+"""HNSW's graph neighbours per row, and the rows looked at while a row is added and while a query is searched."""
+NPROBE = 64
+"""IVF's lists that a search reads."""
+
+
+def build_hnsw(vectors: Vectors) -> Any:
+    """An HNSW index, built on one thread to be deterministic."""
     faiss = _faiss()
-    index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, links, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction = width
+    index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, M, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = EF_CONSTRUCTION
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
@@ -75,7 +81,7 @@ def build_hnsw(vectors: Vectors, links: int, width: int) -> Any:
     return index
 
 
-def build_ivf(vectors: Vectors, seed: int) -> Any:
+def build_ivf(vectors: Vectors) -> Any:
     """An IVF index of about 4 sqrt(n) lists by seeded k-means; the same on any number of threads."""
     faiss = _faiss()
     n, dim = vectors.shape
@@ -84,21 +90,21 @@ def build_ivf(vectors: Vectors, seed: int) -> Any:
     index = faiss.IndexIVFScalarQuantizer(quantizer, dim, lists, half, faiss.METRIC_INNER_PRODUCT, False)
     index.own_fields = False
     index.referenced_objects = [quantizer]
-    index.cp.seed = seed
+    index.cp.seed = 0
     index.cp.max_points_per_centroid = 64
     index.train(vectors)
     index.add(vectors)
     return index
 
 
-def search(index: Any, queries: Vectors, k: int, mask: Mask | None, width: int, probes: int) -> Ints:
-    """Up to `k` rows per query from an approximate index (efSearch = `width`, nprobe = `probes`); -1 if fewer."""
+def search(index: Any, queries: Vectors, k: int, mask: Mask | None) -> Ints:
+    """Up to `k` rows per query from an approximate index; -1 if fewer."""
     faiss = _faiss()
     chosen = {} if mask is None else {"sel": selector(mask)}
     if isinstance(index, faiss.IndexIVF):
-        settings = faiss.SearchParametersIVF(nprobe=min(probes, index.nlist), **chosen)
+        settings = faiss.SearchParametersIVF(nprobe=min(NPROBE, index.nlist), **chosen)
     else:
-        settings = faiss.SearchParametersHNSW(efSearch=max(width, 2 * k), **chosen)
+        settings = faiss.SearchParametersHNSW(efSearch=max(EF_SEARCH, 2 * k), **chosen)
     rows: Ints = index.search(queries, k, params=settings)[1]
     return rows
 

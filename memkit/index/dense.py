@@ -72,11 +72,6 @@ class Dense(Estimator):
     ann: str = param("auto", choices=ANN, refit=True, doc="auto: exact up to exact_up_to rows, hnsw beyond.")
     centre: str = param("none", choices=CENTRES, refit=True, doc="Mean-centering: the mean to subtract from vectors.")
     exact_up_to: int = param(100_000, low=0, refit=True, unit="rows", doc="Largest set of rows searched exactly.")
-    links: int = param(32, low=4, high=128, refit=True, doc="HNSW's M: graph neighbours per row.")
-    build_width: int = param(120, low=8, refit=True, unit="rows", doc="HNSW's ef_construction.")
-    search_width: int = param(128, low=1, unit="rows", doc="HNSW's ef_search.")
-    probes: int = param(64, low=1, unit="lists", doc="IVF's nprobe: lists that a search reads.")
-    seed: int = param(0, low=0, refit=True, doc="Seed of the k-means of IVF.")
 
     def fit(
         self, chunks: pa.Table, texts: Texts, *, vectors: Vectors | None = None, cache: VectorCache | None = None
@@ -159,7 +154,7 @@ class Dense(Estimator):
         vectors = self._query_vectors(queries)
         numbers = np.flatnonzero(vectors.any(axis=1))
         nearest = Nearest(self.vectors_, self.index_, self.exact_up_to)
-        rows, scores = nearest.best(vectors[numbers], n, self._mask(allowed), self.search_width, self.probes)
+        rows, scores = nearest.best(vectors[numbers], n, self._mask(allowed))
         if not rows.size:
             return CANDIDATES.empty_table()
         return self._with_empty_rows(numbers, rows, scores, n - rows.shape[1], allowed)
@@ -343,8 +338,8 @@ class Dense(Estimator):
         if not self._is_approximate(len(vectors)):
             return None
         if self.ann == "ivf":
-            return faiss_index.build_ivf(vectors, self.seed)
-        return faiss_index.build_hnsw(vectors, self.links, self.build_width)
+            return faiss_index.build_ivf(vectors)
+        return faiss_index.build_hnsw(vectors)
 
     def _mask(self, allowed: Mask | None) -> Mask | None:
         if allowed is None:

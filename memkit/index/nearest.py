@@ -41,7 +41,7 @@ class Nearest:
     index: Any
     exact_up_to: int
 
-    def best(self, queries: Vectors, k: int, mask: Mask | None, width: int, probes: int) -> Ranked:
+    def best(self, queries: Vectors, k: int, mask: Mask | None) -> Ranked:
         """Rows and cosines, both of shape (n_queries, min(k, allowed rows)); never a row -1."""
         count = len(self.vectors) if mask is None else int(np.count_nonzero(mask))
         k = min(k, count)
@@ -49,7 +49,7 @@ class Nearest:
             return np.empty((len(queries), 0), dtype=np.int64), np.empty((len(queries), 0))
         if self.index is None or (mask is not None and count <= self.exact_up_to):
             return self._exact(queries, k, count, mask)
-        found = ann.search(self.index, queries, min(count, k + _SLACK), mask, width, probes)
+        found = ann.search(self.index, queries, min(count, k + _SLACK), mask)
         rows, scores = self._ordered(queries, found)
         rows, scores = rows[:, :k], scores[:, :k]
         short = np.flatnonzero((rows < 0).any(axis=1))

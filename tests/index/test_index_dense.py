@@ -131,11 +131,13 @@ def test_a_filter_acts_before_the_cut(share: float, ann: str, exact_up_to: int) 
 
 
 @pytest.mark.parametrize("ann", ["exact", "hnsw", "ivf"])
-def test_a_rare_user_in_a_far_corner_still_gets_n_hits(ann: str) -> None:
+def test_a_rare_user_in_a_far_corner_still_gets_n_hits(ann: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.index.ann.NPROBE", 1)
+    monkeypatch.setattr("memkit.index.ann.EF_SEARCH", 1)
     vectors = clustered(2000)
     allowed = np.zeros(2000, dtype=bool)
     allowed[np.argsort(vectors @ vectors[0])[:7]] = True  # the rows farthest from the query
-    found = fitted(vectors, ann=ann, exact_up_to=0, probes=1, search_width=1).candidates(vectors[:1], 5, allowed)
+    found = fitted(vectors, ann=ann, exact_up_to=0).candidates(vectors[:1], 5, allowed)
     assert rows_of(found, 1) == by_numpy(vectors[:1], vectors, 5, allowed)
 
 
