@@ -154,7 +154,7 @@ class Annotator(Estimator):
             invalid = pc.and_(pc.is_valid(values), pc.is_null(rows[name]))
             if count := pc.sum(invalid).as_py():
                 first = _shown(values[pc.index(invalid, True).as_py()])
-                notes.append(f"{count} values of '{name}' are not dates and count as missing, for example {first}.")
+                notes.append(f"Values of '{name}' that are not dates count as missing: {count}, such as {first}.")
         if notes:
             warnings.warn(f"{type(self).__name__}: {' '.join(notes)}", RuntimeWarning, stacklevel=4)
         kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []

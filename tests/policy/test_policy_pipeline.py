@@ -211,7 +211,7 @@ def test_dates_of_any_sequence_are_looked_at_in_both() -> None:
 @pytest.mark.parametrize("policy", [Expiry(), Pipeline([Expiry()]), Quota(), Classifier()], ids=lambda each: each.name)
 def test_an_unreadable_date_is_told_and_never_silently_alive(policy: Any) -> None:
     table = pa.table({"text": ["чай", "кофе", "мёд"], "expires_at": ["2026-02-31", "soon", None]})
-    said = "2 values of 'expires_at' are not dates and count as missing, for example '2026-02-31'."
+    said = "Values of 'expires_at' that are not dates count as missing: 2, such as '2026-02-31'."
     with pytest.warns(RuntimeWarning, match=said):
         judged = policy.transform(table, as_of=AS_OF)
     assert judged.schema.metadata[b"note"] == said.encode()
