@@ -86,5 +86,5 @@ def test_a_file_is_asked_for_and_anything_else_is_not_opened(place: Path, read: 
 @pytest.mark.parametrize("given", [None, "folder", Path("folder"), FILES])
 def test_a_corpus_is_asked_for_and_what_makes_one_is_said(corpus: mk.Corpus, given: Any) -> None:
     for call in (mk.overview, lambda other: mk.diff(corpus, other), lambda other: mk.diff(other, corpus)):
-        with pytest.raises(mk.ParameterError, match=r"expected a Corpus\. Got \w+; .*mk\.read of a folder"):
+        with pytest.raises(mk.ParameterError, match=r"expected a Corpus\. Got \w+; .*mk\.read from a folder"):
             call(given)

@@ -192,13 +192,13 @@ def test_a_baseline_that_no_setting_has_asks_its_own_arm_alone(
     counted: Counted, search: Retriever, files: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
-    find = MemoryIndex.find
+    retrieve = MemoryIndex.retrieve
 
     def finding(self: MemoryIndex, texts: Any, n: int, allowed: Any, weights: Any, *more: Any) -> Any:
         asked.append(tuple(weights))
-        return find(self, texts, n, allowed, weights, *more)
+        return retrieve(self, texts, n, allowed, weights, *more)
 
-    monkeypatch.setattr(MemoryIndex, "find", finding)
+    monkeypatch.setattr(MemoryIndex, "retrieve", finding)
     words = search.with_params(vector_weight=0.0, gram_weight=0.0)
     mk.tune(words, *files["own"], {"min_score": [0.0, 0.1]}, as_of=DAY)
     assert Counter(asked) == {("bm25",): USERS, ("vector",): USERS}

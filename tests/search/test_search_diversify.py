@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.schemas import Floats, Ints
-from memkit.search.stages.diversify import NOWHERE, alike, jaccard, mmr
+from memkit.search.stages.diversify import NOWHERE, jaccard, mmr, pairwise_cosines
 
 DUPLICATES = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
 
@@ -95,4 +95,4 @@ def test_jaccard_is_shared_by_either_and_works_on_cyrillic() -> None:
 
 def test_opposite_vectors_are_unlike_not_negative() -> None:
     unit = np.array([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8]], np.float32)
-    np.testing.assert_allclose(alike(unit)[0], [1.0, 0.0, 0.6], rtol=1e-6)
+    np.testing.assert_allclose(pairwise_cosines(unit)[0], [1.0, 0.0, 0.6], rtol=1e-6)
