@@ -273,7 +273,7 @@ def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(made: A
 
 def test_a_grid_of_decay_where_nothing_decays_is_refused(made: Any) -> None:
     search, queries, qrels = made
-    with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: nothing"):
+    with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: no candidate"):
         mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay_days": [1, 2]}, as_of=DAY)
     with pytest.raises(mk.ParameterError, match="no candidate of these queries decays"):
         mk.sweep(search.with_params(decay_kinds=("quarantined",)), queries, qrels, {"decay": ["linear"]}, as_of=DAY)
@@ -376,7 +376,7 @@ def test_where_nothing_is_found_a_sweep_says_so(metric: str) -> None:
     labels = {"query_id": ["1"], "text": ["чай"]}, {"query_id": ["1"], "memory_id": ["a"], "relevance": [1]}
     none = mk.sweep(search, *labels, {"min_score": [2.0, 5.0]}, [metric])
     assert (none.best, none.table[metric].null_count) == (none.default, 3)
-    assert f"No query has '{metric}' in any of them, as nothing was found" in str(none)
+    assert f"No query has '{metric}' under any setting, as none has hits" in str(none)
     some = mk.sweep(search, *labels, {"min_score": [0.0, 5.0]}, [metric])
     assert (some.best, some.table[metric].null_count) == (0, 2)
     assert "at best (min_score=0.0), no hits for the search's own" in str(some)

@@ -254,7 +254,7 @@ def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) 
     assert "empty" in panel.body
     nothing = mk.from_table({"text": pa.array([], pa.string())})
     panel = mk.panels.search(mk.Retriever(encoder=None).fit(nothing), "пул", as_of=DAY)
-    assert "holds no memories" in panel.body
+    assert "has no memories" in panel.body
     assert panel.picture.startswith(b"\x89PNG")
 
 
@@ -528,7 +528,7 @@ def test_no_arm_is_asked_again_by_a_slider(search: mk.Retriever, monkeypatch: py
     panel = mk.panels.search(search, "пул", as_of=DAY)
     asked: list[str] = []
     ask = mk.Retriever.ask
-    monkeypatch.setattr(mk.Retriever, "ask", lambda self, *given: asked.append(given[0]) or ask(self, *given))
+    monkeypatch.setattr(mk.Retriever, "ask", lambda self, *a, **more: asked.append(a[0]) or ask(self, *a, **more))
     panel.press("pin")
     for values in ({"k": 3}, {"vector_weight": 0.0}, {"vector_weight": 0.7}, {"decay": "linear"}, {"pool": 50},
                    {"mmr_lambda": 0.5}, {"min_score": 0.1}, {"normalise": "max"}, {"fusion": "rrf"}):  # fmt: skip

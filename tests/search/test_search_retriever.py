@@ -407,5 +407,5 @@ def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
 
 @pytest.mark.parametrize("given", [pd.DataFrame({"text": ["чай"]}), pa.table({"text": ["чай"]}), "data", None])
 def test_what_is_no_corpus_is_refused_with_what_makes_one(given: object) -> None:
-    with pytest.raises(ParameterError, match=r"expected a Corpus. Got \w+; mk.from_table makes one of a table"):
+    with pytest.raises(ParameterError, match=r"expected a Corpus. Got \w+; mk.from_table makes one from a table"):
         Retriever(encoder=None).fit(given)  # type: ignore[arg-type]  # wrong on purpose
