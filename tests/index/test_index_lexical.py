@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csc_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import memkit as mk
@@ -311,18 +310,31 @@ def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int
     assert found.tolist() == scores[expected].tolist()
 
 
+def test_sums_without_scipys_loop_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = fitted(CORPUS)
+    with_loop = made.candidates(CORPUS, 5)
+    monkeypatch.setattr(postings, "_adder", lambda _: postings._add)
+    assert made.candidates(CORPUS, 5).equals(with_loop)
+
+
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1000))
-def test_scores_are_added_up_as_scipys_product_does(seed: int) -> None:
+def test_scipys_loop_adds_in_the_same_order_to_the_last_bit(seed: int) -> None:
     chance = np.random.default_rng(seed)
     sizes = chance.integers(1, 200, 30)
     rows = np.concatenate([np.sort(chance.permutation(300)[:size]) for size in sizes]).astype(np.int32)
-    offsets, held = np.r_[0, np.cumsum(sizes)], chance.random(len(rows)).astype(np.float32)
-    lists = postings.Postings({}, offsets, rows, rows, 300, held)
-    weights, scores = chance.random(30).astype(np.float32), np.zeros(300, np.float32)
-    lists.add_up(scores, np.arange(30), weights, 5)
-    last_first = csc_array((held, rows, offsets), (300, 30))[:, ::-1]
-    assert scores.tolist() == (last_first @ weights[::-1]).tolist()
+    stops = np.cumsum(sizes)
+    held = postings.Postings({}, np.r_[0, stops], rows, rows, 300, chance.random(len(rows)).astype(np.float32))
+    weights = chance.random(30).astype(np.float32)
+    sums = [np.zeros(300, np.float32), np.zeros(300, np.float32)]
+    for add, scores in zip((postings._adder(2**31 - 1), postings._add), sums, strict=True):
+        add(scores, held.rows, held.weights, stops - sizes, stops, weights)
+    assert sums[0].tolist() == sums[1].tolist()
+
+
+def test_more_postings_than_scipys_loop_can_count_are_added_without_it() -> None:
+    assert postings._adder(2**31) is postings._add
+    assert postings._adder(2**31 - 1) is not postings._add
 
 
 def test_pairs_across_words_are_not_missed_in_scripts_without_blanks() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from memkit.index.cosine import cosines
 from memkit.schemas import Floats, Ints, Mask
@@ -134,6 +133,8 @@ class NearPairs:
     @cached_property
     def largest(self) -> int:
         """The size of the largest connected group."""
+        from scipy.sparse.csgraph import connected_components  # a tenth of a second, for sweeps alone
+
         _, label = connected_components(self.shared >= 0)
         return int(np.bincount(label).max())
 
