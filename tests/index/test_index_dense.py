@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import MemkitError, NotFittedError, ParameterError
-from memkit.index import ann
 from memkit.index.cache import VectorCache
 from memkit.index.dense import Dense
 from memkit.index.encode import as_encoder
@@ -296,27 +295,11 @@ def test_the_default_size_of_exact_search_is_declared() -> None:
     assert Dense.params()["exact_up_to"].default == 100_000
 
 
-def test_faiss_is_loaded_where_many_are_searched() -> None:
+def test_faiss_is_loaded_by_the_first_search() -> None:
     code = (
-        "import sys, numpy as np, pyarrow as pa; from memkit.index.dense import Dense; from memkit.index import ann;"
-        "arm = Dense(encoder='hash').fit(pa.table({'chunk_id': ['a']}), ['text']); arm.candidates(['text'], 1);"
-        "print('faiss' in sys.modules);"
-        "ann.exact(np.ones((1, 512), np.float32), np.ones((3000, 512), np.float32), 1, None);"
-        "print('faiss' in sys.modules)"
+        "import sys, pyarrow as pa; from memkit.index.dense import Dense;"
+        "arm = Dense(encoder='hash').fit(pa.table({'chunk_id': ['a']}), ['text']);"
+        "print('faiss' in sys.modules); arm.candidates(['text'], 1); print('faiss' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("share", [None, 0.05, 0.5])
-def test_few_rows_are_found_without_faiss_as_with_it(
-    monkeypatch: pytest.MonkeyPatch, seed: int, share: float | None
-) -> None:
-    chance = np.random.default_rng(seed)
-    queries, vectors = (chance.normal(size=(n, 16)).astype(np.float32) for n in (3, 400))
-    mask = None if share is None else chance.random(400) < share
-    k = min(9, 400 if mask is None else int(mask.sum()))
-    few = ann.exact(queries, vectors, k, mask)
-    monkeypatch.setattr(ann, "_FEW", 0)
-    assert np.sort(few, axis=1).tolist() == np.sort(ann.exact(queries, vectors, k, mask), axis=1).tolist()
