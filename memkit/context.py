@@ -274,7 +274,7 @@ class ContextBuilder(Estimator):
         [1, 2]
         """
         self.check_params()
-        moment, search = Moment.of(as_of), self._fitted(corpus)
+        moment, search = Moment.from_as_of(as_of), self._fitted(corpus)
         params = {"user_id": user_id, "as_of": moment.at, "until": moment.unseen(search.future)}
         profile = _own_facts(corpus, {**params, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
         working = _own_facts(corpus, {**params, "kind": "working"}, WORKING, lambda row: True)

@@ -520,8 +520,8 @@ def over_a_table(transform: Callable[[pa.Table], Any]) -> Work:
 READ_WORDS: dict[str, Work] = {
     "auto": analysed("auto"),
     "char": analysed("char"),
-    "query": lambda text: QueryTerms("auto").of([text]),
-    "query char": lambda text: QueryTerms("char").of([text]),
+    "query": lambda text: QueryTerms("auto").terms([text]),
+    "query char": lambda text: QueryTerms("char").terms([text]),
     "admission": over_a_table(lambda table: mk.Admission().transform(table, as_of="2026-03-01")),
     "classifier": over_a_table(lambda table: mk.Classifier().transform(table, as_of="2026-03-01")),
     "snippet": lambda text: snippet(text, "слово чай"),

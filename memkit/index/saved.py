@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from memkit.checked import json_object
 from memkit.errors import DamagedIndexError
-from memkit.index.postings import Postings, plain
+from memkit.index.lexical import Postings, plain
 from memkit.tables.untrusted import check_unique, open_member, read_parquet
 
 _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("rows", pa.int64(), nullable=False)])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from memkit.index.postings import Lists, Postings, Weights
+from memkit.index.lexical import Lists, Postings, Weights
 
 _LATER = 64
 _FEW = 8

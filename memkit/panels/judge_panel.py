@@ -98,7 +98,9 @@ class JudgePanel(Panel):
         self._judged_rows: list[dict[str, Any]] = []
         self._other_judge = None if beside is None else read_qrels(beside)
         self.looks = 0
-        self._queue = self._ordered(other, k, Moment.of(as_of), None if judged is None else self._known_qrels, seed)
+        self._queue = self._ordered(
+            other, k, Moment.from_as_of(as_of), None if judged is None else self._known_qrels, seed
+        )
         super().__init__({}, {}, session)
 
     @property

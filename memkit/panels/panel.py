@@ -385,7 +385,7 @@ def left_after(form: str, days: float, floor: float) -> str:
 
 def moment_of(as_of: AsOf) -> str:
     """`as_of` as text; None is fixed to now, so that the panel's code gives the same table tomorrow."""
-    return str(Moment.of(as_of))
+    return str(Moment.from_as_of(as_of))
 
 
 class Name(str):

@@ -185,7 +185,7 @@ class SearchPanel(Panel):
             settings = Settings.from_estimator(live)
             wanted = last.index.weights(settings)
             is_within = settings.pool <= last.retrieved.pool and wanted.keys() <= set(last.retrieved.arms)
-            moment = Moment.of(query_values["as_of"])
+            moment = Moment.from_as_of(query_values["as_of"])
             now = (query_values["query"],), *self._scope(state), moment.at, moment.unseen(settings.future)
             before = last.queries.texts, last.where, last.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
@@ -245,7 +245,7 @@ class SearchPanel(Panel):
             if rows:
                 known_ids = self.search.corpus_.memories["memory_id"]
                 relevant = [one for one in self.against.relevant(name) if pc.index(known_ids, one).as_py() >= 0]
-                day = {"as_of": str(Moment.of_cell(rows[0]["as_of"]))} if rows[0]["as_of"] else {}
+                day = {"as_of": str(Moment.from_cell(rows[0]["as_of"]))} if rows[0]["as_of"] else {}
                 self.set(query=rows[0]["text"], user_id=rows[0]["user_id"], memory_id=next(iter(relevant), None), **day)
 
     # The verdict on labels.

@@ -40,11 +40,11 @@ class Moment:
 
     Examples
     --------
-    >>> print(Moment.of("2026-03-01"), "until", Moment.of("2026-03-01").until)
+    >>> print(Moment.from_as_of("2026-03-01"), "until", Moment.from_as_of("2026-03-01").until)
     2026-03-01 until 2026-03-01 23:59:59.999999+00:00
-    >>> print(Moment.of("2026-03-01T12:00"), "until", Moment.of("2026-03-01T12:00").until)
+    >>> print(Moment.from_as_of("2026-03-01T12:00"), "until", Moment.from_as_of("2026-03-01T12:00").until)
     2026-03-01T12:00:00+00:00 until 2026-03-01 12:00:00+00:00
-    >>> Moment.of(None).until is None
+    >>> Moment.from_as_of(None).until is None
     True
     """
 
@@ -52,7 +52,7 @@ class Moment:
     until: datetime | None
 
     @classmethod
-    def of(cls, as_of: AsOf) -> Self:
+    def from_as_of(cls, as_of: AsOf) -> Self:
         """The moment that `as_of` names; raises ParameterError as `as_of_time`."""
         if isinstance(as_of, cls):
             return as_of
@@ -60,11 +60,11 @@ class Moment:
         return cls(at, None if as_of is None else _last_of(at) if _is_day(as_of) else at)
 
     @classmethod
-    def of_cell(cls, value: AsOf) -> Self:
-        """`of` for a value from a column of time stamps, where midnight stands for the whole day."""
+    def from_cell(cls, value: AsOf) -> Self:
+        """`from_as_of` for a value from a column of time stamps, where midnight stands for the whole day."""
         at = as_of_time(value)
         is_midnight = isinstance(value, datetime) and at.time() == time()
-        return cls.of(at.date() if is_midnight else value)
+        return cls.from_as_of(at.date() if is_midnight else value)
 
     @property
     def seen(self) -> datetime:
@@ -432,7 +432,7 @@ def _last_of(day: datetime) -> datetime:
 def said_until(until: datetime) -> str:
     """The last visible instant as text: only the day, where it is the end of a day.
 
-    >>> said_until(Moment.of("2026-03-01").seen), said_until(Moment.of("2026-03-01T12:00").seen)
+    >>> said_until(Moment.from_as_of("2026-03-01").seen), said_until(Moment.from_as_of("2026-03-01T12:00").seen)
     ('2026-03-01', '2026-03-01 12:00')
     """
     if until == _last_of(until):

@@ -91,7 +91,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
     """
     if not as_of:
         raise ParameterError("plot.ranks: 'as_of' must name at least one day. Got none.")
-    days = [Moment.of(day) for day in as_of]
+    days = [Moment.from_as_of(day) for day in as_of]
     ranks: dict[str, list[float]] = {}
     names: dict[str, str] = {}
     for index, day in enumerate(days):

@@ -80,7 +80,7 @@ def replay(
         raise ParameterError("replay: 'as_of' must name at least one date. Got none.")
     check_choice("texts", texts, ("today", "git"), "replay")
     pipelines = [_pipeline(each) for each in (pipeline_a, pipeline_b)]
-    moments = [Moment.of(date) for date in dates]
+    moments = [Moment.from_as_of(date) for date in dates]
     states, days, facts = [corpus], [moments], dict[str, Any]()
     if texts == "git":
         states, days = states_at(corpus, [moment.seen for moment in moments]), [[moment] for moment in moments]
@@ -186,7 +186,7 @@ def forecast(
     >>> forecast(table, as_of="2026-03-01", days=[0, 60, 180])["kept"].to_pylist()
     [1, 1, 0]
     """
-    table, start = as_table(corpus), Moment.of(as_of)
+    table, start = as_table(corpus), Moment.from_as_of(as_of)
     check_value("forecast", "min_factor", min_factor, "float", low=0, high=1)
     steps = _pipeline(pipeline or Pipeline([Expiry(), Quota()])).fitted(table)
     if isinstance(days, Iterable):

@@ -98,7 +98,7 @@ def as_queries(queries: Any) -> Queries:
     ----------
     queries : str, sequence of str, pa.Table or pandas.DataFrame
         Ids are "0", "1", … unless the table has them; other columns are ignored; a null text counts as empty. A day is
-        null, or a value that `Moment.of_cell` takes.
+        null, or a value that `Moment.from_cell` takes.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def as_queries(queries: Any) -> Queries:
     texts = _texts(_values(queries["text"]))
     ids = _ids(_values(queries["query_id"])) if "query_id" in list(names) else tuple(map(str, range(len(texts))))
     days = _values(queries["as_of"]) if "as_of" in list(names) else []
-    return Queries(ids, texts, tuple(None if day in (None, "") else Moment.of_cell(day) for day in days))
+    return Queries(ids, texts, tuple(None if day in (None, "") else Moment.from_cell(day) for day in days))
 
 
 def _values(column: Any) -> list[Any]:
@@ -300,7 +300,7 @@ def ask(
     days = set(queries.days)
     if len(days) > 1:
         raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
-    moment = next(iter(days), None) or Moment.of(as_of)
+    moment = next(iter(days), None) or Moment.from_as_of(as_of)
     request = Request(queries.texts, where, moment, to_trace, user_id)
     answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     scope, weights, candidates = answer.scope, answer.weights, answer.candidates

@@ -233,7 +233,7 @@ def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
     >>> analyse(["Пулы соединений", "snake_case", "東京"])
     [['пул', 'соединен'], ['snake_case', 'snake', 'case'], ['東京', '東', '京']]
     """
-    return terms_by(analyser).of([texts] if isinstance(texts, str) else texts)
+    return terms_by(analyser).terms([texts] if isinstance(texts, str) else texts)
 
 
 def terms_by(analyser: str) -> QueryTerms:
@@ -251,7 +251,7 @@ class QueryTerms:
         self._known: dict[str, list[str]] = {}
         self._lock = RLock()
 
-    def of(self, texts: Sequence[str]) -> list[list[str]]:
+    def terms(self, texts: Sequence[str]) -> list[list[str]]:
         """The terms of each text, in order and with repeats."""
         words = self._words(texts)
         terms = self._terms({word for of_text in words for word in of_text})

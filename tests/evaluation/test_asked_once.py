@@ -212,9 +212,9 @@ def test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches(
     )
     others = [search.with_params(**one) for one in ({"pool": 3}, {"bm25_weight": 0.0}, {"fusion": "rrf", "pool": 40})]
     for other in others:
-        both = [hits(5) for hits in put_both(search, other, queries, qrels, Moment.of(DAY), None)]
+        both = [hits(5) for hits in put_both(search, other, queries, qrels, Moment.from_as_of(DAY), None)]
         for one, hits in zip((search, other), both, strict=True):
-            assert hits == Pools(one, queries, qrels, Moment.of(DAY), None).hits(5)
+            assert hits == Pools(one, queries, qrels, Moment.from_as_of(DAY), None).hits(5)
 
 
 def test_two_settings_over_buckets_compare_as_over_one_index(

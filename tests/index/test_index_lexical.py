@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.index import postings
+from memkit.index import lexical
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.params import Estimator
 from memkit.text.analyse import QueryTerms
@@ -57,10 +57,10 @@ def hits(arm: BM25, query: str, n: int = 10, allowed: np.ndarray | None = None) 
 
 def naive(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> dict[int, float]:
     """BM25 as its formula stands, one document after the other."""
-    documents = [Counter(terms) for terms in QueryTerms("auto").of(texts)]
+    documents = [Counter(terms) for terms in QueryTerms("auto").terms(texts)]
     mean = sum(map(sum, (d.values() for d in documents))) / len(documents)
     scores = dict.fromkeys(range(len(texts)), 0.0)
-    for term in set(QueryTerms("auto").of([query])[0]):
+    for term in set(QueryTerms("auto").terms([query])[0]):
         df = sum(term in document for document in documents)
         idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
         for row, document in enumerate(documents):
@@ -96,10 +96,10 @@ def test_scores_are_those_of_bm25s() -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 20))) for _ in range(200)]
     theirs = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-    theirs.index(QueryTerms("auto").of(texts), show_progress=False)
+    theirs.index(QueryTerms("auto").terms(texts), show_progress=False)
     arm = fitted(texts)
     for query in ("кот и пул", "pool connection 2025"):
-        expected = theirs.get_scores(QueryTerms("auto").of([query])[0])
+        expected = theirs.get_scores(QueryTerms("auto").terms([query])[0])
         ours = np.zeros(len(texts))
         for row, score in hits(arm, query, 200):
             ours[row] = score
@@ -132,9 +132,9 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
 
 @pytest.mark.parametrize("analyser", ["auto", "char", "none"])
 def test_few_texts_are_counted_as_many_are(analyser: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = postings.Postings.count(CORPUS, analyser)
-    monkeypatch.setattr(postings, "_FEW_TEXTS", 0)
-    many = postings.Postings.count(CORPUS, analyser)
+    few = lexical.Postings.count(CORPUS, analyser)
+    monkeypatch.setattr(lexical, "_FEW_TEXTS", 0)
+    many = lexical.Postings.count(CORPUS, analyser)
     assert few.terms == many.terms
     for name in ("offsets", "rows", "counts"):
         one, other = getattr(few, name), getattr(many, name)
@@ -146,7 +146,7 @@ def test_few_texts_are_counted_as_many_are(analyser: str, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("query", ["", " ", "?!", "___", "q" * 10_000])
 def test_a_query_without_known_words_finds_nothing_in_the_right_columns(arm: Estimator, query: str) -> None:
     found = fitted(CORPUS, arm).candidates([query], 5)
-    assert found.equals(postings.CANDIDATES.empty_table())
+    assert found.equals(lexical.CANDIDATES.empty_table())
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
@@ -156,7 +156,7 @@ def test_a_corpus_without_words_finds_nothing(arm: Estimator, texts: list[str]) 
 
 
 def test_no_queries_make_no_rows() -> None:
-    assert fitted(CORPUS).candidates([], 5).equals(postings.CANDIDATES.empty_table())
+    assert fitted(CORPUS).candidates([], 5).equals(lexical.CANDIDATES.empty_table())
 
 
 def test_one_document_and_terms_of_all_documents_score_above_zero() -> None:
@@ -245,7 +245,7 @@ def test_char_scores_are_the_mean_of_two_cosines_of_scikit_learn() -> None:
     texts = ["настройка памяти и память", "пулы соединений e4021", "кот спит", "память кота"]
     query = "настроить память кота"
     vectorizers = [
-        TfidfVectorizer(analyzer=lambda text: QueryTerms("auto").of([text])[0], sublinear_tf=True),
+        TfidfVectorizer(analyzer=lambda text: QueryTerms("auto").terms([text])[0], sublinear_tf=True),
         TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True),
     ]
     cosines = [(v.fit_transform(texts) @ v.transform([query]).T).toarray().ravel() for v in vectorizers]
@@ -303,7 +303,7 @@ def test_a_row_outside_of_the_corpus_is_refused(folder: Path) -> None:
 def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int, kinds: int) -> None:
     scores = np.random.default_rng(seed).integers(0, kinds, 5000).astype(np.float32)
     likely = np.random.default_rng(seed).permutation(5000)[: 7 * seed % 400]
-    rows, found = postings._top(scores, n, likely)
+    rows, found = lexical._top(scores, n, likely)
     expected = np.lexsort((np.arange(5000), -scores))[:n]
     expected = expected[scores[expected] > 0]
     assert rows.tolist() == expected.tolist()
@@ -313,7 +313,7 @@ def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int
 def test_sums_without_scipys_loop_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     made = fitted(CORPUS)
     with_loop = made.candidates(CORPUS, 5)
-    monkeypatch.setattr(postings, "_adder", lambda _: postings._add)
+    monkeypatch.setattr(lexical, "_adder", lambda _: lexical._add)
     assert made.candidates(CORPUS, 5).equals(with_loop)
 
 
@@ -324,17 +324,17 @@ def test_scipys_loop_adds_in_the_same_order_to_the_last_bit(seed: int) -> None:
     sizes = chance.integers(1, 200, 30)
     rows = np.concatenate([np.sort(chance.permutation(300)[:size]) for size in sizes]).astype(np.int32)
     stops = np.cumsum(sizes)
-    held = postings.Postings({}, np.r_[0, stops], rows, rows, 300, chance.random(len(rows)).astype(np.float32))
+    held = lexical.Postings({}, np.r_[0, stops], rows, rows, 300, chance.random(len(rows)).astype(np.float32))
     weights = chance.random(30).astype(np.float32)
     sums = [np.zeros(300, np.float32), np.zeros(300, np.float32)]
-    for add, scores in zip((postings._adder(2**31 - 1), postings._add), sums, strict=True):
+    for add, scores in zip((lexical._adder(2**31 - 1), lexical._add), sums, strict=True):
         add(scores, held.rows, held.weights, stops - sizes, stops, weights)
     assert sums[0].tolist() == sums[1].tolist()
 
 
 def test_more_postings_than_scipys_loop_can_count_are_added_without_it() -> None:
-    assert postings._adder(2**31) is postings._add
-    assert postings._adder(2**31 - 1) is not postings._add
+    assert lexical._adder(2**31) is lexical._add
+    assert lexical._adder(2**31 - 1) is not lexical._add
 
 
 def test_pairs_across_words_are_not_missed_in_scripts_without_blanks() -> None:

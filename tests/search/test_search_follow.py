@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.index import postings as postings_module
+from memkit.index import lexical as lexical_module
 from memkit.index import segments
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.search.fitted.arms import searched_texts
@@ -146,13 +146,13 @@ def write(folder: Path, texts: dict[str, str]) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts were cut into words at each count."""
     seen: list[int] = []
-    count = postings_module.Postings.count.__func__  # type: ignore[attr-defined]  # a class method
+    count = lexical_module.Postings.count.__func__  # type: ignore[attr-defined]  # a class method
 
     def noting(cls: type, texts: Any, analyser: str) -> Any:
         seen.append(len(texts))
         return count(cls, texts, analyser)
 
-    monkeypatch.setattr(postings_module.Postings, "count", classmethod(noting))
+    monkeypatch.setattr(lexical_module.Postings, "count", classmethod(noting))
     return seen
 
 

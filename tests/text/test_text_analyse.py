@@ -181,7 +181,7 @@ def test_counting_a_table_equals_analysing_each_text(
 def test_terms_of_queries_equal_those_of_documents(
     con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str
 ) -> None:
-    assert QueryTerms(analyser).of(texts) == [terms(con, text, analyser) for text in texts]
+    assert QueryTerms(analyser).terms(texts) == [terms(con, text, analyser) for text in texts]
 
 
 @pytest.mark.parametrize("analyser", ["auto", "char"])
@@ -193,4 +193,4 @@ def test_terms_of_queries_are_equal_for_every_character_that_is_not_left_to_the_
     con.register("every", pa.table({"place": range(len(texts)), "body": texts}))
     expected = con.execute(f"select {analyse_sql('body', analyser)} from every order by place").fetchall()  # noqa: S608  # no data
     assert len(characters) > 800
-    assert QueryTerms(analyser).of(texts) == [row[0] for row in expected]
+    assert QueryTerms(analyser).terms(texts) == [row[0] for row in expected]

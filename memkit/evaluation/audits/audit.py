@@ -165,7 +165,7 @@ def audit(
     """
     if only is not None:
         check_choice("only", only, AUDITS, "audit")
-    questions = AuditQuestions(search, queries, qrels, k, n, Moment.of(as_of), user_id)
+    questions = AuditQuestions(search, queries, qrels, k, n, Moment.from_as_of(as_of), user_id)
     names = bar("auditing", [only] if only else list(AUDITS), leave=False)
     tables = {name: _kept(name, AUDITS[name](questions), questions) for name in names}
     rows = [{"audit": name, **_summary(name, table, questions)} for name, table in tables.items()]

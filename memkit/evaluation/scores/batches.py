@@ -75,7 +75,7 @@ def with_user(queries: pa.Table, user_id: str | None) -> pa.Table:
 
 def moment_of(day: datetime | None, moment: Moment) -> Moment:
     """When a labelled query is asked: on its own `day`, else at `moment`."""
-    return moment if day is None else Moment.of_cell(day)
+    return moment if day is None else Moment.from_cell(day)
 
 
 def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterator[tuple[Any, pa.Table]]:

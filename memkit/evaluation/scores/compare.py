@@ -195,7 +195,7 @@ def compare(
     check_seed("compare", seed)
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
-        labelled, moment = read_queries(queries), Moment.of(as_of)
+        labelled, moment = read_queries(queries), Moment.from_as_of(as_of)
         both = [hits(k) for hits in put_both(a, b, labelled, None, moment, where, user_id)]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
         conclusion = None

@@ -72,7 +72,7 @@ class Task:
     ) -> Self:
         """Read and check; parameters and errors are those of `evaluate`."""
         check_user(user_id, "evaluate")
-        queries, qrels, moment = read_queries(queries), read_qrels(qrels), Moment.of(as_of)
+        queries, qrels, moment = read_queries(queries), read_qrels(qrels), Moment.from_as_of(as_of)
         _check_judged(queries, qrels, unjudged)
         labels = Labels.from_tables(queries, qrels, moment)
         if not labels.n_relevant.any():

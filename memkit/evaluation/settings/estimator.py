@@ -28,7 +28,7 @@ class Arms:
     """A fitted search, with the candidates for each set of labelled queries that was scored."""
 
     def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf, user_id: str | None) -> None:
-        self.search, self.metric, self.where, self.moment = search, metric, where, Moment.of(as_of)
+        self.search, self.metric, self.where, self.moment = search, metric, where, Moment.from_as_of(as_of)
         self.user_id = user_id
         self._pools: dict[Any, tuple[Task, Pools]] = {}
         self._lock = threading.Lock()

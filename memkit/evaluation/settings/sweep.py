@@ -250,7 +250,7 @@ def swept(
 
 def _begun(facts: Mapping[str, Any]) -> Moment:
     """The moment of a sweep by the facts of its checkpoint; a sweep that did not hide the future goes on so."""
-    moment = Moment.of(facts.get("as_of"))
+    moment = Moment.from_as_of(facts.get("as_of"))
     return moment if facts.get("is_dated") else replace(moment, until=None)
 
 

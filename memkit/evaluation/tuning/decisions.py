@@ -144,7 +144,7 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
     >>> context_scores(builders, corpus, queries, qrels).select(["narrow", "wide"]).to_pylist()
     [{'narrow': 0.0, 'wide': 1.0}]
     """
-    labelled, moment = read_queries(queries), Moment.of(as_of)
+    labelled, moment = read_queries(queries), Moment.from_as_of(as_of)
     wanted: dict[str, set[str]] = {}
     for query, memory in zip(
         *(ids.to_pylist() for ids in Labels.from_tables(labelled, read_qrels(qrels), moment).relevant()), strict=True

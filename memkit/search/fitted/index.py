@@ -24,7 +24,7 @@ from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts, content_key
-from memkit.index.postings import CANDIDATES
+from memkit.index.lexical import CANDIDATES
 from memkit.params import Moment, check_corpus
 from memkit.schemas import Ints, Mask
 from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
@@ -353,7 +353,7 @@ class MemoryIndex:
         if by_vectors and "vector" in self.arms:
             return Likeness(None, self.arms["vector"].vectors_)
         rows = np.unique(row)
-        return Likeness(rows, terms_by(self.settings.analyser).of(take_rows(self.texts, rows).to_pylist()))
+        return Likeness(rows, terms_by(self.settings.analyser).terms(take_rows(self.texts, rows).to_pylist()))
 
 
 Index = TypeVar("Index", bound=MemoryIndex)
