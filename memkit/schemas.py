@@ -63,19 +63,30 @@ MEMORIES = table(
         nullable=False,
     ),
     column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
+    column("layout", pa.string(), "the layout beyond the five formats that read it, as `memkit formats` names it"),
     column("kind", pa.string(), "what the memory is within its format"),
     column("source_id", pa.string(), "the record's own id, as written"),
     column("user_id", pa.string(), "owner"),
-    column("scope", pa.string(), "applies_to, category or tier"),
+    column("scope", pa.string(), "applies_to, category, tier or type"),
     column("title", pa.string(), "heading, subject or id; searched", nullable=False),
+    column("description", pa.string(), "what its page or file says of itself in one line; searched"),
+    column("aliases", WORDS, "other titles of its page; searched; null where it has none"),
     column("text", pa.string(), "the memory itself, as read; searched", nullable=False),
     column("tags", WORDS, "keywords, tags, triggers; searched", nullable=False),
     column("importance", pa.string(), "high, normal or low; null counts as normal"),
     column("confidence", pa.float64(), "how reliable the record is", "ratio"),
+    column(
+        "status", pa.string(), "one of memkit.schemas.STATUSES, as its author says; null where it says none of them"
+    ),
+    column("superseded_by", pa.string(), "memory_id of its successor; null where it has none that was found"),
     column("created_at", TIMESTAMP, "when it was created; a date without a time is midnight UTC"),
     column("updated_at", TIMESTAMP, "when it last changed; created_at where missing"),
+    column("verified_at", TIMESTAMP, "when somebody last checked it"),
+    column("stale_at", TIMESTAMP, "from when on it should be checked again; it stays valid, unlike what expires"),
     column("expires_at", TIMESTAMP, "the last day on which it is valid, UTC"),
-    column("date_source", pa.string(), "where created_at comes from: own (a field), name, heading, git, git_first"),
+    column(
+        "date_source", pa.string(), "where created_at comes from: own (a field), name, heading, git, git_first, mtime"
+    ),
     column("pinned", pa.bool_(), "exempt from cleaning"),
     column("access_count", pa.int64(), "how often it was used"),
     column("heading_path", pa.string(), "the folders, category and headings above it, joined by ' / '"),
@@ -84,6 +95,11 @@ MEMORIES = table(
     column("line_end", pa.int64(), "last line of text in the file, inclusive"),
     _EXTRA,
 )
+
+STATUSES = ("superseded", "deprecated", "archived", "draft", "active", "done")
+"""The words of the column status; any other word of an author stays in extra."""
+LINK_STATES = ("found", "ambiguous", "dead")
+"""The words of the column state of relations."""
 
 IN_JSON = r"(?i)\.(jsonl|ndjson)$"
 """The names of files whose memories are strings of JSON, so that their texts have lines of their own."""
@@ -242,10 +258,15 @@ TABLES: dict[str, pa.Schema] = {
         _EXTRA,
     ),
     "relations": table(
-        column("from_id", pa.string(), "fact_id of the record with the relation"),
-        column("to_id", pa.string(), "fact_id of the record that it points to"),
-        column("type", pa.string(), "supports, contradicts or extends, as written"),
-        column("weight", pa.float64(), "strength", "ratio"),
+        column("from_id", pa.string(), "what the relation is from: the fact_id of a record, the memory_id of a page"),
+        column("to_id", pa.string(), "what it points to: a fact_id or memory_id; null where a link is dead"),
+        column(
+            "type", pa.string(), "supports, contradicts, extends, or another word as written; links_to for a plain link"
+        ),
+        column("weight", pa.float64(), "strength; null for a link", "ratio"),
+        column("written", pa.string(), "the link as it stands in the text; null for a relation of a record"),
+        _LINE,
+        column("state", pa.string(), "found, ambiguous or dead; null for a relation of a record"),
         _MEMORY_ID,
     ),
     "migrations": table(
@@ -373,6 +394,12 @@ declare_kinds(
     _fact("archive", "any other fact about the user", decays="always"),
     _of_lines("line", "a line of a fact file that is not a fact", decays="never", judged=False),
     Kind("quarantined", "a record of an unknown version", searched=False, decays="never", judged=False),
+    _of_lines("page", "a section of a page of linked notes"),
+    _of_lines("index", "a contents page, or its list of links", decays="never", judged=False),
+    _of_lines("log", "an entry of a list of changes"),
+    _of_lines("topic", "a section of a file about one topic, which an index names"),
+    Kind("observation", "one statement about an entity of a graph"),
+    Kind("entity", "an entity of a graph that no statement is about", decays="never"),
 )
 
 IMPORTANCE_WORDS = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}

@@ -36,17 +36,24 @@ def test_memories_has_the_columns_of_the_documentation_in_its_order() -> None:
     assert MEMORIES.names == [
         "memory_id",
         "format",
+        "layout",  # null in the five formats
         "kind",
         "source_id",
         "user_id",
         "scope",
         "title",
+        "description",
+        "aliases",
         "text",
         "tags",
         "importance",
         "confidence",
+        "status",
+        "superseded_by",
         "created_at",
         "updated_at",
+        "verified_at",
+        "stale_at",  # stale is not expired: Expiry never sees it
         "expires_at",
         "date_source",  # where the dates are from: of a field, the name, the heading, git
         "pinned",
@@ -58,7 +65,8 @@ def test_memories_has_the_columns_of_the_documentation_in_its_order() -> None:
         "extra",
     ]
     assert {field.name for field in MEMORIES if not field.nullable} == {"memory_id", "format", "title", "text", "tags"}
-    assert {field.name for field in MEMORIES if field.type == TIMESTAMP} == {"created_at", "updated_at", "expires_at"}
+    times = {"created_at", "updated_at", "verified_at", "stale_at", "expires_at"}
+    assert {field.name for field in MEMORIES if field.type == TIMESTAMP} == times
 
 
 def test_a_time_is_utc_in_microseconds_everywhere() -> None:
@@ -90,7 +98,7 @@ def test_every_kind_of_a_format_is_declared_with_its_meaning() -> None:
 
 
 def test_what_is_only_kept_is_neither_fact_nor_counted() -> None:
-    assert kinds_where(judged=False) == ("line", "quarantined")
+    assert kinds_where(judged=False) == ("line", "quarantined", "index")
     assert kinds_where(judged=False, fact=True) == kinds_where(judged=False, counted=True) == ()
     assert kinds_where(fact=True) == kinds_where(counted=True) == ("profile", "working", "archive")
     assert kinds_where(searched=False) == ("heartbeat", "quarantined")

@@ -24,7 +24,7 @@ from memkit.params import zone_of
 from memkit.schemas import TABLES
 from memkit.tables.untrusted import is_member_name, read_json
 
-VERSION = 6
+VERSION = 7
 """The lake's version: increased when `memkit.schemas.TABLES` or the making of ids changes. Other versions do not open.
 """
 _OLDEST = 2
