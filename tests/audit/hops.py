@@ -1,4 +1,5 @@
-"""How many files of memkit one note passes through: read, fitted on words, traced.
+"""How many files of memkit work passes through: a note to a traced hit, a judged query to a tuned setting, an edit
+from its plan to its undo.
 
     python tests/audit/hops.py [CHECKOUT]
 
@@ -29,13 +30,42 @@ The pool holds ten connections.
 """
 
 
-def stages(mk: Any, folder: Path) -> dict[str, Callable[[], object]]:
-    """What is done with the note, one thing after the other."""
+Stages = dict[str, Callable[[], object]]
+
+
+def a_note(mk: Any, folder: Path) -> Stages:
+    """A note, from reading to a traced hit."""
     made: dict[str, Any] = {}
     return {
         "read": lambda: made.update(corpus=mk.read(folder)),
         "fitted on words": lambda: made.update(search=mk.Retriever(encoder=None).fit(made["corpus"])),
         "traced": lambda: made["search"].trace("pool", as_of="2026-03-01"),
+    }
+
+
+def a_judged_query(mk: Any, folder: Path) -> Stages:
+    """A judged query, from its labels to a tuned setting; corpus and search are there."""
+    search = mk.Retriever(encoder=None).fit(mk.read(folder))
+    memory_id = search.corpus_.memories["memory_id"][0].as_py()
+    made: dict[str, Any] = {}
+    queries = {"query_id": ["q1", "q2"], "text": ["pool", "ten connections"]}
+    qrels = {"query_id": ["q1", "q2"], "memory_id": [memory_id] * 2, "relevance": [1, 1]}
+    return {
+        "labels read": lambda: made.update(
+            labels=(mk.labels.read_queries(queries), mk.labels.read_qrels(qrels))
+        ),
+        "tuned": lambda: mk.tune(search, *made["labels"], {"bm25_weight": [0.2, 0.4]}, "mrr", as_of="2026-03-01"),
+    }
+
+
+def an_edit(mk: Any, folder: Path) -> Stages:
+    """An edit, from its plan to its undo; the corpus is there."""
+    corpus = mk.read(folder)
+    made: dict[str, Any] = {}
+    return {
+        "planned": lambda: made.update(edits=mk.plan(corpus, mk.Admission(min_chars=200))),
+        "applied": lambda: made["edits"].apply(force=True),
+        "undone": lambda: mk.undo(folder),
     }
 
 
@@ -61,17 +91,20 @@ def main() -> None:
     sys.path.insert(0, str(CHECKOUT))
     import memkit as mk
 
-    package, seen = Path(mk.__file__).parent, set[str]()
-    with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "note.md").write_text(NOTE, encoding="utf-8")
-        for work in stages(mk, Path(name)).values():
-            work()
-        for stage, work in stages(mk, Path(name)).items():
-            files = entered(work, package)
-            print(f"{stage}: {len(files)} files, {len(files - seen)} of them new")
-            print("".join(f"    {'+' if file not in seen else ' '} {file}\n" for file in sorted(files)), end="")
-            seen |= files
-    print(f"{len(seen)} files of {CHECKOUT}")
+    package = Path(mk.__file__).parent
+    for path in (a_note, a_judged_query, an_edit):
+        with tempfile.TemporaryDirectory() as name:
+            (Path(name) / "note.md").write_text(NOTE, encoding="utf-8")
+            for work in path(mk, Path(name)).values():
+                work()
+            seen, rooms = set[str](), set[str]()
+            for stage, work in path(mk, Path(name)).items():
+                files = entered(work, package)
+                print(f"{stage}: {len(files)} files, {len(files - seen)} of them new")
+                print("".join(f"    {'+' if file not in seen else ' '} {file}\n" for file in sorted(files)), end="")
+                seen |= files
+                rooms |= {file.partition("/")[0] for file in files}
+        print(f"{path.__name__.replace('_', ' ')}: {len(seen)} files in {len(rooms)} rooms of {CHECKOUT}\n")
 
 
 if __name__ == "__main__":
