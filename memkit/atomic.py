@@ -2,7 +2,7 @@
 
 Three other kinds of writing are done elsewhere: changes below a root of memories, safe against a power cut after every
 call (`memkit.change.disk`); the files of a lake, which change together (`memkit.tables.commit`); and checkpoints, files
-that grow by appending (`memkit.evaluation.settings.checkpoint`).
+that grow by appending (`memkit.evaluation.checkpoint`).
 """
 
 from __future__ import annotations

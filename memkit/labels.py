@@ -6,10 +6,10 @@
 ['query_id', 'memory_id', 'relevance']
 """
 
-from memkit.evaluation.labels.known_items import import_log
-from memkit.evaluation.labels.labels import read_qrels, read_queries, write
-from memkit.evaluation.tuning.decisions import admission_scores, context_scores, dedup_scores
-from memkit.evaluation.tuning.tune import tune_scores
+from memkit.evaluation.decisions import admission_scores, context_scores, dedup_scores
+from memkit.evaluation.known_items import import_log
+from memkit.evaluation.labels import read_qrels, read_queries, write
+from memkit.evaluation.tune import tune_scores
 from memkit.tables.convert import convert_ids
 
 __all__ = [

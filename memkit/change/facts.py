@@ -50,7 +50,7 @@ from memkit.tables.corpus import Corpus
 from memkit.tables.table import from_table
 
 if TYPE_CHECKING:
-    from memkit.evaluation.profiles.profile import Profile
+    from memkit.evaluation.profile import Profile
 
 Row = dict[str, Any]
 Change = Callable[[Draft, users.UserFacts, Row], None]

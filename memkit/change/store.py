@@ -14,7 +14,7 @@ from memkit.change.workspace import MemoryStorage
 from memkit.params import Zone
 
 if TYPE_CHECKING:
-    from memkit.evaluation.profiles.profile import Profile
+    from memkit.evaluation.profile import Profile
 
 
 class Store:

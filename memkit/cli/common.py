@@ -16,7 +16,7 @@ from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.params import Param, check_choice, path_of
 
 if TYPE_CHECKING:
-    from memkit.evaluation.profiles.profile import Profile
+    from memkit.evaluation.profile import Profile
     from memkit.past.history import History
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
@@ -128,7 +128,7 @@ def profile_of(path: Path | None, preset: str | None = None) -> Profile | None:
         return None
     if preset is not None:
         raise ParameterError("expected --preset or --profile. Got both: a profile names every parameter.")
-    from memkit.evaluation.profiles.profile import Profile
+    from memkit.evaluation.profile import Profile
 
     return Profile.load(path)
 

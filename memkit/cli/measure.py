@@ -31,7 +31,7 @@ from memkit.params import Param, check_choice
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from memkit.evaluation.scores.result import Result
+    from memkit.evaluation.result import Result
     from memkit.search.retriever import Retriever
 
 QueriesOption = Annotated[
@@ -153,9 +153,9 @@ def evaluate(
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
 ) -> None:
     """Measure search on labelled queries, with confidence intervals over users."""
-    from memkit.evaluation.labels.labels import write
-    from memkit.evaluation.scores.evaluation import METRICS
-    from memkit.evaluation.scores.evaluation import evaluate as measure
+    from memkit.evaluation.evaluation import METRICS
+    from memkit.evaluation.evaluation import evaluate as measure
+    from memkit.evaluation.labels import write
 
     result = measure(options.search(), options.queries, qrels, metric or METRICS, stages=stages, **options.keywords)
     if run is not None:
@@ -185,7 +185,7 @@ def compare(
     per_query: PerQueryOption = False,
 ) -> None:
     """Test whether search b (--b, --b-preset, --b-profile) is better than search a, with an interval."""
-    from memkit.evaluation.scores.compare import compare as judge
+    from memkit.evaluation.compare import compare as judge
 
     if not other and other_preset is None and other_profile is None:
         raise ParameterError(
@@ -228,8 +228,8 @@ def audit(
     formats: FormatsOption = None,
 ) -> None:
     """Find memories that search cannot reach, hits that crowd out others, and what decay will hide; needs no labels."""
-    from memkit.evaluation.audits.audit import AUDITS
-    from memkit.evaluation.audits.audit import audit as look
+    from memkit.evaluation.audit import AUDITS
+    from memkit.evaluation.audit import audit as look
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
@@ -250,7 +250,7 @@ def sweep(
     jobs: Annotated[int | None, typer.Option(help="Number of threads; -1 uses all processors.")] = None,
 ) -> None:
     """Score many settings on labelled queries; `memkit tune` tests whether the best one is really better."""
-    from memkit.evaluation.settings.sweep import sweep as score
+    from memkit.evaluation.sweep import sweep as score
 
     search = options.search()
     settings = _grid(grid, search)
@@ -285,7 +285,7 @@ def tune(
     all_settings: Annotated[bool, typer.Option("--settings", help="One row per setting.")] = False,
 ) -> None:
     """Choose a setting, and test on the labels whether it is better than the current one."""
-    from memkit.evaluation.tuning.tune import tune as judge
+    from memkit.evaluation.tune import tune as judge
 
     search = options.search()
     result = judge(
@@ -310,7 +310,7 @@ def tune(
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
     """The grid that ``--grid`` names: values separated by commas, or LOW:HIGH:STEP; default mixtures of the arms."""
-    from memkit.evaluation.settings.grid import shares
+    from memkit.evaluation.grid import shares
 
     if not options:
         arms = ["bm25_weight", "gram_weight"] if search.encoder is None else [*_WEIGHTS]
@@ -332,7 +332,7 @@ def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
 
 def _points(declared: list[Param], name: str, text: str) -> list[Any]:
     """The values of one axis: of one parameter, or tuples of parameters that change together."""
-    from memkit.evaluation.settings.grid import steps
+    from memkit.evaluation.grid import steps
 
     first, ends = declared[0], text.split(":")
     if len(declared) > 1:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from memkit.decay import Decay
 from memkit.display.names import names_of
-from memkit.evaluation.scores.evaluation import Task, known_mean
-from memkit.evaluation.scores.metrics import parse_metrics
-from memkit.evaluation.settings.scores import scores_of
+from memkit.evaluation.evaluation import Task, known_mean
+from memkit.evaluation.metrics import parse_metrics
+from memkit.evaluation.scores import scores_of
 from memkit.panels.panel import QUERY, Name, Panel, call_code, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from memkit import atomic
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.labels import as_arrow_table
+from memkit.evaluation.labels import as_arrow_table
 from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.labels import QRELS, read_qrels, read_queries
-from memkit.evaluation.scores.compare import first_to_judge
-from memkit.evaluation.scores.evaluation import Task
-from memkit.evaluation.scores.metrics import Metric
-from memkit.evaluation.scores.pools import Pools, put_both
+from memkit.evaluation.compare import first_to_judge
+from memkit.evaluation.evaluation import Task
+from memkit.evaluation.labels import QRELS, read_qrels, read_queries
+from memkit.evaluation.metrics import Metric
+from memkit.evaluation.pools import Pools, put_both
 from memkit.panels.dedup_panel import labels_and_file, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from memkit.evaluation.labels.known_items import known_items
-from memkit.evaluation.settings.sweep import Sweep, sweep
+from memkit.evaluation.known_items import known_items
+from memkit.evaluation.sweep import Sweep, sweep
 from memkit.panels.cards import Cards
 from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel

@@ -16,7 +16,7 @@ from memkit.display.notebook import shown
 from memkit.display.page import write_page
 from memkit.display.sheet import texts_in
 from memkit.errors import MemkitError, ParameterError, did_you_mean
-from memkit.evaluation.profiles.profile import Profile
+from memkit.evaluation.profile import Profile
 from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.evaluation.scores.evaluation import Task, known_mean
-from memkit.evaluation.scores.metrics import parse_metrics
-from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.scores.verdict import Verdict, verdict
-from memkit.evaluation.settings.scores import scores_of
+from memkit.evaluation.evaluation import Task, known_mean
+from memkit.evaluation.metrics import parse_metrics
+from memkit.evaluation.pools import Pools
+from memkit.evaluation.scores import scores_of
+from memkit.evaluation.verdict import Verdict, verdict
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
 from memkit.schemas import Floats

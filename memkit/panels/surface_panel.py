@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.errors import ParameterError
-from memkit.evaluation.scores.metrics import Metric
-from memkit.evaluation.settings.sweep import Sweep
-from memkit.evaluation.tuning.selection import Contest, plateau
+from memkit.evaluation.metrics import Metric
+from memkit.evaluation.selection import Contest, plateau
+from memkit.evaluation.sweep import Sweep
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State

@@ -28,7 +28,7 @@ from memkit.serve.calls import Calls
 from memkit.serve.scope import visible_files, visible_to
 
 if TYPE_CHECKING:
-    from memkit.evaluation.profiles.profile import Profile
+    from memkit.evaluation.profile import Profile
 
 P = ParamSpec("P")
 T = TypeVar("T")

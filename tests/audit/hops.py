@@ -51,9 +51,7 @@ def a_judged_query(mk: Any, folder: Path) -> Stages:
     queries = {"query_id": ["q1", "q2"], "text": ["pool", "ten connections"]}
     qrels = {"query_id": ["q1", "q2"], "memory_id": [memory_id] * 2, "relevance": [1, 1]}
     return {
-        "labels read": lambda: made.update(
-            labels=(mk.labels.read_queries(queries), mk.labels.read_qrels(qrels))
-        ),
+        "labels read": lambda: made.update(labels=(mk.labels.read_queries(queries), mk.labels.read_qrels(qrels))),
         "tuned": lambda: mk.tune(search, *made["labels"], {"bm25_weight": [0.2, 0.4]}, "mrr", as_of="2026-03-01"),
     }
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import memkit as mk
-from memkit.evaluation.scores.compare import Comparison
+from memkit.evaluation.compare import Comparison
 from memkit.search.settings import FitSettings
 from memkit.tables.corpus import Corpus
 

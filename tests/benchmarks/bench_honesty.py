@@ -22,10 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from memkit.evaluation.scores.statistics import Units
-from memkit.evaluation.scores.verdict import BETTER, WORSE, verdict
-from memkit.evaluation.tuning.claims import claim
-from memkit.evaluation.tuning.selection import Contest
+from memkit.evaluation.selection import Contest
+from memkit.evaluation.statistics import Units
+from memkit.evaluation.verdict import BETTER, WORSE, claim, verdict
 
 
 @dataclass(frozen=True)

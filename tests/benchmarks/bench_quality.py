@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import memkit as mk
-from memkit.evaluation.scores.evaluation import Evaluation
+from memkit.evaluation.evaluation import Evaluation
 from memkit.schemas import MEMORIES
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus

@@ -23,10 +23,10 @@ from bench_search import AS_OF, WordVectors, corpus_of
 from generate import texts
 
 import memkit as mk
-from memkit.evaluation.scores.evaluation import Task
-from memkit.evaluation.scores.metrics import parse_metrics
-from memkit.evaluation.settings.grid import Grid
-from memkit.evaluation.settings.scores import scores_of
+from memkit.evaluation.evaluation import Task
+from memkit.evaluation.grid import Grid
+from memkit.evaluation.metrics import parse_metrics
+from memkit.evaluation.scores import scores_of
 
 FUSION_ALONE = {"decay": "none", "fold": "none", "normalise": "minmax"}
 

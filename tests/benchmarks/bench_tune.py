@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import memkit as mk
-from memkit.evaluation.settings.sweep import Sweep
+from memkit.evaluation.sweep import Sweep
 from memkit.tables.corpus import Corpus
 
 METRIC = "ndcg@10"

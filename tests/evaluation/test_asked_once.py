@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 import memkit as mk
-from memkit.evaluation.labels import labels
-from memkit.evaluation.labels.labels import write
-from memkit.evaluation.scores.pools import Pools, put_both
+from memkit.evaluation import labels
+from memkit.evaluation.pools import Pools, put_both
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
@@ -88,8 +87,8 @@ def files(tmp_path: Path) -> dict[str, tuple[Path, Path]]:
             "valid_to": [DAY if user == 0 else None for _, user, _ in rows],
         }
         made[name] = (
-            write(queries, tmp_path / f"{name}_queries.csv"),
-            write(qrels, tmp_path / f"{name}_qrels.csv"),
+            labels.write(queries, tmp_path / f"{name}_queries.csv"),
+            labels.write(qrels, tmp_path / f"{name}_qrels.csv"),
         )
     return made
 

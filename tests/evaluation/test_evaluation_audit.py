@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.evaluation.audits import findability
-from memkit.evaluation.audits.audit import AUDITS
+from memkit.evaluation import findability
+from memkit.evaluation.audit import AUDITS
 from memkit.tables.samples import write_files
 
 NOW = "2026-03-01"

@@ -11,7 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.display.draw import as_text
-from memkit.evaluation.scores.compare import Comparison
+from memkit.evaluation.compare import Comparison
 
 Ranked = dict[str, list[str]]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.evaluation import Task
 
 DATA = Path(__file__).parents[2] / "data"
 MEMORIES = {
@@ -241,11 +241,11 @@ def test_a_result_is_a_table_for_every_library_and_its_html_is_escaped() -> None
 
 def test_the_public_name_is_the_function_however_its_room_was_imported() -> None:
     script = (
-        "import memkit.evaluation.scores.metrics as m, memkit as mk\n"
+        "import memkit.evaluation.metrics as m, memkit as mk\n"
         "print(m.__name__, type(mk), mk.evaluate.__name__, mk.evaluate.__module__)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    said = "memkit.evaluation.scores.metrics <class 'module'> evaluate memkit.evaluation.scores.evaluation"
+    said = "memkit.evaluation.metrics <class 'module'> evaluate memkit.evaluation.evaluation"
     assert done.stdout.strip() == said
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import memkit as mk
-from memkit.evaluation.labels.known_items import FIELDS, hidden
+from memkit.evaluation.known_items import FIELDS, hidden
 from memkit.tables.samples import write_files
 
 DATA = Path(__file__).parents[2] / "data"

@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.evaluation.labels.files import quoted, unquoted
-from memkit.evaluation.labels.labels import QRELS, QUERIES, read_run
+from memkit.evaluation.labels import QRELS, QUERIES, quoted, read_run, unquoted
 
 DATA = Path(__file__).parents[2] / "data"
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".json", ".trec")

@@ -16,8 +16,8 @@ from ir_measures import Judged as JudgedShare
 from sklearn.metrics import ndcg_score
 
 import memkit as mk
-from memkit.evaluation.labels.labels import QRELS, read_qrels, read_queries
-from memkit.evaluation.scores.metrics import Judged, Labels, Metric, parse_metrics
+from memkit.evaluation.labels import QRELS, read_qrels, read_queries
+from memkit.evaluation.metrics import Judged, Labels, Metric, parse_metrics
 
 THEIRS = {
     "ndcg@10": nDCG @ 10,

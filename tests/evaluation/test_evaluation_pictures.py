@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluation.scores.statistics import Units, detectable_effect
+from memkit.evaluation.statistics import Units, detectable_effect
 
 DATA = Path(__file__).parents[2] / "data"
 DAY = "2026-03-01"

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.evaluation.profiles.evidence import EVIDENCE
-from memkit.evaluation.profiles.profile import _toml
+from memkit.evaluation.profile import EVIDENCE, _toml
 from memkit.tables.samples import write_files
 
 QUERIES = {"query_id": ["q1", "q2"], "text": ["чай", "пул"]}

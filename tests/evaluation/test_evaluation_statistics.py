@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import memkit as mk
-from memkit.evaluation.scores import verdict as verdicts
-from memkit.evaluation.scores.statistics import (
+from memkit.evaluation import verdict as verdicts
+from memkit.evaluation.statistics import (
     FLIPS,
     Units,
     detectable_effect,
@@ -21,7 +21,7 @@ from memkit.evaluation.scores.statistics import (
     sign_flips,
     units_needed,
 )
-from memkit.evaluation.scores.verdict import verdict
+from memkit.evaluation.verdict import verdict
 
 SEEDS = range(12)
 

@@ -13,9 +13,8 @@ import pytest
 from scipy import stats
 
 import memkit as mk
-from memkit.evaluation.scores.statistics import FLIPS, Units, units_needed
-from memkit.evaluation.tuning import selection
-from memkit.evaluation.tuning.selection import (
+from memkit.evaluation import selection
+from memkit.evaluation.selection import (
     FOLDS,
     RESAMPLES,
     Contest,
@@ -26,6 +25,7 @@ from memkit.evaluation.tuning.selection import (
     plateau,
     retune,
 )
+from memkit.evaluation.statistics import FLIPS, Units, units_needed
 
 
 def draw(seed: int, settings: int = 5, units: int = 7, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -292,7 +292,7 @@ def test_blocks_of_flips_do_not_change_the_p(monkeypatch: pytest.MonkeyPatch) ->
 
 _THREADS = """
 import numpy as np
-from memkit.evaluation.tuning.selection import Contest, expected_gain, plateau, retune
+from memkit.evaluation.selection import Contest, expected_gain, plateau, retune
 scores = np.random.default_rng(0).integers(0, 4, (200, 300)) / 3
 contest = Contest.from_scores(scores, np.arange(300) // 5)
 found = retune(contest, 7)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import memkit as mk
-from memkit.evaluation.scores.compare import Comparison
+from memkit.evaluation.compare import Comparison
 
 USERS, EACH = 30, 10
 N = USERS * EACH

@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import uniform
 
 import memkit as mk
-from memkit.evaluation.scores.evaluation import Task
-from memkit.evaluation.scores.metrics import Judged, parse_metrics
-from memkit.evaluation.settings.checkpoint import Checkpoint, recorded_facts
-from memkit.evaluation.settings.grid import Grid
+from memkit.evaluation.checkpoint import Checkpoint, recorded_facts
+from memkit.evaluation.evaluation import Task
+from memkit.evaluation.grid import Grid
+from memkit.evaluation.metrics import Judged, parse_metrics
 from memkit.search.reports.tables import hits_table
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]

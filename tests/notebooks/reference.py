@@ -19,7 +19,7 @@ import typer.main
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.evaluation.scores.metrics import _METRICS
+from memkit.evaluation.metrics import _METRICS
 from memkit.params import Estimator, Param
 from memkit.presets import DOCUMENTS
 from memkit.schemas import CHUNKS, KINDS, TABLES

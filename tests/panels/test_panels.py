@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import memkit as mk
-from memkit.evaluation.scores.statistics import Units, detectable_effect_for
+from memkit.evaluation.statistics import Units, detectable_effect_for
 from memkit.panels.controls import control, parsed, written
 from memkit.panels.panel import Panel
 from memkit.panels.state import QueryValues, Session, State

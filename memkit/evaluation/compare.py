@@ -12,14 +12,12 @@ import pyarrow as pa
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.labels import QRELS, read_queries
-from memkit.evaluation.scores.batches import revision_of
-from memkit.evaluation.scores.differences import Differences
-from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, known_mean, nullable
-from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.scores.pools import put_both
-from memkit.evaluation.scores.result import Result
-from memkit.evaluation.scores.verdict import BETTER, OPEN, WORSE, Verdict, verdict
+from memkit.evaluation.evaluation import Task, check_seed, deepest, known_mean, nullable
+from memkit.evaluation.labels import QRELS, read_queries
+from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluation.pools import put_both, revision_of
+from memkit.evaluation.result import Differences, Result
+from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, verdict
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, result_schema
 

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.evaluation.audits.findability import AuditQuestions, hubs_of, shadowed_of, unreached_of, unsearchable_of
-from memkit.evaluation.audits.horizon import LATER, NEVER, horizon_of
-from memkit.evaluation.scores.batches import revision_of
-from memkit.evaluation.scores.result import Result
+from memkit.evaluation.findability import AuditQuestions, hubs_of, shadowed_of, unreached_of, unsearchable_of
+from memkit.evaluation.horizon import LATER, NEVER, horizon_of
+from memkit.evaluation.pools import revision_of
+from memkit.evaluation.result import Result
 from memkit.params import AsOf, Moment, check_choice, describe, record_as_of
 from memkit.progress import bar
 

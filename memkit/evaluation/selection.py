@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from memkit.errors import ParameterError
-from memkit.evaluation.scores.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, n_flips, sign_flips
+from memkit.evaluation.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, n_flips, sign_flips
 from memkit.schemas import Floats, Ints, Mask
 
 FOLDS = 5

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.labels import as_arrow_table, read_qrels, read_queries
+from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
 from memkit.params import check_choice, check_column, check_value, describe
 from memkit.tables.corpus import Corpus

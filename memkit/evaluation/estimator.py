@@ -10,12 +10,12 @@ import pandas as pd
 import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.evaluation.labels.labels import QRELS, read_qrels, read_queries
-from memkit.evaluation.scores.evaluation import Task, deepest
-from memkit.evaluation.scores.metrics import Metric, parse_metrics
-from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.settings.grid import Setting, check_name
-from memkit.evaluation.settings.scores import scores_of
+from memkit.evaluation.evaluation import Task, deepest
+from memkit.evaluation.grid import Setting, check_name
+from memkit.evaluation.labels import QRELS, read_qrels, read_queries
+from memkit.evaluation.metrics import Metric, parse_metrics
+from memkit.evaluation.pools import Pools
+from memkit.evaluation.scores import scores_of
 from memkit.params import AsOf, Moment, estimator, param
 from memkit.search.question import check_user
 from memkit.search.settings import QuerySettings

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.known_items import COLUMNS, FIELDS, askable, labels_of, query_for
-from memkit.evaluation.scores.batches import Batch, check_fitted, with_user
-from memkit.evaluation.scores.evaluation import Task
-from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.scores.stages import fates_of
+from memkit.evaluation.evaluation import Task, fates_of
+from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for
+from memkit.evaluation.pools import Batch, Pools, check_fitted, with_user
 from memkit.params import Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import result_schema

@@ -1,4 +1,7 @@
-"""`evaluate`: how well a search answers labelled queries, with intervals over users rather than queries."""
+"""`evaluate`: how well a search answers labelled queries, with intervals over users rather than queries.
+
+`stages_of` says at which stage of the search relevant memories were lost.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,23 @@ import pyarrow.compute as pc
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluation.labels.labels import read_qrels, read_queries, some_of
-from memkit.evaluation.scores.batches import revision_of
-from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.scores.pools import Pools, Run, put_to
-from memkit.evaluation.scores.result import Result
-from memkit.evaluation.scores.stages import STAGES, stages_of
-from memkit.evaluation.scores.statistics import Units, interval
-from memkit.evaluation.scores.verdict import size
+from memkit.evaluation.labels import read_qrels, read_queries, some_of
+from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluation.pools import Batch, Pools, Run, put_to, revision_of
+from memkit.evaluation.result import Result
+from memkit.evaluation.statistics import Units, interval
+from memkit.evaluation.verdict import size
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 from memkit.search.question import check_user
+from memkit.search.stages.rank import DISPOSITIONS
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
+NOT_FOUND = "not_found"
+_ORDER = {name: at for at, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
+STAGES = result_schema(
+    (pa.string(), "disposition"), (pa.int64(), "n"), (pa.float64(), "share"), (pa.int64(), "n_queries")
+)
 _LARGEST = 0.25
 """A unit with a larger share of the queries would decide a mean over queries alone."""
 
@@ -367,3 +374,39 @@ def _row(task: Task, run: Judged, metric: Metric, scores: Floats, seed: int) -> 
         "n_no_relevant": int((task.labels.n_relevant == 0).sum()),
         "n_with_hits": int(run.filled.any(axis=1).sum()),
     }
+
+
+def fates_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
+    """The disposition of each relevant memory: query_id, memory_id, disposition, and rank where it has one.
+
+    A memory that no arm found, even without filters and within twice the pool, is ``not_found``.
+    """
+    traced = [
+        batch.search.trace(batch.questions, k=k, **batch.scope)
+        .select(["query_id", "memory_id", "disposition", "rank"])
+        .replace_schema_metadata(None)
+        for batch in batches
+    ]
+    trace = pa.concat_tables(traced).to_pandas()
+    trace = trace.assign(place=trace["disposition"].map(_ORDER)).sort_values("place", kind="stable")
+    best = trace.drop_duplicates(["query_id", "memory_id"])  # the chunk of a memory that came furthest counts
+    query, memory = labels.relevant()
+    right = pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
+    fate: pd.DataFrame = right.merge(best, how="left", on=["query_id", "memory_id"])
+    return fate.drop(columns="place").fillna({"disposition": NOT_FOUND})
+
+
+def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
+    """`fates_of` counted: a row a disposition, with how many, their share, and of how many queries."""
+    fate = fates_of(batches, labels, k)
+    counted = fate.groupby("disposition")["query_id"].agg(["size", "nunique"])
+    rows = [
+        {
+            "disposition": name,
+            "n": int(row["size"]),
+            "share": row["size"] / len(fate),
+            "n_queries": int(row["nunique"]),
+        }
+        for name, row in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])
+    ]
+    return describe(pa.Table.from_pylist(rows, schema=STAGES), memkit="stages")

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import MemkitError
-from memkit.evaluation.scores.batches import Batch
-from memkit.evaluation.scores.evaluation import Task, deepest
-from memkit.evaluation.scores.metrics import Judged, Metric
-from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.scores.statistics import interval
-from memkit.evaluation.settings.scores import scores_of
+from memkit.evaluation.evaluation import Task, deepest
+from memkit.evaluation.metrics import Judged, Metric
+from memkit.evaluation.pools import Batch, Pools
+from memkit.evaluation.scores import scores_of
+from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, result_schema
 from memkit.search.fitted.scope import memories_where, seen_by
 from memkit.tables.age import later

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.evaluation.scores.batches import Batch
-from memkit.evaluation.scores.metrics import Labels
+from memkit.evaluation.metrics import Labels
+from memkit.evaluation.pools import Batch
 from memkit.schemas import Floats, Ints, Mask, result_schema
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS

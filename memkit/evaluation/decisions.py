@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.labels import as_arrow_table, read_qrels, read_queries
-from memkit.evaluation.scores.batches import moment_of
-from memkit.evaluation.scores.evaluation import nullable
-from memkit.evaluation.scores.metrics import Labels
+from memkit.evaluation.evaluation import nullable
+from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
+from memkit.evaluation.metrics import Labels
+from memkit.evaluation.pools import moment_of
 from memkit.params import AsOf, Moment, check_value
 
 

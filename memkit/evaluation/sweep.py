@@ -16,15 +16,14 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluation.scores.batches import check_fitted, revision_of
-from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, nullable
-from memkit.evaluation.scores.metrics import Metric, parse_metrics
-from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.scores.result import Result
-from memkit.evaluation.scores.verdict import size
-from memkit.evaluation.settings.checkpoint import recorded_facts
-from memkit.evaluation.settings.grid import Grid, Setting
-from memkit.evaluation.settings.scores import scores_of
+from memkit.evaluation.checkpoint import recorded_facts
+from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
+from memkit.evaluation.grid import Grid, Setting
+from memkit.evaluation.metrics import Metric, parse_metrics
+from memkit.evaluation.pools import Pools, check_fitted, revision_of
+from memkit.evaluation.result import Result
+from memkit.evaluation.scores import scores_of
+from memkit.evaluation.verdict import size
 from memkit.params import AsOf, Moment, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
 from memkit.tables.database import sql_with

@@ -1,1 +1,0 @@
-"""Audits: what search cannot find in a corpus; no labels are needed."""

@@ -1,1 +1,0 @@
-"""Tuned parameters together with the evidence for them."""

@@ -1,1 +1,0 @@
-"""The choice of a setting among many, with selective inference on its gain."""
