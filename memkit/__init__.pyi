@@ -70,15 +70,15 @@ from memkit.policy.replay import forecast as forecast
 from memkit.policy.replay import replay as replay
 from memkit.policy.split_plan import SplitPlan as SplitPlan
 from memkit.scale.buckets import write_buckets as write_buckets
-from memkit.search.reports.contributions import contributions as contributions
-from memkit.search.reports.explain import explain as explain
+from memkit.search.explain import contributions as contributions
+from memkit.search.explain import explain as explain
 from memkit.search.retriever import Retriever as Retriever
 from memkit.tables.convert import convert_ids as convert_ids
 from memkit.tables.corpus import Corpus as Corpus
+from memkit.tables.corpus import open_lake
+from memkit.tables.corpus import read as read
 from memkit.tables.named import named_queries as named_queries
 from memkit.tables.samples import sample_data as sample_data
-from memkit.tables.sources import open_lake
-from memkit.tables.sources import read as read
 from memkit.tables.table import from_table as from_table
 
 open = open_lake  # under another name there, as it is a builtin's

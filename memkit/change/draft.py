@@ -19,8 +19,7 @@ from memkit.formats.disk.source import utf8
 from memkit.formats.records.write import Place, json_places, yaml_places
 from memkit.formats.syntax.places import Json, Splice, Steps
 from memkit.formats.syntax.yaml import ENDINGS
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import exact_text
+from memkit.tables.corpus import Corpus, exact_text
 
 Row = dict[str, Any]
 _BLANK = re.compile(r"\s*")

@@ -27,8 +27,7 @@ from memkit.formats.syntax.places import Json, Splice, with_values
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import read
+from memkit.tables.corpus import Corpus, read
 
 MEMORY_FOLDERS = ("memory", "")
 """Folders that may hold the root index; the first that does counts."""

@@ -24,8 +24,7 @@ from memkit.formats.notes.format import check_body, check_fields, format_note, p
 from memkit.formats.syntax.places import Head, Splice, spliced, with_values
 from memkit.params import AsOf, describe
 from memkit.search.retriever import Retriever
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import read
+from memkit.tables.corpus import Corpus, read
 
 _EDITABLE = ("subject", "keywords", "applies_to", "content")
 _NOTE_COLUMNS = {"title": "subject", "source_id": "id", "scope": "scope"}

@@ -29,8 +29,7 @@ from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.near import normalise
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import home, open_lake
+from memkit.tables.corpus import Corpus, home, open_lake
 from memkit.tables.statement import Annotator
 
 _MIN_QUOTE = 12

@@ -27,8 +27,7 @@ from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.records.write import checked_record, with_records
 from memkit.formats.syntax.places import Splice
 from memkit.params import AsOf
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import read
+from memkit.tables.corpus import Corpus, read
 
 _NAME = re.compile(r"[^\w.-]+")
 _MAX_STEM = 80

@@ -21,8 +21,7 @@ from memkit.formats.syntax.values import day_of
 from memkit.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
 from memkit.presets import workspace
 from memkit.search.retriever import Retriever
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import read
+from memkit.tables.corpus import Corpus, read
 
 _MAX_SLUG = 30
 _SESSION = re.compile(r"\d{4}-\d{2}-\d{2}-.+\.md")

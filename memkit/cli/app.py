@@ -179,7 +179,7 @@ def search(
 
 def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
     """These columns of the hits, taken from their memories where hits lack them."""
-    from memkit.search.reports.tables import with_memories
+    from memkit.search.question import with_memories
 
     return with_memories(hits, memories, names, "search: --columns").select(names).replace_schema_metadata(None)
 

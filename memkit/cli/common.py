@@ -68,7 +68,7 @@ ProfileOption = Annotated[
 def load(path: Path, as_of: str | None = None, formats: list[str] | None = None, rev: str | None = None) -> Corpus:
     """The corpus at `path`: opened if it is a saved corpus, else read from the files, now or at a revision."""
     from memkit.tables.commit import is_bucketed, is_lake
-    from memkit.tables.sources import open_lake, read
+    from memkit.tables.corpus import open_lake, read
 
     if is_lake(path) or is_bucketed(path):
         if rev is not None:

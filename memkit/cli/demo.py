@@ -50,8 +50,8 @@ _MEANING_QUERIES = (
 
 def run() -> None:
     """Print the tour."""
+    from memkit.tables.corpus import read
     from memkit.tables.samples import sample_data
-    from memkit.tables.sources import read
 
     _step("Read a folder in five formats", 'corpus = mk.read("data")')
     corpus = read(sample_data(), progress=True)
@@ -88,7 +88,7 @@ def _full_text(corpus: Corpus, words: str) -> None:
 
 
 def _hybrid(corpus: Corpus) -> None:
-    from memkit.search.reports.explain import explain
+    from memkit.search.explain import explain
     from memkit.search.retriever import Retriever
 
     _step("Search by words and meaning together", "search = mk.Retriever().fit(corpus)")

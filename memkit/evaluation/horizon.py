@@ -15,7 +15,7 @@ from memkit.evaluation.pools import Batch
 from memkit.schemas import Floats, Ints, Mask, result_schema
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS
-from memkit.search.stages.rank import Ranked
+from memkit.search.stages.ranking import Ranked
 from memkit.tables.age import later
 
 NEVER, LATER = "never", "later"

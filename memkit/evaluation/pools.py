@@ -19,11 +19,10 @@ from memkit.params import Moment
 from memkit.schemas import Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.fitted.scope import Scope
-from memkit.search.question import SCOPING, Question, Settings, check_user
-from memkit.search.reports.tables import hits_table
+from memkit.search.fitted.rows import Scope
+from memkit.search.question import SCOPING, Question, Settings, check_user, hits_table
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.rank import Candidates, merge
+from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import naive
 
 

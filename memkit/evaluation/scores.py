@@ -25,12 +25,10 @@ from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
+from memkit.search.fitted.rows import decay_factors, priors
 from memkit.search.question import Settings
-from memkit.search.stages.blocks import Block, RankingKey, block_of
-from memkit.search.stages.columns import decay_factors, priors
 from memkit.search.stages.diversify import NOWHERE
-from memkit.search.stages.rank import norms
-from memkit.search.stages.ranking import CandidateSet, Places, places
+from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, norms, places
 from memkit.tables.age import ages
 
 _UNIT = 250_000

@@ -57,7 +57,7 @@ _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 
 class Lists:
-    """The interface of an inverted index, in one part (`Postings`) or in two (`memkit.index.segments`).
+    """The interface of an inverted index, in one part (`Postings`) or in two (`memkit.index.postings`).
 
     Sums are over slots. In one part slots are rows; in two parts there are also slots of deleted rows.
     """
@@ -460,7 +460,7 @@ class _Lexical(Estimator):
         chunks, texts
             As for `fit`.
         """
-        from memkit.index.segments import updated
+        from memkit.index.postings import updated
 
         postings = _fitted(self)
         if isinstance(postings, Postings) and len(postings.counts) < len(postings.rows):
@@ -515,7 +515,7 @@ class _Lexical(Estimator):
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
-        from memkit.index.saved import save
+        from memkit.index.postings import save
 
         postings = _fitted(self).whole()
         arm = self if postings is self.postings_ else copy.copy(self)._use(postings)
@@ -525,7 +525,7 @@ class _Lexical(Estimator):
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote; raises DamagedIndexError for anything else."""
-        from memkit.index.saved import load
+        from memkit.index.postings import load
 
         postings, settings = load(folder, cls._name)
         with store.checking(folder):

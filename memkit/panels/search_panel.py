@@ -23,13 +23,12 @@ from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Moment, Param
 from memkit.plot.marks import Picture
 from memkit.plot.search import contributions_of
+from memkit.search.explain import explained
 from memkit.search.fitted.arms import KINDS
-from memkit.search.question import SCOPING, Question, Settings
-from memkit.search.reports.explain import explained
-from memkit.search.reports.tables import hits_table, trace_table
+from memkit.search.question import SCOPING, Question, Settings, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.rank import DISPOSITIONS
+from memkit.search.stages.ranking import DISPOSITIONS
 from memkit.text.secrets import mask
 
 PINNED = "pinned"

@@ -24,8 +24,7 @@ from memkit.params import AsOf, Rev, as_of_time, check_value, path_of, rev_text
 from memkit.past.repository import TIMEOUT_S
 from memkit.past.versions import secrets_of, versions_of
 from memkit.schemas import TIMESTAMP
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import read
+from memkit.tables.corpus import Corpus, read
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

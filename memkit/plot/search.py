@@ -15,9 +15,9 @@ from memkit.params import AsOf, Moment
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts
+from memkit.search.explain import contributions as parts_of
 from memkit.search.fitted.arms import KINDS
-from memkit.search.reports.contributions import contributions as parts_of
-from memkit.search.stages.rank import DISPOSITIONS
+from memkit.search.stages.ranking import DISPOSITIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,7 @@ from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP, Ints
 from memkit.tables.age import later
-from memkit.tables.sources import states_at
+from memkit.tables.corpus import states_at
 from memkit.tables.statement import Annotator, as_table, input_table
 
 _FORECAST_SQL = """

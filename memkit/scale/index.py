@@ -37,9 +37,9 @@ from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, take_rows
 from memkit.search.fitted.index import Answer, MemoryIndex, Request, Searchable, build_as, build_index
-from memkit.search.fitted.scope import Scope, Where, make_scope, memories_where
+from memkit.search.fitted.rows import Scope, Where, make_scope, memories_where
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.search.stages.rank import Candidates, merge
+from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS
 from memkit.tables.untrusted import with_nulls

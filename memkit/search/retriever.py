@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,12 +12,22 @@ import pyarrow as pa
 
 from memkit.errors import MemkitError, NotFittedError
 from memkit.params import AsOf, estimator, path_of
-from memkit.search.fitted.index import Searchable
-from memkit.search.fitted.kinds import fitted_corpus, index_for
-from memkit.search.fitted.store import load_index, save_index
-from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
-from memkit.search.reports.tables import check_added, hits_table, joined, trace_table
+from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
+from memkit.search.fitted.store import FOLDER, load_index, save_index, saved_arm
+from memkit.search.question import (
+    Question,
+    Settings,
+    as_queries,
+    ask,
+    check_added,
+    hits_table,
+    joined,
+    or_by_words,
+    trace_table,
+)
 from memkit.search.settings import FitSettings, QuerySettings
+from memkit.tables.above import scale
+from memkit.tables.manifest import TOTALS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -304,3 +315,44 @@ def _changed(settings: FitSettings, other: FitSettings) -> list[str]:
 
 def _same(left: object, right: object) -> bool:
     return left is right or (type(left) is type(right) and left == right)
+
+
+@singledispatch
+def index_for(
+    corpus: Corpus, settings: FitSettings, how: QuerySettings, before: Searchable | None = None
+) -> Searchable:
+    """Build the index of `corpus`, with the arms that `how` needs; other parameters as for `build_as`.
+
+    Raises
+    ------
+    ParameterError
+        If this kind cannot be built with the settings.
+    """
+    index = build_as(_kind(settings), corpus, settings, before if isinstance(before, MemoryIndex) else None)
+    if corpus.folder:
+        index.sources.append(saved_arm)
+    return index
+
+
+def _kind(settings: FitSettings) -> type[MemoryIndex]:
+    if settings.engine == "local":
+        return MemoryIndex
+    kind: type[MemoryIndex] = scale("engine").EngineIndex
+    return kind
+
+
+def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: Callable[[], QuerySettings]) -> Corpus:
+    """A copy of the corpus behind `index`, with the table ``chunks``; its `save` writes the index too.
+
+    Parameters
+    ----------
+    params, how : callable
+        Return the parameters of the Retriever, and its query-time settings, when the copy is saved.
+    """
+    corpus = copy.copy(index.corpus)
+    corpus.attach(TOTALS, lambda folder: scale("index").save_statistics(folder, index, how()))
+    if isinstance(index, MemoryIndex):
+        index.corpus = corpus
+        corpus.add_table("chunks", index.chunks)
+        corpus.attach(FOLDER, lambda folder: save_index(index, params(), folder))
+    return corpus

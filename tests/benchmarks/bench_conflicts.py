@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from memkit.tables.corpus import read
 from memkit.tables.samples import sample_data
-from memkit.tables.sources import read
 from memkit.text.conflicts import Conflicts
 
 # = says the same, ! contradicts, / is about something else.

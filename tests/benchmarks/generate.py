@@ -59,8 +59,8 @@ def notes(count: int, chars: int = 800, copies: float = 0.1, seed: int = 0) -> l
     A note is in the language of its first sentence or of both, as the sentences come. Of the copies, every second has a
     word less, the others another number.
     """
+    from memkit.tables.corpus import read
     from memkit.tables.samples import sample_data
-    from memkit.tables.sources import read
 
     rng = np.random.default_rng(seed)
     texts = read(sample_data()).memories["text"].to_pylist()

@@ -17,7 +17,7 @@ from memkit.evaluation.checkpoint import Checkpoint, recorded_facts
 from memkit.evaluation.evaluation import Task
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import Judged, parse_metrics
-from memkit.search.reports.tables import hits_table
+from memkit.search.question import hits_table
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

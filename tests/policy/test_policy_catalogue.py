@@ -17,8 +17,8 @@ from memkit.errors import ParameterError
 from memkit.policy.catalogue import POLICIES, policy_class, policy_names
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.replay import replay
+from memkit.tables.corpus import read
 from memkit.tables.samples import sample_data
-from memkit.tables.sources import read
 from memkit.tables.statement import Annotator
 
 AS_OF = "2026-03-01"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memkit.errors import QueryError
-from memkit.search.reports.explain import explain
+from memkit.search.explain import explain
 from memkit.search.retriever import Retriever
 
 DAY = "2026-03-01"

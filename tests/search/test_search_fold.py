@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.schemas import Ints
-from memkit.search.reports.explain import explain
+from memkit.search.explain import explain
 from memkit.search.retriever import Retriever
 from memkit.search.stages.diversify import NearPairs, Repeats, collapse
 from memkit.text.conflicts import Conflicts

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.params import Param
-from memkit.search.question import Settings
-from memkit.search.reports.tables import hits_table, trace_table
+from memkit.search.question import Settings, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import FitSettings, QuerySettings
 

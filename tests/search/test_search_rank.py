@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memkit.schemas import Ints
+from memkit.search.fitted.rows import Rows
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.columns import Columns
 from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.rank import DISPOSITIONS, Candidates, merge, rank
+from memkit.search.stages.ranking import DISPOSITIONS, Candidates, merge, rank
 
 DAY = "2026-03-01"
 LATIN = ["alpha", "beta", "gamma", "delta"]
@@ -234,9 +234,9 @@ def test_shorter_lists_are_prefixes_and_the_trace_agrees(
 
 @dataclass(frozen=True)
 class Bare:
-    """A question over columns alone: two queries, four chunks of three memories, and no index anywhere."""
+    """A question over rows alone: two queries, four chunks of three memories, and no index anywhere."""
 
-    columns: Columns
+    rows: Rows
     repeats: Repeats
     settings: QuerySettings
     weights: dict[str, float]
@@ -251,17 +251,28 @@ class Bare:
         raise AssertionError("no arm of vectors")
 
     def decay(self, memory: Ints) -> Any:
-        return self.columns.decay(memory, datetime(2026, 3, 1, tzinfo=UTC), "half_life", 10.0, 0.0)
+        return self.rows.decay(memory, datetime(2026, 3, 1, tzinfo=UTC), "half_life", 10.0, 0.0)
 
 
-def test_candidates_are_ranked_over_columns_without_any_index() -> None:
+def test_candidates_are_ranked_over_rows_without_any_index() -> None:
     dates = np.array(["2026-03-01", "2026-02-19", "NaT"], "datetime64[us]")
     kind = (np.array([0, 1, 0]), ("document", "note"))
-    columns = Columns(np.array([0, 0, 1, 2]), np.arange(4), kind, dates, np.ones(3, bool))
+    rows = Rows(
+        memory=np.array([0, 0, 1, 2]),
+        twin=np.arange(4),
+        kind=kind,
+        dated=dates,
+        decays=np.ones(3, bool),
+        text=np.arange(4),
+        filled=None,
+        owner=np.zeros(3, np.int64),
+        expires=np.full(3, np.datetime64("NaT"), "datetime64[D]"),
+        created=dates,
+    )
     repeats = Repeats(["one", "two", "three", "four"], np.zeros(4, np.int64))
     found = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
     declared = QuerySettings(normalise="max", kind_weights={"document": 0.8})
-    ranked = rank(found, Bare(columns, repeats, declared, {"bm25": 1.0}))
+    ranked = rank(found, Bare(rows, repeats, declared, {"bm25": 1.0}))
     # 4 / 4 x .5 of ten days; the better chunk of the first memory 2 / 4 x .8; the last 1 / 8 x .8.
     assert ranked.candidates.row.tolist() == [2, 1, 3]
     assert ranked.score.tolist() == pytest.approx([0.5, 0.4, 0.1])

@@ -17,7 +17,7 @@ import memkit
 from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
 from memkit.index.encoders.hashing import HashEncoder
 from memkit.search.fitted import arms
-from memkit.search.reports.tables import HITS
+from memkit.search.question import HITS
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 

@@ -9,7 +9,7 @@ import pytest
 
 import memkit as mk
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.reports.tables import TRACE
+from memkit.search.question import TRACE
 
 DAY = "2026-03-01"
 ROWS = [

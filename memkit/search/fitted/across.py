@@ -29,7 +29,7 @@ from memkit.text.letters import CYRILLIC_LETTERS
 
 if TYPE_CHECKING:
     from memkit.search.fitted.index import MemoryIndex
-    from memkit.search.stages.rank import Candidates
+    from memkit.search.stages.ranking import Candidates
 
 Meant = tuple[tuple[str, float], ...]
 """Terms with their similarity to a word, the most similar first."""

@@ -30,12 +30,11 @@ from memkit.schemas import Ints, Mask
 from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
 from memkit.search.fitted.arms import KINDS, Arm, build_arm, cut, take_rows
 from memkit.search.fitted.context import Context, context_of
-from memkit.search.fitted.rows import Rows, follow, make_rows
-from memkit.search.fitted.scope import Scope, make_scope
+from memkit.search.fitted.rows import Rows, Scope, follow, make_rows, make_scope
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
-from memkit.search.stages.rank import Candidates, merge
+from memkit.search.stages.ranking import Candidates, merge
 from memkit.text.analyse import terms_by
 from memkit.text.when import in_days
 

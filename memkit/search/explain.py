@@ -1,20 +1,22 @@
-"""`explain`: one sentence on why a memory is a hit or not."""
+"""`explain`: one sentence on why a memory is a hit or not; `contributions`: the parts of each hit's score, by arm."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
-from memkit.params import AsOf, said_until
+from memkit.params import AsOf, until_text
+from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
-from memkit.search.question import Question
-from memkit.search.reports.tables import trace_table
+from memkit.search.question import Question, trace_table
 from memkit.search.retriever import Retriever
-from memkit.search.stages.rank import answerability
+from memkit.search.stages.ranking import answerability
 from memkit.text.secrets import mask
 
 _DOUBTFUL = 0.2
@@ -166,8 +168,8 @@ def _outside(question: Question, memory_id: str) -> str:
         return f"it expired on {day}, before {question.moment.date()}, and expired memories are hidden"
     if reason == "future":
         created, unseen = index.memories["created_at"][memory].as_py(), question.scope.unseen
-        until = said_until(unseen.until) if unseen else ""
-        day = created.date() if created.date().isoformat() != until[:10] else said_until(created)
+        until = until_text(unseen.until) if unseen else ""
+        day = created.date() if created.date().isoformat() != until[:10] else until_text(created)
         return f"it was created on {day}, after {until}, and the future is hidden"
     if reason == "filtered":
         return _filter_words(index.memories["kind"][memory].as_py(), question)
@@ -191,3 +193,49 @@ def _too_low(arm: str, scores: np.ndarray, pool: np.ndarray) -> str:
         return KINDS[arm].nothing
     count = int(np.isfinite(pool).sum())
     return f"{KINDS[arm].label} score {np.nanmax(scores):.3g} (the last of the best {count} has {np.nanmin(pool):.3g})"
+
+
+def contributions(trace: pa.Table) -> pa.Table:
+    """The share of each arm in the score of each hit of a trace: memory_id, bm25, vector, gram, lost.
+
+    The three shares sum to the score; `lost` is what kind weight and decay took off. Under a fusion that is not a sum,
+    the score is divided in proportion to weight x normalised score.
+
+    Parameters
+    ----------
+    trace : pa.Table
+        From `Retriever.trace`, of one query.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Raises
+    ------
+    QueryError
+        If the trace is of several queries, or the table is no trace.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "кофе"]}))
+    >>> contributions(search.trace("чай", as_of="2026-03-01"))["lost"].to_pylist()
+    [0.0]
+    """
+    metadata = trace.schema.metadata or {}
+    if b"arms" not in metadata or "disposition" not in trace.column_names:
+        raise QueryError("contributions: expected a table from Retriever.trace, with its metadata.")
+    if len(ids := pc.unique(trace["query_id"])) > 1:
+        raise QueryError(f"contributions: expected the trace of one query. Got {len(ids)}: filter by query_id.")
+    hits = trace.filter(pc.equal(trace["disposition"], "returned"))
+    weights = json.loads(metadata[b"arms"])
+    share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in KINDS}
+    total = np.maximum(sum(share.values()), np.finfo(float).tiny)
+    score, fused = _zeroed(hits["score"]), _zeroed(hits["fused"])
+    parts = {arm: score * part / total for arm, part in share.items()}
+    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": fused - score})
+
+
+def _zeroed(column: pa.ChunkedArray) -> Floats:
+    values: Floats = pc.fill_null(column, 0.0).to_numpy()
+    return values

@@ -1,1 +1,0 @@
-"""What users see of a question: hits, trace, a sentence, a picture."""
