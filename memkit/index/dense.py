@@ -29,8 +29,8 @@ from memkit.index.centre import CENTRES, Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_encoder
 from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
-from memkit.index.lexical import CANDIDATES, check_chunks
 from memkit.index.nearest import Nearest
+from memkit.index.postings import CANDIDATES, check_chunks
 from memkit.params import Estimator, estimator, param, path_of
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json

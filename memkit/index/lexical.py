@@ -1,420 +1,36 @@
-"""Lexical arms: `BM25` for words, `CharGrams` and `Grams` (character n-grams) for typos and inflected forms.
-
-All search `Postings`, an inverted index in arrays: for each term, its rows and their weights. A row's score is the
-inner product of its weights and the query's, so BM25 and TF-IDF differ in their weights alone. DuckDB counts the terms;
-SciPy adds up the scores, over 8 bytes per posting, because one SQL statement costs more than the sum (measured on
-100,000 chunks: 16 ms against 0.2 ms).
-"""
+"""Lexical arms: `BM25` for words, `CharGrams` and `Grams` (character n-grams) for typos and inflected forms."""
 
 from __future__ import annotations
 
 import copy
-import itertools
 import re
-import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
-from memkit.duck import as_arrow, interruptible, session
-from memkit.errors import NotFittedError, ParameterError
+from memkit.errors import NotFittedError
 from memkit.index import store
-from memkit.parallel import results, workers
-from memkit.params import Estimator, check_value, estimator, param
+from memkit.index.postings import (
+    Lists,
+    Postings,
+    Query,
+    Texts,
+    check_chunks,
+    load_postings,
+    save_postings,
+    strings,
+    updated,
+)
+from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
-from memkit.text.analyse import ANALYSERS, load_fts, spelling_sql, terms_by, vocabulary_sql
+from memkit.text.analyse import ANALYSERS, terms_by
 from memkit.text.function_words import FUNCTION_WORDS
-
-Query = tuple[np.ndarray, np.ndarray]
-"""Term numbers (int64, ascending) and their weights (float32), of equal length."""
-
-Texts: TypeAlias = Sequence[str] | Any
-"""Strings, or an Arrow array of them."""
-
-CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
-
-Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
-"""``add(scores, rows, weights, starts, stops, factors)`` adds each list's weights, times its factor, to its rows."""
-
-Weights: TypeAlias = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-"""``weights(term, rows, counts)`` returns the weights of a term's postings, given their slots and counts."""
-
-_BLOCKS_MIN = 1024
-_PART = 1 << 18
-"""Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
-_SAMPLE_MAX = 4096
-_FEW = 2_000_000
-_FEW_TEXTS = 16
-ROWS_A_TASK = 20_000  # that one process counts, if several share the work
-_LEAST = np.nextafter(np.float32(0), np.float32(1))
-
-
-class Lists:
-    """The interface of an inverted index, in one part (`Postings`) or in two (`memkit.index.postings`).
-
-    Sums are over slots. In one part slots are rows; in two parts there are also slots of deleted rows.
-    """
-
-    terms: Mapping[str, int]
-    n_rows: int
-    n_slots: int
-    document_frequency: np.ndarray
-
-    def by_row(self, values: np.ndarray) -> np.ndarray:
-        """From one value per slot to one value per row."""
-        raise NotImplementedError
-
-    def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
-        """For each slot the sum over its terms of ``worth(count)`` times the term's factor."""
-        raise NotImplementedError
-
-    def weigh(self, terms: np.ndarray, weights: Weights) -> None:
-        """Compute the weights of each of `terms` that has none yet."""
-        raise NotImplementedError
-
-    def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """Add the weights of `terms` times their factors to `scores`, by slot; return rows likely to be the best."""
-        raise NotImplementedError
-
-    def whole(self) -> Postings:
-        """The same index in one part."""
-        raise NotImplementedError
-
-    def scores(self, query: Query) -> np.ndarray:
-        """The score of every row; float32, shape (n_rows,)."""
-        slots = np.zeros(self.n_slots, np.float32)
-        self.add_up(slots, *query, 1)
-        return self.by_row(slots)
-
-    def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
-        """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
-
-        Raises
-        ------
-        ParameterError
-            If `n` is below 1, or `allowed` is no boolean mask over the rows.
-        """
-        _check(n, allowed, self.n_rows)
-        if not queries:
-            return CANDIDATES.empty_table()
-        blocked = None if allowed is None else np.flatnonzero(~allowed)
-        slots = np.empty(self.n_slots, np.float32)
-        best = []
-        for terms, weights in queries:
-            slots.fill(0)
-            likely = self.add_up(slots, terms, weights, n)
-            scores = self.by_row(slots)
-            if blocked is not None:
-                scores[blocked] = 0
-            best.append(_top(scores, n, likely))
-        numbers = np.repeat(np.arange(len(best)), [len(rows) for rows, _ in best])
-        columns = [numbers, np.concatenate([rows for rows, _ in best]), np.concatenate([scores for _, scores in best])]
-        return pa.Table.from_arrays(list(map(pa.array, columns, CANDIDATES.types)), schema=CANDIDATES)
-
-
-@dataclass
-class Postings(Lists):
-    """The rows of each term, in one part.
-
-    Attributes
-    ----------
-    terms : dict of str to int
-        Number of each term.
-    offsets : ndarray of shape (n_terms + 1,), int64
-        The start of each term's postings.
-    rows : ndarray of shape (n_postings,), int32
-        Ascending within a term.
-    counts : ndarray of shape (n_postings,), unsigned
-        Term frequencies; empty if the postings were loaded, as a saved index has weights alone.
-    n_rows : int
-        The number of rows, with and without postings.
-    weights : ndarray of shape (n_postings,), float32
-    waiting : ndarray of shape (n_terms,), bool
-        Terms whose weights are not computed yet: the first query with the term does it, as few terms are ever queried.
-    """
-
-    terms: dict[str, int]
-    offsets: np.ndarray
-    rows: np.ndarray
-    counts: np.ndarray
-    n_rows: int
-    weights: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
-    waiting: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
-
-    def __post_init__(self) -> None:
-        is_bare = len(self.weights) < len(self.rows)
-        if len(self.waiting) < len(self.terms):
-            self.waiting = np.full(len(self.terms), is_bare)
-        if is_bare:
-            self.weights = np.empty(len(self.rows), np.float32)  # written before they are read, by `weigh`
-        self.n_slots, self.document_frequency = self.n_rows, np.diff(self.offsets)
-
-    def by_row(self, values: np.ndarray) -> np.ndarray:
-        """`values` itself: slots are rows."""
-        return values
-
-    @classmethod
-    def count(cls, texts: Texts, analyser: str) -> Self:
-        """Count the terms of `texts`; in several processes if joblib is configured so."""
-        from scipy.sparse import csr_array
-
-        if len(texts) > ROWS_A_TASK and workers() > 1:
-            parts = ((strings(texts[at : at + ROWS_A_TASK]), analyser) for at in range(0, len(texts), ROWS_A_TASK))
-            return cls.concatenated(list(results(cls.count, parts)))
-        if not len(texts):
-            return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
-        if len(texts) <= _FEW_TEXTS:
-            return cls._count_few(strings(texts).to_pylist(), analyser)
-        rows = pa.array(np.arange(len(texts), dtype=np.int32))
-        words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": strings(texts)}), analyser)
-        shape = (len(texts), int(spelled["word"].max(initial=-1)) + 1, len(terms))
-        # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
-        by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
-        by_word = csr_array((_ones(spelled["word"]), (spelled["word"], spelled["term"])), shape[1:])
-        return cls.from_matrix(terms, (by_row @ by_word).tocsc())
-
-    @classmethod
-    def _count_few(cls, texts: list[str | None], analyser: str) -> Self:
-        """`count` for few texts, by the analyser of queries: preparing a SQL statement would take longer."""
-        from scipy.sparse import csr_array
-
-        by_text = terms_by(analyser).terms([text or "" for text in texts])
-        terms = sorted({term for of_text in by_text for term in of_text})
-        numbers = dict(zip(terms, range(len(terms)), strict=True))
-        pairs = [(row, numbers[term]) for row, of_text in enumerate(by_text) for term in of_text]
-        row, column = np.array(pairs, np.int32).reshape(-1, 2).T
-        return cls.from_matrix(terms, csr_array((_ones(row), (row, column)), (len(texts), len(terms))).tocsc())
-
-    @classmethod
-    def from_matrix(cls, terms: list[str], counts: Any) -> Self:
-        """Postings from a sparse matrix of counts, rows by sorted terms, in column order."""
-        numbers = dict(zip(terms, range(len(terms)), strict=True))
-        rows = plain(counts.indices, np.int32)
-        return cls(numbers, counts.indptr.astype(np.int64), rows, _small(counts.data), counts.shape[0])
-
-    @classmethod
-    def concatenated(cls, parts: Sequence[Self]) -> Self:
-        """The rows of all parts, concatenated: equal to `count` of all their texts."""
-        from scipy.sparse import csr_array, vstack
-
-        terms = sorted(set().union(*(part.terms for part in parts)))
-        number = dict(zip(terms, range(len(terms)), strict=True))
-        matrices = []
-        for part in parts:
-            columns = np.fromiter((number[term] for term in part.terms), np.int64, len(part.terms))
-            cells = (part.rows, np.repeat(columns, part.document_frequency))
-            matrices.append(csr_array((part.counts.astype(np.float32), cells), (part.n_rows, len(terms))))
-        return cls.from_matrix(terms, vstack(matrices, format="csc"))
-
-    def whole(self) -> Self:
-        """The index itself, which is in one part."""
-        return self
-
-    def parts(self) -> list[slice]:
-        """Slices over all postings."""
-        return [slice(start, start + _PART) for start in range(0, len(self.rows), _PART)]
-
-    def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
-        """For each row the sum over its terms of ``worth(count)`` times the term's factor; float64.
-
-        Terms are added in a fixed order, the last one first, so that the sum is the same to the last bit whatever the
-        other rows are. It is 0 if the postings were loaded, as their counts are not known.
-        """
-        total = np.zeros(self.n_rows)
-        if not len(self.counts):
-            return total
-        counted = np.append(0, worth(np.arange(1.0, self.counts.max() + 1)))
-        add, ends = _adder(len(self.rows)), np.searchsorted(self.offsets, np.arange(_PART, len(self.rows), _PART))
-        ends = np.unique(np.concatenate([[0], ends, [len(self.terms)]]))[::-1]
-        for last, first in itertools.pairwise(ends.tolist()):
-            bounds = self.offsets[first : last + 1]
-            part, bounds = slice(bounds[0], bounds[-1]), bounds - bounds[0]
-            values = np.take(counted, self.counts[part], mode="clip")
-            add(total, self.rows[part], values, bounds[:-1], bounds[1:], factors[first:last])
-        return total
-
-    def weigh(self, terms: np.ndarray, weights: Weights) -> None:
-        """Compute the weights of each of `terms` that has none yet, by ``weights(term, rows, counts)``."""
-        for term in terms[self.waiting[terms]].tolist():
-            postings = slice(*self.offsets[term : term + 2].tolist())
-            self.weights[postings] = weights(term, self.rows[postings], self.counts[postings])
-            self.waiting[term] = False  # after the weights are written: another thread may read them
-
-    def followed_by(self, other: Self) -> Self:
-        """The terms of both, over the same rows; those of `other` come last."""
-        shifted = {term: number + len(self.terms) for term, number in other.terms.items()}
-        offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
-        rows, counts = np.concatenate([self.rows, other.rows]), np.concatenate([self.counts, other.counts])
-        return type(self)(self.terms | shifted, offsets, rows, _small(counts), self.n_rows)
-
-    def renamed(self, prefix: str) -> Self:
-        """A copy with `prefix` before each term."""
-        return replace(self, terms={prefix + term: number for term, number in self.terms.items()})
-
-    def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """Add the weights of `terms` times their factors to `scores`; return rows likely to be the best."""
-        starts, stops = self.offsets[terms], self.offsets[terms + 1]
-        _adder(len(self.rows))(scores, self.rows, self.weights, starts, stops, factors)
-        return self.rows[_rarest(starts, stops, n)]
-
-
-def _adder(n_postings: int) -> Add:
-    """What adds up scores: SciPy's loop over columns, or NumPy's for few postings or more than 32 bits.
-
-    The loop is private to SciPy. Without it a batch of queries took 1.7 times and a single one 1.4 times the processor
-    time, and no public function adds to existing scores. For few postings SciPy is not imported, as that takes as long
-    as a thousand queries over them.
-    """
-    if n_postings < _FEW and "scipy.sparse" not in sys.modules:
-        return _add
-    try:
-        from scipy.sparse._sparsetools import csc_matvec
-    except ImportError:  # should SciPy move it, slower is better than not at all
-        return _add
-    if n_postings > np.iinfo(np.int32).max:
-        return _add
-
-    def add(
-        scores: np.ndarray,
-        rows: np.ndarray,
-        weights: np.ndarray,
-        starts: np.ndarray,
-        stops: np.ndarray,
-        factors: np.ndarray,
-    ) -> None:
-        # One call a query. The loop goes through columns, each from one bound to the next; from the end of a term to
-        # the start of one before it there is nothing, so the terms, last first, can be every other column.
-        bounds, values = np.empty(2 * len(starts), np.int32), np.zeros(2 * len(starts), scores.dtype)
-        bounds[::2], bounds[1::2], values[::2] = starts[::-1], stops[::-1], factors[::-1]
-        csc_matvec(len(scores), len(bounds) - 1, bounds, rows, weights, values, scores)
-
-    return add
-
-
-def _add(
-    scores: np.ndarray,
-    rows: np.ndarray,
-    weights: np.ndarray,
-    starts: np.ndarray,
-    stops: np.ndarray,
-    factors: np.ndarray,
-) -> None:
-    """Add each list's weights, times its factor, to its rows."""
-    for start, stop, factor in zip(starts[::-1], stops[::-1], factors[::-1], strict=True):
-        np.add.at(scores, rows[start:stop], weights[start:stop] * factor)
-
-
-def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
-    """The shortest list of at least `n` rows, whose rows are likely to score well; empty if it is long."""
-    lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
-    length, place = min(lengths, default=(0, 0))
-    return slice(starts[place], stops[place]) if 0 < length <= _SAMPLE_MAX else slice(0)
-
-
-def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
-    """Words by row (row, word), terms by word (word, term), both by number, and the terms in order."""
-    with session() as con, interruptible():
-        load_fts(con)
-        con.register("texts", texts)
-        # SciPy counts by row, as it adds up numbers; here that would group millions of strings.
-        con.execute(f"""
-            create temp table spellings as select row, unnest({spelling_sql("body")}) as spelling from texts;
-            create temp table vocabulary as
-            select (row_number() over ())::int - 1 as word, * from ({vocabulary_sql("spellings", analyser)});
-            create temp table terms as select (row_number() over (order by term))::int - 1 as number, term
-            from (select distinct unnest(terms) as term from vocabulary);
-        """)  # noqa: S608  # expressions of memkit's own
-        words = as_arrow(con, "select row, word from spellings join vocabulary using (spelling)")
-        spelled = as_arrow(
-            con,
-            """
-            select word, number as term
-            from (select word, unnest(terms) as term from vocabulary) join terms using (term)
-            """,
-        )
-        terms = as_arrow(con, "select term from terms order by number")["term"].to_pylist()
-    return _arrays(words), _arrays(spelled), terms
-
-
-def _small(counts: np.ndarray) -> np.ndarray:
-    """`counts` in the smallest integer type, which is one byte in most corpora."""
-    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
-
-
-def _arrays(table: pa.Table) -> dict[str, np.ndarray]:
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def check_chunks(chunks: pa.Table, texts: Texts) -> None:
-    """Raise if an arm cannot be fitted on these."""
-    if not isinstance(chunks, pa.Table):
-        raise ParameterError(f"fit: expected a table of chunks. Got {type(chunks).__name__}.")
-    if chunks.num_rows != len(texts):
-        raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")
-
-
-def strings(texts: Texts) -> Any:
-    return texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
-
-
-def _ones(like: np.ndarray) -> np.ndarray:
-    return np.ones(len(like), np.float32)
-
-
-def plain(values: Any, kind: type) -> np.ndarray:
-    return np.ascontiguousarray(values, dtype=kind)
-
-
-def _check(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
-    check_value("candidates", "n", n, "int", low=1)
-    if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != (n_rows,)):
-        raise ParameterError(
-            f"candidates: 'allowed' must be a boolean mask of shape ({n_rows},). Got {allowed.dtype} {allowed.shape}."
-        )
-
-
-def _top(scores: np.ndarray, n: int, likely: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and scores of the `n` best positive ones: best first, ties by row.
-
-    At least `n` rows reach the n-th best score of the `likely` rows, so only rows that reach it are sorted. If these
-    are too many, the maxima of blocks of rows take the place of the likely rows.
-    """
-    blocks = max(_BLOCKS_MIN, 8 * n)
-    rows = (scores >= _floor(scores[likely], n)).nonzero()[0] if len(likely) >= n else None
-    if rows is None or len(rows) > blocks:
-        rows = _reaching(scores, n, blocks) if len(scores) >= 2 * blocks else np.flatnonzero(scores > 0)
-    reached = scores[rows]
-    order = (-reached).argsort(kind="stable")[:n]
-    return rows[order], reached[order].astype(np.float64)
-
-
-def _floor(scores: np.ndarray, n: int) -> np.float32:
-    """The `n`-th best of `scores`, if positive, else the least positive number; puts `scores` in another order."""
-    index = len(scores) - n
-    scores.partition(index)
-    return max(scores[index], _LEAST)
-
-
-def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
-    """Rows, ascending, whose score is positive and reaches the n-th best maximum of the blocks.
-
-    Block i consists of the rows i, i + blocks, i + 2 blocks, …
-    """
-    whole = len(scores) // blocks * blocks
-    cells = scores[:whole].reshape(-1, blocks)
-    maxima = cells.max(axis=0)
-    floor = _floor(maxima.copy(), n)
-    holding = np.flatnonzero(maxima >= floor)
-    places = np.flatnonzero(np.take(cells, holding, axis=1) >= floor)
-    row, column = np.divmod(places, max(1, len(holding)))
-    return np.concatenate([np.sort(row * blocks + holding[column]), whole + np.flatnonzero(scores[whole:] >= floor)])
 
 
 class CollectionStatistics(NamedTuple):
@@ -460,8 +76,6 @@ class _Lexical(Estimator):
         chunks, texts
             As for `fit`.
         """
-        from memkit.index.postings import updated
-
         postings = _fitted(self)
         if isinstance(postings, Postings) and len(postings.counts) < len(postings.rows):
             return None
@@ -515,19 +129,15 @@ class _Lexical(Estimator):
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
-        from memkit.index.postings import save
-
         postings = _fitted(self).whole()
         arm = self if postings is self.postings_ else copy.copy(self)._use(postings)
         postings.weigh(np.arange(len(postings.terms)), arm._weights)
-        save(postings, folder, self._name, self.get_params(deep=False))
+        save_postings(postings, folder, self._name, self.get_params(deep=False))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote; raises DamagedIndexError for anything else."""
-        from memkit.index.postings import load
-
-        postings, settings = load(folder, cls._name)
+        postings, settings = load_postings(folder, cls._name)
         with store.checking(folder):
             arm = cls(**settings)
             arm.check_params()

@@ -29,7 +29,7 @@ from memkit.index.centre import Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
-from memkit.index.lexical import Postings
+from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.scale.buckets import Buckets
 from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of

@@ -25,7 +25,8 @@ from memkit.index.cache import shared_cache
 from memkit.index.centre import MIN_ROWS, scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_rows
-from memkit.index.lexical import CollectionStatistics, Postings
+from memkit.index.lexical import CollectionStatistics
+from memkit.index.postings import Postings
 from memkit.scale.buckets import VECTORS, Buckets
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, take_rows

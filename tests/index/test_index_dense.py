@@ -18,7 +18,7 @@ from memkit.index.cache import VectorCache
 from memkit.index.dense import Dense
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import unit_rows
-from memkit.index.lexical import CANDIDATES
+from memkit.index.postings import CANDIDATES
 
 RU_EN = ["пул соединений настроен", "the connection pool", "кот спит на окне", "a cat sleeps", "ключ E4021"]
 

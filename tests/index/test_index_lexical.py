@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.index import lexical
+from memkit.index import postings
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.params import Estimator
 from memkit.text.analyse import QueryTerms
@@ -132,9 +132,9 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
 
 @pytest.mark.parametrize("analyser", ["auto", "char", "none"])
 def test_few_texts_are_counted_as_many_are(analyser: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = lexical.Postings.count(CORPUS, analyser)
-    monkeypatch.setattr(lexical, "_FEW_TEXTS", 0)
-    many = lexical.Postings.count(CORPUS, analyser)
+    few = postings.Postings.count(CORPUS, analyser)
+    monkeypatch.setattr(postings, "_FEW_TEXTS", 0)
+    many = postings.Postings.count(CORPUS, analyser)
     assert few.terms == many.terms
     for name in ("offsets", "rows", "counts"):
         one, other = getattr(few, name), getattr(many, name)
@@ -146,7 +146,7 @@ def test_few_texts_are_counted_as_many_are(analyser: str, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("query", ["", " ", "?!", "___", "q" * 10_000])
 def test_a_query_without_known_words_finds_nothing_in_the_right_columns(arm: Estimator, query: str) -> None:
     found = fitted(CORPUS, arm).candidates([query], 5)
-    assert found.equals(lexical.CANDIDATES.empty_table())
+    assert found.equals(postings.CANDIDATES.empty_table())
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
@@ -156,7 +156,7 @@ def test_a_corpus_without_words_finds_nothing(arm: Estimator, texts: list[str]) 
 
 
 def test_no_queries_make_no_rows() -> None:
-    assert fitted(CORPUS).candidates([], 5).equals(lexical.CANDIDATES.empty_table())
+    assert fitted(CORPUS).candidates([], 5).equals(postings.CANDIDATES.empty_table())
 
 
 def test_one_document_and_terms_of_all_documents_score_above_zero() -> None:
@@ -303,7 +303,7 @@ def test_a_row_outside_of_the_corpus_is_refused(folder: Path) -> None:
 def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int, kinds: int) -> None:
     scores = np.random.default_rng(seed).integers(0, kinds, 5000).astype(np.float32)
     likely = np.random.default_rng(seed).permutation(5000)[: 7 * seed % 400]
-    rows, found = lexical._top(scores, n, likely)
+    rows, found = postings._top(scores, n, likely)
     expected = np.lexsort((np.arange(5000), -scores))[:n]
     expected = expected[scores[expected] > 0]
     assert rows.tolist() == expected.tolist()
@@ -313,7 +313,7 @@ def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int
 def test_sums_without_scipys_loop_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     made = fitted(CORPUS)
     with_loop = made.candidates(CORPUS, 5)
-    monkeypatch.setattr(lexical, "_adder", lambda _: lexical._add)
+    monkeypatch.setattr(postings, "_adder", lambda _: postings._add)
     assert made.candidates(CORPUS, 5).equals(with_loop)
 
 
@@ -324,17 +324,17 @@ def test_scipys_loop_adds_in_the_same_order_to_the_last_bit(seed: int) -> None:
     sizes = chance.integers(1, 200, 30)
     rows = np.concatenate([np.sort(chance.permutation(300)[:size]) for size in sizes]).astype(np.int32)
     stops = np.cumsum(sizes)
-    held = lexical.Postings({}, np.r_[0, stops], rows, rows, 300, chance.random(len(rows)).astype(np.float32))
+    held = postings.Postings({}, np.r_[0, stops], rows, rows, 300, chance.random(len(rows)).astype(np.float32))
     weights = chance.random(30).astype(np.float32)
     sums = [np.zeros(300, np.float32), np.zeros(300, np.float32)]
-    for add, scores in zip((lexical._adder(2**31 - 1), lexical._add), sums, strict=True):
+    for add, scores in zip((postings._adder(2**31 - 1), postings._add), sums, strict=True):
         add(scores, held.rows, held.weights, stops - sizes, stops, weights)
     assert sums[0].tolist() == sums[1].tolist()
 
 
 def test_more_postings_than_scipys_loop_can_count_are_added_without_it() -> None:
-    assert lexical._adder(2**31) is lexical._add
-    assert lexical._adder(2**31 - 1) is not lexical._add
+    assert postings._adder(2**31) is postings._add
+    assert postings._adder(2**31 - 1) is not postings._add
 
 
 def test_pairs_across_words_are_not_missed_in_scripts_without_blanks() -> None:

@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.index import lexical as lexical_module
-from memkit.index import segments
+from memkit.index import postings as postings_module
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.search.fitted.arms import searched_texts
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
@@ -133,7 +132,7 @@ def test_new_postings_that_are_brought_together_with_the_old_ones_equal_a_fresh_
     params: dict[str, Any], versions: list[dict[str, dict[str, Any]]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "followed", lambda *parts: segments.Followed(*parts).whole())
+        patch.setattr(postings_module, "followed", lambda *parts: postings_module.Followed(*parts).whole())
         assert_follows({"encoder": None, **params}, versions)
 
 
@@ -146,13 +145,13 @@ def write(folder: Path, texts: dict[str, str]) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts were cut into words at each count."""
     seen: list[int] = []
-    count = lexical_module.Postings.count.__func__  # type: ignore[attr-defined]  # a class method
+    count = postings_module.Postings.count.__func__  # type: ignore[attr-defined]  # a class method
 
     def noting(cls: type, texts: Any, analyser: str) -> Any:
         seen.append(len(texts))
         return count(cls, texts, analyser)
 
-    monkeypatch.setattr(lexical_module.Postings, "count", classmethod(noting))
+    monkeypatch.setattr(postings_module.Postings, "count", classmethod(noting))
     return seen
 
 

@@ -179,7 +179,9 @@ class Cut(BaseException):
     """What a power cut is to a program."""
 
 
-@pytest.mark.parametrize("step", ["memkit.index.postings.save", "memkit.index.store.put", "memkit.index.store.replace"])
+@pytest.mark.parametrize(
+    "step", ["memkit.index.lexical.save_postings", "memkit.index.store.put", "memkit.index.store.replace"]
+)
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_a_save_that_is_cut_off_leaves_the_former_one(
     corpus_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, nth: int

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.index.lexical import CANDIDATES
+from memkit.index.postings import CANDIDATES
 from memkit.schemas import Floats, Ints, Mask
 
 SHARES = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}

@@ -24,7 +24,7 @@ from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts, content_key
-from memkit.index.lexical import CANDIDATES
+from memkit.index.postings import CANDIDATES
 from memkit.params import Moment, check_corpus
 from memkit.schemas import Ints, Mask
 from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
