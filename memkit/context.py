@@ -275,7 +275,7 @@ class ContextBuilder(Estimator):
         """
         self.check_params()
         moment, search = Moment.from_as_of(as_of), self._fitted(corpus)
-        params = {"user_id": user_id, "as_of": moment.at, "until": moment.unseen(search.future)}
+        params = {"user_id": user_id, "as_of": moment.instant, "until": moment.unseen(search.future)}
         profile = _own_facts(corpus, {**params, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
         working = _own_facts(corpus, {**params, "kind": "working"}, WORKING, lambda row: True)
         where = _SHOWN_KINDS if user_id is None else f"{_SHOWN_KINDS} and user_id = {literal(user_id)}"

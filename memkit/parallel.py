@@ -52,7 +52,7 @@ def workers(n_jobs: int | None = None) -> int:
         raise _explained(error) from error
 
 
-def is_told() -> bool:
+def is_configured() -> bool:
     """Whether joblib is configured to use processes, so that work that would use threads uses them too."""
     return workers() > 1 and not _uses_threads("threads")
 

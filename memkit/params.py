@@ -59,7 +59,7 @@ class Moment:
 
     Attributes
     ----------
-    at : datetime
+    instant : datetime
         The moment that ages are counted to, in UTC.
     until : datetime or None
         Memories created later did not exist yet; None where no moment was given, so that nothing is hidden.
@@ -74,7 +74,7 @@ class Moment:
     True
     """
 
-    at: datetime
+    instant: datetime
     until: datetime | None
 
     @classmethod
@@ -82,28 +82,28 @@ class Moment:
         """The moment that `as_of` names; raises ParameterError as `as_of_time`."""
         if isinstance(as_of, cls):
             return as_of
-        at = as_of_time(as_of)
-        return cls(at, None if as_of is None else _last_of(at) if _is_day(as_of) else at)
+        instant = as_of_time(as_of)
+        return cls(instant, None if as_of is None else _last_of(instant) if _is_day(as_of) else instant)
 
     @classmethod
     def from_cell(cls, value: AsOf) -> Self:
         """`from_as_of` for a value from a column of time stamps, where midnight stands for the whole day."""
-        at = as_of_time(value)
-        is_midnight = isinstance(value, datetime) and at.time() == time()
-        return cls.from_as_of(at.date() if is_midnight else value)
+        instant = as_of_time(value)
+        is_midnight = isinstance(value, datetime) and instant.time() == time()
+        return cls.from_as_of(instant.date() if is_midnight else value)
 
     @property
     def seen(self) -> datetime:
         """The last visible instant, whether or not the moment was given."""
-        return self.at if self.until is None else self.until
+        return self.instant if self.until is None else self.until
 
     def unseen(self, future: str | None) -> datetime | None:
         """The moment after which created memories are hidden, by the parameter `future`; None hides nothing."""
         return {"keep": None, "hide": self.seen}.get(future or "", self.until)
 
     def __str__(self) -> str:
-        is_day = self.until is not None and self.until != self.at
-        return self.at.date().isoformat() if is_day else self.at.isoformat()
+        is_day = self.until is not None and self.until != self.instant
+        return self.instant.date().isoformat() if is_day else self.instant.isoformat()
 
 
 AsOf = str | date | datetime | Moment | None
@@ -379,7 +379,7 @@ def as_of_time(as_of: AsOf) -> datetime:
     if as_of is None:
         return datetime.now(UTC)
     if isinstance(as_of, Moment):
-        return as_of.at
+        return as_of.instant
     try:
         if as_of != as_of:  # NaT is a datetime, and no moment
             raise ValueError("not a time")
@@ -468,8 +468,8 @@ def until_text(until: datetime) -> str:
 
 def record_as_of(table: pa.Table, moment: datetime | Moment) -> pa.Table:
     """`table` with the moment kept in its schema metadata under ``as_of`` (ISO 8601, UTC)."""
-    at = as_of_time(moment).isoformat()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": at.encode()})
+    text = as_of_time(moment).isoformat()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": text.encode()})
 
 
 Rev = str | date | datetime

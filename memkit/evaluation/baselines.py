@@ -17,7 +17,7 @@ from memkit.evaluation.pools import Batch, Pools
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, result_schema
-from memkit.search.fitted.rows import memories_where, seen_by
+from memkit.search.fitted.index import memories_where, seen_by
 from memkit.tables.age import later
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))

@@ -18,8 +18,7 @@ from memkit.evaluation.labels import read_run
 from memkit.params import Moment
 from memkit.schemas import Ints
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import MemoryIndex
-from memkit.search.fitted.rows import Scope
+from memkit.search.fitted.index import MemoryIndex, Scope
 from memkit.search.question import SCOPING, Question, Settings, check_user, hits_table
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.ranking import Candidates, merge
@@ -363,7 +362,7 @@ class Pools:
         batches, questions = [self.batches[position] for position in positions], self._answered[scope][2]
         place = {name: position for position, name in enumerate(self.queries["query_id"].to_pylist())}
         number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
-        moment = [naive(batch.moment.at) for batch in batches for _ in range(batch.rows.num_rows)]
+        moment = [naive(batch.moment.instant) for batch in batches for _ in range(batch.rows.num_rows)]
         texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
         parts = [questions[position].retrieved.narrowed(arms, pool) for position in positions]

@@ -20,12 +20,12 @@ from memkit.evaluation.grid import Setting
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluation.pools import IndexCandidates, Pools
 from memkit.evaluation.verdict import fingerprint
-from memkit.parallel import is_told, results
+from memkit.parallel import is_configured, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.rows import decay_factors, priors
+from memkit.search.fitted.index import decay_factors, priors
 from memkit.search.question import Settings
 from memkit.search.stages.diversify import NOWHERE
 from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, norms, places
@@ -165,7 +165,7 @@ def _facts(
 
 def _scored(scorer: Scorer, units: list[slice], n_jobs: int | None) -> Iterator[tuple[Floats, Ints]]:
     """The scorer's result for each unit: by threads, or by the workers that joblib is configured for."""
-    if not is_told():
+    if not is_configured():
         yield from results(scorer, ((unit,) for unit in units), n_jobs, prefer="threads")
         return
     alone = ((scorer.alone(unit), slice(0, unit.stop - unit.start)) for unit in units)

@@ -531,7 +531,7 @@ def _held_out(
     if holdout is not None:
         raise ParameterError("tune: expected 'split' or 'holdout'. Got both.")
     moment = as_of_time(split)
-    moments = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment.at, task.queries["as_of"].type))
+    moments = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment.instant, task.queries["as_of"].type))
     held_out = pc.greater_equal(moments, pa.scalar(moment, moments.type)).to_numpy()
     return _both_sides(held_out, f"queries asked before and after {moment:%Y-%m-%d}"), LATER
 

@@ -220,7 +220,7 @@ class VectorCache:
 def _batches(todo: list[Key], encoder: Encoder) -> list[list[Key]]:
     """Split `todo` into batches, the same for any number of processes, so that the encoder's batches are equal too."""
     step = min(_BATCH, base.SHORT_WORK * getattr(encoder, "batch_size", _BATCH))
-    return [todo[at : at + step] for at in range(0, len(todo), step)]
+    return [todo[start : start + step] for start in range(0, len(todo), step)]
 
 
 def _encode(encoder: Encoder, role: str, texts: list[str]) -> Vectors:

@@ -162,8 +162,8 @@ class Dense(Estimator):
     def rough(self, queries: Texts) -> Iterator[NDArray[np.float32]]:
         """For each query the cosine of every row, not rounded; 0 for rows and queries without content."""
         vectors = self.encode_queries(queries)
-        for at in range(0, len(vectors), _AT_ONCE):
-            yield from vectors[at : at + _AT_ONCE] @ self.vectors_.T
+        for start in range(0, len(vectors), _AT_ONCE):
+            yield from vectors[start : start + _AT_ONCE] @ self.vectors_.T
 
     def scale(self, queries: Texts, background: NDArray[np.int64]) -> NDArray[np.float64]:
         """For each query the cosines that calibration maps to 0 and 1, given a sample of rows, `background`."""

@@ -49,8 +49,8 @@ class Nearest:
             return np.empty((len(queries), 0), dtype=np.int64), np.empty((len(queries), 0))
         if self.index is None or (mask is not None and count <= self.exact_up_to):
             return self._exact(queries, k, count, mask)
-        found = ann.search(self.index, queries, min(count, k + _SLACK), mask)
-        rows, scores = self._ordered(queries, found)
+        rows = ann.search(self.index, queries, min(count, k + _SLACK), mask)
+        rows, scores = self._ordered(queries, rows)
         rows, scores = rows[:, :k], scores[:, :k]
         short = np.flatnonzero((rows < 0).any(axis=1))
         if len(short):
@@ -59,33 +59,33 @@ class Nearest:
         return rows, scores
 
     def _exact(self, queries: Vectors, k: int, count: int, mask: Mask | None) -> Ranked:
-        found = ann.exact(queries, self.vectors, min(count, k + _SLACK), mask)
-        rows, scores = self._ordered(queries, found)
+        rows = ann.exact(queries, self.vectors, min(count, k + _SLACK), mask)
+        rows, scores = self._ordered(queries, rows)
         if rows.shape[1] < count:
             # Rows not fetched may tie with the last one kept; single precision cannot tell them from it.
-            for at in np.flatnonzero(scores[:, k - 1] - scores[:, -1] <= 2 * STEP):
-                rows[at, :k], scores[at, :k] = self._with_ties(queries[at], scores[at, k - 1], k, mask)
+            for query in np.flatnonzero(scores[:, k - 1] - scores[:, -1] <= 2 * STEP):
+                rows[query, :k], scores[query, :k] = self._with_ties(queries[query], scores[query, k - 1], k, mask)
         return rows[:, :k], scores[:, :k]
 
     def _with_ties(self, query: Vectors, cut: float, k: int, mask: Mask | None) -> Ranked:
         near = self.vectors @ query >= cut - 2 * STEP
-        found = np.flatnonzero(near if mask is None else near & mask)
-        scores = cosines(query[None], self.vectors[found])[0]
-        order = np.lexsort((found, -scores))[:k]
-        return found[order], scores[order]
+        rows = np.flatnonzero(near if mask is None else near & mask)
+        scores = cosines(query[None], self.vectors[rows])[0]
+        order = np.lexsort((rows, -scores))[:k]
+        return rows[order], scores[order]
 
-    def _ordered(self, queries: Vectors, found: Ints) -> Ranked:
-        scores = cosines_of(queries, self.vectors, found)
-        scores[found < 0] = -np.inf
-        order = np.lexsort((found, -scores), axis=-1)
-        return np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    def _ordered(self, queries: Vectors, rows: Ints) -> Ranked:
+        scores = cosines_of(queries, self.vectors, rows)
+        scores[rows < 0] = -np.inf
+        order = np.lexsort((rows, -scores), axis=-1)
+        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def cosines_of(queries: Vectors, rows: Vectors, found: Ints) -> NDArray[np.float64]:
     """Cosine of each query with its found rows, of the shape of `found`."""
     scores = np.empty(found.shape)
     step = max(1, _BLOCK // max(1, found.shape[1] * rows.shape[1]))
-    for at in range(0, len(found), step):
-        some = slice(at, at + step)
+    for start in range(0, len(found), step):
+        some = slice(start, start + step)
         scores[some] = cosines(rows[found[some]], queries[some, None])[..., 0]
     return scores

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.cosine import cosines
 from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
-from memkit.parallel import is_told, results
+from memkit.parallel import is_configured, results
 from memkit.params import check_value
 from memkit.progress import bar
 from memkit.schemas import Ints
@@ -73,17 +73,17 @@ def near_pairs(
     array = np.asarray(vectors)
     unit = unit_rows(check_block(array, range(len(array)), "near_pairs"))
     live = np.flatnonzero(unit.any(axis=1))
-    found = list(_bounded(_grouped(unit, live, _codes(groups, len(unit)), float(threshold))))
-    if not found:
+    blocks = list(_bounded(_grouped(unit, live, _codes(groups, len(unit)), float(threshold))))
+    if not blocks:
         return PAIRS.empty_table()
-    i, j, cosine = (np.concatenate(part) for part in zip(*found, strict=True))
+    i, j, cosine = (np.concatenate(part) for part in zip(*blocks, strict=True))
     order = np.lexsort((j, i))
     return pa.table([i[order], j[order], cosine[order]], schema=PAIRS)
 
 
-def _bounded(found: Iterator[Pairs]) -> Iterator[Pairs]:
+def _bounded(blocks: Iterator[Pairs]) -> Iterator[Pairs]:
     total = 0
-    for pairs in found:
+    for pairs in blocks:
         total += len(pairs[0])
         if total > MAX_PAIRS:
             raise MemkitError(
@@ -124,11 +124,11 @@ def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshol
 def _batches(dim: int, rows: Ints, starts: Ints, sizes: Ints) -> Iterator[tuple[Ints, Ints]]:
     """The rows of some groups, a group a line, and how many there are of each."""
     order = np.argsort(sizes, kind="stable")
-    at = 0
-    while at < len(order):
-        widest = int(sizes[order[min(at + max(1, _BATCH // (_SMALL * dim)), len(order)) - 1]])
-        some = order[at : at + max(1, _BATCH // (widest * max(widest, dim)))]
-        at += len(some)
+    done = 0
+    while done < len(order):
+        widest = int(sizes[order[min(done + max(1, _BATCH // (_SMALL * dim)), len(order)) - 1]])
+        some = order[done : done + max(1, _BATCH // (widest * max(widest, dim)))]
+        done += len(some)
         place = np.minimum(np.arange(int(sizes[some[-1]])), sizes[some, None] - 1)
         yield rows[starts[some, None] + place], sizes[some]
 
@@ -148,13 +148,13 @@ def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
     full = unit if len(rows) == len(unit) else unit[rows]
     short = _shortened(full, threshold)
     tops = range(0, len(full), _ROWS)
-    if is_told():
+    if is_configured():
         yield from _elsewhere(full, short, rows, tops, threshold)
         return
     workers = cores()
     with ThreadPoolExecutor(workers) as pool:
-        for at in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
-            some = tops[at : at + _WAVE * workers]
+        for start in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
+            some = tops[start : start + _WAVE * workers]
             with one_thread():
                 strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold), some))
             yield from (pairs for strip in strips for pairs in strip)
@@ -167,8 +167,8 @@ def _elsewhere(full: Vectors, short: Vectors, rows: Ints, tops: range, threshold
         np.save(paths[0], full)
         np.save(paths[1], short)
         np.save(paths[2], rows)
-        found = results(_strip_of, ((paths, full is short, top, threshold) for top in tops))
-        for strip in bar("near vectors", found, total=len(tops), leave=False):
+        strips = results(_strip_of, ((paths, full is short, top, threshold) for top in tops))
+        for strip in bar("near vectors", strips, total=len(tops), leave=False):
             yield from strip
 
 
@@ -180,7 +180,7 @@ def _strip_of(paths: list[str], is_whole: bool, top: int, threshold: float) -> l
 
 def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float) -> list[Pairs]:
     """The pairs of `_ROWS` rows from `top` with all rows after them."""
-    cut, found = threshold - _MARGIN, []
+    cut, pairs = threshold - _MARGIN, []
     across = short[top : top + _ROWS]
     bounds = np.empty((_ROWS, _COLUMNS), dtype=np.float32)
     for left in range(top - top % _COLUMNS, len(full), _COLUMNS):
@@ -193,8 +193,8 @@ def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float
         if short is not full and len(a) > _DENSE * out.size:
             a, b = np.nonzero(full[top : top + _ROWS] @ full[left : left + _COLUMNS].T >= cut)
         above = a + top < b + left
-        found.append(_scored(full, a[above] + top, b[above] + left, threshold))
-    return [(rows[i], rows[j], cosine) for i, j, cosine in _bounded(iter(found))]
+        pairs.append(_scored(full, a[above] + top, b[above] + left, threshold))
+    return [(rows[i], rows[j], cosine) for i, j, cosine in _bounded(iter(pairs))]
 
 
 def _shortened(full: Vectors, threshold: float) -> Vectors:
@@ -225,8 +225,8 @@ def _scored(unit: Vectors, i: Ints, j: Ints, threshold: float) -> Pairs:
     """Pairs that reach the threshold in double precision."""
     cosine = np.empty(len(i))
     step = max(1, _BATCH // (4 * unit.shape[1]))
-    for at in range(0, len(i), step):
-        some = slice(at, at + step)
+    for start in range(0, len(i), step):
+        some = slice(start, start + step)
         cosine[some] = cosines(unit[i[some], None], unit[j[some], None])[:, 0, 0]
     kept = cosine >= threshold
     return i[kept], j[kept], cosine[kept]

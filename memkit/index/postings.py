@@ -164,7 +164,9 @@ class Postings(Lists):
         from scipy.sparse import csr_array
 
         if len(texts) > ROWS_A_TASK and workers() > 1:
-            parts = ((strings(texts[at : at + ROWS_A_TASK]), analyser) for at in range(0, len(texts), ROWS_A_TASK))
+            parts = (
+                (strings(texts[start : start + ROWS_A_TASK]), analyser) for start in range(0, len(texts), ROWS_A_TASK)
+            )
             return cls.concatenated(list(results(cls.count, parts)))
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)

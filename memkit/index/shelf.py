@@ -168,13 +168,13 @@ def check_own(path: Path) -> None:
         Because files that others may write are neither trusted nor private.
     """
     try:
-        found = path.lstat() if path.name in (FOLDER, FILE) else path.stat()
+        entry = path.lstat() if path.name in (FOLDER, FILE) else path.stat()
     except FileNotFoundError:
         return
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(entry.st_mode):
         raise MemkitError(f"{path}: expected a file or folder. Got a link. Remove it.")
-    if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
-        mode = stat.S_IMODE(found.st_mode)
+    if hasattr(os, "geteuid") and (entry.st_uid != os.geteuid() or entry.st_mode & 0o022):
+        mode = stat.S_IMODE(entry.st_mode)
         raise MemkitError(
             f"{path}: expected what only its owner, you, may write. Got the owner {found.st_uid} and mode {mode:o}."
             " Say chmod 700, or choose another folder with MEMKIT_CACHE or mk.vector_cache(folder)."
@@ -217,7 +217,7 @@ def _get(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key]) -> dict
     if model is None:
         return {}
     sql = "select key, vector, check_sum from vectors where model = ? and key in ({})"
-    parts = (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE))
+    parts = (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
     rows = (con.execute(sql.format(",".join("?" * len(part))), (model[0], *part)) for part in parts)
     return {
         key: np.frombuffer(vector, np.float32)

@@ -78,13 +78,13 @@ def load_array(path: Path, kind: type, columns: int | None = None) -> NDArray[An
     with checking(path), open_member(path.parent, path.name) as file:
         version = np.lib.format.read_magic(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, by_column, found = read_header(file)
-        if found != np.dtype(kind) or by_column or len(shape) != 2 or columns not in (None, shape[1]):
+        shape, by_column, dtype = read_header(file)
+        if dtype != np.dtype(kind) or by_column or len(shape) != 2 or columns not in (None, shape[1]):
             raise ValueError(f"{found} of shape {shape}")
         data = file.read()
-        if len(data) != prod(shape) * found.itemsize:
+        if len(data) != prod(shape) * dtype.itemsize:
             raise ValueError(f"{len(data)} bytes for {shape}")
-        array = np.frombuffer(data, found).reshape(shape)
+        array = np.frombuffer(data, dtype).reshape(shape)
         if not np.isfinite(array).all():
             raise ValueError("numbers that are not finite")
         return array.copy()

@@ -185,7 +185,7 @@ class SearchPanel(Panel):
             wanted = last.index.weights(settings)
             is_within = settings.pool <= last.retrieved.pool and wanted.keys() <= set(last.retrieved.arms)
             moment = Moment.from_as_of(query_values["as_of"])
-            now = (query_values["query"],), *self._scope(state), moment.at, moment.unseen(settings.future)
+            now = (query_values["query"],), *self._scope(state), moment.instant, moment.unseen(settings.future)
             before = last.queries.texts, last.where, last.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
                 return replace(last.with_params(**params), k=query_values["k"])

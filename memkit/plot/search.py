@@ -106,7 +106,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
         style = ("-", "--", ":", "-.")[index // len(COLOURS) % 4]
         (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[index % len(COLOURS)])
         line.set_label(named[memory_id].lstrip("_") or memory_id)
-    ax.set_xticks(range(len(days)), [f"{day.at:%Y-%m-%d}" for day in days], rotation=30, ha="right")
+    ax.set_xticks(range(len(days)), [f"{day.instant:%Y-%m-%d}" for day in days], rotation=30, ha="right")
     ax.set_yticks(range(1, k + 1))
     ax.set_ylim(k + 0.5, 0.5)
     ax.set_ylabel("rank")

@@ -85,7 +85,7 @@ def replay(
     if texts == "git":
         states, days = states_at(corpus, [moment.seen for moment in moments]), [[moment] for moment in moments]
         pairs = zip(moments, states, strict=True)
-        facts["revisions"] = {moment.at.isoformat(): state.revision.get("revision") for moment, state in pairs}
+        facts["revisions"] = {moment.instant.isoformat(): state.revision.get("revision") for moment, state in pairs}
         facts["note"] = "each day's memories as they were then, by git"
     tables, parts = [as_table(state, pipelines[0].over) for state in states], list[pa.Table]()
     for table, moments_of_day in zip(tables, days, strict=True):
@@ -125,7 +125,7 @@ def _compared(table: pa.Table, first: Pipeline, second: Pipeline, moments: Seque
     for day_index, moment in enumerate(moments):
         day = pa.concat_tables(results_by_part[day_index * len(parts) : (day_index + 1) * len(parts)])
         day = day.take(pa.array(np.argsort(np.concatenate(rows)))) if len(parts) > 1 else day
-        columns = {"memory_id": ids, "as_of": pa.array([moment.at] * len(table), TIMESTAMP)}
+        columns = {"memory_id": ids, "as_of": pa.array([moment.instant] * len(table), TIMESTAMP)}
         days.append(pa.table(columns | {name: day[name].combine_chunks() for name in day.column_names}))
     return pa.concat_tables(days)
 
@@ -205,7 +205,7 @@ def forecast(
 
 def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Moment, day: int) -> pa.Table:
     ahead = timedelta(days=day)
-    moment = Moment(start.at + ahead, start.seen + ahead)
+    moment = Moment(start.instant + ahead, start.seen + ahead)
     keep, reason = _verdicts(table, steps, moment)
     users = table["user_id"].cast(pa.string()) if "user_id" in table.column_names else pa.nulls(len(table), pa.string())
     factor = decay.transform(table, moment)["factor"]

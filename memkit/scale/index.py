@@ -36,8 +36,18 @@ from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vecto
 from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, take_rows
-from memkit.search.fitted.index import Answer, MemoryIndex, Request, Searchable, build_as, build_index
-from memkit.search.fitted.rows import Scope, Where, make_scope, memories_where
+from memkit.search.fitted.index import (
+    Answer,
+    MemoryIndex,
+    Request,
+    Scope,
+    Searchable,
+    Where,
+    build_as,
+    build_index,
+    make_scope,
+    memories_where,
+)
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.corpus import Corpus
@@ -238,7 +248,7 @@ class BucketIndex:
         counted = [scope.unseen for scope in scopes if scope.unseen is not None]
         unseen = reduce(operator.add, counted) if counted else None
         scoped = [(part, scope.allowed) for part, scope in zip(parts, scopes, strict=True)]
-        small, found = self._find(request.texts, how.pool, scoped, how, request.moment.at)
+        small, found = self._find(request.texts, how.pool, scoped, how, request.moment.instant)
         return Answer(small, Scope(None, None, None, None, unseen, unknown), self.weights(how), found)
 
     def _find(

@@ -177,7 +177,9 @@ def _outside(question: Question, memory_id: str) -> str:
         return "it is a heading without text, and there is nothing to search"
     alone = question.retrieve_among(index.rows.memory == memory, 1)
     pool = question.candidates()
-    return " and ".join(_too_low(arm, alone.raw[:, at], pool.raw[:, at]) for at, arm in enumerate(question.weights))
+    return " and ".join(
+        _too_low(arm, alone.raw[:, column], pool.raw[:, column]) for column, arm in enumerate(question.weights)
+    )
 
 
 def _filter_words(kind: str | None, question: Question) -> str:

@@ -26,8 +26,7 @@ from memkit.params import AsOf, Moment, check_column, check_value, describe, rev
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS, take_rows
-from memkit.search.fitted.index import MemoryIndex, Request, Searchable
-from memkit.search.fitted.rows import Rows, Scope
+from memkit.search.fitted.index import MemoryIndex, Request, Rows, Scope, Searchable
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import group_starts
@@ -311,7 +310,7 @@ def ask(
     request = Request(queries.texts, where, moment, to_trace, user_id)
     answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     scope, weights, candidates = answer.scope, answer.weights, answer.candidates
-    about = (answer.index, settings, queries, k, moment.at, where, scope, weights, candidates)
+    about = (answer.index, settings, queries, k, moment.instant, where, scope, weights, candidates)
     return Question(*about, note, user_id=user_id)
 
 

@@ -198,7 +198,7 @@ def _char_grams(word: str) -> str:
 
 def _grams_of(padded: str) -> list[str]:
     """The same for a word of `SIMPLE` characters, which DuckDB counts as Python does."""
-    return [padded[at : at + size] for size in _SIZES for at in range(len(padded) - size + 1)]
+    return [padded[start : start + size] for size in _SIZES for start in range(len(padded) - size + 1)]
 
 
 def _grams(word: str, size: int) -> str:
@@ -272,8 +272,8 @@ class QueryTerms:
         others = [place for place, text in enumerate(texts) if not SIMPLE.fullmatch(text)]
         words = [_SIMPLE_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, "")) for text in texts]
         if others:
-            for place, found in zip(others, self._ask(word_sql("x"), [texts[p] for p in others]), strict=True):
-                words[place] = found
+            for place, terms in zip(others, self._ask(word_sql("x"), [texts[p] for p in others]), strict=True):
+                words[place] = terms
         return words
 
     def _learn(self, words: set[str]) -> None:
@@ -371,10 +371,10 @@ def _extension_file() -> Path:
     spec = importlib.util.find_spec("duckdb_extension_fts")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("duckdb-extension-fts is not installed (extra 'fts')")
-    found = sorted(Path(spec.origin).parent.rglob("fts.duckdb_extension"))
-    if not found:
+    files = sorted(Path(spec.origin).parent.rglob("fts.duckdb_extension"))
+    if not files:
         raise FileNotFoundError("duckdb-extension-fts holds no extension file")
-    return found[-1]
+    return files[-1]
 
 
 @functools.cache

@@ -84,8 +84,8 @@ class Conflicts:
         left, right = ([unit for unit in some if unit not in same] for some in (units, others))
         if len(left) * len(right) > _MOST_PLACES:
             return _differ(first, second)
-        found = [_differ(*pair) for pair in (*_like_places(left, right), *_like_places(right, left))]
-        number, date, negation = (any(flags) for flags in zip(*found, strict=True)) if found else _NONE
+        differences = [_differ(*pair) for pair in (*_like_places(left, right), *_like_places(right, left))]
+        number, date, negation = (any(flags) for flags in zip(*differences, strict=True)) if differences else _NONE
         return number, date, negation
 
     def _known(self, text: str) -> tuple[Traits, list[Traits]]:

@@ -165,7 +165,7 @@ def _number(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _month_of(match: re.Match[str]) -> int:
-    return next(at for at, month in enumerate(MONTHS, 1) if re.fullmatch(month.pattern, match["month"]))
+    return next(number for number, month in enumerate(MONTHS, 1) if re.fullmatch(month.pattern, match["month"]))
 
 
 def _month(match: re.Match[str], today: date) -> list[Span]:
@@ -203,7 +203,7 @@ def _which(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _weekday(match: re.Match[str], today: date) -> list[Span]:
-    wanted = next(at for at, day in enumerate(WEEKDAYS) if re.fullmatch(day.pattern, match["weekday"]))
+    wanted = next(number for number, day in enumerate(WEEKDAYS) if re.fullmatch(day.pattern, match["weekday"]))
     step = _STEPS[match["which"]]
     day = today - timedelta(today.weekday() - wanted)
     if step < 0:

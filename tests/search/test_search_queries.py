@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import QueryError
-from memkit.search.fitted.rows import memories_where
+from memkit.search.fitted.index import memories_where
 from memkit.search.question import Queries, as_queries
 
 

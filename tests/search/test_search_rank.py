@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memkit.schemas import Ints
-from memkit.search.fitted.rows import Rows
+from memkit.search.fitted.index import Rows
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.ranking import DISPOSITIONS, Candidates, merge, rank

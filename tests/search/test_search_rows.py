@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.duck import connect
-from memkit.search.fitted.rows import Rows, make_rows
+from memkit.search.fitted.index import Rows, make_rows
 from memkit.tables.age import FORMS, age_sql, decay_sql
 from memkit.text.chunk import Chunker
 

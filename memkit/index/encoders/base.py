@@ -194,18 +194,18 @@ class TextEncoder:
     def _encode(self, texts: Texts, role: str) -> Vectors:
         cleaned = [self._clean(text) for text in as_texts(texts)]
         filled = [i for i, text in enumerate(cleaned) if text.strip()]
-        found: list[Vectors] = []
+        vectors: list[Vectors] = []
         silent = not self.show_progress or len(filled) <= SHORT_WORK * self.batch_size
-        batches = [filled[at : at + self.batch_size] for at in range(0, len(filled), self.batch_size)]
+        batches = [filled[start : start + self.batch_size] for start in range(0, len(filled), self.batch_size)]
         with bar(f"encoding ({self.kind})", silent=silent, total=len(filled), unit="text") as shown:
             blocks = self._blocks([[cleaned[i] for i in rows] for rows in batches], role)
             for rows, block in zip(batches, blocks, strict=True):
-                found.append(unit_rows(check_block(np.asarray(block), rows, self.fingerprint)))
+                vectors.append(unit_rows(check_block(np.asarray(block), rows, self.fingerprint)))
                 shown.update(len(rows))
         # An adapter learns its dim from the first reply, so this comes after the batches.
-        out = np.zeros((len(cleaned), found[0].shape[1] if found else self.dim), dtype=np.float32)
-        if found:
-            out[filled] = np.concatenate(found)
+        out = np.zeros((len(cleaned), vectors[0].shape[1] if vectors else self.dim), dtype=np.float32)
+        if vectors:
+            out[filled] = np.concatenate(vectors)
         return out
 
     def _blocks(self, batches: list[list[str]], role: str) -> Iterator[Any]:
@@ -253,7 +253,9 @@ def cores() -> int:
     with _OneThread.lock:
         if _OneThread.inside:
             return _OneThread.cores
-        return max((found["num_threads"] for found in _libraries().info() if found["user_api"] == "blas"), default=1)
+        return max(
+            (library["num_threads"] for library in _libraries().info() if library["user_api"] == "blas"), default=1
+        )
 
 
 @contextmanager
@@ -302,13 +304,13 @@ def unit_rows(rows: NDArray[Any]) -> Vectors:
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
     unit = np.empty(rows.shape, dtype=np.float32)
-    for at in range(0, len(rows), _UNIT_ROWS):
-        exact = rows[at : at + _UNIT_ROWS].astype(np.float64)
+    for start in range(0, len(rows), _UNIT_ROWS):
+        exact = rows[start : start + _UNIT_ROWS].astype(np.float64)
         # Scaling by the largest part first keeps squares of tiny and huge rows within range.
         largest = np.abs(exact).max(axis=1, keepdims=True, initial=0.0)
         np.divide(exact, largest, out=exact, where=largest > 0)
         length = np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
-        unit[at : at + _UNIT_ROWS] = np.divide(exact, length, out=exact, where=length > 0)
+        unit[start : start + _UNIT_ROWS] = np.divide(exact, length, out=exact, where=length > 0)
     return unit
 
 
@@ -366,10 +368,10 @@ def package_folder(module: str, package: str, extra: str) -> Path:
     MissingExtraError
         Where it is not installed; names memkit's extra.
     """
-    found = util.find_spec(module)
-    if found is None or found.origin is None:
+    spec = util.find_spec(module)
+    if spec is None or spec.origin is None:
         raise MissingExtraError(package, extra)
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def folder_digest(folder: Path) -> str:

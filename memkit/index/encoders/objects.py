@@ -166,9 +166,9 @@ def _identity(model: Any) -> dict[str, Any]:
     function = inspect.isroutine(model)
     kind = model if function else type(model)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    own = getattr(model, "fingerprint", None)
-    if isinstance(own, str) and own:
-        return {"object": name, "fingerprint": own}
+    declared = getattr(model, "fingerprint", None)
+    if isinstance(declared, str) and declared:
+        return {"object": name, "fingerprint": declared}
     state = None if function else _state(model)
     return {"object": name, "state": state} if state else {"object": name, "process": _token(model)}
 

@@ -97,16 +97,16 @@ def _without_pieces(model: bytes) -> bytes:
 
 def _fields(model: bytes) -> Iterator[bytes]:
     """The fields of a message of Protocol Buffers, each of which has a length."""
-    at = 0
-    while at < len(model):
-        start, size, shift = at, 0, 0
-        if model[at] & 7 != 2 or model[at] & 0x80:  # the kind of what has a length
+    place = 0
+    while place < len(model):
+        start, size, shift = place, 0, 0
+        if model[place] & 7 != 2 or model[place] & 0x80:  # the kind of what has a length
             raise ValueError("a field of another kind")
         while True:
-            at += 1
-            size |= (model[at] & 0x7F) << shift
+            place += 1
+            size |= (model[place] & 0x7F) << shift
             shift += 7
-            if not model[at] & 0x80:
+            if not model[place] & 0x80:
                 break
-        at += 1 + size
-        yield model[start:at]
+        place += 1 + size
+        yield model[start:place]

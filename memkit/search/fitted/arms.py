@@ -191,8 +191,8 @@ def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
     """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings)."""
     chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
     chunks = chunker.transform(memories)
-    own = [name for name in settings.searched if name not in _CONTEXT] or settings.searched
-    return searched_texts(memories, chunks, {"searched": settings.searched, "own": own})
+    without_context = [name for name in settings.searched if name not in _CONTEXT] or settings.searched
+    return searched_texts(memories, chunks, {"searched": settings.searched, "own": without_context})
 
 
 def searched_texts(memories: pa.Table, chunks: pa.Table, columns: Mapping[str, Sequence[str]]) -> pa.Table:

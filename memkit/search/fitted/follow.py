@@ -19,8 +19,7 @@ from memkit.search.fitted.arms import codes, places, text_codes
 from memkit.text.chunk import lines_above
 
 if TYPE_CHECKING:
-    from memkit.search.fitted.index import MemoryIndex
-    from memkit.search.fitted.rows import Rows
+    from memkit.search.fitted.index import MemoryIndex, Rows
 
 _FEW = 32
 _LINES = ("line_start", "line_end")
@@ -52,18 +51,18 @@ def _shifts(before: MemoryIndex, memories: pa.Table, source: Ints) -> Ints:
     old, new = take_runs(before.memories.select(of_lines), source[known]), take_runs(memories.select(of_lines), known)
     if "line_start" in of_lines and not old["line_start"].equals(new["line_start"]):
         starts = (pc.fill_null(table["line_start"], 0).to_numpy() for table in (old, new))
-        at = np.flatnonzero(np.not_equal(*starts))
-        shifts[known[at]] = lines_above(new.take(pa.array(at))) - lines_above(old.take(pa.array(at)))
+        moved = np.flatnonzero(np.not_equal(*starts))
+        shifts[known[moved]] = lines_above(new.take(pa.array(moved))) - lines_above(old.take(pa.array(moved)))
     return shifts
 
 
 def _moved(chunks: pa.Table, shifts: Ints) -> pa.Table:
     """`chunks` with their line numbers moved by `shifts`."""
     for name in _LINES if shifts.any() else ():
-        at, lines = chunks.column_names.index(name), pa.array(chunks[name].to_numpy() + shifts)
+        place, lines = chunks.column_names.index(name), pa.array(chunks[name].to_numpy() + shifts)
         ends = np.cumsum([0, *map(len, chunks[name].chunks)]).tolist()
         pieces = [lines.slice(start, end - start) for start, end in pairwise(ends)]
-        chunks = chunks.set_column(at, chunks.schema.field(name), pa.chunked_array(pieces))
+        chunks = chunks.set_column(place, chunks.schema.field(name), pa.chunked_array(pieces))
     return chunks
 
 

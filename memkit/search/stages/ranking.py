@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.rows import Rows
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import DROPPED, NOWHERE, Keys, Likeness, NearPairs, Repeats, collapse, mmr
 from memkit.search.stages.fuse import (
@@ -37,6 +36,9 @@ from memkit.search.stages.fuse import (
     rank_within,
     spread,
 )
+
+if TYPE_CHECKING:
+    from memkit.search.fitted.index import Rows
 
 
 class Candidates(NamedTuple):
