@@ -176,7 +176,7 @@ def check_own(path: Path) -> None:
     if hasattr(os, "geteuid") and (entry.st_uid != os.geteuid() or entry.st_mode & 0o022):
         mode = stat.S_IMODE(entry.st_mode)
         raise MemkitError(
-            f"{path}: expected what only its owner, you, may write. Got the owner {found.st_uid} and mode {mode:o}."
+            f"{path}: expected what only its owner, you, may write. Got the owner {entry.st_uid} and mode {mode:o}."
             " Say chmod 700, or choose another folder with MEMKIT_CACHE or mk.vector_cache(folder)."
         )
 

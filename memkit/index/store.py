@@ -80,7 +80,7 @@ def load_array(path: Path, kind: type, columns: int | None = None) -> NDArray[An
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, by_column, dtype = read_header(file)
         if dtype != np.dtype(kind) or by_column or len(shape) != 2 or columns not in (None, shape[1]):
-            raise ValueError(f"{found} of shape {shape}")
+            raise ValueError(f"{dtype} of shape {shape}")
         data = file.read()
         if len(data) != prod(shape) * dtype.itemsize:
             raise ValueError(f"{len(data)} bytes for {shape}")
