@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.change.counters import check_counters, counted
+from memkit.change.checks import Guard, check_counters, counted
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, Names, check_changed, check_new, folder_of
-from memkit.change.guard import Guard
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
 from memkit.display.notebook import Shown, Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError
@@ -127,7 +126,7 @@ class Edits(Tabular):
 
     @cached_property
     def _derived(self) -> list[Row]:
-        after = {path: text for path, text in self._own_contents.items() if text is not None}
+        after = {path: text for path, text in self._planned_contents.items() if text is not None}
         check_counters(after, self._before, self._read_other)
         return [
             {"edit": None, "to": None, "memory_id": None, "together": None, "op": "update"} | {**row, "derived": True}
@@ -135,7 +134,7 @@ class Edits(Tabular):
         ]
 
     @cached_property
-    def _own_contents(self) -> dict[str, str | None]:
+    def _planned_contents(self) -> dict[str, str | None]:
         """The new content of every file that the plan's own rows touch; None for a removed file."""
         contents = self._contents(self._rows)
         names, gone = Names(self._disk), {path for path, text in contents.items() if text is None}
@@ -152,7 +151,7 @@ class Edits(Tabular):
     @cached_property
     def _after(self) -> dict[str, str | None]:
         """The same, with the derived rows applied too."""
-        return self._own_contents | self._contents(self._derived)
+        return self._planned_contents | self._contents(self._derived)
 
     def _read_other(self, path: str) -> tuple[str | None, str | None]:
         """The text of another file and its hash, or None twice."""
@@ -270,7 +269,7 @@ class Edits(Tabular):
     @cached_property
     def _removed(self) -> list[str]:
         changes = self.changes()
-        before, after = ({change.path: getattr(change, of) for change in changes} for of in ("before", "after"))
+        before, after = ({change.path: getattr(change, side) for change in changes} for side in ("before", "after"))
         return self._guard.lost(before, after) if changes else []
 
     def apply(self, force: bool = False) -> pa.Table:

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable
 from typing import Any
 
-from memkit.change.counters import facts_in
+from memkit.change.checks import facts_in
 from memkit.change.draft import Draft
 from memkit.change.memories import entry_of, record_text, update_entry
 from memkit.errors import ChangeRefusedError

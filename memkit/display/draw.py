@@ -1,4 +1,4 @@
-"""A sheet as HTML that looks right on light and dark ground, and as text aligned within a width."""
+"""Draws a sheet as HTML for light and dark backgrounds, and as aligned text within a width."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ _GAP = "  "
 _NOTE = 5  # lines; in 60 columns a verdict takes four, and its end says what could not be seen
 _BAR, _LINE, _LEAST = 4, 11, 7
 _PAGE, _LEAD_WIDTH, _WORD_WIDTH, _SHORT = 670, 240, 11, 18
-"""Pixels of a narrow page and of what is read; characters of a column of texts at least, of a short one at most."""
+"""The width of a narrow page and of the main text, in pixels; the least width of a column of texts and the largest of a
+short one, in characters."""
 _LINES, _LONG = 33, 11
-"""Lines of a terminal that rows may take; up to so many rows, what is read takes two."""
+"""The lines of a terminal that rows may take; the number of rows up to which the main text takes two lines."""
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _NO_WIDTH = {ord(char): None for char in "\u200b\u200c\u200d\ufe0e\ufe0f"}
 
@@ -53,7 +54,9 @@ def _sheet(sheet: Sheet) -> str:
     parts += [_bar(sheet.bar)]
     parts += [f"<p>{html.escape(note)}</p>" for note in sheet.notes]
     wide = _in_page(sheet)
-    no_room = [_name(c) for at, c in enumerate(sheet.columns) if at not in wide and not (c.small and sheet.leads)]
+    no_room = [
+        _name(c) for number, c in enumerate(sheet.columns) if number not in wide and not (c.small and sheet.leads)
+    ]
     parts += [table_of(sheet, wide)] if sheet.rows else []
     foot = _foot(sheet, len(sheet.rows), no_room)
     parts += [f"<p><small>{html.escape(foot)}</small></p>"] if foot else []
@@ -63,25 +66,25 @@ def _sheet(sheet: Sheet) -> str:
 def table_of(
     sheet: Sheet, wide: Sequence[int], head: str = "", picks: Sequence[str] = (), badges: Sequence[str] = ()
 ) -> str:
-    """The rows of a sheet with these columns, those that are read and the small ones in the one called `head`.
+    """The rows of a sheet with these columns; the main text and the small columns share the column called `head`.
 
     Parameters
     ----------
     picks : sequence of str
-        What each row is known by, where one can be picked.
+        The id of each row, where rows can be picked.
     badges : sequence of str
-        HTML that stands below what is read of each row.
+        HTML below the main text of each row.
     """
-    small = [at for at, column in enumerate(sheet.columns) if column.small]
+    small = [number for number, column in enumerate(sheet.columns) if column.small]
     before = 1 if sheet.columns and sheet.columns[0].look == "count" else 0
-    kinds = {at: _class(sheet.columns[at], [row[at] for row in sheet.rows]) for at in wide}
-    heads = [f'<th scope="col"{kinds[at]}>{_head(_name(sheet.columns[at]))}</th>' for at in wide]
+    kinds = {number: _class(sheet.columns[number], [row[number] for row in sheet.rows]) for number in wide}
+    heads = [f'<th scope="col"{kinds[number]}>{_head(_name(sheet.columns[number]))}</th>' for number in wide]
     heads[before:before] = [f'<th scope="col">{head}</th>'] if sheet.leads else []
     rows = []
     for place, row in enumerate(sheet.rows):
-        cells = [f"<td{kinds[at]}>{html.escape(row[at].text)}{drawn(row[at])}</td>" for at in wide]
+        cells = [f"<td{kinds[number]}>{html.escape(row[number].text)}{drawn(row[number])}</td>" for number in wide]
         if sheet.leads:
-            under = " · ".join(html.escape(row[at].text) for at in small if row[at].text)
+            under = " · ".join(html.escape(row[number].text) for number in small if row[number].text)
             cells[before:before] = [
                 _lead(sheet.titles[place], sheet.leads[place], under, badges[place] if badges else "")
             ]
@@ -97,17 +100,17 @@ def _head(name: str) -> str:
 
 
 def _in_page(sheet: Sheet) -> list[int]:
-    """The columns that a narrow page has room for beside the lead, the others being told of below."""
+    """The columns that a narrow page has room for beside the main text; the foot names the others."""
     chosen, left = list[int](), _PAGE - (_LEAD_WIDTH if sheet.leads else 0)
-    for at, column in enumerate(sheet.columns):
+    for number, column in enumerate(sheet.columns):
         if column.small and sheet.leads:
             continue
-        cells = [row[at] for row in sheet.rows]
+        cells = [row[number] for row in sheet.rows]
         words = [len(word) for word in _name(column).replace("-", " ").split()]
         longest = max([*words, *(len(cell.text) for cell in cells)])
         left -= 8 * (longest if _is_short(cells) else max([_WORD_WIDTH, *words])) + 8
         if left >= 0 or not chosen:
-            chosen.append(at)
+            chosen.append(number)
     return chosen
 
 
@@ -129,13 +132,13 @@ def drawn(cell: Cell) -> str:
 
 
 def _span(span: tuple[float, float, float, float] | None) -> str:
-    """An interval as a piece of a bar, with a stroke at what it is of and a faint one at nought."""
+    """An interval as a piece of a bar, with a stroke at its middle and a faint one at zero."""
     if span is None:
         return ""
-    begins, at, ends, nought = (min(1.0, max(0.0, end)) for end in span)
-    zero = f'<b class="o" style="left:{nought:.0%}"></b>' if nought else ""
+    begins, middle, ends, zero = (min(1.0, max(0.0, end)) for end in span)
+    zero_mark = f'<b class="o" style="left:{zero:.0%}"></b>' if zero else ""
     piece = f'<i style="left:{begins:.0%};width:{max(0.02, ends - begins):.0%}"></i>'
-    return f'<i class="b s">{piece}{zero}<b style="left:{at:.0%}"></b></i>'
+    return f'<i class="b s">{piece}{zero_mark}<b style="left:{middle:.0%}"></b></i>'
 
 
 def _lead(title: Cell, lead: Cell, under: str, badges: str) -> str:
@@ -146,15 +149,15 @@ def _lead(title: Cell, lead: Cell, under: str, badges: str) -> str:
 
 
 def marks(cell: Cell) -> str:
-    """The words of a cell, escaped, those that its query asks for marked."""
+    """The text of a cell, escaped, with the words of its query marked."""
     return "".join(
-        f"<mark>{html.escape(part)}</mark>" if asked else html.escape(part)
-        for part, asked in marked(cell.text, cell.query)
+        f"<mark>{html.escape(part)}</mark>" if is_marked else html.escape(part)
+        for part, is_marked in marked(cell.text, cell.query)
     )
 
 
 def _foot(sheet: Sheet, shown: int, no_room: Sequence[str] = ()) -> str:
-    """How to see the rows and columns that are not there."""
+    """How to see the rows and columns that are not shown."""
     parts = []
     if sheet.more or shown < sheet.total:
         ask = f"mk.show(result, rows={min(sheet.total, 100)}) shows more, .to_pandas() has all"
@@ -176,27 +179,31 @@ def as_text(sheet: Sheet, width: int = 80, colour: bool = False) -> str:
     columns, table = _joined(sheet)
     widths = _fitted(columns, table, width)
     if widths and rows:
-        heads = [_aligned(_name(columns[at]), wide, is_number(columns[at])) for at, wide in widths.items()]
+        heads = [_aligned(_name(columns[number]), wide, is_number(columns[number])) for number, wide in widths.items()]
         lines += [_GAP.join(heads), _GAP.join("─" * wide for wide in widths.values())]
-    for at, row in enumerate(table[: len(rows)]):
-        lines += [_GAP.join(_placed(columns[at], row[at], wide) for at, wide in widths.items())] if widths else []
-        lines += _lead_text(sheet, at, width, most, colour) if sheet.leads else []
-    no_room = [_name(column) for at, column in enumerate(columns) if at not in widths]
+    for number, row in enumerate(table[: len(rows)]):
+        lines += (
+            [_GAP.join(_placed(columns[number], row[number], wide) for number, wide in widths.items())]
+            if widths
+            else []
+        )
+        lines += _lead_text(sheet, number, width, most, colour) if sheet.leads else []
+    no_room = [_name(column) for number, column in enumerate(columns) if number not in widths]
     return "\n".join(line.rstrip() for line in [*lines, *fold(_foot(sheet, len(rows), no_room), width, 3)])
 
 
 def _joined(sheet: Sheet) -> tuple[list[Column], list[list[str]]]:
-    """The columns as words, the small ones joined into a last one."""
-    wide = [at for at, column in enumerate(sheet.columns) if not column.small]
-    small = [at for at, column in enumerate(sheet.columns) if column.small]
+    """The columns as text, with the small ones joined into a last one."""
+    wide = [number for number, column in enumerate(sheet.columns) if not column.small]
+    small = [number for number, column in enumerate(sheet.columns) if column.small]
     columns, table = (
-        [sheet.columns[at] for at in wide],
-        [[_words(sheet.columns[at], row[at]) for at in wide] for row in sheet.rows],
+        [sheet.columns[number] for number in wide],
+        [[_words(sheet.columns[number], row[number]) for number in wide] for row in sheet.rows],
     )
     if small:
         columns.append(Column("where", look="place"))
         for cells, row in zip(table, sheet.rows, strict=True):
-            cells.append(" · ".join(_plain(row[at].text) for at in small if row[at].text))
+            cells.append(" · ".join(_plain(row[number].text) for number in small if row[number].text))
     return columns, table
 
 
@@ -206,26 +213,27 @@ def _words(column: Column, cell: Cell) -> str:
     return _plain(f"{cell.text} {bar(cell.bar)}" if cell.bar is not None and column.look == "score" else cell.text)
 
 
-def _lead_text(sheet: Sheet, at: int, width: int, most: int, colour: bool) -> list[str]:
-    title, lead = sheet.titles[at].text, sheet.leads[at]
+def _lead_text(sheet: Sheet, number: int, width: int, most: int, colour: bool) -> list[str]:
+    title, lead = sheet.titles[number].text, sheet.leads[number]
     words = f"{title}: {lead.text}" if title and lead.text else title or lead.text
     lines = [f"    {line}" for line in fold(words, width - 4, most)]
     if not colour:
         return lines
     return [
-        "".join(f"{_BOLD}{part}{_PLAIN}" if asked else part for part, asked in marked(x, lead.query)) for x in lines
+        "".join(f"{_BOLD}{part}{_PLAIN}" if is_marked else part for part, is_marked in marked(x, lead.query))
+        for x in lines
     ]
 
 
 def _fitted(columns: list[Column], table: list[list[str]], width: int) -> dict[int, int]:
     """The columns that fit, and how wide each is; texts give way first, then the last columns."""
     widths = {
-        at: min(width, max([cell_len(_name(column)), *(cell_len(row[at]) for row in table)]))
-        for at, column in enumerate(columns)
+        number: min(width, max([cell_len(_name(column)), *(cell_len(row[number]) for row in table)]))
+        for number, column in enumerate(columns)
     }
     while sum(widths.values()) + len(_GAP) * (len(widths) - 1) > width:
-        give = {at: wide for at, wide in widths.items() if not is_number(columns[at])}
-        widest = max(give, key=lambda at: give[at], default=None)
+        give = {number: wide for number, wide in widths.items() if not is_number(columns[number])}
+        widest = max(give, key=lambda number: give[number], default=None)
         if widest is not None and widths[widest] > max(_LEAST, cell_len(_name(columns[widest]))):
             widths[widest] -= 1
         elif len(widths) > 1:
@@ -246,16 +254,16 @@ def bar(share: float, cells: int = _BAR) -> str:
 
 
 def line(span: tuple[float, float, float, float], cells: int = _LINE) -> str:
-    """An interval as a thick piece of a line, with a mark at what it is of and one at nought.
+    """An interval as a thick piece of a line, with a mark at its middle and one at zero.
 
     >>> line((0.2, 0.4, 0.7, 0.5), 11)
     '──━━●┿━━───'
     """
-    begins, at, ends, nought = (round(min(1.0, max(0.0, end)) * (cells - 1)) for end in span)
+    begins, middle, ends, zero = (round(min(1.0, max(0.0, end)) * (cells - 1)) for end in span)
     drawn = ["━" if begins <= cell <= ends else "─" for cell in range(cells)]
-    if 0 < nought < cells - 1:
-        drawn[nought] = "┿" if begins <= nought <= ends else "┼"
-    drawn[at] = "●"
+    if 0 < zero < cells - 1:
+        drawn[zero] = "┿" if begins <= zero <= ends else "┼"
+    drawn[middle] = "●"
     return "".join(drawn)
 
 

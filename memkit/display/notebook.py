@@ -111,14 +111,14 @@ def show(
     line_end and 1 more
     """
     check_value("show", "rows", rows, "int", low=1)
-    found = shown(result, rows, columns, show_secrets)
+    sheets = shown(result, rows, columns, show_secrets)
     ipython = _ipython() if width is None else None
     if ipython is not None:
         from IPython.display import display
 
-        display(found)  # type: ignore[no-untyped-call]  # IPython has no types here
+        display(sheets)  # type: ignore[no-untyped-call]  # IPython has no types here
     else:
-        print(found.text(width or terminal_width()))
+        print(sheets.text(width or terminal_width()))
 
 
 def shown(
@@ -198,16 +198,16 @@ def _words(ax: Any, printer: Any, cycle: bool) -> None:
 
 
 def _html(result: Any) -> str | None:
-    found = _own(result)
-    return None if found is None else found._repr_html_()
+    sheets = _of_memkit(result)
+    return None if sheets is None else sheets._repr_html_()
 
 
 def _pretty(result: Any, printer: Any, cycle: bool) -> None:
-    found = _own(result)
-    printer.text(repr(result) if found is None else repr(found))
+    sheets = _of_memkit(result)
+    printer.text(repr(result) if sheets is None else repr(sheets))
 
 
-def _own(result: Any) -> Shown | None:
+def _of_memkit(result: Any) -> Shown | None:
     if isinstance(result, pa.Table):
         label = (result.schema.metadata or {}).get(b"memkit", b"").decode(errors="replace")
         if view_of(result.column_names, label) is ANY:

@@ -100,5 +100,5 @@ def as_figure(ax: Any) -> str:
     label = html.escape(words.partition("\n")[0], quote=True)
     size = ' style="width:44em"' if 'viewBox="' in start else ""
     start = _SPACES.sub("", start).replace("<svg", f'<svg role="img" aria-label="{label}"{size}', 1)
-    said = f"<details><summary>In words</summary><pre>{html.escape(words)}</pre></details>" if words else ""
-    return f"<figure>{start}>{end.replace('#000000', 'currentColor')}{said}</figure>"
+    in_words = f"<details><summary>In words</summary><pre>{html.escape(words)}</pre></details>" if words else ""
+    return f"<figure>{start}>{end.replace('#000000', 'currentColor')}{in_words}</figure>"

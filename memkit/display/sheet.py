@@ -147,27 +147,27 @@ def sheet_of(
     facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
     label = facts.get("memkit", "")
     view = view_of(table.column_names, label) if columns is None else replace(ANY, columns=tuple(map(Column, columns)))
-    told = kept_of(facts.get("shown", ""))
+    stored = kept_of(facts.get("shown", ""))
     first = _first(table, view, rows)
     given = first.to_pylist()
-    hide = _Words(None if show_secrets else Mask(texts_in([*given, told, facts.get("note")])))
-    shown = [_named(row if show_secrets else _without_span(row), told["memories"]) for row in given]
+    hide = _Words(None if show_secrets else Mask(texts_in([*given, stored, facts.get("note")])))
+    shown = [_named(row if show_secrets else _without_span(row), stored["memories"]) for row in given]
     chosen, left = _chosen(table, view, shown, columns is not None)
-    told["memories"] |= _own_names(table, first, chosen)
-    asked = [told["queries"].get(row.get("query_id"), "") for row in shown]
+    stored["memories"] |= _names_in_table(table, first, chosen)
+    queries = [stored["queries"].get(row.get("query_id"), "") for row in shown]
     long = _LONG_LEAD if view.lead == "message" else _LEAD
     titles = [
         Cell(hide(row["title"] if view.lead == "text" else ""), query=query)
-        for row, query in zip(shown, asked, strict=True)
+        for row, query in zip(shown, queries, strict=True)
     ]
     leads = [
         Cell(hide.lead(_body(row, view.lead), query, long), query=query)
-        for row, query in zip(shown, asked, strict=True)
+        for row, query in zip(shown, queries, strict=True)
     ]
     titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
-    cells = [_column(column, [row.get(column.name) for row in shown], hide, told["memories"]) for column in chosen]
+    cells = [_column(column, [row.get(column.name) for row in shown], hide, stored["memories"]) for column in chosen]
     return Sheet(
-        heading=("the first " if partial else "") + _heading(view, table.num_rows, facts, hide, told["queries"]),
+        heading=("the first " if partial else "") + _heading(view, table.num_rows, facts, hide, stored["queries"]),
         notes=tuple(
             hide(note, _LONG_LEAD) for note in ("" if partial else _tally(table, view), facts.get("note", "")) if note
         ),
@@ -223,9 +223,9 @@ class _Words:
 
     def _line(self, value: object) -> str:
         text = _text_of(value)[: _READ + _BEYOND]
-        said = self.mask(text) if self.mask else text
+        masked = self.mask(text) if self.mask else text
         beyond = max(0, len(text) - _READ)
-        return visible(_BLANK.sub(" ", said[: max(0, len(said) - beyond)]).strip())
+        return visible(_BLANK.sub(" ", masked[: max(0, len(masked) - beyond)]).strip())
 
 
 def _text_of(value: object) -> str:
@@ -246,9 +246,9 @@ def _text_of(value: object) -> str:
 
 def titles_of(result: pa.Table, ids: Iterable[str]) -> list[str]:
     """The names of memories in a result: the title or first words of each, without secrets, else its id."""
-    told = kept_of((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
-    hide = _Words(Mask(texts_in(told)))
-    return [hide(told[one][0] if one in told and told[one][0] else one) for one in ids]
+    stored = kept_of((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
+    hide = _Words(Mask(texts_in(stored)))
+    return [hide(stored[one][0] if one in stored and stored[one][0] else one) for one in ids]
 
 
 def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any]:
@@ -273,9 +273,9 @@ def _first(table: pa.Table, view: View, rows: int) -> pa.Table:
         rank = pc.index_in(table[column], value_set=pa.array(values, table.schema.field(column).type))
         table = table.take(np.argsort(pc.fill_null(rank, len(values)).to_numpy(), kind="stable")[:rows])
     table = table.slice(0, rows)
-    for place, of in enumerate(table.schema):
-        if pa.types.is_string(of.type) or pa.types.is_large_string(of.type):
-            table = table.set_column(place, of, pc.utf8_slice_codeunits(table[of.name], 0, _READ + _BEYOND))
+    for place, field_ in enumerate(table.schema):
+        if pa.types.is_string(field_.type) or pa.types.is_large_string(field_.type):
+            table = table.set_column(place, field_, pc.utf8_slice_codeunits(table[field_.name], 0, _READ + _BEYOND))
     return table
 
 
@@ -283,17 +283,19 @@ def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool
     """The columns to show and the names of those that are not."""
     declared = [column for column in view.columns if given or _says(column, rows)]
     known = {column.name for column in view.columns} | {view.lead} | set(view.knows)
-    own = [Column(name) for name in table.column_names if name not in known]
+    undeclared = [Column(name) for name in table.column_names if name not in known]
     room = max(0, _COLUMNS - sum(not column.small for column in declared))
-    said = own if len(own) <= room else [column for column in own if _says(column, rows)]
+    filled = undeclared if len(undeclared) <= room else [column for column in undeclared if _says(column, rows)]
     kinds = {field.name: field.type for field in table.schema}
     chosen = [
         column if column.look else replace(column, look=_look(kinds.get(column.name)))
-        for column in declared + said[:room]
+        for column in declared + filled[:room]
     ]
     shown = {column.name for column in chosen} | {view.lead}
     return chosen, [
-        name for name in table.column_names if name not in shown and name in {*view.knows, *(c.name for c in own)}
+        name
+        for name in table.column_names
+        if name not in shown and name in {*view.knows, *(c.name for c in undeclared)}
     ]
 
 
@@ -371,7 +373,7 @@ def _body(row: dict[str, Any], lead: str) -> Any:
     return rest if begun == [row["title"]] and rest.strip() else text
 
 
-def _own_names(table: pa.Table, first: pa.Table, chosen: list[Column]) -> dict[str, list[str]]:
+def _names_in_table(table: pa.Table, first: pa.Table, chosen: list[Column]) -> dict[str, list[str]]:
     """The names of those memories of the table that a column of its first rows refers to."""
     refers = [column.name for column in chosen if column.look == "memory" and column.name != "memory_id"]
     if not refers or not {"memory_id", "text"} <= set(table.column_names):
@@ -385,8 +387,8 @@ def _heading(view: View, count: int, facts: dict[str, str], hide: _Words, querie
     words += f" for “{hide(next(iter(queries.values())), 80)}”" if len(queries) == 1 else ""
     if facts.get("policy"):
         words = f"{hide(facts['policy'])}: {words}"
-    told = {"of": facts.get("revision"), "as of": facts.get("as_of")}
-    return words + "".join(f", {word} {hide(fact)[:10]}" for word, fact in told.items() if fact)
+    facts_named = {"of": facts.get("revision"), "as of": facts.get("as_of")}
+    return words + "".join(f", {word} {hide(fact)[:10]}" for word, fact in facts_named.items() if fact)
 
 
 def _tally(table: pa.Table, view: View) -> str:

@@ -1,6 +1,6 @@
 """How each column looks, and which come first in which result: `VIEWS`, as data.
 
-A result says which one it is by the key ``memkit`` of its schema's metadata; a table of a corpus by its columns.
+A result is identified by the key ``memkit`` of its schema's metadata, and a table of a corpus by its columns.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ class Column:
     Attributes
     ----------
     name : str
-        Of the table's column; or title, kind, place, date, which a memory's id stands for.
+        The table's column; or title, kind, place or date, which are looked up by the memory's id.
     head : str
-        What stands above it; the name unless given.
+        The heading; by default the name.
     look : str
         text, words, memory, place, number, score (of 0 to 1, with a bar), bar (measured by the largest), share (of 0 to
         1), signed, interval (of low and high, with a bar), count, day, flag; empty: what fits the type.
     small : bool
-        Joined with the other small ones: in HTML below the lead, in a terminal in one column.
+        Whether it is joined with the other small ones: in HTML below the main text, in a terminal in one column.
     varies : bool
-        Only shown where it holds more than one value.
+        Whether it is only shown where its values differ.
     usual : object
-        Not shown where every row has this value.
+        The value at which it is left out, where every row has it.
     """
 
     name: str
@@ -48,15 +48,15 @@ class View:
     Attributes
     ----------
     word : str
-        What a row is.
+        What a row is called.
     columns : tuple of Column
-        Those that come first, in order; further ones that memkit does not know of follow.
+        The columns that come first, in order; columns that memkit does not know follow.
     lead : str
-        The column that is read: in HTML the wide one, in a terminal on a line below the others.
+        The main text: in HTML the wide column, in a terminal a line below the others.
     tally : str
         The column whose values are counted in the heading, `blank` standing for null.
     order : tuple of str and of values
-        A column and those of its values that come first; the rest stays as it is.
+        A column, and its values whose rows come first; the other rows keep their order.
     knows : tuple of str
         Further columns that are left out unless asked for.
     """

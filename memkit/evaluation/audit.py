@@ -178,7 +178,7 @@ AUDITS: dict[str, Callable[[AuditQuestions], pa.Table]] = {
     "hubs": hubs_of,
     "unsearchable": unsearchable_of,
     "shadowed": shadowed_of,
-    "horizon": lambda asked: horizon_of(asked.batches, asked.task.labels, asked.k, _DAYS),
+    "horizon": lambda questions: horizon_of(questions.batches, questions.task.labels, questions.k, _DAYS),
 }
 """The audits by name."""
 
@@ -209,8 +209,8 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
         falls = table.filter(pc.invert(pc.is_in(table["why"], pa.array([NEVER, LATER]))))
         first = pc.min(falls["day"]).as_py()
         note = f"the first on {first}; {_counts(table, 'why')}" if first else _counts(table, "why")
-        memories, of = (pc.count_distinct(rows["memory_id"]).as_py() for rows in (falls, table))
-        return {"count": memories, "of": of, "note": note}
+        memories, total = (pc.count_distinct(rows["memory_id"]).as_py() for rows in (falls, table))
+        return {"count": memories, "of": total, "note": note}
     note = _counts(table, {"unsearchable": "why", "shadowed": "how"}.get(name, ""))
     return {"count": table.num_rows, "of": memories, "note": note}
 

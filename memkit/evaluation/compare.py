@@ -212,8 +212,8 @@ def compare(
         to_judge = pa.concat_tables([unseen for _, _, _, unseen in judged])
     ranks = _ranks(both[0], both[1], labelled, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
-    of = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
-    table = record_as_of(describe(table, memkit="compare", **of), moment)
+    revisions = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
+    table = record_as_of(describe(table, memkit="compare", **revisions), moment)
     return Comparison(table, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion)
 
 

@@ -29,7 +29,7 @@ from memkit.search.stages.ranking import DISPOSITIONS
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 NOT_FOUND = "not_found"
-_ORDER = {name: at for at, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
+_ORDER = {name: place for place, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
 STAGES = result_schema(
     (pa.string(), "disposition"), (pa.int64(), "n"), (pa.float64(), "share"), (pa.int64(), "n_queries")
 )

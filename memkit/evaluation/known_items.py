@@ -87,7 +87,7 @@ def known_items(
         raise ParameterError(f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more.")
     if n is not None and n < len(made):
         drawn = np.sort(np.random.default_rng(seed).choice(len(made), n, replace=False))
-        made = [made[at] for at in drawn]
+        made = [made[row] for row in drawn]
     queries, qrels = labels_of(made)
     return read_queries(queries), read_qrels(qrels)
 

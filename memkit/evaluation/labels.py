@@ -457,7 +457,7 @@ def _grade(relevance: float) -> int | float:
 def _to_trec(table: pa.Table, what: str) -> Iterable[str]:
     if what == "queries":
         return (
-            f"{quoted(name)}\t{' '.join((said or '').split())}" for name, said in _columns(table, "query_id", "text")
+            f"{quoted(name)}\t{' '.join((text or '').split())}" for name, text in _columns(table, "query_id", "text")
         )
     ids = [(quoted(query), quoted(memory)) for query, memory in _columns(table, "query_id", "memory_id")]
     if what == "qrels":

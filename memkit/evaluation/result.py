@@ -40,38 +40,40 @@ class Plots:
     Each raises ParameterError where the result has none.
     """
 
-    of: Any
+    result: Any
 
     def __call__(self, ax: Axes | None = None) -> Axes:
         """The first picture that the result has."""
         for draw in self._every():
             with suppress(ParameterError):
                 return draw(ax=ax)
-        raise ParameterError(f"plot: expected a result with something to draw. Got {type(self.of).__name__} without.")
+        raise ParameterError(
+            f"plot: expected a result with something to draw. Got {type(self.result).__name__} without."
+        )
 
     def differences(self, ax: Axes | None = None) -> Axes:
         """As `mk.plot.differences`."""
-        return plot.differences(self.of, ax=ax)
+        return plot.differences(self.result, ax=ax)
 
     def groups(self, ax: Axes | None = None) -> Axes:
         """As `mk.plot.groups`."""
-        return plot.groups(self.of, ax=ax)
+        return plot.groups(self.result, ax=ax)
 
     def power(self, ax: Axes | None = None) -> Axes:
         """As `mk.plot.power`."""
-        return plot.power(self.of, ax=ax)
+        return plot.power(self.result, ax=ax)
 
     def stages(self, ax: Axes | None = None) -> Axes:
         """As `mk.plot.stages`."""
-        return plot.stages(self.of, ax=ax)
+        return plot.stages(self.result, ax=ax)
 
     def surface(self, x: str | None = None, y: str | None = None, ax: Axes | None = None) -> Axes:
         """As `mk.plot.surface`."""
-        return plot.surface(self.of, x=x, y=y, ax=ax)
+        return plot.surface(self.result, x=x, y=y, ax=ax)
 
     def pool(self, ax: Axes | None = None) -> Axes:
         """As `mk.plot.pool`."""
-        return plot.pool(self.of, ax=ax)
+        return plot.pool(self.result, ax=ax)
 
     def all(self) -> list[Axes]:
         """All pictures that the result has."""

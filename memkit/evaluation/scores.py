@@ -242,9 +242,9 @@ class Plan:
             return (*map(int, tail), *of_fusion, order_of.setdefault(("decay", effect.decay), len(order_of)))
 
         ordered = sorted(number, key=order)
-        column = {effect: at for at, effect in enumerate(ordered)}
+        column = {effect: column_ for column_, effect in enumerate(ordered)}
         runs = [list(run) for _, run in groupby(ordered, lambda e: (e.fold_threshold is None, e.mmr_lambda < 1.0))]
-        blocks = [block_of(run[at : at + _BLOCK]) for run in runs for at in range(0, len(run), _BLOCK)]
+        blocks = [block_of(run[start : start + _BLOCK]) for run in runs for start in range(0, len(run), _BLOCK)]
         positions = np.array([position for position, _ in effects], np.int64)
         scope, arms, pool, per_memory = key
         columns = np.array([column[effect] for _, effect in effects], np.int64)

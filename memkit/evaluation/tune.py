@@ -466,9 +466,9 @@ def tune(
         points = Grid({key: [value] for key, value in setting.items()})
         sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, [wanted], where, depth)
         changed = next(
-            at
-            for at in range(len(sweep_of_two.settings))
-            if at != sweep_of_two.default or len(sweep_of_two.settings) == 1
+            number
+            for number in range(len(sweep_of_two.settings))
+            if number != sweep_of_two.default or len(sweep_of_two.settings) == 1
         )
         return (
             name,
@@ -664,7 +664,7 @@ def _from_table(source: Any, default: str, group: str | None, mean_of: str | Non
         raise ParameterError(
             f"scores: expected numbers in the column of the default, {default!r}. Got {table[default].type}."
         )
-    cases = [str(at) for at in range(table.num_rows)]
+    cases = [str(row) for row in range(table.num_rows)]
     if "query_id" in table.column_names:
         cases = [str(name) for name in table["query_id"].to_pylist()]
     groups = cases if group is None else _names(table[group].to_pylist(), cases)

@@ -294,10 +294,10 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
 
 def claim_on_held_out(units: Units, seed: int, chosen: Verdict, tested_on: str) -> Verdict:
     """The verdict on a chosen setting from held-out labels: one ordinary test."""
-    found = verdict(units, chosen.epsilon, seed, chosen.unit)
-    gain = found.gain if len(units) >= FEWEST else None
+    tested_verdict = verdict(units, chosen.epsilon, seed, chosen.unit)
+    gain = tested_verdict.gain if len(units) >= FEWEST else None
     names = ("word", "reason", "low", "high", "p", "detectable", "needed", "n_queries", "n_groups", "n_flips")
-    tested = {name: getattr(found, name) for name in names}
+    tested = {name: getattr(tested_verdict, name) for name in names}
     return replace(chosen, **tested, gain=gain, p_worse=None, tested_on=tested_on, n_resamples=0)
 
 

@@ -54,12 +54,14 @@ def cut(text: str, most: int) -> str:
 
 def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequence[str] = ()) -> str:
     """A small table, escaped and without secrets; with `picks`, rows that Enter sends to `Panel.pick`."""
-    short = [all(len(row[at]) <= _SHORT for row in rows) and at + 1 < len(heads) for at in range(len(heads))]
+    short = [
+        all(len(row[number]) <= _SHORT for row in rows) and number + 1 < len(heads) for number in range(len(heads))
+    ]
     kinds = [' class="w"' if one else "" for one in short]
     head = "".join(f'<th scope="col"{kind}>{html.escape(name)}</th>' for name, kind in zip(heads, kinds, strict=True))
     body = []
-    for at, row in enumerate(rows):
-        live = f' data-pick="{html.escape(picks[at])}"' if picks else ""
+    for number, row in enumerate(rows):
+        live = f' data-pick="{html.escape(picks[number])}"' if picks else ""
         cells = "".join(
             f"<td{kind}>{html.escape(cut(mask(cell), _CELL))}</td>" for cell, kind in zip(row, kinds, strict=True)
         )
@@ -86,7 +88,7 @@ def bars(label: str, marks: Sequence[tuple[str, str, float]]) -> str:
 
 def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -> str:
     """Two rankings side by side, a line from where each was to where it is; each can be picked."""
-    places = [{name: at for at, name in enumerate(names)} for names in (before, now)]
+    places = [{name: number for number, name in enumerate(names)} for names in (before, now)]
     lines = []
     for name, old in places[0].items():
         new = places[1].get(name)
@@ -98,11 +100,11 @@ def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -
     sides = []
     for places_here, other, label in ((places[0], places[1], "pinned"), (places[1], places[0], "now")):
         rows = []
-        for name, at in places_here.items():
-            moved = "" if label == "pinned" else "new" if name not in other else _moved(other[name] - at)
+        for name, number in places_here.items():
+            moved = "" if label == "pinned" else "new" if name not in other else _moved(other[name] - number)
             title = html.escape(mask(titles.get(name) or name))
             rows.append(
-                f'<div role="option" data-pick="memory:{html.escape(name)}"><span>{at + 1}</span> {title}'
+                f'<div role="option" data-pick="memory:{html.escape(name)}"><span>{number + 1}</span> {title}'
                 f"{f' <b>{moved}</b>' * bool(moved)}</div>"
             )
         sides.append(f'<div role="listbox" data-list aria-label="{label}">{"".join(rows)}</div>')

@@ -48,8 +48,8 @@ class History:
     --------
     >>> import memkit as mk, tempfile
     >>> states = [("2026-01-05", {"a.md": "# Чай"}), ("2026-01-09", {"a.md": None})]
-    >>> found = mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))
-    >>> found.sql("select change, valid_from::date::varchar from versions").fetchall()
+    >>> past = mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))
+    >>> past.sql("select change, valid_from::date::varchar from versions").fetchall()
     [('added', '2026-01-05'), ('removed', '2026-01-09')]
     """
 
@@ -160,12 +160,12 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     >>> import memkit as mk, tempfile
     >>> first, second = {"MEMORY.md": "# Чай\\nБез сахара.\\n"}, {"MEMORY.md": "# Чай\\nС мёдом.\\n"}
     >>> root = mk.testing.write_commits(tempfile.mkdtemp(), [("2026-01-05", first), ("2026-02-01", second)])
-    >>> found = mk.history(root)
-    >>> for row in found.versions.select(["version", "change", "text", "valid_from"]).to_pylist():
+    >>> past = mk.history(root)
+    >>> for row in past.versions.select(["version", "change", "text", "valid_from"]).to_pylist():
     ...     print(row["version"], row["change"], repr(row["text"]), row["valid_from"].date())
     1 added '# Чай\\nБез сахара.' 2026-01-05
     2 edited '# Чай\\nС мёдом.' 2026-02-01
-    >>> found.at("2026-01-20").memories["text"].to_pylist()
+    >>> past.at("2026-01-20").memories["text"].to_pylist()
     ['# Чай\\nБез сахара.']
     """
     check_value("history", "max_commits", max_commits, "int", low=1)

@@ -38,7 +38,7 @@ class Known:
     """Its version, for who keeps a history."""
 
     @property
-    def said(self) -> str:
+    def stripped(self) -> str:
         """The text without blank lines at its end, which change with what is written below it."""
         return self.text.rstrip()
 
@@ -65,13 +65,13 @@ def words_of(text: str) -> list[str]:
 
 Places = dict[int, Known]
 """Memories by their position in a state."""
-TOLD = ("memory_id", "format", "path", "title", "text", "source_id", "user_id", "kind")
-"""The columns that make one known, in its order."""
+IDENTIFYING = ("memory_id", "format", "path", "title", "text", "source_id", "user_id", "kind")
+"""The columns that a `Known` is made of, in its order."""
 
 
 def known_of(memories: pa.Table) -> list[Known]:
     """The memories of a table, in its order."""
-    columns = [memories[name].to_pylist() for name in TOLD]
+    columns = [memories[name].to_pylist() for name in IDENTIFYING]
     return [Known(id, format, path or "", *more) for id, format, path, *more in zip(*columns, strict=True)]
 
 
@@ -93,11 +93,11 @@ def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
     return matched
 
 
-def _own(memory: Known) -> Hashable:
+def _source_id_in_its_file(memory: Known) -> Hashable:
     return memory.source_id and (memory.format, memory.path, memory.source_id)
 
 
-def _own_elsewhere(memory: Known) -> Hashable:
+def _source_id_in_any_file(memory: Known) -> Hashable:
     return memory.source_id and (memory.format, memory.user_id, memory.source_id)
 
 
@@ -105,8 +105,8 @@ def _equal(key: Callable[[Known], Hashable], old: Places, new: Places) -> list[t
     """Pairs with the same key, in order."""
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
     for place, memory in old.items():
-        if own := key(memory):
-            waiting[own].append(place)
+        if value := key(memory):
+            waiting[value].append(place)
     if not waiting:
         return []
     queues = ((place, waiting.get(key(memory) or "")) for place, memory in new.items())
@@ -120,9 +120,9 @@ def _alike(old: Places, new: Places) -> list[tuple[int, int]]:
         by_path[memory.path].append(place)
     pairs, seen = [], Counter[str]()
     for place, memory in new.items():
-        at = seen[memory.path]
+        position = seen[memory.path]
         seen[memory.path] += 1
-        for other in by_path.get(memory.path, ())[max(0, at - _NEAR) : at + _NEAR]:
+        for other in by_path.get(memory.path, ())[max(0, position - _NEAR) : position + _NEAR]:
             share = _share(old[other].words, memory.words)
             if share >= ALIKE:
                 pairs.append((-share, place, other))
@@ -137,11 +137,11 @@ def _share(one: Counter[str], other: Counter[str]) -> float:
 
 _ROUNDS = (
     partial(_equal, lambda memory: (memory.memory_id, memory.text)),
-    partial(_equal, _own),
+    partial(_equal, _source_id_in_its_file),
     partial(_equal, lambda memory: (memory.path, memory.text)),
     partial(_equal, lambda memory: memory.memory_id),
     partial(_equal, lambda memory: (memory.path, _SUFFIX.sub("", memory.memory_id))),
-    partial(_equal, _own_elsewhere),
+    partial(_equal, _source_id_in_any_file),
     _alike,
     partial(_equal, lambda memory: memory.body or None),
 )

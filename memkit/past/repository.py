@@ -2,7 +2,7 @@
 
 Git is told that a *shadow* is the repository: a temporary folder with memkit's own ``config``, which takes only the
 objects from the real one. So no foreign setting, hook, attribute, alias or replacement is ever seen. Branches and tags
-are read here, as files.
+are read here, as files (`Refs`): git itself would follow its own settings. `log` gives the commits, oldest first.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
 
-from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
-from memkit.formats.disk.files import HEAD_BYTES
+from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, did_you_mean, refused
+from memkit.formats.disk.files import HEAD_BYTES, is_inside, read_bytes
 from memkit.params import as_of_time
-from memkit.past.refs import Refs, git_dir_of
 
 TIMEOUT_S = 60.0
 """Seconds after which git is stopped, whatever it does."""
 _MOST_MEMORY = 512 * 2**20
-"""Bytes of addresses that git may have: objects that unpack to more than that end it."""
+"""The address space that git may use, in bytes: objects that unpack to more end it."""
 _HELD_BYTES = 8 * 2**20
 _TREE_BYTES = 64 * 2**20
 _CONFIG = """[core]
@@ -54,7 +53,7 @@ ENVIRONMENT = {
     "GIT_LITERAL_PATHSPECS": "1",
     "LC_ALL": "C",
 }
-"""What git is told so that it reads no settings of anybody, asks nothing and fetches nothing."""
+"""The environment in which git reads no settings, asks nothing and fetches nothing."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.DOTALL)
 _REVISION = re.compile(r"([^\s~^:@{}\\?*\[\x00-\x20\x7f]*|@)((?:[~^]\d{0,9})*)")
 _COMMITTER = re.compile(rb"^committer .*> (-?\d{1,15}) [-+]\d{4}$", re.MULTILINE)
@@ -77,7 +76,7 @@ class Commit:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What stands in the metadata of all that was read of it."""
+        """The revision, as metadata for the tables that are read from it."""
         return {"revision": self.id, "revision_at": self.committed_at.isoformat(), "revision_path": "first parent"}
 
 
@@ -86,7 +85,7 @@ class GitError(MemkitError):
 
 
 class TooManyFilesError(GitError):
-    """A commit has more files than anybody keeps."""
+    """A commit has more files than memkit reads."""
 
 
 @contextmanager
@@ -144,7 +143,7 @@ class Repository:
 
     @cached_property
     def is_shallow(self) -> bool:
-        """Whether its older commits are not here."""
+        """Whether the clone is shallow, without its older commits."""
         return (self._shadow / "shallow").exists()
 
     def _stop(self) -> None:
@@ -159,7 +158,7 @@ class Repository:
             _end(process)
 
     def start(self, *arguments: str | bytes) -> subprocess.Popen[bytes]:
-        """Git under way, with nothing of the user's or the repository's settings, and bounded memory."""
+        """Start git without settings of the user or the repository, and with bounded memory."""
         kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
         places = {"GIT_DIR": str(self._shadow), "GIT_OBJECT_DIRECTORY": str(self._git_dir / "objects")}
         process = subprocess.Popen(
@@ -190,11 +189,11 @@ class Repository:
     def _up_to(self, moment: datetime) -> Commit:
         head, seconds = self._refs.id_of("HEAD"), int(moment.timestamp() // 1)
         how = ("rev-list", "--first-parent", "--max-count=1", f"--min-age={max(seconds, 0)}", head)
-        found = next(self.tokens(*how, end=b"\n"), b"").decode() if seconds >= 0 else ""
-        if not found:
+        commit_id = next(self.tokens(*how, end=b"\n"), b"").decode() if seconds >= 0 else ""
+        if not commit_id:
             more = ", as far as this shallow clone goes" if self.is_shallow else ""
             raise NotFoundError(f"rev: nothing was committed up to {moment.isoformat()}{more}.")
-        return self._commit(found)
+        return self._commit(commit_id)
 
     def tokens(self, *arguments: str | bytes, end: bytes = b"\0") -> Iterator[bytes]:
         """What git prints, cut at `end`."""
@@ -214,12 +213,12 @@ class Repository:
             raise ParameterError(f"rev: expected {expected}. Got {rev!r:.200}.")
         return self._commit(self._refs.id_of(match[1]) + match[2], rev)
 
-    def _commit(self, name: str, asked: str = "") -> Commit:
+    def _commit(self, name: str, rev: str = "") -> Commit:
         """The commit of an expression that begins with an id."""
-        found = next(iter(self.objects([f"{name}^{{commit}}"])))
-        if found is None:
-            raise NotFoundError(f"rev: expected a commit that is here. Got {asked or name!r:.200}.")
-        id, data = found
+        answer = next(iter(self.objects([f"{name}^{{commit}}"])))
+        if answer is None:
+            raise NotFoundError(f"rev: expected a commit that is here. Got {rev or name!r:.200}.")
+        id, data = answer
         head = data.partition(b"\n\n")[0]
         tree, made = _TREE.match(head), _COMMITTER.search(head)
         if tree is None or made is None:
@@ -229,33 +228,33 @@ class Repository:
     def trees(self, ids: list[bytes]) -> dict[bytes, bytes]:
         """Tree objects by id, each asked for once; those that are not there are left out."""
         wanted = [id for id in dict.fromkeys(ids) if id not in self._trees]
-        found = zip(wanted, self.objects([id.hex() for id in wanted], _TREE_BYTES), strict=True)
-        self._trees |= {id: each[1] for id, each in found if each}
+        answers = zip(wanted, self.objects([id.hex() for id in wanted], _TREE_BYTES), strict=True)
+        self._trees |= {id: each[1] for id, each in answers if each}
         return {id: self._trees[id] for id in ids if id in self._trees}
 
     def objects(self, names: list[str], most: int | None = None) -> Generator[Object | None]:
         """Id and content of each object in turn; None where it is not here or damaged, or of more than `most` bytes."""
         for start in range(0, len(names), _AT_ONCE):
-            asked = names[start : start + _AT_ONCE]
-            while asked:
+            batch = names[start : start + _AT_ONCE]
+            while batch:
                 done = 0
-                for found in self._answers(asked, most):
-                    yield found
+                for answer in self._answers(batch, most):
+                    yield answer
                     done += 1
-                asked = asked[done:]
+                batch = batch[done:]
 
-    def _answers(self, asked: list[str], most: int | None) -> Iterator[Object | None]:
-        """As many answers as one process gives: what is too large or damaged ends it, and so does who asks no more."""
+    def _answers(self, names: list[str], most: int | None) -> Iterator[Object | None]:
+        """The answers of one process, which ends at an object too large or damaged, or when the caller stops."""
         process = self._batch = self._batch or self.start("cat-file", "--batch")
-        _ask(process, asked)
-        is_well, left = True, len(asked)
+        _ask(process, names)
+        is_well, left = True, len(names)
         try:
             while left and is_well:
-                is_well, found = _answer(process, most)
+                is_well, answer = _answer(process, most)
                 left -= 1
                 if self.is_late:
                     raise self.failed()
-                yield found
+                yield answer
         finally:
             if left or not is_well:
                 self._batch = None
@@ -266,9 +265,9 @@ class Repository:
         self._processes.remove(process)
 
     def expect(self, ids: Iterable[bytes]) -> None:
-        """The contents that are asked for next, in about this order: some are fetched together."""
+        """Announce the contents that are read next, in about this order, so that several are fetched together."""
         self._expected = list(dict.fromkeys(ids))
-        self._places = {id: at for at, id in enumerate(self._expected)}
+        self._places = {id: position for position, id in enumerate(self._expected)}
         self._next, self._held = 0, dict[bytes, Sized]()
 
     def content(self, id: bytes, most: int) -> Sized:
@@ -276,26 +275,26 @@ class Repository:
 
         A size below 0 is one that is not here, or damaged.
         """
-        at = self._places.get(id, -1)
-        if id not in self._held and at >= self._next:
-            self._hold(self._expected[at : at + _AT_ONCE], most)
-            self._next = at + len(self._held)
+        position = self._places.get(id, -1)
+        if id not in self._held and position >= self._next:
+            self._hold(self._expected[position : position + _AT_ONCE], most)
+            self._next = position + len(self._held)
         return self._held[id] if id in self._held else self._sized(id, next(self.objects([id.hex()], most)), most)
 
     def _hold(self, ids: list[bytes], most: int) -> None:
-        """Have the first of these contents at hand, as far as there is room; what was held goes."""
+        """Replace the contents that are held by the first of these, as many as there is room for."""
         self._held.clear()
         answers, room = self.objects([id.hex() for id in ids], most), _HELD_BYTES
-        for id, found in zip(ids, answers, strict=True):
-            self._held[id] = self._sized(id, found, most)
+        for id, answer in zip(ids, answers, strict=True):
+            self._held[id] = self._sized(id, answer, most)
             room -= len(self._held[id][1])
             if room < 0:
                 break
         answers.close()
 
-    def _sized(self, id: bytes, found: Object | None, most: int) -> Sized:
-        if found:
-            return len(found[1]), found[1]
+    def _sized(self, id: bytes, answer: Object | None, most: int) -> Sized:
+        if answer:
+            return len(answer[1]), answer[1]
         process = self.start("cat-file", "--batch")
         _ask(process, [id.hex()])
         header = _out(process).readline().split()
@@ -305,7 +304,7 @@ class Repository:
         return (size, data) if data else (-1, b"")
 
     def failed(self) -> GitError:
-        """Why git gave no more."""
+        """The reason why git ended early."""
         if self.is_late:
             return GitError(f"git did not end within {self._timeout_s:g} s, and was stopped.")
         return GitError("git ended before it was done: the repository is damaged, or asks for too much memory.")
@@ -358,8 +357,166 @@ def _bound(process: subprocess.Popen[bytes]) -> None:
 
 
 def time_of(seconds: int) -> datetime:
-    """A commit's time; one that no calendar has is that of the first second."""
+    """A commit's time; a time out of range becomes 1970-01-01."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
         return datetime.fromtimestamp(0, UTC)
+
+
+_MOST_BYTES = 16 * 2**20
+_HEX = re.compile(r"[0-9a-f]{40}")
+_ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
+
+
+def git_dir_of(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
+    """The git folder, and the path from the top of the work tree to `folder`, in parts.
+
+    Raises
+    ------
+    FormatError
+        Where `folder` is in no repository, or in one whose objects may not be read.
+    """
+    place = folder.resolve()
+    if _is_git_dir(place):
+        _check(place)
+        return place, ()
+    for top in (place, *place.parents):
+        git_dir = top / ".git"
+        if git_dir.is_symlink() or git_dir.is_file():
+            got = "a link out of the root, as in a worktree or submodule, which is not followed: name the git folder"
+            raise refused(git_dir, "a folder", f"{got} itself, or read a clone")
+        if git_dir.is_dir():
+            _check(git_dir)
+            return git_dir, tuple(map(os.fsencode, place.relative_to(top).parts))
+    raise refused(folder, "a folder of a git repository", "one that is in none")
+
+
+def _is_git_dir(place: Path) -> bool:
+    return all((place / name).is_dir() for name in ("objects", "refs")) and (place / "HEAD").is_file()
+
+
+def _check(git_dir: Path) -> None:
+    """Raise where the objects are stored elsewhere, or in a form that memkit cannot read."""
+    objects = git_dir / "objects"
+    if not objects.is_dir() or not is_inside(objects, git_dir):
+        raise refused(objects, "a folder with git's objects", "none in its place")
+    others = objects / "info" / "alternates"
+    if others.is_symlink() or others.exists():
+        got = "one that borrows those of another, outside of the root: name that, or read a clone without --shared"
+        raise refused(others, "a repository with all its objects", got)
+    if (git_dir / "reftable").exists():
+        raise refused(git_dir, "branches as files", "reftable, which is not known")
+
+
+class Refs:
+    """Branches, tags and other small files of a repository."""
+
+    def __init__(self, git_dir: Path) -> None:
+        self._git_dir = git_dir
+
+    def id_of(self, name: str) -> str:
+        """The commit id of a name; an abbreviated id is returned as it is, for git to complete."""
+        name = "HEAD" if name in ("", "@") else name
+        for place in ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"):
+            if commit_id := self._ref(place + name):
+                return commit_id
+        if _ABBREVIATED.fullmatch(name):
+            return name
+        if name == "HEAD":
+            raise NotFoundError(f"rev: {self._git_dir}: expected a commit. Got a repository without any.")
+        names = [ref.removeprefix("refs/").partition("/")[2] for ref in self._packed] + self._branches()
+        raise NotFoundError(f"rev: expected a branch, tag or commit. Got {name!r:.200}.{did_you_mean(name, names)}")
+
+    def _ref(self, name: str, depth: int = 5) -> str:
+        """The id that a ref holds, symbolic refs followed; "" where there is no such ref."""
+        is_name = name == "HEAD" or (name.startswith("refs/") and not {"", ".", ".."} & set(name.split("/")))
+        written = (self.read(name) or self._packed.get(name, "")).strip() if is_name else ""
+        if written.startswith("ref: ") and depth:
+            return self._ref(written[5:].strip(), depth - 1)
+        if re.fullmatch("[0-9a-f]{64}", written):
+            raise FormatError(f"{self._git_dir}: expected ids of SHA-1. Got SHA-256, which is not known.")
+        return written if _HEX.fullmatch(written) else ""
+
+    @cached_property
+    def _packed(self) -> dict[str, str]:
+        """Refs that git keeps in one file."""
+        lines = (self.read("packed-refs") or "").split("\n")
+        pairs = (line.partition(" ") for line in lines if line[:1] not in ("#", "^"))
+        return {name: id for id, _, name in pairs if name}
+
+    def _branches(self) -> list[str]:
+        folder = self._git_dir / "refs" / "heads"
+        with suppress(OSError):
+            return sorted(os.listdir(folder))[:1000]  # noqa: PTH208 - names are all that is wanted
+        return []
+
+    def read(self, name: str) -> str | None:
+        """A file of the git folder as text; None where there is no such regular file."""
+        path = self._git_dir / name
+        with suppress(OSError, ValueError):
+            if is_inside(path.parent, self._git_dir.resolve()):
+                return read_bytes(str(path), _MOST_BYTES)[1].decode("utf-8", "replace")
+        return None
+
+
+_FORMAT = "%H%x00%T%x00%P%x00%ct%x00%at%x00%an%x00%s"
+_FIELDS = 7
+MOST_CHANGES = 500_000
+"""The most files that one commit may change; a tree of a few hundred bytes can have any number of them."""
+
+Change = tuple[bytes, bytes, bytes]
+"""A path from the top of the repository, its mode and the id of its content afterwards; mode 000000 is gone."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A commit as the history shows it: author (without address), subject line, and changes."""
+
+    commit: Commit
+    parent: str | None
+    authored_at: datetime
+    author: str
+    subject: str
+    changes: list[Change]
+
+
+def log(repository: Repository, commit: str, max_commits: int) -> Iterator[Logged]:
+    """The last `max_commits` commits up to `commit` that change the folder, oldest first.
+
+    The changes of a merge are those against its first parent.
+
+    Raises
+    ------
+    GitError
+        Where git ends or is stopped half-way, or a commit changes more than `MOST_CHANGES` files.
+    """
+    how = ("--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-color", "--no-notes", "--no-mailmap")
+    what = ("--first-parent", "-m", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
+    last = ("--reverse", f"--max-count={max_commits}", f"--format={_FORMAT}", commit)
+    below = b"/".join(repository.prefix)
+    tokens = repository.tokens("log", *how, *what, *last, *((b"--", below) if below else ()))
+    token = next(tokens, None)
+    while token:
+        head = [token, *(next(tokens, b"") for _ in range(_FIELDS - 1))]
+        changes: list[Change] = []
+        for token in tokens:
+            entry = token.lstrip(b"\n")
+            if not entry.startswith(b":"):
+                token = entry
+                break
+            _, mode, _, id, _ = entry.split(b" ", 4)
+            changes.append((next(tokens, b""), mode, bytes.fromhex(id.decode())))
+            if len(changes) > MOST_CHANGES:
+                raise TooManyFilesError
+        else:
+            token = None
+        yield _logged(head, changes)
+
+
+def _logged(head: list[bytes], changes: list[Change]) -> Logged:
+    id, tree, parents, committed, authored, author, subject = head
+    commit = Commit(id.decode(), bytes.fromhex(tree.decode()), time_of(int(committed or 0)))
+    parent = parents.decode().partition(" ")[0] or None
+    who, what = (word.decode("utf-8", "replace") for word in (author, subject))
+    return Logged(commit, parent, time_of(int(authored or 0)), who, what, changes)

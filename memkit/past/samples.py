@@ -43,16 +43,16 @@ def write_commits(folder: str | Path, states: Iterable[tuple[AsOf, Mapping[str, 
     """
     root = path_of("write_commits", folder)
     root.mkdir(parents=True, exist_ok=True)
-    stream = b"".join(_commit(as_of_time(at), files) for at, files in states)
+    stream = b"".join(_commit(as_of_time(moment), files) for moment, files in states)
     _git(root, "init", "--quiet", "--initial-branch=main")
     _git(root, "fast-import", "--quiet", "--force", given=stream)
     _git(root, "reset", "--quiet", "--hard")
     return root
 
 
-def _commit(at: datetime, files: Mapping[str, str | bytes | None]) -> bytes:
+def _commit(moment: datetime, files: Mapping[str, str | bytes | None]) -> bytes:
     """A commit as ``git fast-import`` reads it."""
-    who = f"memkit <> {int(at.timestamp())} +0000"
+    who = f"memkit <> {int(moment.timestamp())} +0000"
     lines = [f"commit refs/heads/main\nauthor {who}\ncommitter {who}\n".encode(), _data(f"{', '.join(files)}"[:72])]
     for path, content in files.items():
         name = '"' + path.translate({34: '\\"', 92: "\\\\", 10: "\\n"}) + '"'
@@ -69,8 +69,8 @@ def _git(root: Path, *arguments: str, given: bytes = b"") -> None:
     program = shutil.which("git")
     if program is None:
         raise MemkitError("write_commits needs the program git, which is not here.")
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = [program, "-C", str(root), "-c", "core.autocrlf=false", *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, env=own | ENVIRONMENT, check=False)
+    done = subprocess.run(command, input=given, capture_output=True, env=inherited | ENVIRONMENT, check=False)
     if done.returncode:
         raise MemkitError(f"write_commits: {done.stderr.decode(errors='replace').strip():.500}")

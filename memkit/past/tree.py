@@ -1,4 +1,4 @@
-"""A revision as a listing: the same rules as for a folder say which files there are, and nothing is checked out."""
+"""The files of a revision, listed by the same rules as those of a folder; nothing is checked out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from memkit.formats.disk.files import (
     is_hidden,
 )
 from memkit.formats.rows import Rows
-from memkit.past.log import Change
-from memkit.past.repository import Commit, Repository
+from memkit.past.repository import Change, Commit, Repository
 
 MOST_PATHS = 500_000
 """Files and folders of a revision; a tree of a few hundred bytes can have any number of them."""
@@ -31,15 +30,15 @@ Entry = tuple[bytes, bytes]
 
 
 def entries(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Mode, name and id of each entry of a tree object; what is cut off ends them."""
-    at, end = 0, len(data)
-    while at < end:
-        blank = data.find(b" ", at)
+    """Mode, name and id of each entry of a tree object, up to where it is cut off."""
+    position, end = 0, len(data)
+    while position < end:
+        blank = data.find(b" ", position)
         zero = data.find(b"\0", blank)
         if blank < 0 or zero < 0:
             return
-        yield data[at:blank], data[blank + 1 : zero], data[zero + 1 : zero + 21]
-        at = zero + 21
+        yield data[position:blank], data[blank + 1 : zero], data[zero + 1 : zero + 21]
+        position = zero + 21
 
 
 class Tree(Listing):
@@ -57,20 +56,20 @@ class Tree(Listing):
 
     def walk(self) -> None:
         """List the files; trees are asked for a level at a time, and each of them once."""
-        self._base = self._at(self.repository.prefix)
-        found: dict[str, Entry] = {}
+        self._base = self._entry_at(self.repository.prefix)
+        listed: dict[str, Entry] = {}
         if self._base is None:
             if not self.root.exists():
                 raise refused(self.root, "a folder or file", "nothing there")
         elif self._base[0] == _FOLDER:
-            self._walk(self._base[1], found)
+            self._walk(self._base[1], listed)
         else:
-            found[self.root.name] = self._base
+            listed[self.root.name] = self._base
             self.root = self.root.parent
         named: dict[str, bytes] = {}
-        for raw, (mode, id) in found.items():
+        for raw, (mode, id) in listed.items():
             if mode == _LINK:
-                self.links[self.shown(raw)] = self._led(raw) is not None
+                self.links[self.shown(raw)] = self._resolved(raw) is not None
             elif mode == _MODULE:
                 self.modules.append(self.shown(raw))
             else:
@@ -78,7 +77,7 @@ class Tree(Listing):
         self.settle(dict.fromkeys(named))
         self.blobs = {path: named[self.raw_names.get(path, path)] for path in self.files}
 
-    def _walk(self, tree: bytes, found: dict[str, Entry]) -> None:
+    def _walk(self, tree: bytes, listed: dict[str, Entry]) -> None:
         level, count = [("", tree)], 0
         while level:
             trees = self.repository.trees([id for _, id in level])
@@ -88,16 +87,16 @@ class Tree(Listing):
                 if data is None:
                     self.unreadable[self.shown(folder[:-1])] = "a tree that is not here"
                     continue
-                for mode, name, own in self._kept(folder, data):
+                for mode, name, entry_id in self._kept(folder, data):
                     path = folder + name
                     if mode == _FOLDER:
-                        below.append((f"{path}/", own))
+                        below.append((f"{path}/", entry_id))
                     else:
-                        found[path] = mode, own
+                        listed[path] = mode, entry_id
                     count += 1
                 if count > MOST_PATHS:
                     self.is_too_large = True
-                    found.clear()
+                    listed.clear()
                     self.folders.clear()
                     return
             self.folders += [self.shown(path[:-1]) for path, _ in below]
@@ -105,11 +104,11 @@ class Tree(Listing):
 
     def _kept(self, folder: str, data: bytes) -> Iterator[tuple[bytes, str, bytes]]:
         """The entries of a tree that a folder's listing would have."""
-        found = [(mode, name.decode("utf-8", "surrogateescape"), id) for mode, name, id in entries(data)]
-        if folder and not SKIPPED_WITH.isdisjoint(name for _, name, _ in found):
+        listed = [(mode, name.decode("utf-8", "surrogateescape"), id) for mode, name, id in entries(data)]
+        if folder and not SKIPPED_WITH.isdisjoint(name for _, name, _ in listed):
             self.hidden.add(folder)
             return
-        for mode, name, id in found:
+        for mode, name, id in listed:
             if (
                 name
                 and "/" not in name
@@ -119,7 +118,7 @@ class Tree(Listing):
                 yield mode, name, id
 
     def step(self, commit: Commit, changes: Iterable[Change]) -> set[str] | None:
-        """Go on to the next commit: the paths that are other than before; None where all has to be listed again."""
+        """Move to the next commit, and return the changed paths; None where all files have to be listed again."""
         self.commit, self.revision = commit, commit.facts
         self.is_same_files, changed = True, set[str]()
         above = b"".join(name + b"/" for name in self.repository.prefix)
@@ -142,8 +141,8 @@ class Tree(Listing):
                 self.blobs.pop(path, None)
         return changed
 
-    def _at(self, names: Iterable[bytes]) -> Entry | None:
-        """Mode and id of what lies at the end of `names` below the top of the tree."""
+    def _entry_at(self, names: Iterable[bytes]) -> Entry | None:
+        """Mode and id of the entry at a path from the top of the tree."""
         mode, id = _FOLDER, self.commit.tree
         for name in names:
             here = self._entries(id) if mode == _FOLDER else {}
@@ -155,11 +154,11 @@ class Tree(Listing):
     def _entries(self, id: bytes) -> dict[bytes, Entry]:
         if id not in self._parsed:
             data = self.repository.trees([id]).get(id, b"")
-            self._parsed[id] = {name: (mode, own) for mode, name, own in entries(data)}
+            self._parsed[id] = {name: (mode, entry_id) for mode, name, entry_id in entries(data)}
         return self._parsed[id]
 
-    def _led(self, path: str) -> str | None:
-        """Where a path leads, links followed as far as they are there; None where it leaves the root, or in circles."""
+    def _resolved(self, path: str) -> str | None:
+        """A path with its links resolved; None where they leave the root or form a loop."""
         rest, done, links = path.split("/"), list[str](), 0
         while rest:
             name = rest.pop(0)
@@ -168,11 +167,11 @@ class Tree(Listing):
             if name in ("", ".", ".."):
                 del done[len(done) - (name == "..") :]
                 continue
-            found = self._below([*done, name])
-            if found is None or found[0] != _LINK:
+            entry = self._below([*done, name])
+            if entry is None or entry[0] != _LINK:
                 done.append(name)
                 continue
-            content = next(self.repository.objects([found[1].hex()], HEAD_BYTES))
+            content = next(self.repository.objects([entry[1].hex()], HEAD_BYTES))
             target = content[1].decode("utf-8", "surrogateescape") if content else "/"
             links += 1
             if target.startswith("/") or links > _MOST_LINKS:
@@ -181,32 +180,32 @@ class Tree(Listing):
         return "/".join(done)
 
     def _below(self, names: Iterable[str]) -> Entry | None:
-        """Mode and id of what lies there below the root."""
-        return self._at((*self.repository.prefix, *(name.encode("utf-8", "surrogateescape") for name in names)))
+        """Mode and id of the entry at a path below the root."""
+        return self._entry_at((*self.repository.prefix, *(name.encode("utf-8", "surrogateescape") for name in names)))
 
     def unlisted(self, path: str, home: str) -> str | None:
         """As for a folder: hidden files are in the tree as well, and links lead to others."""
-        end = self._led(path)
+        end = self._resolved(path)
         if end is None or (home and not end.startswith(f"{home}/")):
             return ""
-        found = self._below(end.split("/"))
-        if found is None or found[0] in (_LINK, _MODULE, _FOLDER):
+        entry = self._below(end.split("/"))
+        if entry is None or entry[0] in (_LINK, _MODULE, _FOLDER):
             return None
-        self.blobs[end] = found[1]
+        self.blobs[end] = entry[1]
         self.files.setdefault(end, None)
         return end
 
     def stat(self, path: str) -> Stat | None:
-        """The content's id, which tells a change as a time would."""
+        """The id of the content in the place of size and times: it changes with the content."""
         id = self.blobs.get(path)
         return None if id is None else (-1, int.from_bytes(id[:7]), int.from_bytes(id[7:14]))
 
     def bare(self) -> Tree:
-        """Itself: no other process has its git."""
+        """Itself: git runs in this process alone."""
         return self
 
     def expect(self, paths: Iterable[str]) -> None:
-        """These are asked for together, some at a time, as the first of them is."""
+        """Announce the files that are read next, so that git is asked for several at once."""
         self.repository.expect(self.blobs[path] for path in paths if path in self.blobs)
 
     def content(self, path: str) -> Content:

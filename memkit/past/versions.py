@@ -1,4 +1,4 @@
-"""Versions of memories under way: the state of a folder from commit to commit, a row for each change of a memory."""
+"""Builds the versions of memories: the state of a folder from commit to commit, a row for each change of a memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
 from memkit.params import describe, zone_of
-from memkit.past.identity import TOLD, Known, matches
-from memkit.past.log import Logged, log
-from memkit.past.repository import TIMEOUT_S, GitError, Repository, TooManyFilesError, opened
+from memkit.past.identity import IDENTIFYING, Known, matches
+from memkit.past.repository import TIMEOUT_S, GitError, Logged, Repository, TooManyFilesError, log, opened
 from memkit.past.tree import MOST_PATHS, Tree, tree_of
 from memkit.schemas import TIMESTAMP, column, table
 from memkit.text.secrets import find
@@ -56,10 +55,10 @@ COMMITS = table(
 """The tables of `memkit.history`, which are in a corpus that has one."""
 
 _AHEAD = 200
-"""Commits whose files are asked for at once: a question to git at each would wait for it each time."""
+"""The number of commits whose files are requested together, as each request waits for git."""
 _ENDINGS = tuple({ending.encode() for format in FORMATS for ending in format.endings})
 _HELD_CHARS = 2**24
-"""Characters of texts that are held as Python's; the next one hands them over to Arrow."""
+"""The characters of text that are held in Python before they go to Arrow."""
 
 
 def versions_of(
@@ -160,7 +159,7 @@ class States:
 
 
 def _known(rows: Rows) -> list[Known]:
-    return [Known(**{name: row[name] for name in TOLD if name in row}) for row in rows.memories()]
+    return [Known(**{name: row[name] for name in IDENTIFYING if name in row}) for row in rows.memories()]
 
 
 class Versions:
@@ -180,9 +179,9 @@ class Versions:
 
     def add(self, logged: Logged, before: list[Known], after: list[Known]) -> None:
         """The versions that one commit makes."""
-        found, counts = matches(before, after), Counter[str]()
+        matched, counts = matches(before, after), Counter[str]()
         for place, new in enumerate(after):
-            other = found.get(place)
+            other = matched.get(place)
             if other is None:
                 back = self.gone.pop(new.memory_id, None)
                 row = self._row(None if back is None else self.chains[back], new, "added", (len(_lines(new)), 0))
@@ -198,7 +197,7 @@ class Versions:
                     counts["edited"] += 1
             new.row = row
             self.names[self.chains[row]] = new.memory_id
-        for place in sorted(set(range(len(before))) - set(found.values())):
+        for place in sorted(set(range(len(before))) - set(matched.values())):
             old = before[place]
             self.end[old.row] = len(self.commits)
             self.gone[old.memory_id] = self._row(self.chains[old.row], old, "removed", (0, len(_lines(old))))
@@ -256,7 +255,7 @@ class Versions:
         begin, end, chains = (np.array(column, np.int64) for column in (self.begin, self.end, self.chains))
         moments = _moments(commits)
         until = pa.array(np.append(moments, 0)[end], pa.int64(), mask=end < 0)
-        names = pa.array(self._own_names(), pa.string())
+        names = pa.array(self._final_names(), pa.string())
         columns = {
             "memory_id": names.take(pa.array(chains)),
             "version": pa.array(np.array(self.numbers, np.int64)),
@@ -271,8 +270,8 @@ class Versions:
         arrays = [columns[name] if name in columns else texts[name] for name in VERSIONS.names]
         return pa.Table.from_arrays(arrays, schema=VERSIONS), commits
 
-    def _own_names(self) -> list[str]:
-        """What each memory is called in the end; one that is gone adds by which commit, where another has the name."""
+    def _final_names(self) -> list[str]:
+        """The last name of each memory; a removed one gets the commit as a suffix where another memory has its name."""
         names, last = list(self.names), dict(zip(self.chains, range(len(self.chains)), strict=True))
         used = {names[chain] for chain, row in last.items() if row not in self.removals}
         for chain, row in sorted(last.items(), key=lambda item: -item[1]):
@@ -291,9 +290,13 @@ def _moments(commits: pa.Table) -> Any:
 def secrets_of(versions: pa.Table) -> pa.Table:
     """The secrets that versions hold: memory_id, version, and which kind with a hash that tells it from others."""
     rows = [
-        {"memory_id": memory_id, "version": version, "secret": f"{found.name}~{hash_of(text[found.start : found.end])}"}
+        {
+            "memory_id": memory_id,
+            "version": version,
+            "secret": f"{secret.name}~{hash_of(text[secret.start : secret.end])}",
+        }
         for memory_id, version, text in zip(*(versions[name].to_pylist() for name in _OF_SECRETS), strict=True)
-        for found in find(text or "")
+        for secret in find(text or "")
     ]
     schema = pa.schema({"memory_id": pa.string(), "version": pa.int64(), "secret": pa.string()})
     return pa.Table.from_pylist(rows, schema)
@@ -303,12 +306,12 @@ _OF_SECRETS = ("memory_id", "version", "text")
 
 
 def _lines(memory: Known) -> list[str]:
-    return memory.said.split("\n")
+    return memory.stripped.split("\n")
 
 
 def _change(old: Known, new: Known) -> tuple[str, int, int] | None:
     """What became of a memory, and the lines that came and went; None where it says the same in the same file."""
-    if old.path == new.path and old.said == new.said and old.title == new.title:
+    if old.path == new.path and old.stripped == new.stripped and old.title == new.title:
         return None
     before, after = Counter(_lines(old)), Counter(_lines(new))
     come, went = (after - before).total(), (before - after).total()

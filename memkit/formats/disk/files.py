@@ -372,15 +372,15 @@ def read_bytes(path: str, max_file_bytes: int) -> Content:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "no regular file")
-        found = size, *_ = _stat(status)
+        stat_of_file = size, *_ = _stat(status)
         data = os.read(descriptor, size + 1) if 0 < size <= max_file_bytes else b""
         if data and len(data) == size:
-            return found, data
+            return stat_of_file, data
         parts = [data]
         limit = (HEAD_BYTES if size > max_file_bytes else max_file_bytes + 1) - len(data)
         while limit > 0 and (data := os.read(descriptor, min(limit, max(size, _PAGE_BYTES)))):
             parts.append(data)
             limit -= len(data)
-        return found, b"".join(parts)
+        return stat_of_file, b"".join(parts)
     finally:
         os.close(descriptor)

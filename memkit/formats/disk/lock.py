@@ -63,7 +63,7 @@ _MINE = _Mine()
 
 @contextmanager
 def mine(root: Path) -> Iterator[None]:
-    """In this block the thread holds the writer's lock of `root`, so it may read there without waiting."""
+    """Mark `root` as locked by this thread for writing, so that it reads there without waiting."""
     _MINE.roots.append(root)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Whose journal it is: a random key of this user, kept outside of every folder, signs the name of each record.
+"""Signs the records of a journal: a random key of this user, kept outside of every folder, signs the name of each.
 
 A record's name is its number, a hash of its content, a signature and its state. The signature is of the folder, the
 number, the state and that hash, so that the one rename that takes a record from state to state signs it anew, and who
@@ -21,7 +21,7 @@ from memkit import atomic
 from memkit.errors import MemkitError
 
 NEW, TODO, DONE = ".new", ".todo", ".done"
-"""How the record of a change ends that is being prepared; that is decided and not yet made; that is made."""
+"""The suffix of the record of a change that is being prepared, that is decided but not made yet, and that is made."""
 _NAME = re.compile(r"([0-9]{6,12})(?:\.([0-9a-f]{32})\.([0-9a-f]{32}))?(\.new|\.todo|\.done)")
 _LENGTH = 32
 _VARIABLE = "MEMKIT_STATE"
@@ -30,7 +30,7 @@ _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NON
 
 
 class Name(NamedTuple):
-    """What the name of a record says; one of an older memkit has neither hash nor signature.
+    """The parts of a record's name; one of an older memkit has neither hash nor signature.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Name(NamedTuple):
 
 
 def parsed(name: str) -> Name | None:
-    """What the name of a record says; None for any other name."""
+    """The parts of a record's name; None for any other name."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -57,7 +57,7 @@ def parsed(name: str) -> Name | None:
 
 @dataclass(frozen=True)
 class Signer:
-    """Gives the records of one folder their names, and knows those that it gave."""
+    """Makes the names of the records of one folder, and recognises its own."""
 
     key: bytes
     root: Path
@@ -155,7 +155,7 @@ def made_key() -> bytes:
 
 
 def _make(folder: Path) -> None:
-    """Write a key under a lock; who comes second finds it."""
+    """Write a key under a lock, unless another process has written one."""
     from filelock import FileLock
 
     with FileLock(folder / f"{_KEY}.lock", mode=0o600):

@@ -14,7 +14,7 @@ from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
 
 _OPENING = re.compile(r"---[ \t]*\n")
-_CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: found ten times as fast
+_CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: ten times as fast to find
 _KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 # Characters that YAML reads in its own way; anything with them goes to the YAML reader.
 _ODD = r"\x00-\x09\x0b-\x1f\x7f-\xa0\ud800-\udfff\u2028\u2029\ufeff\ufffe\uffff"
@@ -27,7 +27,7 @@ _FLOW_SPECIAL = re.compile(r"[\[\]{}]")
 
 @dataclass
 class FrontMatter:
-    """What the head of a file says.
+    """The fields at the head of a file, and where its body begins.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def comments(text: str) -> dict[int, str]:
     opening, closing = _bounds(text) if text.startswith("---") else (None, None)
     if opening is None or closing is None:
         return {}
-    return {line + 1: said for line, said in yaml_comments(text[opening.end() : closing.start()]).items()}
+    return {line + 1: comment for line, comment in yaml_comments(text[opening.end() : closing.start()]).items()}
 
 
 def _bounds(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
@@ -164,7 +164,7 @@ def scalar_pattern(most: int, quote: str = "", *, flow: bool = False) -> str:
 
 
 def salvage(head: str) -> Node:
-    """What the single lines of a broken block give: the first ``key: value`` of each key, or the words below."""
+    """The fields of a block that is no YAML: the first ``key: value`` of each key, or the list below it."""
     node, listed = Node(), ""
     for number, line in enumerate(head.split("\n"), 2):
         if listed and line.lstrip(" ").startswith("- "):

@@ -10,7 +10,7 @@ from typing import Any
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
 
 LINES = (".jsonl", ".ndjson")
-"""The ends of the names of files with a document a line."""
+"""The suffixes of files with one document per line."""
 
 
 class Number(float):
@@ -41,12 +41,12 @@ def _decoder(node: Callable[[list[tuple[str, Any]]], Node]) -> json.JSONDecoder:
 
 
 class _Lines:
-    """Offset to line, for offsets that only grow slowly."""
+    """The line of an offset; cheap where each offset is a little behind the last one."""
 
     def __init__(self, text: str) -> None:
         self._text, self._offset, self._line = text, 0, 1
 
-    def at(self, offset: int) -> int:
+    def line_of(self, offset: int) -> int:
         if offset < self._offset:
             self._offset, self._line = 0, 1
         self._line += self._text.count("\n", self._offset, offset)
@@ -56,14 +56,14 @@ class _Lines:
 
 def _spans(text: str) -> list[tuple[int, int]]:
     """First and last line of each object, in the order in which they close."""
-    lines, opened, found = _Lines(text), list[int](), list[tuple[int, int]]()
+    lines, opened, spans = _Lines(text), list[int](), list[tuple[int, int]]()
     for match in _BRACES.finditer(text):
         brace = text[match.end() - 1 : match.end()]
         if brace == "{":
-            opened.append(lines.at(match.end() - 1))
+            opened.append(lines.line_of(match.end() - 1))
         elif brace == "}" and opened:  # else it is no JSON, as the parser will say
-            found.append((opened.pop(), lines.at(match.end() - 1)))
-    return found
+            spans.append((opened.pop(), lines.line_of(match.end() - 1)))
+    return spans
 
 
 def load_json(text: str) -> Any:
@@ -88,7 +88,7 @@ def load_json(text: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise _json_fault(error) from error
     if text[end:].strip():
-        raise StructureError("nothing after the document", _Lines(text).at(end))
+        raise StructureError("nothing after the document", _Lines(text).line_of(end))
     return _cleaned(value) if "\\u" in text else value
 
 
@@ -103,29 +103,29 @@ def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
     _refuse_depth(text)
     lines = _Lines(text)
     decoder = _decoder(_node)
-    at, escaped = text.index("[") + 1, "\\u" in text
+    position, escaped = text.index("[") + 1, "\\u" in text
     while True:
-        at = _skip_blank(text, at)
-        if text.startswith("]", at):
-            if text[at + 1 :].strip():
-                raise StructureError("nothing after the list", lines.at(at))
+        position = _skip_blank(text, position)
+        if text.startswith("]", position):
+            if text[position + 1 :].strip():
+                raise StructureError("nothing after the list", lines.line_of(position))
             return
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             raise _json_fault(error) from error
-        first, last = lines.at(at), lines.at(end - 1)
+        first, last = lines.line_of(position), lines.line_of(end - 1)
         yield (_cleaned(value) if escaped else value), first, last
-        at = _skip_blank(text, end)
-        if not text.startswith((",", "]"), at):
-            raise StructureError("',' or ']' after an item", lines.at(min(at, len(text))))
-        at += text.startswith(",", at)
+        position = _skip_blank(text, end)
+        if not text.startswith((",", "]"), position):
+            raise StructureError("',' or ']' after an item", lines.line_of(min(position, len(text))))
+        position += text.startswith(",", position)
 
 
-def _skip_blank(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\n\r":
-        at += 1
-    return at
+def _skip_blank(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\n\r":
+        position += 1
+    return position
 
 
 def _json_fault(error: Exception) -> StructureError:
@@ -144,7 +144,7 @@ _NAMES = re.compile(_STRING)
 
 
 def _refuse_depth(text: str) -> None:
-    """Raise before a nest can exhaust the stack; short of many brackets this costs one count."""
+    """Raise where nesting is too deep for the stack; a text with few brackets is only counted."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
@@ -156,12 +156,12 @@ def _refuse_depth(text: str) -> None:
 
 
 def name_lines(lines: list[str], first: int) -> dict[str, int]:
-    """Every string in quotes on the `lines` of a JSON text, to the line that it stands on first; one pass."""
-    found: dict[str, int] = {}
+    """The first line of every quoted string in the `lines` of a JSON text."""
+    first_lines: dict[str, int] = {}
     for number, line in enumerate(lines, first):
         for name in _NAMES.findall(line):
-            found.setdefault(name, number)
-    return found
+            first_lines.setdefault(name, number)
+    return first_lines
 
 
 def _cleaned(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Objects that know their lines, and what is refused of every syntax: a nest too deep, and lone surrogates."""
+"""`Node`, an object with line numbers, and what every syntax refuses: nesting that is too deep, lone surrogates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StructureError(ValueError):
 
 
 _NOTHING: Any = MappingProxyType({})
-"""What most objects have of keys with lines, and of repeated ones."""
+"""The line numbers and repeated keys of an object that has none; shared, as most objects have none."""
 
 
 class Node(dict[str, Any]):
@@ -38,7 +38,7 @@ class Node(dict[str, Any]):
         self.lines = self.repeated = self.repeated_lines = _NOTHING
 
     def renamed(self, names: Mapping[str, str]) -> Node:
-        """A copy with other names for some keys, none for those to be left out; lines and what was repeated stay."""
+        """A copy with some keys renamed, and those left out whose new name is empty; line numbers stay."""
         copy = Node()
         copy.line, copy.end_line = self.line, self.end_line
         copy.repeated, copy.repeated_lines = self.repeated, self.repeated_lines
@@ -48,7 +48,7 @@ class Node(dict[str, Any]):
         return copy
 
     def put(self, key: str, value: Any, line: int | None = None) -> None:
-        """Keep the first value of a key; later ones go to `repeated`, and stand under a key of their own."""
+        """Set a key; the values of a repeated key go to `repeated`, and under ``key (repeated)``."""
         if key in self:
             self._put_again(key, value, line)
             return

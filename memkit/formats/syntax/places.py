@@ -1,8 +1,8 @@
-"""Where the parts of a JSON or YAML text stand, and the few changes that leave every other character as it is.
+"""Edits of single values in a JSON or YAML text, with the positions of its parts; every other character stays.
 
-A round trip through a library changes what nobody touched; here one value gets another text, and nothing else. `Json`,
-`Yaml` and `Head`, the YAML at the head of a Markdown file, answer to ``set_value`` alike: `syntax_of` says which of the
-two a file of records is written in.
+Writing a document anew with a library would also change its blanks, quotes and order. `Json`, `Yaml` and `Head` (the
+front matter of a Markdown file) each have ``set_value``; `syntax_of` says which of the first two a file of records
+needs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memkit.formats.syntax.yaml import ENDINGS, load_yaml
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _TALL = re.compile(r"\[\s*\n\s*[^\s{\[\]]")
-"""A list of plain values that stands over lines."""
+"""Matches a list of plain values that is written over several lines."""
 _INDENTED = re.compile(r"\n([ \t]+)\S")
 _INDENT, _LINE_END = re.compile(r"[ \t]*"), re.compile(r"\n")
 _DECODER = json.JSONDecoder(strict=False)
@@ -35,11 +35,11 @@ _CLOSING = re.compile(r"\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 
 
 Steps = list[str | int]
-"""Keys and 0-based places that lead to a part."""
+"""The path to a part: keys and 0-based positions."""
 
 
 class Splice(NamedTuple):
-    """One piece of a text, and what is to stand in its place."""
+    """A replacement: the part of a text from `start` to `end`, and its new text."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class Splice(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A member of an object or an item of a list: where it begins (a member with its key), its value, where it ends."""
+    """The positions of an item or member: its start (of a member: its key's), its value's start, its end."""
 
     key: str | None
     start: int
@@ -56,35 +56,36 @@ class Part(NamedTuple):
 
 
 def spliced(text: str, splices: Iterable[Splice]) -> str:
-    """`text` with pieces in the place of others, none of which reaches into another; what is put in at one place stands
-    there in the order given. Cost is linear in the text and the pieces.
+    """`text` with all replacements made; they must not overlap, and insertions at one position stay in the order given.
+
+    Cost is linear in the text and the replacements.
 
     Examples
     --------
     >>> spliced("чай и мёд", [Splice(4, 5, "или"), Splice(6, 9, "лимон")])
     'чай или лимон'
     """
-    found, at = [], 0
+    pieces, position = [], 0
     for splice in sorted(splices, key=lambda splice: splice[:2]):
-        found += [text[at : splice.start], splice.text]
-        at = splice.end
-    return "".join([*found, text[at:]])
+        pieces += [text[position : splice.start], splice.text]
+        position = splice.end
+    return "".join([*pieces, text[position:]])
 
 
 class Places(Protocol):
-    """A text that knows where its values stand."""
+    """A text whose values can be set in place."""
 
     def set_value(self, path: Sequence[str | int], value: Any) -> Splice:
-        """What gives the value that keys and 0-based places lead to another text."""
+        """The replacement that sets the value at a path of keys and 0-based positions."""
 
 
 def syntax_of(path: str) -> Callable[[str], Places]:
-    """What the records of a file are written in, by its name: `Yaml` or `Json`."""
+    """`Yaml` or `Json`, by the suffix of a file of records."""
     return Yaml if path.lower().endswith(ENDINGS) else Json
 
 
 def with_values(text: str, values: Mapping[str, Any], opened: Callable[[str], Places], *above: str | int) -> str:
-    """`text` with each of the named values in it, of what the path `above` leads to, set one after the other.
+    """`text` with these values set, by name, in the object at the path `above`.
 
     Examples
     --------
@@ -97,7 +98,7 @@ def with_values(text: str, values: Mapping[str, Any], opened: Callable[[str], Pl
 
 
 class Json:
-    """A JSON text that is parsed once: where its parts stand, and what would change one of them.
+    """A JSON text, parsed once: the positions of its parts, and replacements that change one of them.
 
     An object or list is looked into when it is first asked for; from then on an answer costs no more than itself,
     however many parts there are.
@@ -148,7 +149,7 @@ class Json:
         return self._parts[start]
 
     def find(self, path: Sequence[str | int]) -> Part | None:
-        """The part that keys and 0-based places lead to; None where there is none.
+        """The part at a path of keys and 0-based positions; None where there is none.
 
         Raises
         ------
@@ -177,15 +178,15 @@ class Json:
         return named[0] if named else None
 
     def value(self, part: Part) -> Any:
-        """What a part holds."""
+        """The value of a part."""
         return _DECODER.raw_decode(self.text, part.value)[0]
 
-    def line(self, at: int) -> int:
-        """The line, from 1, that a place is on."""
-        return bisect_right(self._line_starts, at)
+    def line(self, position: int) -> int:
+        """The 1-based line of a position."""
+        return bisect_right(self._line_starts, position)
 
     def set_value(self, path: Sequence[str | int], value: Any) -> Splice:
-        """`value` in place of what the path leads to, or as a new last member of the object above it."""
+        """The replacement that sets the value at the path, or adds it as the last member of the object above."""
         part = self.find(path)
         if part is not None:
             return Splice(part.value, part.end, self._written(value))
@@ -194,13 +195,13 @@ class Json:
         return self._appended(above, lead, f"{self._written(path[-1])}: {self._written(value)}")
 
     def append(self, path: Sequence[str | int], value: Any) -> Splice:
-        """`value` as a new last item of the list that the path leads to."""
+        """The replacement that appends `value` to the list at the path."""
         above = self._opening("[", "list", path)
         lead = self._lead(above)
         return self._appended(above, lead, self._written(value, lead))
 
     def append_all(self, path: Sequence[str | int], values: Sequence[Any]) -> list[Splice]:
-        """`values` as new last items of a list, each a piece of its own; of an empty list all are one piece.
+        """The replacements that append `values` to a list: one each, or one for all where the list is empty.
 
         Examples
         --------
@@ -218,9 +219,9 @@ class Json:
         return [Splice(first.start, first.end, whole[first.start : len(whole) - (len(self.text) - first.end)])]
 
     def settled(self, splices: Iterable[Splice]) -> list[Splice]:
-        """The same change, in which a member or item that gives way to nothing takes its comma along.
+        """The same replacements, where a member or item that is removed takes its comma along.
 
-        Where all go and others come, the first that comes has none before it.
+        Where all items go and others come, the first new one has no comma before it.
 
         Examples
         --------
@@ -240,7 +241,7 @@ class Json:
         return kept
 
     def without(self, starts: Iterable[int]) -> list[Splice]:
-        """What takes out the members and items that begin at `starts`, their commas included.
+        """The replacements that remove the members and items that begin at `starts`, with their commas.
 
         Examples
         --------
@@ -251,20 +252,20 @@ class Json:
         wanted, splices = set(starts), []
         for parts in self._holding(sorted(wanted)):
             gone = [part.start in wanted for part in parts]
-            for at, part in enumerate(parts):
-                if gone[at] and not (at and gone[at - 1]):
-                    end = next((place for place in range(at, len(parts)) if not gone[place]), len(parts))
-                    before, after = at > 0, end < len(parts)
-                    start = parts[at - 1].end if before and not after else part.start
+            for number, part in enumerate(parts):
+                if gone[number] and not (number and gone[number - 1]):
+                    end = next((place for place in range(number, len(parts)) if not gone[place]), len(parts))
+                    before, after = number > 0, end < len(parts)
+                    start = parts[number - 1].end if before and not after else part.start
                     splices.append(Splice(start, parts[end].start if after else parts[end - 1].end, ""))
         return splices
 
     def _holding(self, starts: list[int]) -> Iterator[list[Part]]:
-        """The parts of each object or list that has one of `starts`, which are in order, right in it."""
+        """The parts of each object or list that directly contains one of the sorted `starts`."""
         waiting = [(self.start, starts)]
         while waiting:
-            at, inner = waiting.pop()
-            parts = self.parts(at)
+            start, inner = waiting.pop()
+            parts = self.parts(start)
             if not {part.start for part in parts}.isdisjoint(inner):
                 yield parts
             for part in parts:
@@ -273,10 +274,10 @@ class Json:
 
     def _opening(self, mark: str, what: str, path: Sequence[str | int]) -> Part:
         """The object or list that a path leads to."""
-        found = self.find(path)
-        if found is None or self.text[found.value] != mark:
+        part = self.find(path)
+        if part is None or self.text[part.value] != mark:
             raise ChangeRefusedError(f"there is no {what} at {'/'.join(map(str, path)) or 'the top'}.")
-        return found
+        return part
 
     def _appended(self, above: Part, lead: str, member: str) -> Splice:
         parts = self.parts(above.value)
@@ -287,7 +288,7 @@ class Json:
         return Splice(above.value + 1, above.end - 1, f"{lead}{member}{tail}")
 
     def _lead(self, above: Part) -> str:
-        """The blank that stands before the last part, or would before a first one."""
+        """The blanks before the last part, or those that a first part would get."""
         parts = self.parts(above.value)
         if len(parts) > 1:
             return self.text[parts[-2].end : parts[-1].start].partition(",")[2]
@@ -298,16 +299,16 @@ class Json:
         return f"{self._newline}{outer}{self._step(outer)}" if self._newline else ""
 
     def _written(self, value: Any, lead: str = "") -> str:
-        """`value` as JSON in the way of the text: escaped where all is, and over lines where its neighbours are."""
+        """`value` as JSON in the style of the text: with ASCII escapes and over several lines like its neighbours."""
         if "\n" not in lead:
             return json.dumps(value, ensure_ascii=self._is_ascii, allow_nan=False)
         newline, indent = ("\r\n" if "\r" in lead else "\n"), lead.rpartition("\n")[2]
         step = self._step(indent)
         if self._is_tall:
-            found = json.dumps(value, ensure_ascii=self._is_ascii, allow_nan=False, indent=step)
+            written = json.dumps(value, ensure_ascii=self._is_ascii, allow_nan=False, indent=step)
         else:
-            found = pretty(value, step=step, is_ascii=self._is_ascii)
-        return found.replace("\n", newline + indent)
+            written = pretty(value, step=step, is_ascii=self._is_ascii)
+        return written.replace("\n", newline + indent)
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -323,7 +324,7 @@ class Json:
 
     @cached_property
     def _newline(self) -> str:
-        """What ends the lines; nothing where there is one alone."""
+        """The line ending; empty in a text of one line."""
         return "\r\n" if "\r\n" in self.text else "\n" if "\n" in self.text.strip() else ""
 
     @cached_property
@@ -332,14 +333,14 @@ class Json:
         return match.group(1) if match else "  "
 
     def _step(self, indent: str) -> str:
-        """What one level is indented by: as the text's first indented line has it."""
+        """The indent of one level, as in the first indented line of the text."""
         return self._first_step if not indent or len(self._first_step) <= len(indent) else "  "
 
-    def _indent_at(self, at: int) -> str:
-        """The blank that the line of a place begins with."""
-        start = self._line_starts[self.line(at) - 1]
+    def _indent_at(self, position: int) -> str:
+        """The blanks at the start of the line of a position."""
+        start = self._line_starts[self.line(position) - 1]
         start += self.text.startswith("\ufeff", start)
-        match = _INDENT.match(self.text, start, at)
+        match = _INDENT.match(self.text, start, position)
         return match.group() if match else ""
 
 
@@ -351,25 +352,26 @@ def _parts_at(text: str, start: int) -> Iterator[Part]:
     opening = text[start : start + 1]
     if opening not in ("{", "["):
         return
-    at = _skip(text, start + 1)
-    while text[at] not in "}]":
-        begin, key = at, None
+    position = _skip(text, start + 1)
+    while text[position] not in "}]":
+        begin, key = position, None
         if opening == "{":
-            key, at = _DECODER.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)
-        end = _DECODER.raw_decode(text, at)[1]
-        yield Part(key, begin, at, end)
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
+            key, position = _DECODER.raw_decode(text, position)
+            position = _skip(text, _skip(text, position) + 1)
+        end = _DECODER.raw_decode(text, position)[1]
+        yield Part(key, begin, position, end)
+        position = _skip(text, end)
+        position = _skip(text, position + 1) if text[position] == "," else position
 
 
-def _skip(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return match.end() if match else at
+def _skip(text: str, position: int) -> int:
+    """The position behind the blanks that begin at `position`."""
+    match = _BLANK.match(text, position)
+    return match.end() if match else position
 
 
 class Yaml:
-    """One YAML document: what would give one of its values another text.
+    """One YAML document, and replacements that change one of its values.
 
     Parameters
     ----------
@@ -392,7 +394,7 @@ class Yaml:
         self._top = _composed(self._inner)
 
     def set_value(self, path: Sequence[str | int], value: Any) -> Splice:
-        """`value`, a string, a number or a list of strings, for what the keys lead to; a new key at the top alone.
+        """The replacement that sets a string, a number or a list of strings; new keys are added at the top level only.
 
         Raises
         ------
@@ -409,7 +411,7 @@ class Yaml:
         return len(self.text) - len(self.text.removeprefix("\ufeff")), len(self.text.rstrip("\r\n \t"))
 
     def _read(self, text: str) -> Any:
-        """What the reader makes of such a text."""
+        """The text as memkit's reader parses it."""
         try:
             return next(load_yaml(text), None)
         except StructureError as error:
@@ -425,8 +427,8 @@ class Yaml:
                 raise ChangeRefusedError(f"there is no field {'.'.join(path)!r}.") from None
             line = block({path[-1]: value}, loose=self.loose).removesuffix("\n").replace("\n", newline)
             return Splice(self.end, self.end, f"{newline}{line}" if self._inner else line)
-        own = _replacement(self._inner, place, value, newline, self.loose and path[-1] not in WORDED)
-        return Splice(self.start + own.start, self.start + own.end, own.text)
+        inner = _replacement(self._inner, place, value, newline, self.loose and path[-1] not in WORDED)
+        return Splice(self.start + inner.start, self.start + inner.end, inner.text)
 
 
 class Head(Yaml):
@@ -456,7 +458,7 @@ class Head(Yaml):
     loose = True
 
     def rename(self, key: str, name: str) -> Splice:
-        """What gives a field another name.
+        """The replacement that renames a field.
 
         Raises
         ------
@@ -471,10 +473,10 @@ class Head(Yaml):
         new:  1 # x
         ---
         """
-        found = [node for node, _ in self._top.value if isinstance(node, yaml.ScalarNode) and node.value == key]
-        if len(found) != 1:
-            raise ChangeRefusedError(f"field {key!r} stands there {len(found)} times; once is expected.")
-        start, end = (self.start + mark.index for mark in (found[0].start_mark, found[0].end_mark))
+        names = [node for node, _ in self._top.value if isinstance(node, yaml.ScalarNode) and node.value == key]
+        if len(names) != 1:
+            raise ChangeRefusedError(f"field {key!r} stands there {len(names)} times; once is expected.")
+        start, end = (self.start + mark.index for mark in (names[0].start_mark, names[0].end_mark))
         return Splice(start, end, scalar(name))
 
     def _bounds(self) -> tuple[int, int]:
@@ -496,7 +498,7 @@ def _plain(text: str) -> str:
 
 
 def _composed(head: str) -> Any:
-    """The mapping that a text is, without anything that another place of it could depend on."""
+    """The mapping of a text; refused where it has anchors or aliases, which make one value stand for several."""
     try:
         if any(getattr(event, "anchor", None) for event in yaml.parse(head, Loader=_Loader)):
             raise ChangeRefusedError("it has anchors or aliases, so one value may stand for several.")
@@ -518,12 +520,12 @@ def _value_of(node: Any, key: str) -> Any:
     """
     if not isinstance(node, yaml.MappingNode):
         raise ChangeRefusedError(f"there is no mapping with {key!r}.")
-    found = [value for name, value in node.value if isinstance(name, yaml.ScalarNode) and name.value == key]
-    if len(found) > 1:
+    values = [value for name, value in node.value if isinstance(name, yaml.ScalarNode) and name.value == key]
+    if len(values) > 1:
         raise ChangeRefusedError(f"field {key!r} stands there twice; which one counts is not for memkit to say.")
-    if not found:
+    if not values:
         raise KeyError(key)
-    return found[0]
+    return values[0]
 
 
 def _replacement(head: str, node: Any, value: Any, newline: str, loose: bool) -> Splice:
@@ -550,7 +552,7 @@ def _replacement(head: str, node: Any, value: Any, newline: str, loose: bool) ->
 
 
 def _like(before: str, value: Any, loose: bool) -> str:
-    """A scalar in the quotes that the one before had, where they can hold it."""
+    """A scalar in the same quotes as the one before, where they can hold it."""
     if isinstance(value, str) and before[:1] == "'" and value.isprintable():
         quote = "'"
         return quote + (quote * 2).join(value.split(quote)) + quote
@@ -560,12 +562,12 @@ def _like(before: str, value: Any, loose: bool) -> str:
 
 
 def _compare(before: Any, after: Any, path: list[str], value: Any) -> None:
-    """Raise where anything but the one value is read differently."""
-    wanted, found = _set_in(before, path, None), _set_in(after, path, None)
+    """Raise where a change would alter how anything but the one value is parsed."""
+    rest_before, rest_after = _set_in(before, path, None), _set_in(after, path, None)
     read: Any = after
     for step in path:
         read = read.get(step) if isinstance(read, dict) else None
-    if wanted != found or read != _as_read(value):
+    if rest_before != rest_after or read != _as_read(value):
         raise ChangeRefusedError(f"a change of {'.'.join(path)!r} would change more, or be read as something else.")
 
 
@@ -576,7 +578,7 @@ def _set_in(value: Any, path: list[str], new: Any) -> Any:
 
 
 def _as_read(value: Any) -> Any:
-    """What the reader makes of a value that is written: text, but for null."""
+    """A written value as the reader gives it back: text, or null."""
     if isinstance(value, list):
         return [_as_read(item) for item in value]
     return value if value is None or isinstance(value, str) else scalar(value)

@@ -17,7 +17,7 @@ _ROLES = (
     "пользователь|ассистент|система|бот|агент|человек|помощник|инструмент"
 )
 _MARK = r"\#{1,6}[ \t]{1,4}(?:[^\w\s\[(#][^\w\s\[(#]?[ \t])?"
-"""A heading's, and a sign that some put before the speaker."""
+"""Matches the mark of a heading, and a sign that some put before the speaker."""
 _TURN = re.compile(
     rf"""^(?:
         \*\*\[(?P<in_bold>{CLOCK})\](?P<bold_role>[^*\n:]++)(?::\*\*|\*\*:?)
@@ -39,7 +39,7 @@ _ESCAPE = "\\"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """How a speech turn opens: who speaks, when as written, and what follows on the line."""
+    """The opening of a turn: the speaker, the time as written, and the text that follows on the line."""
 
     role: str
     time: str | None
@@ -47,7 +47,7 @@ class Said:
 
 
 def said_in(line: str, roles: frozenset[str] | None) -> Said | None:
-    """The turn that `line` opens, if it does and the speaker is one of `roles`."""
+    """The turn that `line` opens; None where it opens none, or its speaker is not one of `roles`."""
     match = _TURN.match(line)
     if match is None:
         return None
@@ -69,7 +69,7 @@ def clock_of(text: str) -> str | None:
 
 
 def escaped(text: str, *, open_fence: bool = False) -> str:
-    r"""A text as it stands in a transcript, so that no line of it reads as another turn.
+    r"""A text escaped for a transcript, so that no line of it is parsed as another turn.
 
     A line gets a backslash where it would otherwise be a heading, a turn, the mark of a code fence that never
     closes, or a blank at the edge of what was said. Lines within a code fence stay as they are, as nothing there is
@@ -103,11 +103,11 @@ def unescaped(lines: Iterable[str], is_code: Iterable[bool]) -> list[str]:
     >>> unescaped(["\\# да", "\\\\# нет"], [False, False]) == ["# да", "\\# нет"]
     True
     """
-    found = []
+    plain = []
     for line, code in zip(lines, is_code, strict=True):
         is_quoted = not code and line.startswith(_ESCAPE) and _is_special(line.lstrip(_ESCAPE))
-        found.append(line[1:] if is_quoted else line)
-    return found
+        plain.append(line[1:] if is_quoted else line)
+    return plain
 
 
 def _reads_otherwise(line: str, marks: bool) -> bool:

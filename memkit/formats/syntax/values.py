@@ -1,4 +1,4 @@
-"""A scalar as read (a string from YAML, anything from JSON) to the type that its field has."""
+"""Converts a parsed scalar (a string from YAML, anything from JSON) to the type of its field."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def words_of(value: object) -> list[str] | None:
 
 
 def loose_words(value: object) -> list[str]:
-    """Whatever words can be had of a value that should be a list of strings."""
+    """The words of a value that should be a list of strings and is something else."""
     if isinstance(value, list):
         return [word for word in map(text_of, value) if word is not None]
     text = text_of(value)

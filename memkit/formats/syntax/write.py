@@ -1,4 +1,4 @@
-"""How JSON and YAML are written: JSON as the documents show it, YAML so that every reader reads it back."""
+"""Writes JSON in the documents' layout, and YAML that every reader reads back."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SPOKEN = frozenset(("yes", "no", "on", "off", "y", "n", "null", "true", "false"))
 _ODD = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 _LOOSE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)?|(?:file|area):[A-Za-z0-9_./-]+")
-"""What notes write without quotes though YAML has its own idea of it: dates, and the places a note applies to."""
+"""Dates and the places that a note applies to: notes do not quote them, although YAML reads them in its own way."""
 WORDED = frozenset(("subject", "keywords"))
-"""Fields that hold words whatever these look like, so that a date there is in quotes."""
+"""Fields that hold text, so that a text that looks like a date is quoted."""
 
 
 def pretty(value: Any, indent: str = "", *, step: str = "  ", is_ascii: bool = False) -> str:
-    """JSON as the documents show it: two blanks a level, a list of plain values on one line.
+    """JSON in the documents' layout: two blanks a level, a list of plain values on one line.
 
     Examples
     --------
@@ -34,19 +34,19 @@ def pretty(value: Any, indent: str = "", *, step: str = "  ", is_ascii: bool = F
     """
     inner = f"{indent}{step}"
 
-    def at(item: Any) -> str:
+    def nested(item: Any) -> str:
         return pretty(item, inner, step=step, is_ascii=is_ascii)
 
     if isinstance(value, Mapping) and value:
-        members = (f"{inner}{json.dumps(key, ensure_ascii=is_ascii)}: {at(item)}" for key, item in value.items())
+        members = (f"{inner}{json.dumps(key, ensure_ascii=is_ascii)}: {nested(item)}" for key, item in value.items())
         return "{\n" + ",\n".join(members) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(item, (list, Mapping)) for item in value):
-        return "[\n" + ",\n".join(f"{inner}{at(item)}" for item in value) + f"\n{indent}]"
+        return "[\n" + ",\n".join(f"{inner}{nested(item)}" for item in value) + f"\n{indent}]"
     return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False)
 
 
 def scalar(value: object, *, loose: bool = False) -> str:
-    """`value` as YAML writes it: a string bare where no reader takes it for anything else, and in quotes elsewhere.
+    """`value` as YAML; a string is quoted unless every reader takes it for the same string.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def quoted(text: str) -> str:
     return flow(text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def block(fields: Mapping[str, Any], indent: str = "", *, loose: bool = False) -> str:

@@ -16,7 +16,7 @@ import yaml
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
 
 ENDINGS = (".yaml", ".yml")
-"""The ends of the names of its files."""
+"""The suffixes of YAML files."""
 MAX_ALIASED = 1_000_000
 """Characters, and nodes, that aliases may add to one file."""
 MAX_DIRECTIVES = 100
@@ -81,7 +81,7 @@ def _gaps(text: str) -> Iterator[tuple[int, str]]:
 
 
 class _Builder:
-    """Objects from YAML events, with a stack of our own: depth and aliases are bounded."""
+    """Makes objects from YAML events, with its own stack, so that depth and aliases are bounded."""
 
     def __init__(self) -> None:
         self._anchors: dict[str, _Open] = {}
@@ -142,7 +142,7 @@ def _refuse_nest(depth: int, line: int) -> None:
 
 
 class _Open:
-    """A value, and of a list or object that is still being filled its height: the levels within it."""
+    """A value under construction, with its height: the levels of nesting within it."""
 
     def __init__(self, value: Any, anchor: str | None = None, line: int = 1, height: int = 0) -> None:
         self.value, self.anchor, self.line, self.height = value, anchor, line, height
@@ -162,7 +162,7 @@ class _Open:
 
 
 def _flow(value: Any) -> str:
-    """What stands for a key that is not a string; without quotes, which each level around it would double."""
+    """A key that is not a string, as text; without quotes, which each level around it would double."""
     if isinstance(value, list):
         return f"[{', '.join(map(_flow, value))}]"
     if isinstance(value, Node):

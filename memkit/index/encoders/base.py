@@ -1,4 +1,4 @@
-"""What every encoder shares: clean texts in, checked unit vectors out, an identity that follows the weights.
+"""The base of all encoders: clean texts go in, checked unit vectors come out, and a fingerprint identifies the weights.
 
 A kind of encoder only says how one batch of clean texts becomes rows of numbers (`TextEncoder._embed`). The rest is
 here, so that no kind can forget a NUL byte, a lone surrogate, a NaN or the order of its rows.
@@ -63,7 +63,7 @@ def content_key(text: str, role: str) -> bytes:
 
 
 class Calibration(NamedTuple):
-    """What a search knows of an encoder: the weights of the arms beside it, and its cosines to texts at random.
+    """What a search needs of an encoder: the weights of the arms beside it, and its cosines to random texts.
 
     `alike` is the cosine from which single words of two languages mean the same; None where that is not known.
     """
@@ -89,12 +89,12 @@ class Calibration(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Text to unit vectors; anything with these members is one.
+    """An encoder turns texts into unit vectors; any object with these members is one.
 
     Attributes
     ----------
     dim : int
-        Columns of every result.
+        The number of columns of every result.
     fingerprint : str
         Identity of the weights and options: equal fingerprints mean equal vectors.
     """
@@ -112,11 +112,11 @@ class Encoder(Protocol):
         """float32 of shape (n_texts, dim), rows of length 1 or 0."""
 
     def get_config(self) -> dict[str, Any]:
-        """What the fingerprint is made from, as JSON values."""
+        """The values that the fingerprint is made from, as JSON."""
 
 
 class TextEncoder:
-    """The shared part; subclasses set `kind` and write `_config` and `_embed`.
+    """The base class of built-in encoders; subclasses set `kind` and write `_config` and `_embed`.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class TextEncoder:
 
     @property
     def dim(self) -> int:
-        """Columns of every result."""
+        """The number of columns of every result."""
         raise NotImplementedError
 
     @property
@@ -155,11 +155,11 @@ class TextEncoder:
         return make_fingerprint(self.kind, self.get_config())
 
     def get_config(self) -> dict[str, Any]:
-        """What the fingerprint is made from: kind, package version, weights, options."""
+        """The values that the fingerprint is made from: kind, package version, weights, options."""
         return {"kind": self.kind, **self._config(), "max_chars": self.max_chars, "preprocessing": 1}
 
     def encode_query(self, texts: Texts) -> Vectors:
-        """Vectors of what is looked for.
+        """Vectors of queries.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class TextEncoder:
         return self._encode(texts, "query")
 
     def encode_document(self, texts: Texts) -> Vectors:
-        """Vectors of what is searched; parameters, result and errors as for `encode_query`."""
+        """Vectors of documents; parameters, result and errors as for `encode_query`."""
         return self._encode(texts, "document")
 
     def _config(self) -> dict[str, Any]:
@@ -221,13 +221,13 @@ class TextEncoder:
 
 
 class UnsizedEncoder(TextEncoder):
-    """An encoder of others, whose vectors' length is known once one has come: `_embed` notes it in `_dim`."""
+    """An encoder whose number of dimensions is known from its first vectors; `_embed` stores it in `_dim`."""
 
     _dim: int | None = None
 
     @property
     def dim(self) -> int:
-        """Columns of every result; asks for one vector where none came yet."""
+        """The number of columns of every result; encodes one text where it is not known yet."""
         if self._dim is None:
             self.encode_document(["memory"])
         return self._dim or 0
@@ -235,12 +235,12 @@ class UnsizedEncoder(TextEncoder):
 
 @functools.cache
 def _libraries() -> Any:
-    """The linear algebra's threads; finding the libraries takes longer than a small product."""
+    """The thread pools of the linear algebra libraries; cached, as finding them takes longer than a small product."""
     return ThreadpoolController()
 
 
 class _OneThread:
-    """How many want the linear algebra on one thread now, and how it was before: the last to leave restores it."""
+    """Counts the callers that need the linear algebra on one thread; the last to leave restores the setting before."""
 
     lock = Lock()
     inside = 0
@@ -249,7 +249,7 @@ class _OneThread:
 
 
 def cores() -> int:
-    """As many threads as the linear algebra may use, so that the user's limit holds."""
+    """The number of threads that the linear algebra may use, so that the user's limit holds."""
     with _OneThread.lock:
         if _OneThread.inside:
             return _OneThread.cores
@@ -260,7 +260,7 @@ def cores() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Have products stay on the thread that asks, so that threads of ours take a core each.
+    """Keep products on the calling thread, so that memkit's own threads take a core each.
 
     The linear algebra's own wait for each other at every product: on a busy machine 600 texts took them six times the
     processor time, and one query twenty times.

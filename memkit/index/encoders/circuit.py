@@ -1,4 +1,4 @@
-"""Services that do not answer are left alone for a while, so that not every call waits for them again.
+"""A circuit breaker for encoders: a service that does not answer is not called for a while, so that calls do not wait.
 
 >>> circuits = Circuits(clock=iter([0.0, 1.0, 31.0]).__next__)
 >>> circuits.open("tiny", "no connection")
@@ -24,7 +24,7 @@ _UNREACHED = (ConnectionError, TimeoutError)
 
 
 class Circuits:
-    """Which encoders could not be reached lately, by fingerprint; what is cached is found all the same.
+    """The encoders that could not be reached lately, by fingerprint; cached vectors are found all the same.
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ class Circuits:
             raise unavailable from error
 
     def open(self, fingerprint: str, why: str) -> None:
-        """Leave the encoder alone for `OPEN_SECONDS`."""
+        """Open the circuit: do not call the encoder for `OPEN_SECONDS`."""
         self._opened[fingerprint] = (self._clock() + OPEN_SECONDS, why)
 
     def check(self, fingerprint: str) -> None:
-        """Raise where the encoder is left alone.
+        """Raise where the circuit is open.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Circuits:
 
 
 def _unavailable(error: BaseException, who: str) -> EncoderUnavailableError | None:
-    """`error` as the one that says so, where a broken connection or a time-out is behind it."""
+    """`error` as `EncoderUnavailableError` where a broken connection or a time-out caused it."""
     if isinstance(error, EncoderUnavailableError):
         return error
     behind: BaseException | None = error
@@ -86,7 +86,7 @@ def _unavailable(error: BaseException, who: str) -> EncoderUnavailableError | No
 
 @dataclass
 class Haste:
-    """Whether the caller can do without vectors; a service that has answered in its time is waited for."""
+    """Whether the caller can do without vectors; a service that has answered in time is waited for."""
 
     answered: bool = False
 
@@ -96,7 +96,7 @@ _HASTE: ContextVar[Haste | None] = ContextVar("memkit_haste", default=None)
 
 @contextlib.contextmanager
 def in_haste() -> Iterator[None]:
-    """Within it, a service gets one quick try until it has answered once."""
+    """In this block, a service gets one quick try until it has answered once."""
     before = _HASTE.set(Haste())
     try:
         yield
@@ -111,7 +111,7 @@ def is_hasty() -> bool:
 
 
 def note_answer() -> None:
-    """The service has answered: from now on it is worth waiting for."""
+    """Note that the service has answered, so that it is waited for from now on."""
     if haste := _HASTE.get():
         haste.answered = True
 

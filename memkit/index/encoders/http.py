@@ -129,8 +129,8 @@ class HttpEncoder(UnsizedEncoder):
 
 def from_spec(rest: str) -> HttpEncoder:
     """The encoder that ``MODEL@URL`` names."""
-    model, at, url = rest.partition("@http")
-    if not at:
+    model, separator, url = rest.partition("@http")
+    if not separator:
         raise ParameterError(f"'encoder' openai:MODEL@URL needs an http(s) address after '@'. Got 'openai:{rest}'.")
     return HttpEncoder(model, "http" + url)
 

@@ -1,4 +1,4 @@
-"""Other people's encoders: what they are called, wrapped so that they give checked unit vectors."""
+"""Wraps other libraries' encoders, so that they give checked unit vectors and have a name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ObjectEncoder(UnsizedEncoder):
 
 
 def _rows(block: Any) -> Any:
-    """A dense array of what the encoders of this world return: arrays, lists, tensors, sparse matrices."""
+    """A dense array from what encoders return: arrays, lists, tensors or sparse matrices."""
     if hasattr(block, "toarray"):
         return block.toarray()
     if hasattr(block, "detach"):
@@ -77,7 +77,7 @@ def from_sentence_transformer(model: Any) -> ObjectEncoder:
 
 
 def _silent(encode: Callable[..., Any]) -> Embed:
-    """No second progress bar, where the function knows the option."""
+    """The options that turn off a function's own progress bar, where it has one."""
     try:
         knows = "show_progress_bar" in inspect.signature(encode).parameters
     except (TypeError, ValueError):
@@ -158,7 +158,7 @@ def _loaded(folder: Path, package: str) -> dict[str, Any]:
 
 
 def _identity(model: Any) -> dict[str, Any]:
-    """Who `model` is, as far as it can be known from outside: its class and a hash of its state.
+    """The identity of `model`, as far as it can be known from outside: its class and a hash of its state.
 
     A function's code cannot be compared, nor an object that refuses to be hashed: these get a token of this process,
     so that their vectors are shared by clones and never taken for those of a later process.

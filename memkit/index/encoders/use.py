@@ -38,7 +38,7 @@ def _model() -> Any:
 
 @functools.cache
 def _asked() -> Any:
-    """The model for queries: where it is kept, one that is there at once and slower by the text."""
+    """The model for queries: the stored one where there is one, which loads at once and takes longer per text."""
     folder = _folder()
     if folder is not None:
         try:
@@ -68,7 +68,7 @@ def _resources() -> Path:
 
 
 def _folder() -> Path | None:
-    """Where the model is kept for processes to come, beside their vectors, by the state of the package's files."""
+    """The folder in the vector cache where the model is stored for later runs, by the state of the package's files."""
     from memkit.index.cache import MODELS, shared_cache
 
     vectors = shared_cache().folder
@@ -80,7 +80,7 @@ def _folder() -> Path | None:
 
 
 def _keep(model: Any, folder: Path) -> None:
-    """Write what the package works out of its files each time: 90 MB, in place of what was kept before."""
+    """Store what the package computes from its files at each start: 90 MB, in place of what was stored before."""
     own_folder(folder.parent)
     made = unread(Path(tempfile.mkdtemp(dir=folder.parent)))
     try:

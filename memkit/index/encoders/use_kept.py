@@ -1,4 +1,4 @@
-"""The default encoder's model as files that are there at once: its tokeniser and its network, laid out as in memory.
+"""The default encoder's tokeniser and network as files in the layout of memory, so that they load at once.
 
 The package reads its own files in 1.0 s, whatever is to be encoded: .53 s for a dictionary of the 250,000 beginnings of
 words, .45 s for a table of 65 MB, which is compressed. From here both take .05 s, as only the rows of a text's pieces
@@ -26,7 +26,7 @@ class Tokeniser(UseTokenizer):  # type: ignore[misc]  # the package has no types
     """The package's tokeniser."""
 
     def save(self, folder: Path, model: Path) -> None:
-        """Write into `folder` what was read from `model`, the package's file."""
+        """Write into `folder` the tokeniser that was read from the package's file `model`."""
         words = np.array([prefix.encode() for prefix in self._prefixes])
         order = np.argsort(words)
         np.save(folder / "words.npy", words[order])
@@ -36,7 +36,7 @@ class Tokeniser(UseTokenizer):  # type: ignore[misc]  # the package has no types
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """What `save` wrote."""
+        """Load what `save` wrote."""
         made = cls(folder / _LETTERS)
         words, numbers = (np.load(folder / name, mmap_mode="r") for name in ("words.npy", "numbers.npy"))
         made._prefixes, made._max_len = _Prefixes(words, numbers), words.itemsize
@@ -50,7 +50,7 @@ class Network(NumpyBackend):  # type: ignore[misc]  # as above
 
     @classmethod
     def read(cls, resources: Path) -> Self:
-        """From the package's files; threads are not its own to choose, see `one_thread`."""
+        """Read the network from the package's files; for its threads see `one_thread`."""
         return cls(resources / "weights.npz", Tokeniser(resources / "sp.model"), threads=None)
 
     def save(self, folder: Path, model: Path) -> None:
@@ -77,7 +77,7 @@ class Network(NumpyBackend):  # type: ignore[misc]  # as above
 
 
 class _Prefixes:
-    """The beginnings of words, looked up where they lie: a dictionary of them takes 0.1 s to make."""
+    """The prefixes of words, looked up in the file: making a dictionary of them takes 0.1 s."""
 
     def __init__(self, words: Any, numbers: Any) -> None:
         self._words, self._numbers = words, numbers
@@ -89,7 +89,7 @@ class _Prefixes:
 
 
 def _without_pieces(model: bytes) -> bytes:
-    """A file of SentencePiece with its first piece alone: what is left says which letters are taken for others."""
+    """A SentencePiece file with its first piece alone: the rest says how letters are normalised."""
     fields = list(_fields(model))
     first = next(field for field in fields if field[0] == _PIECES)
     return first + b"".join(field for field in fields if field[0] != _PIECES)
