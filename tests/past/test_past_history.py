@@ -16,7 +16,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
-from memkit.past import log, tree
+from memkit.past import repository, tree
 from memkit.past.versions import COMMITS, VERSIONS
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
@@ -226,7 +226,7 @@ def test_both_tables_are_in_a_lake(lived: mk.History, tmp_path: Path) -> None:
 
 def test_a_bomb_ends_in_a_problem(made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "MOST_PATHS", 500)
-    monkeypatch.setattr(log, "MOST_CHANGES", 500)
+    monkeypatch.setattr(repository, "MOST_CHANGES", 500)
     many = {f"{at}.md": "# Чай\n" for at in range(600)}
     made.build(tmp_path / "first", [many, {"a.md": "# 1\n"}])
     found = mk.history(tmp_path / "first")
