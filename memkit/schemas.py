@@ -269,6 +269,17 @@ TABLES: dict[str, pa.Schema] = {
         column("state", pa.string(), "found, ambiguous or dead; null for a relation of a record"),
         _MEMORY_ID,
     ),
+    "entities": table(
+        _MEMORY_ID,
+        _PATH,
+        _LINE,
+        column("name", pa.string(), "as written"),
+        column("entity_type", pa.string(), "entityType, as written"),
+        column("observations", pa.int64(), "number of its observations, each a memory"),
+        column("created_at", TIMESTAMP, "createdAt"),
+        column("version", pa.string(), "as written, the highest of its lines"),
+        _EXTRA,
+    ),
     "migrations": table(
         _MEMORY_ID,
         _PATH,
@@ -379,7 +390,7 @@ def check_kinds(kinds: Iterable[str], owner: str, also: Collection[str | None] =
 _of_lines = partial(Kind, verbatim=True)
 _fact = partial(Kind, fact=True, counted=True)
 declare_kinds(
-    _of_lines("entry", "a file that an index names"),
+    _of_lines("entry", "a file that an index names, or one entry of a file of entries"),
     _of_lines("long_term", "a section of MEMORY.md"),
     _of_lines("daily_log", "a section of a day's log"),
     _of_lines("session", "a section of a conversation"),

@@ -114,14 +114,14 @@ def test_a_square_would_be_found_and_also_beside_what_is_linear(
         assert_grows_linearly(str, int)
 
 
-def reader(path: str, *, old_facts: bool = False) -> Work:
-    """The reader of one file."""
+def reader(path: str, *, found: tuple[tuple[str, object], ...] = ()) -> Work:
+    """The reader of one file, of which a survey may have found something."""
 
     def read(text: str) -> None:
         rows = Rows()
         data = text.encode("utf-8", "surrogateescape")
         source = Listing(Path(), 2**30).source(path, ((len(data), 0, 0), data), rows)
-        parse_file(File(source, Role(findings=(("facts", "old layout"),) if old_facts else ())), rows)
+        parse_file(File(source, Role(findings=found)), rows)
         rows.to_arrow()
 
     return read
@@ -241,18 +241,38 @@ NOTES: list[Shape] = [
     ('{"action": "add", "id": "a"}\n', "{\n", ""),
     ('{"action": "add", "id": [', '"a",', '"b"]}'),
 ]
+ENTRIES: list[Shape] = [
+    ("", "a%d\n§\n", ""),
+    ("", "\n§\n", ""),
+    ("a", "\n§", ""),
+    ("", "§ \n", ""),
+    ("a", " \n", "§"),
+]
+ENTITY = '{"name": "n%d", "entityType": "t", "observations": ["a"]}\n'
+GRAPHS: list[Shape] = [
+    ("", ENTITY, ""),
+    ("", '{"name": "n", "entityType": "t", "observations": ["a%d"]}\n', ""),
+    ('{"name": "n", "entityType": "t", "observations": [', '"a%d", ', '"b"]}'),
+    ('{"name": "n", "entityType": "t", "observations": [', '{"text": "a", "x": 1}, ', '"b"]}'),
+    (ENTITY % 1 + ENTITY % 2, '{"from": "n1", "to": "n2", "relationType": "r"}\n', ""),
+    (ENTITY % 1, '{"from": "n0", "to": "n2", "relationType": "r"}\n', ""),
+    (ENTITY % 1, "bad\n", ""),
+    ('{"observations"', "\n", ENTITY % 1),
+]
 READERS: dict[str, tuple[Work, list[Shape]]] = {
     "MEMORY": (reader("MEMORY.md"), MARKDOWN + HEADS),
     "session": (reader("sessions/2026-01-02-a.md"), TURNS),
     "heartbeat": (reader("HEARTBEAT.md"), BOXES),
     "log": (reader("memory/2026-01-02.md"), DATED + LOGS),
     "facts": (reader("users/u/profile.md"), [*FACTS, MARKDOWN[-1]]),
-    "old facts": (reader("u.md", old_facts=True), FACTS[:4]),
+    "old facts": (reader("u.md", found=(("facts", "old layout"),)), FACTS[:4]),
     "meta": (reader("users/u/meta.json"), COUNTERS),
     "json": (reader("wisdom.json"), JSON),
     "lines": (reader("wisdom.jsonl"), [("", WISDOM + "}\n", ""), ("", "{}\n", WISDOM + "}"), *JSON[:6]]),
     "yaml": (reader("wisdom.yaml"), YAML),
     "notes": (reader("notes.jsonl"), NOTES),
+    "hermes": (reader("MEMORY.md", found=(("hermes", True),)), ENTRIES),
+    "graph": (reader("memory.json"), GRAPHS),
 }
 CASES = [(name, shape) for name, (_, shapes) in READERS.items() for shape in shapes]
 
@@ -369,6 +389,9 @@ PLANS: dict[str, tuple[Files, Any]] = {
         Half(),
     ),
     "notes": (files_of("n/%d.md", NOTE % "%d"), Half()),
+    "entries of Hermes": (lines_of("MEMORY.md", "entry number %d\n§\n", after="last"), Half()),
+    "observations": (lines_of("g.jsonl", '"of number %d",', '{"name": "n", "observations": [', '"b"]}'), Half()),
+    "entities": (lines_of("g.json", '{"name": "n%d", "observations": ["a %d", "b"]}\n'), Half()),
     "fix counters": (files_of("users/u%d/meta.json", '{"version": 2, "workingCount": 3}'), mk.Fix()),
     "fix a long meta": (lines_of("users/u/meta.json", '"a%d": 1,\n', "{", '"workingCount": 3}'), mk.Fix()),
     "fix dates": (INDEX, mk.Fix()),

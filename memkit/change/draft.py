@@ -16,6 +16,8 @@ from memkit.change.edits import Edits, check_names
 from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.disk.source import utf8
+from memkit.formats.hermes import Part, parts
+from memkit.formats.mcp_graph import lines_of, places_of
 from memkit.formats.records.write import Place, json_places, yaml_places
 from memkit.formats.syntax.places import Json, Splice, Steps
 from memkit.formats.syntax.yaml import ENDINGS
@@ -70,6 +72,21 @@ class Document:
                 for file in {self.json.value(part) for part in parts if part and self.text[part.value] == '"'}:
                     by_file.setdefault((line, file), []).append(path)
         return by_file
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The parts of a file of Hermes that hold an entry."""
+        return [part for part in parts(self.text) if part.text]
+
+    @cached_property
+    def observations(self) -> dict[tuple[str, str], list[tuple[int, int]]]:
+        """Where the observations of a graph stand, by the name of their entity and their text."""
+        places: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        for line in lines_of(self.text):
+            if line.kind == "entity":
+                for text, start, end in places_of(self.text, line):
+                    places.setdefault((line.value["name"], text), []).append((start, end))
+        return places
 
     def lines(self, first: int, last: int) -> tuple[int, int]:
         """The span of the lines `first` to `last` in characters, line ends included; a BOM is not part of the first."""

@@ -21,6 +21,7 @@ from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSour
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.disk.source import utf8
 from memkit.formats.reader import Reading
+from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.node import clean
 from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.params import describe
@@ -454,12 +455,42 @@ _EXPECTED: dict[str, tuple[tuple[str, Callable[[Row], bool], str], ...]] = {
 def _checked_splices(path: str, text: str, splices: list[Splice]) -> list[Splice]:
     """The sorted splices of one file, which must not overlap; in JSON, commas are removed with their items."""
     splices = sorted(dict.fromkeys(splices), key=lambda splice: splice[:2])
-    if path.lower().endswith(".json") and not all(splice.text for splice in splices):
-        splices = sorted(Json(text).settled(splices), key=lambda splice: splice[:2])
+    if path.lower().endswith((".json", *LINES)) and not all(splice.text for splice in splices):
+        splices = sorted(_settled(path, text, splices), key=lambda splice: splice[:2])
     for first, second in pairwise(splices):
         if first.end > second.start or (first[:2] == second[:2] and first.end > first.start):
             raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {second.start}.")
     return splices
+
+
+def _settled(path: str, text: str, splices: list[Splice]) -> list[Splice]:
+    """`splices` with the commas of what they remove, where the text is JSON, or within its lines where these are."""
+    if not path.lower().endswith(LINES) and not _is_json(text.lstrip("\ufeff\n").partition("\n")[0]):
+        return Json(text).settled(splices)
+    by_line: dict[int, list[Splice]] = {}
+    for splice in splices:
+        by_line.setdefault(text.rfind("\n", 0, splice.start) + 1, []).append(splice)
+    found = []
+    for start, own in by_line.items():
+        end = text.find("\n", start)
+        line = text[start : end if end >= 0 else len(text)]
+        begin, stop = start + text.startswith("\ufeff", start), start + len(line.rstrip())
+        within = [splice for splice in own if splice.start > begin and splice.end <= stop]
+        if within and not all(splice.text for splice in within):
+            moved = [Splice(splice.start - start, splice.end - start, splice.text) for splice in within]
+            settled = Json(line).settled(moved)
+            own = [splice for splice in own if splice not in within]
+            own += [Splice(splice.start + start, splice.end + start, splice.text) for splice in settled]
+        found += own
+    return found
+
+
+def _is_json(line: str) -> bool:
+    try:
+        Json(line)
+    except ChangeRefusedError:
+        return False
+    return True
 
 
 def _refuse_below(path: str, files: Container[str]) -> None:

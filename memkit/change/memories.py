@@ -13,6 +13,7 @@ from typing import Any
 
 from memkit.change.draft import Document, Draft
 from memkit.errors import ChangeRefusedError
+from memkit.formats import hermes
 from memkit.formats.facts import parse_fact
 from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.places import Head, Splice, Steps, syntax_of, with_values
@@ -214,12 +215,35 @@ def entry_path(document: Document, entry: Row) -> Steps:
     return paths[0]
 
 
+def _remove_entry_between(draft: Draft, memory: Row, reason: str) -> None:
+    """Draft the removal of an entry between two ``§``, with one of these."""
+    path, place = memory["path"], draft.ordinal(memory["path"], memory["memory_id"])
+    parts, rows = draft.document(path).parts, draft.memories_in(path)
+    if len(parts) != len(rows) or parts[place].line != memory["line_start"]:
+        raise ChangeRefusedError(f"{path}:{memory['line_start']}: the place of the entry is not certain.")
+    piece = hermes.cut(parts, place, lambda other: rows[other]["memory_id"] in draft.gone)
+    draft.splice("delete", path, piece, reason, memory_id=memory["memory_id"])
+
+
+def _remove_observation(draft: Draft, memory: Row, reason: str) -> None:
+    """Draft the removal of an observation wherever its entity has it."""
+    path = memory["path"]
+    if memory["kind"] != "observation":
+        raise ChangeRefusedError(f"{path}: an entity goes with its relations, by mk.store(root).graph.delete_entity.")
+    group = f"observation {memory['memory_id']}"
+    for start, end in draft.document(path).observations.get((memory["source_id"], memory["text"]), []):
+        cut = Splice(start, end, "")
+        draft.splice("delete", path, cut, reason, memory_id=memory["memory_id"], together=group)
+
+
 _REMOVERS: dict[str, Callable[[Draft, Row, str], None]] = {
     "facts": remove_lines,
     "workspace": _remove_section,
     "notes": _remove_note,
     "records": _remove_record,
     "index_tree": _remove_entry_of,
+    "hermes": _remove_entry_between,
+    "mcp_graph": _remove_observation,
 }
 
 

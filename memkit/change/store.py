@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.change.disk import folder_of
 from memkit.change.facts import FactStore
+from memkit.change.graph import GraphStore
+from memkit.change.hermes import HermesStore
 from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
 from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryStorage
+from memkit.formats.hermes import LIMITS
 from memkit.params import Zone
 
 if TYPE_CHECKING:
@@ -34,6 +37,11 @@ class Store:
     workspace : MemoryStorage
         MEMORY.md, daily logs and transcripts (workspace): read_memory, append_to_memory, read_daily_log,
         append_to_daily_log, get_recent_context, save_session, append_to_session.
+    hermes : HermesStore
+        Entries of MEMORY.md and USER.md (Hermes): add, replace, remove, entries, usage.
+    graph : GraphStore
+        Entities, observations and relations (MCP memory server): create_entity, add_observations, delete_observations,
+        delete_entity, create_relation, delete_relation, entities.
 
     Examples
     --------
@@ -51,9 +59,12 @@ class Store:
         records: RecordStore,
         index: IndexStore,
         workspace: MemoryStorage,
+        hermes: HermesStore,
+        graph: GraphStore,
     ) -> None:
         self.root = root
         self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
+        self.hermes, self.graph = hermes, graph
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
@@ -71,6 +82,8 @@ def store(
     auto_clean_invalid: bool = False,
     auto_clean_missing: bool = False,
     max_tokens_per_file: int = 4096,
+    memory_chars: int = LIMITS["MEMORY.md"],
+    user_chars: int = LIMITS["USER.md"],
 ) -> Store:
     """The documents' operations on a folder.
 
@@ -98,6 +111,8 @@ def store(
         Whether saving an entry of an index removes other entries that are invalid, or whose file is missing.
     max_tokens_per_file : int, tokens
         ``index.split`` splits longer files.
+    memory_chars, user_chars : int, characters
+        The limits of Hermes's MEMORY.md and USER.md, above which nothing is added.
 
     Returns
     -------
@@ -134,4 +149,6 @@ def store(
             max_tokens_per_file=max_tokens_per_file,
         ),
         MemoryStorage(root_folder, timezone),
+        HermesStore(root_folder, memory_chars=memory_chars, user_chars=user_chars),
+        GraphStore(root_folder),
     )

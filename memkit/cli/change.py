@@ -173,7 +173,7 @@ def undo(
 def add(
     path: PathArgument,
     text: Annotated[str, typer.Argument(help="The text to save; for a record, its JSON.")],
-    kind: Annotated[str, typer.Option("--kind", help="fact, note, memory, log or record.")],
+    kind: Annotated[str, typer.Option("--kind", help="fact, note, memory, log, record, entry or observation.")],
     user: Annotated[str | None, typer.Option("--user", help="For a fact: the user.")] = None,
     type: Annotated[str | None, typer.Option("--type", help="For a fact: profile, working or archive.")] = None,
     importance: Annotated[str | None, typer.Option(help="For a fact: high, normal or low.")] = None,
@@ -181,6 +181,8 @@ def add(
     subject: Annotated[str | None, typer.Option(help="For a note: the subject, one line.")] = None,
     keyword: Annotated[list[str] | None, typer.Option("--keyword", help="For a note; may be repeated.")] = None,
     applies_to: Annotated[str, typer.Option("--applies-to", help="For a note: global, file:… or area:….")] = "global",
+    target: Annotated[str, typer.Option("--target", help="For an entry of Hermes: memory or user.")] = "memory",
+    entity: Annotated[str | None, typer.Option("--entity", help="For an observation: whom it is about.")] = None,
     timezone: TimezoneOption = None,
     as_of: AsOfOption = None,
     yes: YesOption = False,
@@ -191,7 +193,7 @@ def add(
     from memkit.change.edits import Edits
     from memkit.change.store import store
 
-    check_choice("--kind", kind, ("fact", "note", "memory", "log", "record"), "add")
+    check_choice("--kind", kind, ("fact", "note", "memory", "log", "record", "entry", "observation"), "add")
     options: dict[str, Any] = {"now": as_of, "dry_run": not yes}
     memory = store(path, timezone=timezone)
     if kind == "fact":
@@ -202,6 +204,10 @@ def add(
         result = memory.notes.create(_required("--subject", subject), keyword or [], applies_to, text, **options)
     elif kind == "record":
         result = memory.records.put(_record(text), **options)
+    elif kind == "entry":
+        result = memory.hermes.add(text, target, **options)
+    elif kind == "observation":
+        result = memory.graph.add_observations(_required("--entity", entity), [text], **options)
     else:
         storage = memory.workspace
         result = (storage.append_to_memory if kind == "memory" else storage.append_to_daily_log)(text, **options)

@@ -12,7 +12,7 @@ _CODES = {
     " bad_date file_too_large too_many_files foreign_index format_failed",
     "warning": "missing_field bad_value not_uuid4 name_mismatch implausible_date encoding counter_mismatch"
     " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch two_homes"
-    " duplicate_key missing_index empty_text secret foreign_journal",
+    " duplicate_key missing_index empty_text secret foreign_journal over_limit duplicate_entry duplicate_name",
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
     " undeclared_kind empty_section deleted"
     " no_repository uncommitted",
@@ -36,6 +36,9 @@ ADVICE: dict[str, str] = {
     "format_failed": "The other formats are tried; tell the package's author.",
     "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
+    "over_limit": "Shorten it, or take out what is no longer needed.",
+    "duplicate_entry": "The host drops it when it next writes the file; remove one.",
+    "duplicate_name": "They are read as one; unite them.",
     "unindexed": "It is read anyway; add it to an index.",
     "missing_index": "Its files are read anyway; add an index and name it in the root.",
     "two_homes": "Both are read, but a store uses only the first; move the users of the other there.",

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.formats import facts, workspace
+from memkit.formats import facts, hermes, mcp_graph, workspace
 from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
 from memkit.formats.index_tree import format as index_tree
@@ -26,7 +26,15 @@ from memkit.params import check_choice, describe
 from memkit.plugins import Plugins
 from memkit.schemas import KINDS, MEMORIES, WORDS, Kind, declare_kinds
 
-FORMATS: tuple[Format, ...] = (index_tree.FORMAT, notes.FORMAT, facts.FORMAT, records.FORMAT, workspace.FORMAT)
+FORMATS: tuple[Format, ...] = (
+    index_tree.FORMAT,
+    notes.FORMAT,
+    facts.FORMAT,
+    mcp_graph.FORMAT,
+    records.FORMAT,
+    hermes.FORMAT,
+    workspace.FORMAT,
+)
 _TABLE = re.compile("_?[a-z][a-z0-9_]*")
 NAMES = tuple(format.name for format in FORMATS)
 
@@ -123,8 +131,8 @@ def known_formats() -> pa.Table:
 
     Examples
     --------
-    >>> known_formats()["name"].to_pylist()[:5]
-    ['index_tree', 'notes', 'facts', 'records', 'workspace']
+    >>> known_formats()["name"].to_pylist()[:3]
+    ['index_tree', 'notes', 'facts']
     """
     found: list[tuple[str, str, Format | None, str]] = [(format.name, "", format, "") for format in FORMATS]
     for name in _OTHERS.names():

@@ -1,0 +1,213 @@
+"""The entries of Hermes: add, replace and remove one, by the host's own rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.change.draft import Draft
+from memkit.change.edits import Edits
+from memkit.change.operations import Operations, checked, missing
+from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
+from memkit.formats import hermes
+from memkit.formats.hermes import DELIMITER, FILES, LIMITS, Part
+from memkit.formats.syntax.places import Splice
+from memkit.params import AsOf, check_choice, check_value, describe
+from memkit.schemas import result_schema
+from memkit.tables.corpus import read
+
+TARGETS = {"memory": "MEMORY.md", "user": "USER.md"}
+"""What the host's tool calls the two files."""
+_USAGE = result_schema((pa.string(), "path"), (pa.int64(), "entries chars limit"), (pa.float64(), "share"))
+
+
+class HermesStore(Operations):
+    """MEMORY.md and USER.md of a Hermes agent: entries between lines ``§``.
+
+    Every other entry keeps its bytes. As the host does, it refuses what would pass a file's limit in characters, an
+    entry that stands there already, and a text that is in several entries where one is meant.
+
+    Parameters
+    ----------
+    root : Path
+        The folder that holds the two files, or one above it.
+    memory_chars, user_chars : int, characters
+        The limits of MEMORY.md and USER.md, delimiters included.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> agent = mk.store(mk.testing.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Сервер: arm64\\n§\\nЧай"})).hermes
+    >>> agent.add("Деплой по вторникам")
+    'MEMORY.md'
+    >>> _ = agent.replace("arm64", "Сервер: x86")
+    >>> agent.entries()["text"].to_pylist()
+    ['Сервер: x86', 'Чай', 'Деплой по вторникам']
+    """
+
+    policy = "hermes"
+
+    def __init__(
+        self, root: Path, *, memory_chars: int = LIMITS["MEMORY.md"], user_chars: int = LIMITS["USER.md"]
+    ) -> None:
+        super().__init__(root)
+        for name, value in (("memory_chars", memory_chars), ("user_chars", user_chars)):
+            check_value("hermes", name, value, "int", low=1)
+        self.limits = {"MEMORY.md": memory_chars, "USER.md": user_chars}
+
+    def add(self, text: str, target: str = "memory", *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Append an entry to a file, which is made where it is missing, and return the file's path.
+
+        Raises
+        ------
+        PolicyRefusal
+            With the reason: duplicate or limit.
+        ParameterError
+            For a text with a line that is just ``§``.
+        """
+        said, name = _entry(text), _file(target)
+
+        def work(draft: Draft) -> str:
+            path = self._path(draft, name)
+            before = draft.text_or_none(path)
+            known = hermes.entries(before or "")
+            self._check(known, [*known, said], said, name)
+            if before is None or not known:
+                draft.write(path, said, "added")
+                return path
+            newline = "\r\n" if "\r\n" in before else "\n"
+            end = len(before.rstrip())
+            new = f"{DELIMITER}{said}".replace("\n", newline)
+            draft.splice("update", path, Splice(end, len(before), new), "added")
+            return path
+
+        return self._do(work, now, dry_run)
+
+    def replace(
+        self, old: str, text: str, target: str = "memory", *, now: AsOf = None, dry_run: bool = False
+    ) -> str | Edits:
+        """Put another text in place of the one entry that contains `old`, and return the file's path.
+
+        Raises
+        ------
+        NotFoundError
+            Where no entry contains `old`.
+        ChangeRefusedError
+            Where different entries do.
+        PolicyRefusal
+            With the reason: duplicate or limit.
+        """
+        said, name = _entry(text), _file(target)
+
+        def work(draft: Draft) -> str:
+            path, part = self._one(draft, name, old)
+            before = draft.text(path)
+            known = hermes.entries(before)
+            kept = [entry for entry in known if entry != _said(part)]
+            self._check(kept, [*kept, said], said, name)
+            start, end = _span(before, part)
+            new = said.replace("\n", "\r\n" if "\r\n" in before else "\n")
+            draft.splice("update", path, Splice(start, end, new), "replaced")
+            return path
+
+        return self._do(work, now, dry_run)
+
+    def remove(self, old: str, target: str = "memory", *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Remove the one entry that contains `old`, and return the file's path.
+
+        Raises
+        ------
+        NotFoundError
+            Where no entry contains `old`.
+        ChangeRefusedError
+            Where different entries do.
+        """
+        name = _file(target)
+
+        def work(draft: Draft) -> str:
+            path, part = self._one(draft, name, old)
+            parts = draft.document(path).parts
+            draft.splice("delete", path, hermes.cut(parts, parts.index(part), lambda other: False), "removed")
+            return path
+
+        return self._do(work, now, dry_run)
+
+    def entries(self) -> pa.Table:
+        """All entries: path, line, text and scope, in the files' order."""
+        memories = read(self.root).memories
+        rows = memories.filter(pc.equal(memories["format"], "hermes"))
+        names = {"path": "path", "line_start": "line", "text": "text", "scope": "scope"}
+        return describe(rows.select(list(names)).rename_columns(list(names.values())), memkit="entries")
+
+    def usage(self) -> pa.Table:
+        """What each file takes of its limit: path, entries, chars, limit and share, the ratio of the last two."""
+        reader, rows = self._reader(), []
+        for name in FILES:
+            path = self._path(reader, name)
+            if (text := reader.text_or_none(path)) is not None:
+                found, limit = hermes.entries(text), self.limits[name]
+                used = hermes.chars(found)
+                rows.append((path, len(found), used, limit, used / limit))
+        columns = zip(*rows, strict=True) if rows else [()] * len(_USAGE)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, _USAGE.types, strict=True)]
+        return describe(pa.Table.from_arrays(arrays, schema=_USAGE), memkit="usage")
+
+    def _path(self, draft: Draft, name: str) -> str:
+        """The file of a name: beside the entries that are there already, else at the root."""
+        memories = read(self.root).memories
+        rows = memories.filter(pc.equal(memories["format"], "hermes"))
+        homes = sorted({path.rpartition("/")[0] for path in rows["path"].to_pylist()})
+        if len(homes) > 1:
+            raise ChangeRefusedError(f"there are entries in {', '.join(homes)}; open a store on one of these folders.")
+        home = f"{homes[0]}/" if homes and homes[0] else ""
+        if not homes and draft.exists(name) and (draft.text_or_none(name) or "").strip():
+            text = draft.text_or_none(name) or ""
+            if any(line.startswith("#") for line in text.split("\n")):
+                raise ChangeRefusedError(f"{name}: it is Markdown with headings, no file of entries.")
+        return home + name
+
+    def _one(self, draft: Draft, name: str, old: str) -> tuple[str, Part]:
+        """The file of a name, and the part of the one entry that contains `old`; the first of equal ones."""
+        wanted = checked(old, "old").strip()
+        path = self._path(draft, name)
+        text = draft.text_or_none(path)
+        found = {_said(part): part for part in reversed(list(hermes.parts(text or ""))) if wanted in _said(part)}
+        if not found:
+            raise missing("entry with", wanted, hermes.entries(text or ""))
+        if len(found) > 1:
+            listed = "; ".join(f"line {part.line} {said[:40]!r}" for said, part in reversed(found.items()))
+            raise ChangeRefusedError(f"{path}: {len(found)} entries contain {wanted!r:.80}, one is expected. {listed}.")
+        return path, next(iter(found.values()))
+
+    def _check(self, known: list[str], new: list[str], said: str, name: str) -> None:
+        if said in known:
+            raise PolicyRefusal(f"duplicate: {name} has this entry already.", "duplicate")
+        limit, used = self.limits[name], hermes.chars(new)
+        if used > limit:
+            raise PolicyRefusal(f"limit: {name} would have {used:,} of {limit:,} characters.", "limit")
+
+
+def _span(text: str, part: Part) -> tuple[int, int]:
+    """Where the entry of a part begins and ends, without the blanks around it."""
+    said = text[part.start : part.end]
+    start = part.start + len(said) - len(said.lstrip())
+    return start, start + len(said.strip())
+
+
+def _said(part: Part) -> str:
+    return part.text.replace("\r\n", "\n").strip()
+
+
+def _entry(text: str) -> str:
+    """The text of an entry, checked to come back as one."""
+    said = checked(text, "text").replace("\r\n", "\n").strip()
+    if any(line.strip() == "§" for line in said.split("\n")):
+        raise ParameterError("text: expected no line that is just '§', which parts entries.")
+    return said
+
+
+def _file(target: str) -> str:
+    check_choice("target", target, tuple(TARGETS), "hermes")
+    return TARGETS[target]

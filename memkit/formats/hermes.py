@@ -1,0 +1,211 @@
+"""Hermes: ``MEMORY.md`` and ``USER.md`` of entries, between which stands a line that is just ``§``.
+
+An entry is a memory. A file of one entry holds no ``§``: the other file, the lock that the host leaves, or the folder's
+name tells that it is one of this layout.
+
+>>> [(part.line, text) for part in parts("чай\\n§\\nмёд;\\nбез сахара") if (text := part.text)]
+[(1, 'чай'), (3, 'мёд;\\nбез сахара')]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memkit.formats.faults import Rule
+from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.rows import Row, Rows, slug_of
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.places import Splice
+
+FILES = {"MEMORY.md": "agent", "USER.md": "user"}
+"""The two files, and whom the entries of each are about."""
+LIMITS = {"MEMORY.md": 2200, "USER.md": 1375}
+"""The most characters that the host keeps in each, by default, with the delimiters between the entries."""
+DELIMITER = "\n§\n"
+_DELIMITER = re.compile(r"\r?\n§\r?\n")
+_NEAR = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
+_HOME = (".hermes", "memories")
+_LEFT = re.compile(r"(?:MEMORY|USER)\.md(?:\.lock|\.bak(?:\.\w+)*)|\.mem_\w*\.tmp")
+"""What the host leaves beside its files."""
+_TITLE = 60
+"""The most characters of a title, which are an entry's first words."""
+_SHORTENED, _HEAD, _TAIL = 4000, 0.7, 0.2
+"""Above the larger of this and twice its limit, a file comes into the prompt as its first 70 % and last 20 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What stands between two delimiters: where it begins and ends in the text, its first line, and its entry.
+
+    Attributes
+    ----------
+    start, end : int
+        Of the part, the blank lines around its entry included, the line end before a delimiter excluded.
+    line, last : int
+        The lines of the entry, 1-based and inclusive.
+    text : str
+        The entry: its whole lines without blank ones around them; empty where there is none.
+    """
+
+    start: int
+    end: int
+    line: int
+    last: int
+    text: str
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of a file's text, in order; cost is linear in the text.
+
+    The text may have CRLF, and a BOM at its head. An entry is given as it stands.
+    """
+    start, line = int(text.startswith("\ufeff")), 1
+    for delimiter in _DELIMITER.finditer(text, start):
+        yield _part(text, start, delimiter.start(), line)
+        line += text.count("\n", start, delimiter.end())
+        start = delimiter.end()
+    yield _part(text, start, len(text), line)
+
+
+def _part(text: str, start: int, end: int, line: int) -> Part:
+    lines = text[start:end].split("\n")
+    first = next((number for number, said in enumerate(lines) if said.strip()), len(lines))
+    last = next((number for number in range(len(lines), first, -1) if lines[number - 1].strip()), first)
+    return Part(start, end, line + first, line + max(first, last - 1), "\n".join(lines[first:last]))
+
+
+def entries(text: str) -> list[str]:
+    """The entries of a file as the host holds them: stripped, and equal ones once.
+
+    Examples
+    --------
+    >>> entries("чай\\n§\\n мёд \\n§\\nчай")
+    ['чай', 'мёд']
+    """
+    said = (part.text.replace("\r\n", "\n").strip() for part in parts(text))
+    return list(dict.fromkeys(filter(None, said)))
+
+
+def chars(texts: Iterable[str]) -> int:
+    """The characters that entries take of their file's limit."""
+    return len(DELIMITER.join(texts))
+
+
+def cut(found: Sequence[Part], place: int, gone: Callable[[int], bool]) -> Splice:
+    """What takes out the entry at a place together with one delimiter, where others may be `gone` already.
+
+    Each removal is a piece of its own, so that any of several may be left undone.
+
+    Examples
+    --------
+    >>> from memkit.formats.syntax.places import spliced
+    >>> text = "чай\\n§\\nмёд\\n§\\nлимон"
+    >>> found = list(parts(text))
+    >>> [spliced(text, [cut(found, place, lambda other: False)]) for place in range(3)]
+    ['мёд\\n§\\nлимон', 'чай\\n§\\nлимон', 'чай\\n§\\nмёд']
+    >>> spliced(text, [cut(found, 1, lambda other: False), cut(found, 2, lambda other: other == 1)])
+    'чай\\n§\\n'
+    """
+    if not all(map(gone, range(place + 1, len(found)))):
+        return Splice(found[place].start, found[place + 1].start, "")
+    is_joined = place > 0 and not gone(place - 1)
+    return Splice(found[place - 1].end if is_joined else found[place].start, found[place].end, "")
+
+
+def title_of(text: str) -> str:
+    """The first words of an entry.
+
+    Examples
+    --------
+    >>> title_of("Сервер: arm64;\\nдеплой по вторникам")
+    'Сервер: arm64;'
+    >>> len(title_of("чай " * 100)) <= 61
+    True
+    """
+    first = text.strip().partition("\n")[0].rstrip()
+    return first if len(first) <= _TITLE else f"{first[:_TITLE].rsplit(' ', 1)[0]}…"
+
+
+def _survey(folder: Folder) -> Survey:
+    """Both files of each folder where one has a ``§`` of its own, a lock lies beside, or the name says it."""
+    names: dict[str, list[str]] = {}
+    for path in folder.listing.files:
+        home, slash, name = path.rpartition("/")
+        if name in FILES or _LEFT.fullmatch(name):
+            names.setdefault(home + slash, []).append(name)
+    survey = Survey()
+    for home, found in names.items():
+        own = [home + name for name in found if name in FILES]
+        named = (*folder.listing.root.parts, *home.split("/")[:-1])[-2:] == _HOME
+        locked = any(name.endswith(".lock") for name in found)
+        if own and (folder.is_forced or named or locked or any(_has_delimiter(folder, path) for path in own)):
+            survey.findings |= dict.fromkeys(own, True)
+            survey.skipped |= {home + name for name in found if name not in FILES}
+    return survey
+
+
+def _has_delimiter(folder: Folder, path: str) -> bool:
+    source = folder.read(path, Rows())
+    return source is not None and DELIMITER in source.text and front_matter.split(source.text) is None
+
+
+def parse(file: File, rows: Rows) -> None:
+    """Each entry of a file to its row."""
+    source = file.source
+    first: dict[str, int] = {}
+    limit = LIMITS.get(source.name, LIMITS["MEMORY.md"])
+    for part in parts(source.text):
+        said = part.text.strip()
+        if not said:
+            continue
+        memory_id = rows.new_id("hermes", source.path, slug_of(title_of(said)), said)
+        row: Row = {"memory_id": memory_id, "format": "hermes", "layout": "hermes", "kind": "entry"}
+        row |= {"path": source.path, "title": title_of(said), "text": part.text, "scope": FILES.get(source.name)}
+        rows.add("memories", {**row, "line_start": part.line, "line_end": part.last})
+        place: Row = {"line": part.line, "memory_id": memory_id}
+        if said in first:
+            expected = f"an entry that does not stand there twice (line {first[said]} has it too)"
+            rows.problem("duplicate_entry", source.path, expected, said, **place)
+        first.setdefault(said, part.line)
+        if len(said) > limit:
+            expected = f"at most {limit:,} characters in an entry: above, the host refuses every change of the file"
+            rows.problem("over_limit", source.path, expected, f"{len(said):,}", quote=False, **place)
+        for found in _NEAR.finditer(part.text):
+            line = part.line + part.text.count("\n", 0, found.start())
+            rows.problem("bad_value", source.path, _LOOSE.expected, found[0], line=line, memory_id=memory_id)
+    _check_limit(source.path, chars(first), limit, rows)
+    if not first:
+        rows.problem("empty_text", source.path, "entries", "an empty file", quote=False)
+
+
+def _check_limit(path: str, used: int, limit: int, rows: Rows) -> None:
+    """Report a file that is over its limit, and what the prompt then has of it."""
+    if used <= limit:
+        return
+    most = max(_SHORTENED, 2 * limit)
+    cut = (
+        f"; the prompt has characters 1 to {most * _HEAD:,.0f} and the last {most * _TAIL:,.0f}" if used > most else ""
+    )
+    expected = f"at most {limit:,} characters, the delimiters included: above, the host adds nothing{cut}"
+    rows.problem("over_limit", path, expected, f"{used:,}", quote=False)
+
+
+_LOOSE = Rule("bad_value", "hermes", "", "a line that is '§' without blanks, or text: the host parts no entries here")
+FORMAT = Format(
+    "hermes",
+    "MEMORY.md and USER.md of entries between lines '§' (Hermes)",
+    kinds=("entry",),
+    tables=(),
+    endings=MARKDOWN,
+    writes=MARKDOWN,
+    landmark=" ".join(FILES),
+    survey=_survey,
+    parse=parse,
+    rules=(
+        Rule("over_limit", "hermes", "", "at most 2,200 characters in MEMORY.md, 1,375 in USER.md"),
+        Rule("duplicate_entry", "hermes", "", "each entry once"),
+        _LOOSE,
+    ),
+)

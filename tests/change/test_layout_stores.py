@@ -1,0 +1,206 @@
+"""The operations on Hermes's entries and on graphs: what they change, what they leave, what they refuse."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.change.draft import Draft
+from memkit.change.memories import remove_memory
+from memkit.errors import ChangeRefusedError, NotFoundError, PolicyRefusal
+from memkit.formats import hermes
+from memkit.tables.samples import write_files
+
+NOW = "2026-03-01T10:00:00Z"
+words = st.text("abжю \n", min_size=1, max_size=12).map(str.strip).filter(bool)
+
+
+class Without:
+    """Plans the removal of the memories with these texts."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+
+    def draft(self, draft: Draft) -> None:
+        for row in draft.corpus.memories.to_pylist():
+            if row["text"].strip() in self.texts:
+                remove_memory(draft, row, "chosen")
+
+
+@settings(max_examples=40)
+@given(st.lists(words, min_size=1, max_size=6, unique=True), st.data())
+def test_entries_that_a_plan_removes_leave_the_others_as_they_are(entries: list[str], data: st.DataObject) -> None:
+    gone = data.draw(st.lists(st.sampled_from(entries), unique=True))
+    windows = data.draw(st.booleans())
+    text = "\n§\n".join(entries)
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(folder, {"MEMORY.md": text.replace("\n", "\r\n" if windows else "\n"), "USER.md": "x\n§\nyyy"})
+        edits = mk.plan(mk.read(folder), Without(gone), as_of=NOW)
+        edits.apply(force=True)
+        after = (Path(folder) / "MEMORY.md").read_bytes().decode()
+        assert hermes.entries(after) == [entry for entry in entries if entry not in gone]
+        assert ("\r\n" in after) == (windows and "\n" in after)
+        if gone:
+            mk.undo(folder)
+            assert (Path(folder) / "MEMORY.md").read_bytes().decode().replace("\r\n", "\n") == text
+
+
+def test_entries_are_added_replaced_and_removed_as_the_host_does(tmp_path: Path) -> None:
+    store = mk.store(tmp_path).hermes
+    path = tmp_path / "MEMORY.md"
+    for text, wanted in (
+        ("чай", "чай"),
+        (" мёд \n", "чай\n§\nмёд"),
+        ("лимон\nи лайм", "чай\n§\nмёд\n§\nлимон\nи лайм"),
+    ):
+        store.add(text, now=NOW)
+        assert path.read_bytes().decode() == wanted
+    store.replace("лим", "имбирь", now=NOW)
+    assert path.read_bytes().decode() == "чай\n§\nмёд\n§\nимбирь"
+    store.remove("мёд", now=NOW)
+    assert path.read_bytes().decode() == "чай\n§\nимбирь"
+    assert store.add("Анна", "user", now=NOW) == "USER.md"
+    assert store.entries()["scope"].to_pylist() == ["agent", "agent", "user"]
+    assert store.usage().to_pylist()[0] == {
+        "path": "MEMORY.md",
+        "entries": 2,
+        "chars": 3 + 3 + 6,
+        "limit": 2200,
+        "share": 12 / 2200,
+    }
+    path.write_bytes("\ufeffчай\r\n§\r\n  мёд  \r\n\r\n".encode())  # what others wrote stays but for the end
+    store.add("лимон\nи лайм", now=NOW)
+    assert path.read_bytes().decode() == "\ufeffчай\r\n§\r\n  мёд\r\n§\r\nлимон\r\nи лайм"
+
+
+def test_what_the_host_refuses_is_refused_with_its_reason(tmp_path: Path) -> None:
+    write_files(tmp_path, {"MEMORY.md": "пьёт чай\n§\nпьёт мёд\n§\nпьёт чай", "USER.md": "ж" * 1000})
+    store = mk.store(tmp_path).hermes
+    for work, reason in (
+        (lambda: store.add("пьёт мёд"), "duplicate"),
+        (lambda: store.replace("мёд", "пьёт чай"), "duplicate"),
+        (lambda: store.add("ы" * (1375 - 1000 - 3 + 1), "user"), "limit"),
+        (lambda: mk.store(tmp_path, memory_chars=30).hermes.add("лимон и лайм"), "limit"),
+    ):
+        with pytest.raises(PolicyRefusal) as caught:
+            work()
+        assert caught.value.reason == reason
+    store.add("ы" * (1375 - 1000 - 3), "user")
+    with pytest.raises(ChangeRefusedError, match="2 entries contain 'пьёт', one is expected"):
+        store.remove("пьёт")
+    store.remove("чай")  # both are equal: the first goes
+    assert (tmp_path / "MEMORY.md").read_text("utf-8") == "пьёт мёд\n§\nпьёт чай"
+    with pytest.raises(NotFoundError):
+        store.remove("кофе")
+    with pytest.raises(mk.ParameterError, match="just '§'"):
+        store.add("a\n§\nb")
+    write_files(tmp_path / "w", {"MEMORY.md": "# Память\n\nтекст\n"})
+    with pytest.raises(ChangeRefusedError, match="Markdown with headings"):
+        mk.store(tmp_path / "w").hermes.add("чай")
+    write_files(tmp_path / "two", {"a/MEMORY.md": "a\n§\nb", "b/MEMORY.md": "a\n§\nb"})
+    with pytest.raises(ChangeRefusedError, match="entries in a, b"):
+        mk.store(tmp_path / "two").hermes.add("чай")
+
+
+def line_of(kind: str, **fields: Any) -> str:
+    return json.dumps({"type": kind, **fields}, ensure_ascii=False, separators=(",", ":"))
+
+
+names = st.sampled_from(["Склад", "Анна", "a#b", '"'])
+observed = st.lists(st.sampled_from(["чай", "мёд", "a, b", '"x"', "]"]), max_size=4, unique=True)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(names, observed, min_size=1), st.data())
+def test_observations_that_a_plan_removes_leave_all_other_bytes(
+    graph: dict[str, list[str]], data: st.DataObject
+) -> None:
+    gone = data.draw(st.lists(st.sampled_from(["чай", "мёд", "a, b", '"x"', "]"]), unique=True))
+    name = data.draw(st.sampled_from(["m.json", "m.jsonl"]))
+    lines = [line_of("entity", name=key, entityType="t", observations=items) for key, items in graph.items()]
+    kept = [
+        line_of("entity", name=k, entityType="t", observations=[i for i in v if i not in gone])
+        for k, v in graph.items()
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(folder, {name: "\n".join([*lines, "bad line"])})
+        corpus = mk.read(folder)
+        mk.plan(corpus, Without(gone), as_of=NOW).apply(force=True)
+        assert (Path(folder) / name).read_text("utf-8") == "\n".join([*kept, "bad line"])
+
+
+def test_the_graph_of_the_server_grows_and_shrinks_line_by_line(tmp_path: Path) -> None:
+    graph, path = mk.store(tmp_path).graph, tmp_path / "memory.jsonl"
+    graph.create_entity("Склад", "project", ["открыт"], now=NOW)
+    graph.create_entity("Анна", "person", now=NOW)
+    graph.create_relation("Склад", "Анна", "ведёт", now=NOW)
+    assert graph.add_observations("Анна", ["чай", "мёд", "чай"], now=NOW) == ["чай", "мёд"]
+    assert graph.add_observations("Анна", ["чай"], now=NOW) == []
+    graph.create_entity("Борис", "person", ["кофе"], now=NOW)
+    graph.create_relation("Борис", "Анна", "знает", now=NOW)
+    stock = line_of("entity", name="Склад", entityType="project", observations=["открыт"])
+    anna = line_of("entity", name="Анна", entityType="person", observations=["чай", "мёд"])
+    boris = line_of("entity", name="Борис", entityType="person", observations=["кофе"])
+    leads, knows = ({"from": a, "to": "Анна", "relationType": b} for a, b in (("Склад", "ведёт"), ("Борис", "знает")))
+    text = "\n".join([stock, anna, boris, line_of("relation", **leads), line_of("relation", **knows)])
+    assert path.read_text("utf-8") == text
+    assert mk.read(tmp_path).problems.num_rows == 0
+    assert graph.delete_observations("Анна", ["чай", "кофе"], now=NOW) == ["чай"]
+    graph.delete_relation("Борис", "Анна", "знает", now=NOW)
+    anna = line_of("entity", name="Анна", entityType="person", observations=["мёд"])
+    assert path.read_text("utf-8") == "\n".join([stock, anna, boris, line_of("relation", **leads)])
+    graph.delete_entity("Склад", now=NOW)  # with its relation, which is the last line
+    assert path.read_text("utf-8") == f"{anna}\n{boris}"
+    graph.delete_entity("Борис", now=NOW)
+    graph.delete_entity("Анна", now=NOW)
+    assert path.read_text("utf-8") == ""
+    for _ in range(11):
+        mk.undo(tmp_path)
+    assert not path.exists()
+
+
+def test_unknown_keys_blanks_and_line_ends_of_a_fork_stay(tmp_path: Path) -> None:
+    start = '{"_type": "entity", "name": "Склад", "entityType": "t", "observations": [{"text": "чай", "v": 1.10'
+    first = start.replace('"v"', '"timestamp": "x", "v"') + '}], "_savedAt": 1e5}'
+    text = f"\ufeff{first}\r\nbad\r\n\r\n"
+    (tmp_path / "g.json").write_bytes(text.encode())
+    graph = mk.store(tmp_path).graph
+    graph.add_observations("Склад", ["мёд"], now=NOW)
+    graph.create_entity("Анна", "p", ["x"], now=NOW)
+    graph.create_relation("Анна", "Склад", "r", now=NOW)
+    grown = first.replace("1.10}]", f'1.10}}, {{"text": "мёд", "timestamp": "{NOW}"}}]')
+    said = f'[{{"text": "x", "timestamp": "{NOW}"}}]'
+    anna = f'{{"_type": "entity", "name": "Анна", "entityType": "p", "observations": {said}}}'
+    relation = '{"_type": "relation", "from": "Анна", "to": "Склад", "relationType": "r"}'
+    assert (tmp_path / "g.json").read_bytes().decode() == f"\ufeff{grown}\r\n{anna}\r\n{relation}\r\nbad\r\n\r\n"
+
+
+def test_what_a_graph_cannot_hold_is_refused(tmp_path: Path) -> None:
+    write_files(tmp_path, {"g.json": line_of("entity", name="Склад", entityType="t", observations=["чай"])})
+    graph = mk.store(tmp_path).graph
+    for work, error in (
+        (lambda: graph.create_entity("Склад", "t"), PolicyRefusal),
+        (lambda: graph.add_observations("Слад", ["x"]), NotFoundError),
+        (lambda: graph.create_relation("Склад", "Анна", "r"), NotFoundError),
+        (lambda: graph.delete_relation("Склад", "Склад", "r"), NotFoundError),
+        (lambda: graph.add_observations("Склад", "one text"), mk.ParameterError),
+        (lambda: graph.create_entity(" ", "t"), mk.ParameterError),
+        (lambda: graph.create_entity("\ud800", "t"), mk.FormatError),
+    ):
+        with pytest.raises(error):
+            work()
+    write_files(tmp_path / "n", {"memory.jsonl": '{"x": 1}\n'})
+    with pytest.raises(ChangeRefusedError, match="no graph"):
+        mk.store(tmp_path / "n").graph.create_entity("Склад", "t")
+    corpus = mk.read(
+        write_files(tmp_path / "e", {"g.json": line_of("entity", name="Чай", entityType="t", observations=[])})
+    )
+    gone = ["Чай"]
+    assert "delete_entity" in mk.plan(corpus, Without(gone), as_of=NOW).refused["reason"][0].as_py()
