@@ -20,12 +20,14 @@ from memkit import duck
 
 TESTS = Path(__file__).parent
 
-# No test, and no process that one starts, leaves vectors in the user's cache.
+# No test, and no process that one starts, leaves vectors in the user's cache, nor a key among what the user's programs
+# keep: each run has a folder of its own, which its processes share.
 os.environ["MEMKIT_CACHE"] = "off"
-# Nor a key among what the user's programs keep: each run has one of its own, and its processes share it.
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    os.environ["MEMKIT_STATE"] = tempfile.mkdtemp(prefix="memkit-state-")
-    atexit.register(shutil.rmtree, os.environ["MEMKIT_STATE"], ignore_errors=True)
+    _OF_THE_RUN = tempfile.mkdtemp(prefix="memkit-tests-")
+    atexit.register(shutil.rmtree, _OF_THE_RUN, ignore_errors=True)
+    os.environ["MEMKIT_STATE"] = f"{_OF_THE_RUN}/state"
+    os.environ["MEMKIT_TESTS_CACHE"] = f"{_OF_THE_RUN}/cache"
 
 # DuckDB reads all of an extension's file for its signature at each load, which takes four fifths of what a database
 # with full text does. Processes that tests start, as the command line, look at it.
@@ -36,6 +38,15 @@ _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fixed", _UNTIMED, derandomize=True)
 settings.register_profile("random", _UNTIMED, print_blob=True)
 settings.load_profile("fixed")
+
+
+@pytest.fixture
+def kept_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that the test starts, and commands that it runs, share a cache of vectors with those of other tests.
+
+    A process encodes the sample for four seconds otherwise. Within the process of the tests vectors stay in memory.
+    """
+    monkeypatch.setenv("MEMKIT_CACHE", os.environ["MEMKIT_TESTS_CACHE"])
 
 
 @pytest.fixture(scope="session")

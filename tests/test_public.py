@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import jedi
-import mypy.api
 import pyarrow as pa
 import pytest
 
@@ -68,28 +67,6 @@ def test_a_name_is_where_the_stub_says_that_it_is() -> None:
             del asked[ast.unparse(node.value)]
     assert {name: asked[name] for name in mk.__all__} == {name: getattr(mk, name) for name in mk.__all__}
     assert asked.keys() - {"__builtins__"} == {*mk.__all__}
-
-
-USES = """
-import memkit as mk
-found = mk.read("x").sql("select 1").fetchall()
-opened: mk.Corpus = mk.open("lake")
-hits = mk.Retriever().fit(opened).search("a")
-mk.plot.growth
-try:
-    mk.Corpora
-except mk.NotFoundError as error:
-    reveal_type(error)
-"""
-
-
-def test_a_type_checker_knows_the_names(tmp_path: Path) -> None:
-    (tmp_path / "uses.py").write_text(USES, encoding="utf-8")
-    cached = ["--cache-dir", str(tmp_path)]
-    said, _, _ = mypy.api.run(["--strict", *cached, "--follow-imports", "silent", str(tmp_path / "uses.py")])
-    assert 'has no attribute "Corpora"' in said
-    assert 'is "memkit.errors.NotFoundError"' in said
-    assert "Found 1 error in 1 file" in said
 
 
 def test_an_editor_completes_the_names() -> None:

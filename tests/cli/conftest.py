@@ -14,9 +14,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _kept_vectors(kept_vectors: None) -> None:
     """A command finds what another one encoded, as it does for a user."""
-    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture
