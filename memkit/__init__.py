@@ -42,7 +42,8 @@ __all__ = [*_PUBLIC, *_ERRORS]  # names, as they are listed in the stub
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
-        hint = _did_you_mean(name, __all__)
+        # Names that begin so are looked for by tools, in each module that they meet: nobody reads a hint.
+        hint = "" if name.startswith("_") else _did_you_mean(name, __all__)
         raise AttributeError(f"module 'memkit' has no attribute {name!r}. Expected one of {', '.join(_PUBLIC)}.{hint}")
     module, attribute = _PLACES[name]
     value = import_module(module)

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -28,6 +28,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     atexit.register(shutil.rmtree, _OF_THE_RUN, ignore_errors=True)
     os.environ["MEMKIT_STATE"] = f"{_OF_THE_RUN}/state"
     os.environ["MEMKIT_TESTS_CACHE"] = f"{_OF_THE_RUN}/cache"
+
+# Nor does any of them compile all of memkit anew, as a kernel or a worker would.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # DuckDB reads all of an extension's file for its signature at each load, which takes four fifths of what a database
 # with full text does. Processes that tests start, as the command line, look at it.
@@ -73,6 +76,17 @@ def browser() -> str:
     """The command of a Chromium; tests that ask for it are deselected where there is none."""
     assert BROWSER is not None
     return BROWSER
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "quick" and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        config.args = [str(TESTS)]  # notebooks, and examples in docstrings, have no marks
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Tests have no examples in docstrings, which would import each file once more."""
+    return [collector for collector in (yield) if type(collector) is pytest.Module]
 
 
 def pytest_report_header() -> str | None:
