@@ -6,7 +6,7 @@ import copy
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,12 +21,15 @@ from memkit.index.postings import (
     Postings,
     Query,
     Texts,
+    best_of,
     check_chunks,
+    check_request,
     load_postings,
     save_postings,
     strings,
     updated,
 )
+from memkit.index.turns import Turns
 from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, terms_by
@@ -50,6 +53,8 @@ class _Lexical(Estimator):
     _name: ClassVar[str]
 
     postings_: Lists
+    turn_norms_: tuple[Turns | None, np.ndarray]
+    """The last normalisation over turns of which all lend."""
     statistics_: CollectionStatistics | None = None
     """Of all shards (buckets); None: of these rows alone."""
 
@@ -65,8 +70,8 @@ class _Lexical(Estimator):
         check_chunks(chunks, texts)
         return self._use(self._count(texts))
 
-    def updated(self, former_row: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
-        """A copy fitted to `texts` that reads only the texts of new rows; None if a full fit is needed.
+    def updated(self, former_row: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self:
+        """A copy fitted to `texts` that reads only the texts of new rows.
 
         Parameters
         ----------
@@ -77,8 +82,6 @@ class _Lexical(Estimator):
             As for `fit`.
         """
         postings = _fitted(self)
-        if isinstance(postings, Postings) and len(postings.counts) < len(postings.rows):
-            return None
         delta = self._count(texts.filter(pa.array(former_row >= postings.n_rows)))
         return copy.copy(self)._use(updated(postings, former_row, delta))
 
@@ -120,13 +123,6 @@ class _Lexical(Estimator):
             postings.weigh(terms, self._weights)
         return postings.best(weighted, n, allowed)
 
-    def rough(self, queries: Sequence[str], *, function_word_weight: float = 1.0) -> Iterator[np.ndarray]:
-        """For each query the score of every row, 0 if it shares no term; float32, shape (n_rows,)."""
-        postings = _fitted(self)
-        for query in self._weigh_all(queries, function_word_weight):
-            postings.weigh(query[0], self._weights)
-            yield postings.scores(query)
-
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
         postings = _fitted(self).whole()
@@ -155,7 +151,8 @@ class _Lexical(Estimator):
 
     def _use(self, postings: Lists) -> Self:
         self.postings_ = postings
-        vars(self).pop("norms_", None)
+        for name in ("norms_", "lengths_"):
+            vars(self).pop(name, None)
         return self
 
 
@@ -186,6 +183,60 @@ class BM25(_Lexical):
         source="Robertson et al. 1999, Okapi at TREC-8",
     )
 
+    def candidates_in_turns(
+        self,
+        queries: Sequence[str],
+        n: int,
+        allowed: np.ndarray | None,
+        turns: Turns,
+        lending: np.ndarray | None = None,
+        *,
+        function_word_weight: float = 1.0,
+    ) -> pa.Table:
+        """As `candidates`, where a turn also has a share of the words of the turns around it.
+
+        Counts are lent, not scores: they are added before saturation and length normalisation.
+
+        Parameters
+        ----------
+        turns : Turns
+            The rows in their conversations.
+        lending : ndarray of shape (n_rows,), bool, or None
+            Rows that lend their words; None: all.
+        """
+        check_request(n, allowed, _fitted(self).n_rows)
+        weighted = self._weigh_all(queries, function_word_weight)
+        norms, line = self._norms_in_turns(turns, lending), np.zeros(turns.size, np.float32)
+        scored = (self._scores_in_turns(query, turns, lending, norms, line) for query in weighted)
+        return best_of(((scores, np.empty(0, np.int64)) for scores in scored), n, allowed)
+
+    def _scores_in_turns(
+        self, query: Query, turns: Turns, lending: np.ndarray | None, norms: np.ndarray, line: np.ndarray
+    ) -> np.ndarray:
+        """The score of every row; `line` is an array of zeros by place, and is so again afterwards."""
+        scores = np.zeros(turns.size, np.float32)
+        for term, weight in zip(query[0].tolist(), query[1] * np.float32(self.k1 + 1), strict=True):
+            rows, counts = self.postings_.postings_of(term)
+            if lending is not None:
+                rows, counts = rows[lending[rows]], counts[lending[rows]]
+            at, lent = turns.lent(rows, counts, line)
+            scores[at] += np.divide(weight * lent, norms[at] + lent, out=np.zeros_like(lent), where=lent > 0)
+        return scores[turns.place]
+
+    def _norms_in_turns(self, turns: Turns, lending: np.ndarray | None) -> np.ndarray:
+        """The length normalisation of each place; the last one for which all rows lend is cached."""
+        last_turns, norms = self.turn_norms_
+        if lending is not None or last_turns is not turns:
+            own = self.postings_.by_row(self.lengths_)
+            lent = turns.summed(own)
+            mean = float(lent[turns.place].mean()) if len(own) else 0.0
+            if lending is not None:
+                lent = turns.summed(np.where(lending, own, 0.0))
+            norms = np.asarray(self.k1 * (1 - self.b + self.b * lent / (mean or 1)), np.float32)
+        if lending is None:
+            self.turn_norms_ = turns, norms
+        return norms
+
     def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
         """For each query the scores that calibration maps to 0 and 1, shape (n_queries, 2).
 
@@ -208,16 +259,21 @@ class BM25(_Lexical):
         n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
         self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
+        self.turn_norms_ = (None, self.idf_[:0])
         self.function_terms_ = _function_terms(self.analyser)
         self.is_function_ = np.zeros(len(df), bool)
         self.is_function_[_known(postings, sorted(self.function_terms_))[0]] = True
         return self
 
     @cached_property
+    def lengths_(self) -> np.ndarray:
+        """The number of terms by slot; computed at the first query."""
+        return self.postings_.sums(np.positive, np.ones(len(self.postings_.document_frequency)))
+
+    @cached_property
     def norms_(self) -> np.ndarray:
-        """The length normalisation of each row; computed at the first query."""
-        postings = self.postings_
-        lengths = postings.sums(np.positive, np.ones(len(postings.document_frequency)))
+        """The length normalisation by slot; computed at the first query."""
+        postings, lengths = self.postings_, self.lengths_
         mean = (
             self.statistics_.length if self.statistics_ else postings.by_row(lengths).mean() if postings.n_rows else 0.0
         )

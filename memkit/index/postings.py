@@ -13,8 +13,9 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -81,6 +82,10 @@ class Lists:
         """Add the weights of `terms` times their factors to `scores`, by slot; return rows likely to be the best."""
         raise NotImplementedError
 
+    def postings_of(self, term: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that have the term number `term`, and how often each has it."""
+        raise NotImplementedError
+
     def whole(self) -> Postings:
         """The same index in one part."""
         raise NotImplementedError
@@ -99,22 +104,16 @@ class Lists:
         ParameterError
             If `n` is below 1, or `allowed` is no boolean mask over the rows.
         """
-        _check(n, allowed, self.n_rows)
-        if not queries:
-            return CANDIDATES.empty_table()
-        blocked = None if allowed is None else np.flatnonzero(~allowed)
+        check_request(n, allowed, self.n_rows)
+        return best_of(self._scored(queries, n), n, allowed)
+
+    def _scored(self, queries: Sequence[Query], n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each query the score of every row, in an array that the next one may reuse, and the rows likely best."""
         slots = np.empty(self.n_slots, np.float32)
-        best = []
         for terms, weights in queries:
             slots.fill(0)
             likely = self.add_up(slots, terms, weights, n)
-            scores = self.by_row(slots)
-            if blocked is not None:
-                scores[blocked] = 0
-            best.append(_top(scores, n, likely))
-        numbers = np.repeat(np.arange(len(best)), [len(rows) for rows, _ in best])
-        columns = [numbers, np.concatenate([rows for rows, _ in best]), np.concatenate([scores for _, scores in best])]
-        return pa.Table.from_arrays(list(map(pa.array, columns, CANDIDATES.types)), schema=CANDIDATES)
+            yield self.by_row(slots), likely
 
 
 @dataclass
@@ -130,7 +129,7 @@ class Postings(Lists):
     rows : ndarray of shape (n_postings,), int32
         Ascending within a term.
     counts : ndarray of shape (n_postings,), unsigned
-        Term frequencies; empty if the postings were loaded, as a saved index has weights alone.
+        Term frequencies.
     n_rows : int
         The number of rows, with and without postings.
     weights : ndarray of shape (n_postings,), float32
@@ -213,6 +212,11 @@ class Postings(Lists):
             matrices.append(csr_array((part.counts.astype(np.float32), cells), (part.n_rows, len(terms))))
         return cls.from_matrix(terms, vstack(matrices, format="csc"))
 
+    def postings_of(self, term: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that have a term, ascending, and how often each has it."""
+        postings = slice(self.offsets[term], self.offsets[term + 1])
+        return self.rows[postings], self.counts[postings]
+
     def whole(self) -> Self:
         """The index itself, which is in one part."""
         return self
@@ -225,7 +229,7 @@ class Postings(Lists):
         """For each row the sum over its terms of ``worth(count)`` times the term's factor; float64.
 
         Terms are added in a fixed order, the last one first, so that the sum is the same to the last bit whatever the
-        other rows are. It is 0 if the postings were loaded, as their counts are not known.
+        other rows are.
         """
         total = np.zeros(self.n_rows)
         if not len(self.counts):
@@ -372,12 +376,27 @@ def plain(values: Any, kind: type) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=kind)
 
 
-def _check(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
+def check_request(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
     check_value("candidates", "n", n, "int", low=1)
     if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != (n_rows,)):
         raise ParameterError(
             f"candidates: 'allowed' must be a boolean mask of shape ({n_rows},). Got {allowed.dtype} {allowed.shape}."
         )
+
+
+def best_of(scored: Iterable[tuple[np.ndarray, np.ndarray]], n: int, allowed: np.ndarray | None) -> pa.Table:
+    """The best `n` rows `allowed` of each query, given its scores by row and the rows likely to be the best."""
+    blocked = None if allowed is None else np.flatnonzero(~allowed)
+    best = []
+    for scores, likely in scored:
+        if blocked is not None:
+            scores[blocked] = 0
+        best.append(_top(scores, n, likely))
+    if not best:
+        return CANDIDATES.empty_table()
+    numbers = np.repeat(np.arange(len(best)), [len(rows) for rows, _ in best])
+    columns = [numbers, np.concatenate([rows for rows, _ in best]), np.concatenate([scores for _, scores in best])]
+    return pa.Table.from_arrays(list(map(pa.array, columns, CANDIDATES.types)), schema=CANDIDATES)
 
 
 def _top(scores: np.ndarray, n: int, likely: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -553,15 +572,31 @@ class Followed(Lists):
         self.tail.add_up(scores[self.base.n_rows :], later[later >= 0], factors[later >= 0], n)
         return np.empty(0, np.int64)
 
+    def postings_of(self, term: int) -> tuple[np.ndarray, np.ndarray]:
+        """As `Postings` does: the rows of the base that are not deleted, then those of the delta."""
+        parts = [(self.base, term, 0)] if term < len(self.base.terms) else []
+        if self._in_tail[term] >= 0:
+            parts.append((self.tail, int(self._in_tail[term]), self.base.n_rows))
+        held = [(part.postings_of(number), first) for part, number, first in parts]
+        rows = np.concatenate([self._rows[rows + first] for (rows, _), first in held])
+        counts = np.concatenate([counts for (_, counts), _ in held])
+        return rows[rows >= 0], counts[rows >= 0]
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        """The row of each slot; -1 for one that is deleted."""
+        rows = np.full(self.n_slots, -1, np.int32)
+        rows[self.slots] = np.arange(self.n_rows)
+        return rows
+
     def whole(self) -> Postings:
         """The same index in one part, with sorted terms."""
         from scipy.sparse import coo_array
 
         terms = dict(self.terms.items())
         names = sorted(terms)
-        column, row = np.full(len(self.document_frequency), -1, np.int32), np.full(self.n_slots, -1, np.int32)
+        column, row = np.full(len(self.document_frequency), -1, np.int32), self._rows
         column[[terms[name] for name in names]] = np.arange(len(names))
-        row[self.slots] = np.arange(self.n_rows)
         parts = (
             (self.base, column[: len(self.base.terms)], row),
             (self.tail, column[self._numbers], row[self.base.n_rows :]),
@@ -580,7 +615,9 @@ def _cells(part: Postings, column: np.ndarray, row: np.ndarray) -> tuple[np.ndar
 
 
 _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("rows", pa.int64(), nullable=False)])
-_POSTINGS = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("weight", pa.float32(), nullable=False)])
+_MOST = 1 << 24
+"""Most occurrences of a term in a text: those of a file that memkit did not write might fill the memory."""
+_POSTINGS = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("count", pa.uint32(), nullable=False)])
 
 
 def save_postings(postings: Postings, folder: Path, name: str, settings: dict[str, Any]) -> None:
@@ -589,7 +626,7 @@ def save_postings(postings: Postings, folder: Path, name: str, settings: dict[st
     terms = pa.table({"term": pa.array(list(postings.terms), pa.string()), "rows": postings.document_frequency})
     sizes = {"n_rows": postings.n_rows, "n_postings": len(postings.rows)}
     metadata = {"memkit": json.dumps({**settings, **sizes}, sort_keys=True)}
-    lists = pa.table({"row": postings.rows, "weight": postings.weights})
+    lists = pa.table({"row": postings.rows, "count": postings.counts.astype(np.uint32)})
     for part, table in (("terms", terms.replace_schema_metadata(metadata)), ("postings", lists)):
         with (folder / f"{name}_{part}.parquet").open("wb") as file:  # a name may be taken for an address
             pq.write_table(table, file)
@@ -626,12 +663,15 @@ def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
             f"{folder}: expected rows from 0 to {n_rows - 1} in '{name}'. Got {rows.min()} to {rows.max()}. "
             "Fit and save again."
         )
-    weights = plain(postings["weight"].to_numpy(), np.float32)
-    if not np.isfinite(weights).all():
-        raise DamagedIndexError(f"{folder}: expected weights of '{name}' that are finite. Fit and save again.")
+    counts = postings["count"].to_numpy()
+    if len(counts) and not 1 <= counts.min() <= counts.max() <= _MOST:
+        raise DamagedIndexError(
+            f"{folder}: expected counts from 1 to {_MOST} in '{name}'. Got {counts.min()} to {counts.max()}. "
+            "Fit and save again."
+        )
     numbers = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
     offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
-    return Postings(numbers, offsets, rows, np.empty(0, np.uint8), n_rows, weights), settings
+    return Postings(numbers, offsets, rows, _small(counts), n_rows), settings
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

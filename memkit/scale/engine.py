@@ -20,6 +20,7 @@ from memkit.hashes import digest
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import Arm
+from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.settings import QuerySettings
 
@@ -302,13 +303,17 @@ class EngineIndex(MemoryIndex):
         """
         as_engine(self.settings.engine)
         super().ready(how)
-        if self.context is not None:
+        if self.settings.context_column not in (None, AUTO):
             raise ParameterError(
                 "Retriever: 'context_column' looks at all rows of a conversation: engine='local' alone."
             )
         for name in self.arms:
             _ = (arm := self._held(name)).collection
             arm.offload()
+
+    @cached_property
+    def conversations(self) -> None:
+        """None: neighbours need not be in the engine's answer."""
 
     def candidate_source(self, name: str) -> Arm:
         """The engine, with the rows of the arm."""

@@ -36,6 +36,7 @@ from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vecto
 from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, take_rows
+from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import (
     Answer,
     MemoryIndex,
@@ -81,6 +82,10 @@ class Part(MemoryIndex):
     def is_steady(self) -> bool:
         """False: the candidates here are not all candidates."""
         return False
+
+    @cached_property
+    def conversations(self) -> None:
+        """None: a conversation without a user may lie in several buckets."""
 
     @property
     def words(self) -> Any:
@@ -168,7 +173,9 @@ class BucketIndex:
                 f"this holds all memories in memory at once, at most {AT_ONCE:,}. Got {self.corpus.n_memories:,}: fit"
                 " the Retriever to some buckets, lake.bucket(number), or to a sample of the users."
             )
-        return build_index(self.corpus.whole(), self.settings)
+        whole = build_index(self.corpus.whole(), self.settings)
+        whole.conversations = None  # as over the buckets
+        return whole
 
     def bucket(self, number: int) -> Part:
         """The index of one bucket."""
@@ -267,7 +274,7 @@ class BucketIndex:
             if index.chunks.num_rows:
                 put = index.arm_queries(asked, weights, how, on)
                 parts.append(
-                    (index, {name: index.arm_candidates(name, put[name], n, allowed, how) for name in weights})
+                    (index, {name: index.arm_candidates(name, put[name], n, allowed, how, allowed) for name in weights})
                 )
         best = _best(parts, list(weights), n)
         small, rows = self._small(parts, best)
@@ -417,7 +424,7 @@ def check_settings(settings: FitSettings) -> None:
     """Raise if buckets cannot be searched with these settings."""
     if getattr(as_encoder(settings.encoder), "refitted", False) if settings.encoder is not None else False:
         raise ParameterError("Retriever: an encoder that learns from the corpus needs one index: fit to whole().")
-    if settings.context_column is not None or settings.engine != "local":
+    if settings.context_column not in (None, AUTO) or settings.engine != "local":
         raise ParameterError("Retriever: buckets are searched by local arms without context_column: fit to whole().")
 
 

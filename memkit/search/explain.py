@@ -82,7 +82,16 @@ def explained(question: Question, memory_id: str) -> str:
     reason = _drop_reason(question, row)
     advice = _advice(question, row) if row["disposition"] != "returned" else ""
     score = _score(question, row) + (f", {reason}" if reason else "")
-    return f"'{memory_id}' {verdict}: {score}.{advice}{_doubt(question)}"
+    return f"'{memory_id}' {verdict}: {score}.{_lent(question, memory_id)}{advice}{_doubt(question)}"
+
+
+def _lent(question: Question, memory_id: str) -> str:
+    """A sentence if the memory is a turn beside others, whose words and meaning count too."""
+    index = question.index
+    memory = pc.index(index.memories["memory_id"], memory_id).as_py()
+    if index.turns is None or not (index.turns.neighbours[index.rows.memory == memory] >= 0).any():
+        return ""
+    return f" The turns beside it lend it words and meaning (context_column, here {index.conversations!r})."
 
 
 def _advice(question: Question, row: dict[str, Any]) -> str:

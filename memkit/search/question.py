@@ -26,6 +26,7 @@ from memkit.params import AsOf, Moment, check_column, check_value, describe, rev
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS, take_rows
+from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import MemoryIndex, Request, Rows, Scope, Searchable
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
@@ -254,7 +255,8 @@ class Question:
         """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
         if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
-        return self.index.retrieve(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
+        seen = self.scope.allowed
+        return self.index.retrieve(self.queries.texts, n, allowed, self.weights, self.settings, self.moment, seen)
 
     @property
     def rows(self) -> Rows:
@@ -556,7 +558,8 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     weights = "those of the default encoder: none are stored for this one" if uses_defaults else None
     facts |= revision_of(index.memories)
     moment = question.moment.isoformat()
-    return describe(table, arms=question.weights, encoder=encoder, weights=weights, **facts, as_of=moment)
+    facts |= {"weights": weights, "conversations": None if index.turns is None else index.conversations}
+    return describe(table, arms=question.weights, encoder=encoder, **facts, as_of=moment)
 
 
 def _names(question: Question, candidates: Candidates, most: int = 40) -> dict[str, Any]:
@@ -609,7 +612,7 @@ def _decay_note(question: Question, ranked: Ranked) -> str:
 
 def _context_note(question: Question) -> str:
     column, index = question.index.settings.context_column, question.index
-    if column is None or index.context is not None:
+    if column in (None, AUTO) or index.turns is not None:
         return ""
     return f"The context_column {column!r} is not used: half of the rows are longer than a turn, 40 words."
 

@@ -72,8 +72,8 @@ class Retriever(QuerySettings, FitSettings):
         new fit is complete, other threads search the former one, and it stays if this fails.
 
         A second fit reuses the chunks, terms and vectors of memories that did not change. Answers equal those of a
-        fresh fit. Approximate indexes (`ann`), mean-centred vectors (`centre`), encoders that learn from the corpus and
-        arms loaded from a folder are always built anew.
+        fresh fit. Approximate indexes (`ann`), mean-centred vectors (`centre`), and encoders that learn
+        from the corpus are always built anew.
 
         Parameters
         ----------

@@ -49,12 +49,13 @@ class FitSettings(Estimator):
         doc="Columns of a memory whose text is searched; None: all of them.",
     )
     context_column: str | None = param(
-        None,
+        "auto",
         kind="str",
         nullable=True,
         refit=True,
         group="fit",
-        doc="Column that names a conversation: a turn's score includes a part of the scores of the turns around it.",
+        doc="Column that names a user's conversations: a turn is also found by the words of the turns around it, which"
+        " count less. 'auto': the column session, conversation or thread of a table, if there is one. None: off.",
     )
     ann: str = param(
         "auto",

@@ -246,11 +246,12 @@ POSTINGS: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "rows below nothing": ("postings", column("row", lambda t: pa.array([-1] * t.num_rows, pa.int32()))),
     "rows of another kind": ("postings", column("row", lambda t: pa.array([0] * t.num_rows, pa.int64()))),
     "no row": ("postings", column("row", lambda t: pa.nulls(t.num_rows, pa.int32()))),
-    "weights that are no number": (
+    "counts of nothing": ("postings", column("count", lambda t: pa.array([0] * t.num_rows, pa.uint32()))),
+    "counts that would fill the memory": (
         "postings",
-        column("weight", lambda t: pa.array([np.nan] * t.num_rows, pa.float32())),
+        column("count", lambda t: pa.array([2**32 - 1] * t.num_rows, pa.uint32())),
     ),
-    "weights of another kind": ("postings", column("weight", lambda t: pa.array([1.0] * t.num_rows, pa.float64()))),
+    "counts of another kind": ("postings", column("count", lambda t: pa.array([1.0] * t.num_rows, pa.float64()))),
     "no columns": ("postings", lambda table: table.select([])),
 }
 

@@ -1,8 +1,11 @@
-"""Turns of a conversation lend their neighbours a part of their scores."""
+"""Turns of a conversation have a share of the words and of the meaning of the turns around them."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,81 +16,224 @@ import pytest
 import memkit as mk
 from memkit.errors import ParameterError
 from memkit.index.dense import Dense
-from memkit.index.lexical import BM25, CharGrams, Grams
-from memkit.search.fitted.context import SHARES, Context, context_of
+from memkit.index.lexical import BM25
+from memkit.index.turns import SHARES, Turns
+from memkit.search.fitted.context import means_in_turns
 
 DAY = "2026-03-01"
-FOUND = {"q": {2: 4.0}}
+KERNEL = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}
+WORDS = ["пул", "чай", "план", "кот", "сад", "pool", "tea", "cat", *(f"w{at}" for at in range(40))]
 
 
 def turns(*talks: str | None, **more: Any) -> list[dict[str, Any]]:
     return [{"text": f"да {n}", "user_id": talk, **more} for n, talk in enumerate(talks)]
 
 
-def scores(search: mk.Retriever, arm: str = "bm25", **asked: Any) -> dict[str, float]:
-    hits = search.search("q", as_of=DAY, **asked)
-    return dict(zip(hits["memory_id"].to_pylist(), hits[arm].to_pylist(), strict=True))
+def scores(hits: pa.Table, arm: str = "bm25") -> dict[str, float]:
+    """By memory, as far as the arm found it."""
+    found = zip(hits["memory_id"].to_pylist(), hits[arm].to_pylist(), strict=True)
+    return {memory: score for memory, score in found if score is not None}
 
 
-def test_a_turn_has_a_part_of_the_words_of_two_before_and_two_after_it(retriever_over: Any) -> None:
-    search = retriever_over(turns(*"aaaaaa"), bm25=FOUND, encoder=None, context_column="user_id")
-    expected = {"m2": 4.0, "m3": 4 * SHARES[-1], "m1": 4 * SHARES[1], "m4": 4 * SHARES[-2], "m0": 4 * SHARES[2]}
-    assert scores(search) == pytest.approx(expected)
-    without = retriever_over(turns(*"aaaaaa"), bm25=FOUND, encoder=None)
-    assert scores(without) == {"m2": 4.0}
+def by_hand(texts: Sequence[str], talks: Sequence[Any], query: str, lending: Sequence[bool]) -> list[float]:
+    """Okapi with k1 1.2 and b 0.75, row by row, where a row has its own words and shares of its neighbours' words."""
+    own = [Counter(text.split()) for text in texts]
+
+    def lent(row: int, lends: Sequence[bool]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for step, share in {0: 1.0, **KERNEL}.items():
+            beside = row + step
+            if 0 <= beside < len(own) and talks[beside] == talks[row] and lends[beside]:
+                for word, count in own[beside].items():
+                    counts[word] += share * count  # type: ignore[assignment]  # a counter of shares
+        return counts
+
+    every = [lent(row, [True] * len(own)) for row in range(len(own))]
+    mean = sum(sum(counts.values()) for counts in every) / len(own)
+    df_of, found = {word: sum(word in one for one in own) for word in query.split()}, []
+    for row in range(len(own)):
+        counts = lent(row, lending)
+        score = 0.0
+        for word, repeats in Counter(query.split()).items():
+            df = df_of[word]
+            idf = math.log1p((len(own) - df + 0.5) / (df + 0.5))
+            norm = 1.2 * (1 - 0.75 + 0.75 * sum(counts.values()) / mean)
+            tf = counts[word]
+            score += idf * repeats * 1001 / (repeats + 1000) * tf * 2.2 / (tf + norm)
+        found.append(score)
+    return found
+
+
+def drawn(size: int, seed: int = 4) -> tuple[list[str], Any]:
+    """Texts of few words, and the conversation of each, ascending."""
+    draw = np.random.default_rng(seed)
+    texts = [" ".join(draw.choice(WORDS, draw.integers(0, 6))) for _ in range(size)]
+    return texts, np.sort(draw.integers(0, size // 20, size))
+
+
+def rows_of(found: pa.Table) -> list[int]:
+    rows: list[int] = found["row"].to_pylist()
+    return rows
+
+
+def arms_over(texts: Sequence[str]) -> Iterator[BM25]:
+    """An arm that was fitted, and one that was brought up to date: three texts are new, and one is gone."""
+    ids = pa.table({"chunk_id": [str(row) for row in range(len(texts))]})
+    yield BM25(analyser="none", k3=1000.0).fit(ids, texts)
+    before = [texts[0], "чай чай никогда", *texts[1:100], *texts[103:]]
+    former = np.array([0, *range(2, 101), *range(len(before), len(before) + 3), *range(101, len(before))])
+    old = BM25(analyser="none", k3=1000.0).fit(ids.slice(0, len(before)), before)
+    yield old.updated(former, ids, pa.array(texts))
+
+
+def test_counts_are_lent_before_they_are_weighted(tmp_path: Any) -> None:
+    texts, talks = drawn(240)
+    in_line = Turns(np.arange(len(texts)), talks, len(texts))
+    some = np.random.default_rng(5).random(len(texts)) < 0.5
+    arms = list(arms_over(texts))
+    arms[0].save(tmp_path)
+    for arm in (*arms, BM25.load(tmp_path)):
+        arm.set_params(k3=1000.0)
+        for query in ("пул чай", "the cat w3 w7 w7", "никогда", ""):
+            for lending in (None, some):
+                expected = by_hand(texts, talks, query, [True] * len(texts) if lending is None else lending.tolist())
+                found = arm.candidates_in_turns([query], len(texts), lending, in_line, lending)
+                wanted = {row for row, score in enumerate(expected) if score and (lending is None or lending[row])}
+                assert set(rows_of(found)) == wanted
+                for row, score in zip(rows_of(found), found["score"].to_pylist(), strict=True):
+                    assert score == pytest.approx(expected[row], rel=1e-5)
+                few = arm.candidates_in_turns([query], 3, lending, in_line, lending)
+                assert few.equals(found.slice(0, 3))
+
+
+def test_rare_and_frequent_terms_are_lent_alike() -> None:
+    """The places of a rare term are looked at one by one, those of a frequent one all at once."""
+    rows = np.arange(300)
+    in_line, line = Turns(rows[:290][::-1].copy(), np.repeat(np.arange(29), 10), 300), None
+    for size in (1, 4, 200):
+        have = np.sort(np.random.default_rng(size).choice(300, size, replace=False))
+        line = np.zeros(in_line.size, np.float32)
+        at, lent = in_line.lent(have, np.full(size, 2), line)
+        assert not line.any()
+        by_place = np.zeros(in_line.size)
+        by_place[at] = lent
+        counts = np.where(np.isin(rows, have), 2.0, 0.0)
+        assert by_place[in_line.place] == pytest.approx(in_line.summed(counts)[in_line.place])
+    assert (in_line.neighbours[290:] == -1).all()
+    assert in_line.neighbours[289].tolist() == [-1, -1, 288, 287]  # the first of the last conversation
+
+
+def test_a_turn_is_found_by_the_words_of_two_before_and_two_after_it() -> None:
+    rows = {"text": ["раз", "два", "пул", "три", "пять", "шесть"], "session": ["a"] * 6}
+    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.from_table(rows))
+    hits = search.search("пул", as_of=DAY)
+    assert hits["memory_id"].to_pylist() == ["2", "3", "1", "4", "0"]
+    assert scores(hits)["3"] < scores(hits)["2"]
+    alone = mk.Retriever(encoder=None, gram_weight=0.0, context_column=None).fit(search.corpus_)
+    assert scores(alone.search("пул", as_of=DAY)).keys() == {"2"}
+
+
+def test_a_column_of_a_table_that_names_conversations_is_used_unless_told_not_to() -> None:
+    rows = {"text": ["пул соединений", "да", "да", "нет"], "user_id": ["u", "u", "v", "u"]}
+    talks = ["x", "x", "x", "y"]
+    for name in ("session", "conversation", "thread"):
+        search = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.from_table({**rows, name: talks}))
+        hits = search.search("пул", as_of=DAY)
+        assert hits["memory_id"].to_pylist() == ["0", "1"], name  # the same value of another user is another one
+        assert hits.schema.metadata[b"conversations"].decode() == name
+    for other in ({"session": [None] * 4}, {"talk": talks}, {}):
+        hits = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.from_table({**rows, **other})).search("пул")
+        assert hits["memory_id"].to_pylist() == ["0"], other
+        assert b"conversations" not in hits.schema.metadata
+    both = mk.from_table({**rows, "thread": ["y", "y", "y", "x"], "session": ["a", "b", "c", "d"]})
+    assert mk.Retriever(encoder=None, gram_weight=0.0).fit(both).search("пул")["memory_id"].to_pylist() == ["0"]
+
+
+def test_sections_of_files_are_no_turns_whatever_they_have(tmp_path: Any) -> None:
+    for name, text in (("a", "Пул соединений."), ("b", "Да."), ("c", "Нет.")):
+        (tmp_path / f"{name}.md").write_text(f"---\nname: {name}\ndescription: d\nsession: x\n---\n{text}\n")
+    corpus = mk.read(tmp_path)
+    assert "session" in str(corpus.memories["extra"].to_pylist())
+    plain = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
+    told = mk.Retriever(encoder=None, gram_weight=0.0, context_column="session").fit(corpus)
+    assert (plain.search("пул").num_rows, told.search("пул").num_rows) == (1, 3)
 
 
 def test_cosines_are_means_over_the_neighbours_that_there_are(retriever_over: Any) -> None:
     cosines = {"q": {0: 0.2, 1: 0.4, 2: 0.8}}
     given = {"vector_weight": 1.0, "bm25_weight": 0.0, "context_column": "user_id"}
-    found = scores(retriever_over(turns(*"aaa"), vector=cosines, **given), "vector")
+    found = scores(retriever_over(turns(*"aaa"), vector=cosines, **given).search("q", as_of=DAY), "vector")
     before, after = SHARES[-1], SHARES[1]
     assert found["m0"] == pytest.approx((0.2 + after * 0.4 + SHARES[2] * 0.8) / (1 + after + SHARES[2]))
     assert found["m1"] == pytest.approx((0.4 + before * 0.2 + after * 0.8) / (1 + before + after))
     assert found["m2"] == pytest.approx((0.8 + before * 0.4 + SHARES[-2] * 0.2) / (1 + before + SHARES[-2]))
 
 
-@pytest.mark.parametrize("talks", ["aabba", "xxaxx", [None, None, "a", None, None]])
-def test_nothing_is_lent_across_conversations(retriever_over: Any, talks: Any) -> None:
-    search = retriever_over(turns(*talks), bm25=FOUND, encoder=None, context_column="user_id")
-    assert set(scores(search)) == ({"m2", "m3"} if talks == "aabba" else {"m2"})
+def test_nothing_is_lent_across_conversations() -> None:
+    for talks, expected in (("aabba", {"2", "3"}), ("xxaxx", {"2"}), ([None, None, "a", None, None], {"2"})):
+        rows = mk.from_table({"text": ["раз", "два", "пул", "три", "пять"], "session": list(talks)})
+        search = mk.Retriever(encoder=None, gram_weight=0.0).fit(rows)
+        assert set(search.search("пул")["memory_id"].to_pylist()) == expected, talks
 
 
-def test_what_a_filter_leaves_out_or_is_the_future_lends_nothing(retriever_over: Any) -> None:
-    rows = turns(*"aaaaa")
-    for day, row in zip((1, 2, 60, 61, 62), rows, strict=True):
-        row["created_at"] = datetime(2026, 2, 1, tzinfo=UTC) + timedelta(days=day)
-    search = retriever_over(rows, bm25={"q": {2: 4.0, 0: 1.0}}, encoder=None, context_column="user_id", decay="none")
-    beside = {"m0": 1.0, "m1": SHARES[-1]}
-    assert scores(search, where="memory_id <> 'm2'") == pytest.approx(beside)
-    assert scores(search.with_params(future="hide")) == pytest.approx(beside)
+def test_what_a_filter_leaves_out_or_is_the_future_lends_nothing() -> None:
+    days = [datetime(2026, 2, 1, tzinfo=UTC) + timedelta(days=day) for day in (1, 2, 60, 61, 62)]
+    texts = ["пул", "раз", "пул пул", "два", "три"]
+    rows = {"text": texts, "session": ["a"] * 5, "created_at": days, "memory_id": [f"m{n}" for n in range(5)]}
+    settings = {"encoder": None, "gram_weight": 0.0, "decay": "none", "searched": ("text",)}
+    search = mk.Retriever(**settings).fit(mk.from_table(rows))
+    without = by_hand(texts, "aaaaa", "пул", [True, True, False, True, True])
+    left = {"m0": without[0], "m1": without[1], "m3": without[3]}
+    for hits in (search.search("пул", where="memory_id <> 'm2'"), search.trace("пул", where="memory_id <> 'm2'")):
+        assert {name: s for name, s in scores(hits).items() if name != "m2"} == pytest.approx(
+            {name: s for name, s in left.items() if s}, rel=1e-5
+        )
+    unseen = by_hand(texts, "aaaaa", "пул", [True, True, False, False, False])
+    assert scores(search.search("пул", as_of=DAY)) == pytest.approx({"m0": unseen[0], "m1": unseen[1]}, rel=1e-5)
+    others = {**rows, "user_id": ["u", "u", "v", "u", "u"]}
+    of_users = mk.Retriever(**settings).fit(mk.from_table(others)).search("пул", user_id="u")
+    assert scores(of_users).keys() == {"m0", "m1", "m3"}  # m2 is in a conversation of its own user
 
 
 def test_the_order_is_seq_then_creation_then_as_given() -> None:
-    def rows_of(**columns: list[Any]) -> Any:
+    def rows_with(**columns: list[Any]) -> Any:
         given = {"memory_id": ["a", "b", "c"], "text": ["раз", "два", "три"], "talk": ["x"] * 3, **columns}
         return mk.Retriever(encoder=None, context_column="talk").fit(mk.from_table(given))
 
     def after(search: mk.Retriever) -> list[int]:
-        context = search.index_.context
-        assert context is not None
-        return [int(row) for row in context.rows[:, list(SHARES).index(1)]]
+        in_line = search.index_.turns
+        assert in_line is not None
+        return [int(row) for row in in_line.neighbours[:, list(SHARES).index(1)]]
 
-    assert after(rows_of()) == [1, 2, -1]
-    assert after(rows_of(seq=[3, 1, 2])) == [-1, 2, 0]
-    assert after(rows_of(created_at=["2026-01-03", "2026-01-01", "2026-01-02"])) == [-1, 2, 0]
-    assert after(rows_of(memory_id=["c", "b", "a"])) == [-1, 0, 1]  # rows of the index are by id
+    assert after(rows_with()) == [1, 2, -1]
+    assert after(rows_with(seq=[3, 1, 2])) == [-1, 2, 0]
+    assert after(rows_with(created_at=["2026-01-03", "2026-01-01", "2026-01-02"])) == [-1, 2, 0]
+    assert after(rows_with(memory_id=["c", "b", "a"])) == [-1, 0, 1]  # rows of the index are by id
 
 
-def test_the_first_hits_do_not_depend_on_k_or_the_pool_asked(retriever_over: Any) -> None:
-    rng = np.random.default_rng(0)
-    words = {"q": {int(row): float(score) for row, score in zip(range(30), rng.random(30), strict=True)}}
-    search = retriever_over(turns(*["a"] * 30), bm25=words, encoder=None, context_column="user_id", normalise="max")
-    whole = search.search("q", k=30, as_of=DAY)
-    assert search.search("q", k=3, as_of=DAY).equals(whole.slice(0, 3))
-    question = search.ask("q", as_of=DAY)
-    alone = search.with_params(pool=5).ask("q", as_of=DAY)
+def test_the_first_hits_do_not_depend_on_k_or_the_pool_asked() -> None:
+    texts, talks = drawn(120)
+    corpus = mk.from_table({"text": [f"{text} я" for text in texts], "session": talks})
+    search = mk.Retriever(encoder="hash", fold="none").fit(corpus)
+    whole = search.search("пул и чай", k=30, as_of=DAY)
+    assert search.search("пул и чай", k=3, as_of=DAY).equals(whole.slice(0, 3))
+    question = search.ask("пул и чай", as_of=DAY)
+    alone = search.with_params(pool=5).ask("пул и чай", as_of=DAY)
     assert question.with_params(pool=5).ranked().score.tolist() == alone.ranked().score.tolist()
+
+
+def test_trace_and_explain_tell_the_scores_that_a_turn_has_among_its_neighbours() -> None:
+    texts = ["раз", "пул", "два", *("пул пул" for _ in range(4))]
+    corpus = mk.from_table({"text": texts, "session": [*"aaa", *"bcde"], "memory_id": [f"m{n}" for n in range(7)]})
+    search = mk.Retriever(encoder=None, gram_weight=0.0, pool=5, fold="none").fit(corpus)
+    expected = by_hand(texts, [*"aaa", *"bcde"], "пул", [True] * 7)
+    trace = search.trace("пул", as_of=DAY)
+    assert scores(trace) == pytest.approx({f"m{n}": score for n, score in enumerate(expected)}, rel=1e-5)
+    least = dict(zip(trace["memory_id"].to_pylist(), trace["disposition"].to_pylist(), strict=True))
+    assert (least["m0"], least["m1"]) == ("below_pool", "returned")
+    assert f"words score {expected[0]:.3g}" in mk.explain(search, "пул", "m0", as_of=DAY)
+    assert "The turns beside it lend it words" in mk.explain(search, "пул", "m1", as_of=DAY)
+    assert "The turns beside it" not in mk.explain(search, "пул", "m3", as_of=DAY)
 
 
 def test_a_column_that_is_none_is_refused_at_fit_and_long_rows_are_no_turns() -> None:
@@ -118,48 +264,47 @@ def test_it_is_kept_with_the_lake(tmp_path: Any) -> None:
     assert json.loads(next(tmp_path.glob("saved-*/retriever.json")).read_text())["params"]["context_column"] == "talk"
 
 
-def _of_all_rows(context: Context, arm: Any, query: str, n: int, allowed: Any, share: bool) -> list[tuple[int, float]]:
+def test_shards_and_engines_know_no_conversations(tmp_path: Any) -> None:
+    mk.from_table({"text": ["пул соединений", "да"], "session": ["x", "x"]}).save(tmp_path, buckets=2)
+    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.open(tmp_path))
+    assert search.search("пул").num_rows == 1
+    assert scores(search.over_all().trace("пул")).keys() == {"0"}
+    with pytest.raises(ParameterError, match="without context_column"):
+        mk.Retriever(encoder=None, context_column="session").fit(mk.open(tmp_path))
+
+
+def means_by_hand(in_line: Turns, arm: Any, query: str, n: int, filled: Any) -> list[tuple[int, float]]:
     """Every row scored closely, one by one."""
-    found = arm.candidates([query], len(context.rows), allowed)
-    own = dict(zip(found["row"].to_pylist(), found["score"].to_pylist(), strict=True))
-    mixed = {}
-    for row in range(len(context.rows)) if allowed is None else np.flatnonzero(allowed).tolist():
-        beside = zip(context.rows[row].tolist(), SHARES.values(), strict=True)
-        there = [(other, part) for other, part in beside if other >= 0 and (allowed is None or allowed[other])]
-        score = own.get(row, 0.0) + sum(part * own.get(other, 0.0) for other, part in there)
-        mixed[row] = score / (1 + sum(part for _, part in there) if share else 1)
-    best = sorted((-score, row) for row, score in mixed.items() if score)
+    found = arm.candidates([query], len(in_line.place), filled)
+    own = dict(zip(rows_of(found), found["score"].to_pylist(), strict=True))
+    means = {}
+    for row in np.flatnonzero(filled).tolist():
+        beside = zip(in_line.neighbours[row].tolist(), SHARES.values(), strict=True)
+        there = [(other, part) for other, part in beside if other >= 0 and filled[other]]
+        total = own.get(row, 0.0) + sum(part * own.get(other, 0.0) for other, part in there)
+        means[row] = total / (1 + sum(part for _, part in there))
+    best = sorted((-score, row) for row, score in means.items() if score)
     return [(row, -score) for score, row in best[:n]]
 
 
-@pytest.mark.parametrize("make", [BM25, CharGrams, Grams, lambda: Dense(encoder="hash")])
-def test_the_best_are_those_of_a_look_at_every_row_and_few_are_looked_at(make: Any) -> None:
-    draw = np.random.default_rng(4)
-    words = ["пул", "чай", "план", "кот", "сад", "pool", "tea", "cat", *(f"w{at}" for at in range(40))]
-    texts = [" ".join(draw.choice(words, draw.integers(0, 6))) for _ in range(1500)]
-    talks = np.sort(draw.integers(0, 60, len(texts)))
-    given = {"text": texts, "talk": talks, "memory_id": [f"{at:05}" for at in range(len(texts))]}
-    rows = mk.from_table(given).memories
-    every = np.arange(len(texts))
-    context = context_of(rows, "talk", every, every)
-    assert context is not None
-    arm = make().fit(pa.table({"chunk_id": rows["memory_id"]}), texts)
+def test_the_best_means_are_those_of_a_look_at_every_row_and_few_are_looked_at() -> None:
+    texts, talks = drawn(1000)
+    in_line = Turns(np.arange(len(texts)), talks, len(texts))
+    ids = pa.table({"chunk_id": [f"{row:05}" for row in range(len(texts))]})
+    arm, whole = (Dense(encoder="hash").fit(ids, texts) for _ in range(2))
     looked: list[int] = []
     ask = arm.candidates
     arm.candidates = lambda *given, **more: looked.append(int(given[2].sum())) or ask(*given, **more)
-    whole, share = make().fit(pa.table({"chunk_id": rows["memory_id"]}), texts), isinstance(arm, Dense)
     filled = np.array(list(map(bool, texts)))  # as a Retriever asks: a chunk without any text is never found
-    for allowed in (filled, filled & (draw.random(len(texts)) < 0.5), np.zeros(len(texts), bool)):
+    half = filled & (np.random.default_rng(7).random(len(texts)) < 0.5)
+    for allowed in (filled, half, np.zeros(len(texts), bool)):
         for query in ("пул и чай", "the cat w3 w7", "", "никогда"):
             for n in (1, 20):
-                found = context.best(arm, [query], n, allowed, {}, share)
-                expected = _of_all_rows(context, whole, query, n, allowed, share)
+                found = means_in_turns(arm, [query], n, allowed, in_line, allowed)
+                expected = means_by_hand(in_line, whole, query, n, allowed)
                 assert found["score"].to_pylist() == pytest.approx([score for _, score in expected], abs=1e-12)
                 last = expected[-1][1] if expected else 0.0  # of ties at the end any may be left out
-                above = [{row for row, score in some if score > last + 1e-12} for some in (_pairs(found), expected)]
+                pairs = list(zip(rows_of(found), found["score"].to_pylist(), strict=True))
+                above = [{row for row, score in some if score > last + 1e-12} for some in (pairs, expected)]
                 assert above[0] == above[1]
     assert max(looked) < 300
-
-
-def _pairs(found: pa.Table) -> list[tuple[int, float]]:
-    return list(zip(found["row"].to_pylist(), found["score"].to_pylist(), strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
@@ -21,16 +21,13 @@ from memkit.text.chunk import Chunker
 
 
 class Arm(Protocol):
-    """Finds candidates by one kind of evidence; an object with these six methods can be a Retriever's arm."""
+    """Finds candidates by one kind of evidence; an object with these five methods can be a Retriever's arm."""
 
     def fit(self, chunks: pa.Table, texts: pa.ChunkedArray) -> Self:
         """Index `texts`, the searched text of each row of `chunks`."""
 
     def candidates(self, queries: Sequence[str], n: int, allowed: Mask | None = None, **options: Any) -> pa.Table:
         """Columns query, row and score: at most `n` rows a query among `allowed`, best first, ties by row."""
-
-    def rough(self, queries: Sequence[str], **options: Any) -> Iterable[NDArray[Any]]:
-        """For each query the score of every row, in single precision; 0 for a row that `candidates` never gives."""
 
     def scale(self, queries: Sequence[str], background: NDArray[np.int64], **options: Any) -> NDArray[np.float64]:
         """For each query the two scores that calibration maps to 0 and 1.
@@ -59,8 +56,9 @@ class Kind:
         The query-time settings that the arm takes.
     reads_dates : bool
         Whether times that a query names are passed to it as dates, if the settings say so.
-    turns : str
-        How the scores of neighbouring turns are combined: 'sum', 'mean', or '' for not at all.
+    lends : str
+        What turns of a conversation lend each other: 'counts' (of terms, by ``candidates_in_turns``, where the arm has
+        it), 'means' (of scores, by ``rough``), or '' for nothing.
     everywhere : bool
         Whether the arm scores every row; then a row that was not retrieved counts as much as the last that was.
     make : callable
@@ -77,7 +75,7 @@ class Kind:
     weight: Callable[[QuerySettings], float | None]
     options: Callable[[QuerySettings], dict[str, Any]]
     reads_dates: bool
-    turns: str
+    lends: str
     everywhere: bool
     make: Callable[[FitSettings], Arm]
     load: Callable[[Any, Path, bool], Arm]
@@ -141,7 +139,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.bm25_weight,
         options=_word_options,
         reads_dates=True,
-        turns="sum",
+        lends="counts",
         everywhere=False,
         make=_words,
         load=lambda index, folder, trust: _of_rows(type(_words(index.settings)).load(folder), index, folder),
@@ -152,7 +150,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.vector_weight,
         options=lambda s: {},
         reads_dates=False,
-        turns="mean",
+        lends="means",
         everywhere=True,
         make=_dense,
         load=_load_dense,
@@ -163,7 +161,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.gram_weight,
         options=_word_options,
         reads_dates=True,
-        turns="",
+        lends="",
         everywhere=False,
         make=lambda settings: lexical().Grams(),
         load=lambda index, folder, trust: _of_rows(lexical().Grams.load(folder), index, folder),

@@ -1,13 +1,12 @@
-"""Conversations: the score of a turn includes a part of the scores of its neighbours.
+"""Conversations: a turn has a share of the words and of the meaning of the turns around it.
 
-A turn such as "yes, on Friday" shares nothing with a query; the turns around it do. Scores are added, not texts, so
-that nothing is encoded again and a saved arm serves with and without `context_column`.
+Words are lent as counts, before they are weighted (`memkit.index.turns`), and cosines as their mean, so that nothing is
+encoded again and a saved arm serves with and without `context_column`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,12 @@ import pyarrow.compute as pc
 from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.index.postings import CANDIDATES
+from memkit.index.turns import SHARES, Turns
 from memkit.schemas import Floats, Ints, Mask
 
-SHARES = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}
-"""The share of the score of the turns before and after, by their distance."""
+AUTO = "auto"
+COLUMNS = ("session", "conversation", "thread")
+"""Columns of a table that name a conversation without being told to; the first one that has values is taken."""
 _KEY = "json_extract_string(extra, '$.' || to_json($column)::varchar)"
 _ROUGHLY = 1e-4
 """The largest error of rough scores, with a wide margin over single precision."""
@@ -28,61 +29,51 @@ _LONGEST = 40
 """The median number of words beyond which rows are not turns: long answers drown the question between them."""
 
 
-@dataclass(frozen=True)
-class Context:
-    """The neighbours of each chunk.
+def means_in_turns(
+    arm: Any, queries: Sequence[str], n: int, allowed: Mask | None, turns: Turns, lending: Mask | None
+) -> pa.Table:
+    """As ``arm.candidates``, with scores that are weighted means over a turn and its neighbours.
 
-    Attributes
+    Rough scores of all rows show which may be among the best; these and their neighbours are scored exactly.
+
+    Parameters
     ----------
-    rows : ndarray of int64, shape (n_chunks, 4)
-        In the order of `SHARES`; -1 if there is none.
+    lending : ndarray of bool, shape (n_chunks,), or None
+        Chunks whose scores are lent; None: all.
     """
+    beside = turns.neighbours
+    shares = _shares(beside, lending)
+    total = 1.0 + shares.sum(axis=1)
 
-    rows: Ints
+    def mixed(row: Ints, scores: Floats) -> Floats:
+        means = (scores[row] + (scores[beside[row]] * shares[row]).sum(axis=1)) / total[row]
+        return np.asarray(means if allowed is None else np.where(allowed[row], means, 0.0))
 
-    def best(
-        self, arm: Any, queries: Sequence[str], n: int, allowed: Mask | None, how: Mapping[str, Any], share: bool
-    ) -> pa.Table:
-        """As ``arm.candidates``, with scores that include a part of the neighbours' scores.
+    every, tables = np.arange(len(beside)), []
+    for number, (query, rough) in enumerate(zip(queries, arm.rough(queries), strict=True)):
+        likely = _may_be_best(mixed(every, rough), n)
+        if not len(likely):
+            continue
+        near = np.zeros(len(rough), bool)
+        near[likely] = near[beside[likely]] = True  # -1, no neighbour, is the last row, which does no harm
+        hits = arm.candidates([query], len(rough), near)
+        scores = np.zeros(len(rough))
+        scores[hits["row"].to_numpy()] = hits["score"].to_numpy()
+        best = mixed(likely, scores)
+        order = np.lexsort((likely, -best))[:n]
+        order = order[best[order] != 0]
+        tables.append((np.full(len(order), number), likely[order], best[order]))
+    columns = [np.concatenate(column) for column in zip(*tables, strict=True)] or [np.empty(0)] * len(CANDIDATES)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, CANDIDATES, strict=True)], CANDIDATES)
 
-        Rough scores of all rows show which may be among the best; these and their neighbours are scored exactly.
 
-        Parameters
-        ----------
-        share : bool
-            Whether to take the weighted mean, as for a cosine; else the weighted sum.
-        """
-        shares = self._shares(allowed)
-        total = 1.0 + shares.sum(axis=1) if share else np.ones(len(shares))
-        every, tables = np.arange(len(self.rows)), []
-        for number, (query, rough) in enumerate(zip(queries, arm.rough(queries, **how), strict=True)):
-            likely = _may_be_best(self._mixed(every, rough, allowed, shares, total), n)
-            if not len(likely):
-                continue
-            near = np.zeros(len(rough), bool)
-            near[likely] = near[self.rows[likely]] = True  # -1, no neighbour, is the last row, which does no harm
-            hits = arm.candidates([query], len(rough), near if allowed is None else near & allowed, **how)
-            scores = np.zeros(len(rough))
-            scores[hits["row"].to_numpy()] = hits["score"].to_numpy()
-            mixed = self._mixed(likely, scores, allowed, shares, total)
-            order = np.lexsort((likely, -mixed))[:n]
-            order = order[mixed[order] != 0]
-            tables.append((np.full(len(order), number), likely[order], mixed[order]))
-        columns = [np.concatenate(column) for column in zip(*tables, strict=True)] or [np.empty(0)] * len(CANDIDATES)
-        return pa.table([pa.array(c, f.type) for c, f in zip(columns, CANDIDATES, strict=True)], CANDIDATES)
-
-    def _mixed(self, row: Ints, scores: Floats, allowed: Mask | None, shares: Floats, total: Floats) -> Floats:
-        """The scores of the rows `row` with those of their neighbours; 0 for one that is not allowed."""
-        mixed = (scores[row] + (scores[self.rows[row]] * shares[row]).sum(axis=1)) / total[row]
-        return np.asarray(mixed if allowed is None else np.where(allowed[row], mixed, 0.0))
-
-    def _shares(self, allowed: Mask | None) -> Floats:
-        """The share of each neighbour's score; 0 for one that is missing or not allowed."""
-        exists = self.rows >= 0
-        if allowed is not None:
-            exists &= allowed[self.rows]
-        shares: Floats = exists * np.array(list(SHARES.values()))
-        return shares
+def _shares(beside: Ints, lending: Mask | None) -> Floats:
+    """The share of each neighbour's score; 0 for one that is missing or does not lend."""
+    there = beside >= 0
+    if lending is not None:
+        there &= lending[beside]
+    shares: Floats = there * np.array(list(SHARES.values()))
+    return shares
 
 
 def _may_be_best(scores: Floats, n: int) -> Ints:
@@ -96,14 +87,17 @@ def _may_be_best(scores: Floats, n: int) -> Ints:
     return kept
 
 
-def context_of(corpus_memories: pa.Table, column: str, order: Ints, of_chunk: Ints) -> Context | None:
-    """The neighbours of each turn: equal values of `column` are one conversation, ordered by ``seq``, creation, row.
+def turns_of(corpus_memories: pa.Table, column: str, of_tables: bool, order: Ints, of_chunk: Ints) -> Turns | None:
+    """The chunks in their conversations, each in the order of ``seq``, creation and row.
 
-    None if the median memory has more than 40 words.
+    A conversation is all memories of one user (or of none) with one value of `column`. None if the median turn has more
+    than 40 words.
 
     Parameters
     ----------
     corpus_memories : pa.Table
+    of_tables : bool
+        Whether rows of tables alone are turns.
     order : ndarray of int64, shape (n_memories,)
         The row in `corpus_memories` of each memory of the index.
     of_chunk : ndarray of int64, shape (n_chunks,)
@@ -114,8 +108,8 @@ def context_of(corpus_memories: pa.Table, column: str, order: Ints, of_chunk: In
     ParameterError
         If no memory has the column.
     """
-    row, number = _in_order(corpus_memories, column)
-    words = pc.count_substring_regex(corpus_memories["text"], r"[\p{L}\p{N}_]+")
+    row, number = _in_order(corpus_memories, column, of_tables)
+    words = pc.count_substring_regex(corpus_memories["text"].take(pa.array(row)), r"[\p{L}\p{N}_]+")
     if len(words) and pc.quantile(words, 0.5)[0].as_py() > _LONGEST:
         return None
     memory = np.argsort(order)[row]  # in `memories`, of each turn
@@ -123,22 +117,34 @@ def context_of(corpus_memories: pa.Table, column: str, order: Ints, of_chunk: In
     place[memory], talk[memory] = np.arange(len(memory)), number
     chunks = np.lexsort((np.arange(len(of_chunk)), place[of_chunk]))
     chunks = chunks[talk[of_chunk[chunks]] >= 0]
-    rows = np.full((len(of_chunk), len(SHARES)), -1, np.int64)
-    for index, step in enumerate(SHARES):
-        chunk, neighbour = (chunks[-step:], chunks[:step]) if step < 0 else (chunks[:-step], chunks[step:])
-        is_same = talk[of_chunk[chunk]] == talk[of_chunk[neighbour]]
-        rows[chunk[is_same], index] = neighbour[is_same]
-    return Context(rows)
+    return Turns(chunks, talk[of_chunk[chunks]], len(of_chunk))
 
 
-def _in_order(memories: pa.Table, column: str) -> tuple[Ints, Ints]:
+def conversation_column(memories: pa.Table, column: str | None) -> str | None:
+    """The column that names conversations: `column` itself, or for 'auto' the first of `COLUMNS` in rows of tables."""
+    if column != AUTO:
+        return column
+    extra = memories["extra"].filter(pc.equal(memories["format"], "table"))
+    return next((name for name in COLUMNS if _has_values(extra, name)), None)
+
+
+def _has_values(extra: pa.ChunkedArray, name: str) -> bool:
+    may = extra.filter(pc.fill_null(pc.match_substring(extra, f'"{name}"'), False))
+    if not len(may):
+        return False
+    sql = f"select count({_KEY}) as n from rows"  # noqa: S608  # an expression of ours
+    return bool(rows_of(sql, {"column": name}, rows=pa.table({"extra": may}))["n"][0].as_py())
+
+
+def _in_order(memories: pa.Table, column: str, of_tables: bool) -> tuple[Ints, Ints]:
     """Rows of `memories` that are in a conversation, in order, and the number of each one's conversation."""
     value = identifier(column) if column in memories.column_names else _KEY
     sql = f"""
-        select row_number_ as row, dense_rank() over (order by talk) as number from (
-            select row_number_, {value}::varchar as talk, created_at,
-                try_cast(json_extract_string(extra, '$.seq') as double) as seq from turns)
-        where talk is not null order by talk, seq nulls last, created_at nulls last, row_number_
+        select row_number_ as row, dense_rank() over (order by user_id nulls first, talk) as number from (
+            select row_number_, user_id, {value}::varchar as talk, created_at,
+                try_cast(json_extract_string(extra, '$.seq') as double) as seq
+            from turns {"where format = 'table'" if of_tables else ""})
+        where talk is not null order by number, seq nulls last, created_at nulls last, row_number_
     """  # noqa: S608  # a quoted name
     turns = memories.append_column("row_number_", pa.array(range(memories.num_rows), pa.int64()))
     ordered = rows_of(sql, {} if value != _KEY else {"column": column}, turns=turns)

@@ -27,11 +27,12 @@ from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts, content_key
 from memkit.index.postings import CANDIDATES
+from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
 from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, cut, places, take_rows, text_codes
-from memkit.search.fitted.context import Context, context_of
+from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
@@ -488,7 +489,7 @@ class MemoryIndex:
             If no arm has a weight, or `context_column` is no column.
         """
         self.weights(how)
-        _ = self.context  # an unknown column is an error at fit
+        _ = self.turns  # an unknown column is an error at fit
         self.sources = [source for source in self.sources if not isinstance(source, Former)]
 
     @property
@@ -508,7 +509,8 @@ class MemoryIndex:
         scope = make_scope(self.memories, self.rows, self.corpus.ask, how, where, moment, user_id)
         weights = self.weights(how)
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
-        candidates = self.retrieve(request.texts, pools * how.pool, scope.allowed, weights, how, request.moment.instant)
+        seen, at = scope.allowed, request.moment.instant
+        candidates = self.retrieve(request.texts, pools * how.pool, seen, weights, how, at, seen)
         return Answer(self, scope, weights, candidates)
 
     def candidate_source(self, name: str) -> Arm:
@@ -527,10 +529,17 @@ class MemoryIndex:
         return self.rows.has_dates
 
     @cached_property
-    def context(self) -> Context | None:
-        """The neighbours of each turn of a conversation, if `context_column` is set."""
-        column = self.settings.context_column
-        return None if column is None else context_of(self.corpus_memories, column, self.order, self.rows.memory)
+    def conversations(self) -> str | None:
+        """The column that names conversations, by `context_column`; None if there is none."""
+        return conversation_column(self.corpus_memories, self.settings.context_column)
+
+    @cached_property
+    def turns(self) -> Turns | None:
+        """The chunks in their conversations; None if there are none, or if rows are longer than turns."""
+        if self.conversations is None:
+            return None
+        of_tables = self.settings.context_column == AUTO
+        return turns_of(self.corpus_memories, self.conversations, of_tables, self.order, self.rows.memory)
 
     @cached_property
     def digests(self) -> dict[str, Any]:
@@ -604,8 +613,7 @@ class MemoryIndex:
     @property
     def is_steady(self) -> bool:
         """Whether the best n of each arm are the first of its best 2 n; approximate indexes do not promise it."""
-        is_exact = all(getattr(arm, "index_", None) is None for arm in self.arms.values())
-        return is_exact and self.context is None
+        return self.turns is None and all(getattr(arm, "index_", None) is None for arm in self.arms.values())
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
@@ -613,14 +621,29 @@ class MemoryIndex:
         return vocabulary_of(self)
 
     def retrieve(
-        self, texts: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
+        self,
+        texts: Sequence[str],
+        n: int,
+        allowed: Mask | None,
+        arms: Iterable[str],
+        how: QuerySettings,
+        on: datetime,
+        seen: Mask | None,
     ) -> Candidates:
-        """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found."""
+        """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found.
+
+        Parameters
+        ----------
+        allowed : ndarray of bool, shape (n_chunks,), or None
+            Chunks that may be found; None: all.
+        seen : ndarray of bool, shape (n_chunks,), or None
+            Chunks that the question may see: no other lends anything to those that are found.
+        """
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         queries = self.arm_queries(texts, options, how, on)
-        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, how) for name in options}
+        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, how, seen) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
         return merge(candidates, self.chunks.num_rows, n, np.stack(scales, axis=1))
@@ -639,16 +662,21 @@ class MemoryIndex:
         return [in_days(text, moment.date()) for text in texts]
 
     def arm_candidates(
-        self, name: str, queries: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings
+        self, name: str, queries: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings, seen: Mask | None
     ) -> pa.Table:
-        """The best `n` chunks of one arm: query, row and score; scores of turns include those of their neighbours."""
-        filled, kind = self.rows.filled, KINDS[name]
-        if filled is not None:
-            allowed = filled if allowed is None else filled & allowed
-        arm, options = self.candidate_source(name), kind.options(how)
-        if self.context is None or not kind.turns:
-            return arm.candidates(queries, n, allowed, **options)
-        return self.context.best(arm, queries, n, allowed, options, kind.turns == "mean")
+        """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have."""
+        kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
+        options, allowed = kind.options(how), self._filled(allowed)
+        if turns is not None and kind.lends == "counts" and hasattr(arm, "candidates_in_turns"):
+            return arm.candidates_in_turns(queries, n, allowed, turns, seen, **options)
+        if turns is not None and kind.lends == "means":
+            return means_in_turns(arm, queries, n, allowed, turns, self._filled(seen))
+        return arm.candidates(queries, n, allowed, **options)
+
+    def _filled(self, some: Mask | None) -> Mask | None:
+        """The mask `some` without empty chunks."""
+        filled = self.rows.filled
+        return some if filled is None else filled if some is None else filled & some
 
     @cached_property
     def named(self) -> pa.Table:
