@@ -12,6 +12,8 @@ from memkit import schemas as schemas
 from memkit import testing as testing
 from memkit.change.diff import diff as diff
 from memkit.change.edits import Edits as Edits
+from memkit.change.export import Export as Export
+from memkit.change.export import export as export
 from memkit.change.fix import Fix as Fix
 from memkit.change.migrate import Migrate as Migrate
 from memkit.change.planning import plan as plan

@@ -217,6 +217,37 @@ def add(
         show(pa.table({"saved": [str(getattr(result, "id", result))]}), as_json)
 
 
+@app.command()
+def export(
+    path: PathArgument,
+    folder: Annotated[Path, typer.Argument(help="An empty folder, or one that does not exist yet.")],
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout", help="okf, notes, obsidian, facts, basic-memory or mcp-graph: how files are laid out."
+        ),
+    ],
+    user: Annotated[
+        str | None, typer.Option("--user", help="For facts: whose facts the memories without a user become.")
+    ] = None,
+    as_of: AsOfOption = None,
+    yes: YesOption = False,
+    as_diff: DiffOption = False,
+    as_json: JsonOption = False,
+    formats: FormatsOption = None,
+) -> None:
+    """Show what a folder's memories keep and lose in another layout, or with --yes write them as its files."""
+    from memkit.change.export import export as exported
+
+    planned = exported(load(path, formats=formats), folder, layout, user=user, as_of=as_of)
+    if yes:
+        show(planned.apply(), as_json)
+    elif as_diff:
+        out.print(safe(planned.diff()), markup=False, highlight=False, soft_wrap=True, end="")
+    else:
+        show(planned.table if as_json else planned, as_json)
+
+
 def _required(name: str, value: str | None) -> str:
     if not value:
         raise ParameterError(f"add: expected {name}. Got none.")

@@ -1,0 +1,727 @@
+"""`mk.export`: the memories of a corpus as the files of another layout, and what that layout can hold of them.
+
+A layout's writer drafts files. These are then read as any folder is, and each memory is compared with what came back:
+the table says what was measured, not what a writer meant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from memkit.change.diff import Diff
+from memkit.change.disk import check_new
+from memkit.change.edits import Edits
+from memkit.display.notebook import ROWS, Shown, Tabular
+from memkit.display.sheet import Sheet, sheet_of
+from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refused
+from memkit.formats.facts import COUNTED, TYPES, format_fact
+from memkit.formats.format import MARKDOWN
+from memkit.formats.hermes import title_of
+from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT
+from memkit.formats.notes.format import check_fields, format_note
+from memkit.formats.reader import Options, read
+from memkit.formats.rows import slug_of
+from memkit.formats.syntax.values import text_of, time_of
+from memkit.formats.syntax.write import block
+from memkit.hashes import digest
+from memkit.params import AsOf, as_of_time, check_choice, describe, path_of
+from memkit.policy.admission import Admission
+from memkit.schemas import KINDS, WORDS, result_schema
+from memkit.tables.corpus import Corpus
+
+Row = dict[str, Any]
+COMPARED = (
+    *("title", "text", "description", "aliases", "tags", "importance", "confidence", "status", "superseded_by"),
+    *("created_at", "updated_at", "verified_at", "stale_at", "expires_at", "user_id", "scope", "source_id"),
+    *("pinned", "access_count"),
+)
+"""The columns of a memory that are compared; and `LINKS`, its relations to other memories of the corpus."""
+LINKS, LINK_TYPES = "links", "link_types"
+_EXPORT = result_schema((pa.string(), "memory_id path to_id"), (WORDS, "held beside lost"), (pa.string(), "reason"))
+_LEAST, _MOST = Admission().min_chars, Admission().max_chars
+_SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
+_USER = re.compile(r"[A-Za-z0-9_.-]+")
+_ODD = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]|[. ]+(?=/|$)|(?<![^/])[. ]+')
+_ID = re.compile(r"(?:pf|wk|ar)_\d+")
+_PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}
+_LONGEST = 80
+"""The most characters of a file's name that is made from a title; whole names are within the limit of every system."""
+
+
+@dataclass
+class Group:
+    """The memories that were one page, or a memory alone.
+
+    Attributes
+    ----------
+    rows : list of dict
+        In order.
+    title : str
+        Of the page; empty where it has none.
+    """
+
+    rows: list[Row]
+    title: str
+
+    def shared(self, name: str) -> Any:
+        """What all rows say under a column; None where they differ."""
+        values = [row[name] for row in self.rows]
+        return values[0] if all(value == values[0] for value in values) else None
+
+    @property
+    def text(self) -> str:
+        """The texts joined, as they stood in the page."""
+        return "\n".join(row["text"] for row in self.rows).strip("\n")
+
+    @property
+    def is_page(self) -> bool:
+        """Whether its texts are the sections of a Markdown file."""
+        return _is_section(self.rows[0])
+
+
+@dataclass
+class Written:
+    """What a writer drafted.
+
+    Attributes
+    ----------
+    files : dict of str to str
+        Texts by path.
+    places : dict of str to tuple
+        Memory id to its file, and to the number of its memory there, from 0, or to the name and text of an observation;
+        None for a page whose sections are compared together.
+    refused : dict of str to str
+        Memory id to why the layout cannot hold it.
+    reasons : dict of str to str
+        Memory id to what was added or changed.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    places: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A relation between two memories of the corpus."""
+
+    from_id: str
+    to_id: str
+    type: str
+    in_text: bool
+
+
+@dataclass
+class Job:
+    """What a writer works on."""
+
+    groups: list[Group]
+    links: dict[str, list[Link]]
+    user: str | None
+    moment: datetime
+    out: Written = field(default_factory=Written)
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """The title under which each memory can be linked to."""
+        return {row["memory_id"]: _name_of(group) for group in self.groups for row in group.rows}
+
+    @cached_property
+    def paths(self) -> dict[str, str]:
+        """The page of each memory: where it was for a page, else named after its title; no two differ in case alone."""
+        taken: set[str] = set()
+        return {
+            row["memory_id"]: path for group in self.groups for path in [_page_path(group, taken)] for row in group.rows
+        }
+
+
+class Export(Tabular):
+    """A plan of an export; made by `export`.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row a memory: memory_id, the file it goes to, its id there, and three lists of columns that it has: ``held``
+        reads back equal, ``beside`` reads back from ``extra``, ``lost`` does not come back; and the reason. ``links``
+        stands for its relations to other memories, ``link_types`` for their types. A memory that is not written has no
+        path.
+    folder : Path
+        Where `apply` writes.
+    """
+
+    def __init__(
+        self, folder: Path, layout: str, files: Mapping[str, str], rows: Sequence[Row], moment: datetime
+    ) -> None:
+        self.folder, self.layout, self.files, self.moment = folder, layout, dict(files), moment
+        table = pa.Table.from_pylist(list(rows), schema=_EXPORT)
+        lost = Counter(name for row in rows for name in row["lost"])
+        whole = sum(not row["lost"] for row in rows)
+        listed = ", ".join(f"{name} of {count}" for name, count in sorted(lost.items()))
+        note = f"{whole} of {len(rows)} memories are held whole." + (f" Lost: {listed}." if listed else "")
+        self.table = describe(table, memkit="export", note=note)
+
+    def diff(self) -> Diff:
+        """The files as a unified diff."""
+        with tempfile.TemporaryDirectory() as empty:
+            return self._edits(Path(empty)).diff()
+
+    def apply(self) -> pa.Table:
+        """Write all files or none, in one step that `memkit.undo` takes back; the folder is made where it is missing.
+
+        Returns
+        -------
+        pyarrow.Table
+            The files: path, op, sha256_before, sha256_after.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where the folder is no longer empty.
+        """
+        _check_empty(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self._edits(self.folder).apply()
+
+    def _edits(self, root: Path) -> Edits:
+        reason = f"exported as {self.layout}"
+        rows = [
+            {"op": "create", "path": path, "after": text, "reason": reason, "policy": "export"}
+            for path, text in sorted(self.files.items())
+        ]
+        return Edits(root, rows, about={"time": self.moment.isoformat()})
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        return repr(Shown(*self._sheets()))
+
+    def _repr_html_(self) -> str:
+        return Shown(*self._sheets())._repr_html_()
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        return (sheet_of(self.table, rows, show_secrets),)
+
+
+def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None = None, as_of: AsOf = None) -> Export:
+    """Plan the files that hold a corpus in another layout; nothing is written before ``.apply()``.
+
+    The planned files are read back, and each memory is compared with what came of it: texts without the blank lines at
+    their ends, a page with several sections as a whole. Nothing is cut: what a layout cannot hold is in the table.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Of any layout.
+    folder : str or Path
+        An empty folder, or one that does not exist yet.
+    layout : str
+        'okf' (pages with YAML and an index), 'obsidian' (a vault), 'basic-memory', 'notes' (the Memory Format),
+        'facts' (Memory v2: a fact has 12 to 240 characters and a user) or 'mcp-graph' (the MCP memory server).
+    user : str, optional
+        With 'facts': whose facts the memories without a user become.
+    as_of : str, date, datetime or None
+        The date of what has none where the layout needs one; None is now.
+
+    Returns
+    -------
+    Export
+
+    Raises
+    ------
+    ParameterError
+        For an unknown layout.
+    ChangeRefusedError
+        Where the folder is not empty.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> corpus = mk.from_table({"text": ["Деплой по вторникам", "чай"], "tags": [["релиз"], []]})
+    >>> facts = export(corpus, folder, "facts", user="anna", as_of="2026-03-01")
+    >>> facts.table.select(["path", "held", "lost"]).to_pylist()  # doctest: +NORMALIZE_WHITESPACE
+    [{'path': 'users/anna/archive.md', 'held': ['text'], 'lost': ['tags']},
+     {'path': None, 'held': [], 'lost': ['text']}]
+    >>> print(facts.table["reason"][1])
+    a fact has 12 to 240 characters, not 3
+    >>> _ = facts.apply()
+    >>> mk.read(folder).memories["text"].to_pylist()
+    ['Деплой по вторникам']
+    """
+    if not isinstance(corpus, Corpus):
+        raise ParameterError(f"export: expected a Corpus. Got {type(corpus).__name__}.")
+    check_choice("layout", layout, tuple(LAYOUTS), "export")
+    if user is not None and not (isinstance(user, str) and _USER.fullmatch(user)):
+        raise ParameterError(f"export: 'user' must be letters, digits, '_', '-' and '.'. Got {user!r:.80}.")
+    target = path_of("folder", folder)
+    _check_empty(target)
+    moment = as_of_time(as_of)
+    rows = corpus.memories.to_pylist()
+    job = Job(_groups(rows), _links(corpus, rows), user, moment)
+    LAYOUTS[layout](job)
+    table = _compared(job, rows)
+    return Export(target, layout, job.out.files, table, moment)
+
+
+def _check_empty(folder: Path) -> None:
+    """Raise where a folder holds anything but memkit's own state: files of two exports would be read as one."""
+    if folder.exists() and not folder.is_dir():
+        raise refused(folder, "a folder", "a file")
+    if folder.is_dir() and any(name.name != ".memkit" for name in folder.iterdir()):
+        raise ChangeRefusedError(f"{folder}: expected an empty folder, or one that does not exist yet.")
+
+
+def _is_section(row: Row) -> bool:
+    kind = KINDS.get(row["kind"] or "")
+    is_markdown = (row["path"] or "").lower().endswith(MARKDOWN)
+    return bool(kind and kind.verbatim and is_markdown and row["format"] not in ("facts", "hermes"))
+
+
+def _groups(rows: Sequence[Row]) -> list[Group]:
+    """The pages, and every other memory alone; what policies only keep is no memory and left out."""
+    groups = []
+    for (_, path), found in groupby(enumerate(rows), lambda item: _place(*item)):
+        own = [row for _, row in found]
+        groups.append(Group(own, _title(own, path)))
+    return groups
+
+
+def _place(number: int, row: Row) -> tuple[int, str]:
+    return (-1, row["path"]) if _is_section(row) else (number, "")
+
+
+def _title(rows: list[Row], path: str) -> str:
+    """The title of a page, which stands in the heading_path of all its sections, below the folders; else its own."""
+    if not path or len(rows) == 1:
+        return str(rows[0]["title"])
+    above = [part for part in path.split("/")[:-1] if part]
+    parts = [(row["heading_path"] or "").split(" / ")[len(above) :] for row in rows]
+    firsts = {part[0] for part in parts if part and part[0]}
+    return firsts.pop() if len(firsts) == 1 and all(parts) else ""
+
+
+def _name_of(group: Group) -> str:
+    """What a page or entity is called: its title, else the name of its file, else its first words."""
+    path = group.rows[0]["path"] or ""
+    stem = path.rpartition("/")[2].rpartition(".")[0] if group.is_page else ""
+    return " ".join((group.title or stem or title_of(group.text)).split())
+
+
+def _page_path(group: Group, taken: set[str]) -> str:
+    row = group.rows[0]
+    if group.is_page:
+        stem = _ODD.sub("", row["path"]).strip("/").rpartition(".")[0] or "page"
+    else:
+        above = [slug_of(part) for part in (row["user_id"], row["kind"] or "memory") if part]
+        stem = "/".join([*above, slug_of(group.title or title_of(group.text))[:_LONGEST]])
+    path, number = f"{stem}.md", 1
+    while path.casefold() in taken:
+        number += 1
+        path = f"{stem}-{number}.md"
+    taken.add(path.casefold())
+    return path
+
+
+def _links(corpus: Corpus, rows: Sequence[Row]) -> dict[str, list[Link]]:
+    """The relations between memories of the corpus, by the memory that they are from; each once."""
+    ids = {row["memory_id"] for row in rows}
+    own = {row["source_id"]: row["memory_id"] for row in reversed(rows) if row["kind"] == "wisdom_fact"}
+    sections = {row["memory_id"] for row in rows if _is_section(row)}
+    links: dict[str, list[Link]] = {}
+    table = corpus.tables.get("relations")
+    for row in table.to_pylist() if table is not None else ():
+        from_id = row["from_id"] if row["from_id"] in ids else row["memory_id"]
+        to_id = row["to_id"] if row["to_id"] in ids else own.get(row["to_id"] or "")
+        if from_id in ids and to_id is not None:
+            in_text = row["written"] is not None and from_id in sections
+            link = Link(from_id, to_id, row["type"] or "links_to", in_text)
+            if link not in links.setdefault(from_id, []):
+                links[from_id].append(link)
+    return links
+
+
+# Writers.
+
+
+def _stamp(moment: datetime | None) -> str | None:
+    """A time as front matter has it: a day where it is midnight."""
+    if moment is None:
+        return None
+    moment = moment.astimezone(UTC)
+    if moment == moment.replace(hour=0, minute=0, second=0, microsecond=0):
+        return moment.date().isoformat()
+    return f"{moment.replace(tzinfo=None).isoformat()}Z"
+
+
+def _okf_head(group: Group, job: Job) -> Row:
+    verified, updated = (_stamp(group.shared(name)) for name in ("verified_at", "updated_at"))
+    return {
+        "type": group.shared("scope") or group.rows[0]["kind"] or "Memory",
+        "title": _name_of(group),
+        "description": group.shared("description"),
+        "tags": _all_tags(group),
+        "aliases": group.shared("aliases"),
+        "status": group.shared("status"),
+        "created": _stamp(group.shared("created_at")),
+        "generated": {"by": "memkit", "at": updated} if updated else None,
+        "verified": {"at": verified} if verified else None,
+        "stale_after": _stamp(group.shared("stale_at")),
+    }
+
+
+def _vault_head(group: Group, job: Job) -> Row:
+    return {
+        "title": group.title or None,
+        "description": group.shared("description"),
+        "type": group.shared("scope"),
+        "tags": _all_tags(group),
+        "aliases": group.shared("aliases"),
+        "status": group.shared("status"),
+        "created": _stamp(group.shared("created_at")),
+        "updated": _stamp(group.shared("updated_at")),
+        "last_verified": _stamp(group.shared("verified_at")),
+        "stale_after": _stamp(group.shared("stale_at")),
+    }
+
+
+def _basic_head(group: Group, job: Job) -> Row:
+    permalink = job.paths[group.rows[0]["memory_id"]].removesuffix(".md")
+    named = {"title": _name_of(group), "type": group.shared("scope") or "note", "permalink": permalink}
+    return {**named, **{name: value for name, value in _vault_head(group, job).items() if name not in named}}
+
+
+def _all_tags(group: Group) -> list[str] | None:
+    """The tags that every section has."""
+    first, *others = (row["tags"] or [] for row in group.rows)
+    return [tag for tag in first if all(tag in tags for tags in others)] or None
+
+
+def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callable[[Job], None]:
+    """The writer of a layout of Markdown pages with front matter."""
+
+    def write(job: Job) -> None:
+        listed = []
+        for group in job.groups:
+            if _refuse_unjudged(group, job):
+                continue
+            path = job.paths[group.rows[0]["memory_id"]]
+            fields = {**head(group, job), **_front_rest(group, job)}
+            text = block({name: value for name, value in fields.items() if value not in (None, [], "")}, loose=True)
+            job.out.files[path] = f"---\n{text}---\n\n{group.text}\n{_links_below(group, job)}"
+            for number, row in enumerate(group.rows):
+                job.out.places[row["memory_id"]] = path, number
+            listed.append((path, _name_of(group), group.shared("description")))
+        if index and "index.md" not in {path.casefold() for path, _, _ in listed}:
+            job.out.files["index.md"] = _index_of(listed)
+
+    return write
+
+
+def _front_rest(group: Group, job: Job) -> Row:
+    """The columns that have no key of their own in a layout, under their names: a reader keeps them in extra."""
+    rest = {name: group.shared(name) for name in ("importance", "confidence", "user_id", "source_id", "access_count")}
+    rest |= {"pinned": group.shared("pinned") or None, "expires_at": _stamp(group.shared("expires_at"))}
+    successor = group.shared("superseded_by")
+    rest["superseded_by"] = f"[[{job.paths[successor].removesuffix('.md')}]]" if successor in job.paths else None
+    return rest
+
+
+def _links_below(group: Group, job: Job) -> str:
+    """The relations that stand in no text, as a list below the page."""
+    links = [link for row in group.rows for link in job.links.get(row["memory_id"], ()) if not link.in_text]
+    if not links:
+        return ""
+    lines = []
+    for link in links:
+        word = link.type if re.fullmatch(r"\w+", link.type) else json.dumps(link.type, ensure_ascii=False)
+        lines.append(f"- {word} [[{job.paths[link.to_id].removesuffix('.md')}]]\n")
+    return "\n## Relations\n\n" + "".join(dict.fromkeys(lines))
+
+
+def _index_of(listed: Sequence[tuple[str, str, str | None]]) -> str:
+    lines = []
+    for path, name, said in sorted(listed):
+        target = f"<{path}>" if set(path) & set(" ()") else path
+        bare = name.replace("[", "\\[").replace("]", "\\]")
+        lines.append(f"* [{bare}]({target})" + (f" - {' '.join(said.split())}" if said else ""))
+    return '---\nokf_version: "0.2"\n---\n\n# Index\n\n' + "".join(f"{line}\n" for line in lines)
+
+
+def _refuse_unjudged(group: Group, job: Job, *, also: Iterable[str] = ()) -> bool:
+    """Refuse what is no memory: lines that are no facts, records of an unknown version; and kinds of `also`."""
+    kind = group.rows[0]["kind"] or ""
+    if kind in ("line", "quarantined", *also):
+        why = f"it is {KINDS[kind].meaning}, which this layout does not have"
+        job.out.refused |= {row["memory_id"]: why for row in group.rows}
+        return True
+    if not group.text.strip():
+        job.out.refused |= {row["memory_id"]: "it has no text" for row in group.rows}
+        return True
+    return False
+
+
+def _write_notes(job: Job) -> None:
+    """A file a memory, named after an id of version 4 that is made of the memory's own."""
+    for group in job.groups:
+        if _refuse_unjudged(group, job, also=("index",)):
+            continue
+        for row in group.rows:
+            id, said = _note_id(row), []
+            title = " ".join((row["title"] or title_of(row["text"])).split())
+            words = [" ".join(word.split()) for word in row["tags"] or [row["kind"] or "memory"]]
+            keywords = [word for word in dict.fromkeys(words) if word and len(word) <= MAX_KEYWORD][:MAX_KEYWORDS]
+            if not row["tags"]:
+                said.append("a note has a keyword, so it has its kind")
+            created = row["created_at"] or row["updated_at"]
+            if created is None:
+                said.append("a note has a date, so it has that of the export")
+            created = created or job.moment
+            updated = max(row["updated_at"] or created, created)
+            scope = row["scope"] if row["scope"] and _SCOPE.fullmatch(row["scope"]) else "global"
+            fields: Row = {"id": id, "subject": title[:MAX_SUBJECT], "keywords": keywords or ["memory"]}
+            fields |= {"applies_to": scope, "created_at": _time(created), "updated_at": _time(updated)}
+            rest = {
+                name: row[name] for name in ("description", "aliases", "status", "importance", "confidence", "user_id")
+            }
+            rest |= {name: _stamp(row[name]) for name in ("verified_at", "stale_at", "expires_at")}
+            rest |= {"scope": row["scope"] if scope != row["scope"] else None, "source_id": row["source_id"]}
+            rest |= {"pinned": row["pinned"] or None, "access_count": row["access_count"]}
+            fields |= {name: value for name, value in rest.items() if value not in (None, [], "")}
+            try:
+                check_fields(fields)
+                text = format_note(fields, f"\n{row['text'].strip(chr(10))}\n")
+            except FormatError as error:
+                job.out.refused[row["memory_id"]] = str(error)
+                continue
+            path = f"notes/{id}.md"
+            job.out.files[path] = text
+            job.out.places[row["memory_id"]] = path, 0
+            job.out.reasons[row["memory_id"]] = "; ".join(said)
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
+
+
+def _note_id(row: Row) -> str:
+    """A UUID of version 4 that is the same for the same memory; a note keeps its own."""
+    try:
+        if row["kind"] == "note" and UUID(row["source_id"]).version == 4:
+            return str(UUID(row["source_id"]))
+    except (ValueError, TypeError):
+        pass
+    return str(UUID(hex=digest(row["memory_id"], 16), version=4))
+
+
+def _write_facts(job: Job) -> None:
+    """A line a memory, in the file of its user and type."""
+    lines: dict[str, list[str]] = {}
+    numbers: Counter[tuple[str, str]] = Counter()
+    taken = {(row["user_id"], row["source_id"]) for group in job.groups for row in group.rows}
+    used: set[tuple[str, str]] = set()
+    for group in job.groups:
+        if _refuse_unjudged(group, job, also=("index",)):
+            continue
+        for row in group.rows:
+            user, said = row["user_id"] or job.user, " ".join(row["text"].split("\n")).strip()
+            if user is None:
+                job.out.refused[row["memory_id"]] = "a fact belongs to a user: give user="
+            elif not _USER.fullmatch(user):
+                job.out.refused[row["memory_id"]] = "a user's name has letters, digits, '_', '-' and '.'"
+            elif not _LEAST <= len(said) <= _MOST:
+                job.out.refused[row["memory_id"]] = f"a fact has {_LEAST} to {_MOST} characters, not {len(said)}"
+            else:
+                kind = row["kind"] if row["kind"] in TYPES else "archive"
+                own = row["source_id"] or ""
+                id = own if _ID.fullmatch(own) and own.startswith(_PREFIXES[kind]) and (user, own) not in used else ""
+                while not id or (own != id and (user, id) in taken) or (user, id) in used:
+                    numbers[user, kind] += 1
+                    id = f"{_PREFIXES[kind]}_{numbers[user, kind]:03}"
+                used.add((user, id))
+                fact = {"id": id, "t": kind, "imp": row["importance"] or "normal", "text": said}
+                fact |= {
+                    tag: row[name].date().isoformat()
+                    for tag, name in (("exp", "expires_at"), ("created", "created_at"))
+                    if row[name]
+                }
+                try:
+                    line = format_fact(fact)
+                except FormatError as error:
+                    job.out.refused[row["memory_id"]] = str(error)
+                    continue
+                path = f"users/{user}/{kind}.md"
+                job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
+                lines[path].append(line)
+    for path, found in lines.items():
+        job.out.files[path] = "".join(f"{line}\n" for line in found)
+    for user in sorted({path.split("/")[1] for path in lines}):
+        counts = {name: len(lines.get(f"users/{user}/{kind}.md", ())) for name, kind in COUNTED.items()}
+        job.out.files[f"users/{user}/meta.json"] = json.dumps({"version": 2, **counts}, indent=2) + "\n"
+
+
+def _write_graph(job: Job) -> None:
+    """An entity a title, an observation a memory, as strings: the server knows no others, so an entity has one date."""
+    entities: dict[str, Row] = {}
+    names: dict[str, str] = {}
+    for group in job.groups:
+        if _refuse_unjudged(group, job, also=("index",)):
+            continue
+        for row in group.rows:
+            name = row["source_id"] if row["format"] == "mcp_graph" else row["title"] or title_of(row["text"])
+            name = names[row["memory_id"]] = " ".join(str(name or "memory").split())
+            entity = entities.setdefault(name, {"type": "entity", "name": name, "entityType": "", "observations": []})
+            entity["entityType"] = entity["entityType"] or row["scope"] or row["kind"] or "memory"
+            if row["created_at"] and "createdAt" not in entity:
+                entity["createdAt"] = _time(row["created_at"])
+            said = row["text"].strip("\n")
+            if row["kind"] != "entity" and said not in entity["observations"]:
+                entity["observations"].append(said)
+            job.out.places[row["memory_id"]] = "memory.jsonl", (name, said)
+    relations = [
+        {"type": "relation", "from": names[link.from_id], "to": names[link.to_id], "relationType": link.type}
+        for found in job.links.values()
+        for link in found
+        if link.from_id in names and link.to_id in names
+    ]
+    lines = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in [*entities.values(), *relations]]
+    if lines:
+        job.out.files["memory.jsonl"] = "\n".join(dict.fromkeys(lines))
+
+
+LAYOUTS: dict[str, Callable[[Job], None]] = {
+    "okf": _pages(_okf_head, index=True),
+    "notes": _write_notes,
+    "obsidian": _pages(_vault_head),
+    "facts": _write_facts,
+    "basic-memory": _pages(_basic_head),
+    "mcp-graph": _write_graph,
+}
+"""The writer of each layout that can be exported to."""
+
+
+# What came back.
+
+
+def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
+    """One row a memory: what of it reads back from the drafted files."""
+    for path in job.out.files:
+        check_new(path)
+    by_path, links = _read_back(job.out.files)
+    found = {row["memory_id"]: _match(job.out.places.get(row["memory_id"]), by_path) for row in rows}
+    ids = {memory_id: row["memory_id"] for memory_id, row in found.items() if row}
+    table = []
+    groups = {row["memory_id"]: group for group in job.groups for row in group.rows}
+    for row in rows:
+        memory_id, back = row["memory_id"], found[row["memory_id"]]
+        given = [name for name in COMPARED if row[name] not in (None, "", [], False)]
+        held, beside = list[str](), list[str]()
+        if back:
+            place = job.out.places[memory_id]
+            whole = by_path[place[0]] if isinstance(place[1], int) else [back]
+            extra = json.loads(whole[0]["extra"])
+            for name in given:
+                if _is_held(name, row, back, groups[memory_id], whole, ids):
+                    held.append(name)
+                elif name in extra and _same(extra[name], row[name]):
+                    beside.append(name)
+        lost = [name for name in given if name not in held and name not in beside]
+        own = job.links.get(memory_id, [])
+        if own:
+            wanted = {(ids.get(link.to_id), link.type) for link in own}
+            came = links.get(ids.get(memory_id, ""), set())
+            ends = {to_id for to_id, _ in wanted}
+            (held if back and ends <= {to_id for to_id, _ in came} else lost).append(LINKS)
+            if any(link.type != "links_to" for link in own):
+                (held if back and wanted <= came else lost).append(LINK_TYPES)
+        reason = job.out.refused.get(memory_id) or job.out.reasons.get(memory_id) or None
+        path = job.out.places[memory_id][0] if back else None
+        table.append(
+            {
+                "memory_id": memory_id,
+                "path": path,
+                "to_id": ids.get(memory_id),
+                "held": held,
+                "beside": beside,
+                "lost": lost,
+                "reason": reason,
+            }
+        )
+    return table
+
+
+def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], dict[str, set[tuple[str | None, str]]]]:
+    """The memories of the drafted files by path, and where the links of each lead."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path, text in files.items():
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(text.encode())
+        tables = read(folder, Options()).tables
+    by_path: dict[str, list[Row]] = {}
+    for row in tables["memories"].to_pylist():
+        by_path.setdefault(row["path"], []).append(row)
+    first = {row["memory_id"]: rows[0]["memory_id"] for rows in by_path.values() for row in rows}
+    links: dict[str, set[tuple[str | None, str]]] = {}
+    for row in tables["relations"].to_pylist():
+        ends = (row["to_id"], row["type"] or "links_to")
+        for memory_id in {row["memory_id"], row["from_id"], first.get(row["memory_id"])}:
+            links.setdefault(memory_id, set()).add(ends)
+    return by_path, links
+
+
+def _match(place: tuple[str, Any] | None, by_path: Mapping[str, list[Row]]) -> Row | None:
+    """The memory that came of one: by its number in the file, or by its entity and text."""
+    rows = by_path.get(place[0], []) if place else []
+    if not place or not rows:
+        return None
+    if isinstance(place[1], int):
+        return rows[min(place[1], len(rows) - 1)]
+    name, said = place[1]
+    return next((row for row in rows if row["source_id"] == name and row["text"] in (said, name)), None)
+
+
+def _is_held(name: str, row: Row, back: Row, group: Group, whole: list[Row], ids: Mapping[str, str]) -> bool:
+    """Whether a column reads back equal; the text of a page that has other sections now is compared as a whole."""
+    value, came = row[name], back[name]
+    if name == "text":
+        joined = "\n".join(other["text"] for other in whole).strip("\n")
+        return bool(
+            came.strip("\n") == value.strip("\n")
+            or joined == group.text
+            or joined.startswith(f"{group.text}\n\n## Relations\n")
+        )
+    if name == "superseded_by":
+        return bool(came is not None and came == ids.get(value))
+    if name in ("tags", "aliases"):
+        return set(value) == set(came or ())
+    if name == "title" and group.is_page and len(whole) == 1:
+        return bool(came == value)
+    return bool(came == value)
+
+
+def _same(written: object, value: object) -> bool:
+    """Whether what stands in extra says the same as a column."""
+    if isinstance(value, datetime):
+        moment = time_of(written)
+        return moment is not None and moment == value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, list):
+        return isinstance(written, list) and list(map(text_of, written)) == value
+    if isinstance(value, float):
+        return text_of(written) == str(value)
+    return text_of(written) == text_of(value)
