@@ -24,8 +24,8 @@ import pyarrow as pa
 from memkit.change.diff import Diff
 from memkit.change.disk import check_new
 from memkit.change.edits import Edits
-from memkit.display.notebook import ROWS, Shown, Tabular
-from memkit.display.sheet import Sheet, sheet_of
+from memkit.display.notebook import Shown, Tabular
+from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refused
 from memkit.formats.facts import COUNTED, TYPES, format_fact
 from memkit.formats.format import MARKDOWN
@@ -50,6 +50,8 @@ COMPARED = (
 )
 """The columns of a memory that are compared; and `LINKS`, its relations to other memories of the corpus."""
 LINKS, LINK_TYPES = "links", "link_types"
+HEAD = "head"
+"""The kind of a page's memory of its front matter alone; it is drafted as such, and no text of the page."""
 _EXPORT = result_schema((pa.string(), "memory_id path to_id"), (WORDS, "held beside lost"), (pa.string(), "reason"))
 _LEAST, _MOST = Admission().min_chars, Admission().max_chars
 _SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
@@ -84,12 +86,16 @@ class Group:
     @property
     def text(self) -> str:
         """The texts joined, as they stood in the page."""
-        return "\n".join(row["text"] for row in self.rows).strip("\n")
+        return _joined(self.rows)
 
     @property
     def is_page(self) -> bool:
         """Whether its texts are the sections of a Markdown file."""
         return _is_section(self.rows[0])
+
+
+def _joined(rows: Iterable[Row]) -> str:
+    return "\n".join(row["text"] for row in rows if row["kind"] != HEAD).strip("\n")
 
 
 @dataclass
@@ -159,8 +165,19 @@ class Export(Tabular):
         reads back equal, ``beside`` reads back from ``extra``, ``lost`` does not come back; and the reason. ``links``
         stands for its relations to other memories, ``link_types`` for their types. A memory that is not written has no
         path.
+    files : dict of str to str
+        The texts of the files, by path.
     folder : Path
         Where `apply` writes.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> planned = mk.export(mk.from_table({"text": ["Деплой по вторникам"]}), tempfile.mkdtemp(), "okf")
+    >>> sorted(planned.files)
+    ['index.md', 'memory/деплой-по-вторникам.md']
+    >>> planned.table["held"].to_pylist()
+    [['text']]
     """
 
     def __init__(
@@ -423,8 +440,9 @@ def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callabl
             fields = {**head(group, job), **_front_rest(group, job)}
             text = block({name: value for name, value in fields.items() if value not in (None, [], "")}, loose=True)
             job.out.files[path] = f"---\n{text}---\n\n{group.text}\n{_links_below(group, job)}"
-            for number, row in enumerate(group.rows):
-                job.out.places[row["memory_id"]] = path, number
+            sections = [row for row in group.rows if row["kind"] != HEAD]
+            job.out.places |= {row["memory_id"]: (path, number) for number, row in enumerate(sections)}
+            job.out.places |= {row["memory_id"]: (path, HEAD) for row in group.rows if row["kind"] == HEAD}
             listed.append((path, _name_of(group), group.shared("description")))
         if index and "index.md" not in {path.casefold() for path, _, _ in listed}:
             job.out.files["index.md"] = _index_of(listed)
@@ -564,6 +582,8 @@ def _write_facts(job: Job) -> None:
                 except FormatError as error:
                     job.out.refused[row["memory_id"]] = str(error)
                     continue
+                if "\n" in row["text"].strip():
+                    job.out.reasons[row["memory_id"]] = "a fact is one line, so its lines are joined"
                 path = f"users/{user}/{kind}.md"
                 job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
                 lines[path].append(line)
@@ -583,7 +603,7 @@ def _write_graph(job: Job) -> None:
             continue
         for row in group.rows:
             name = row["source_id"] if row["format"] == "mcp_graph" else row["title"] or title_of(row["text"])
-            name = names[row["memory_id"]] = " ".join(str(name or "memory").split())
+            name = names[row["memory_id"]] = " ".join(str(name).split()) or "memory"
             entity = entities.setdefault(name, {"type": "entity", "name": name, "entityType": "", "observations": []})
             entity["entityType"] = entity["entityType"] or row["scope"] or row["kind"] or "memory"
             if row["created_at"] and "createdAt" not in entity:
@@ -632,7 +652,7 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
         held, beside = list[str](), list[str]()
         if back:
             place = job.out.places[memory_id]
-            whole = by_path[place[0]] if isinstance(place[1], int) else [back]
+            whole = [back] if isinstance(place[1], tuple) else by_path[place[0]]
             extra = json.loads(whole[0]["extra"])
             for name in given:
                 if _is_held(name, row, back, groups[memory_id], whole, ids):
@@ -642,18 +662,19 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
         lost = [name for name in given if name not in held and name not in beside]
         own = job.links.get(memory_id, [])
         if own:
-            wanted = {(ids.get(link.to_id), link.type) for link in own}
+            wanted: set[tuple[str | None, str]] = {(ids.get(link.to_id), link.type) for link in own}
             came = links.get(ids.get(memory_id, ""), set())
             ends = {to_id for to_id, _ in wanted}
             (held if back and ends <= {to_id for to_id, _ in came} else lost).append(LINKS)
             if any(link.type != "links_to" for link in own):
                 (held if back and wanted <= came else lost).append(LINK_TYPES)
-        reason = job.out.refused.get(memory_id) or job.out.reasons.get(memory_id) or None
-        path = job.out.places[memory_id][0] if back else None
+        reason = job.out.refused.get(memory_id) or job.out.reasons.get(memory_id)
+        reason = reason or (None if back else "the layout reads it as something else")
+        to_path = job.out.places[memory_id][0] if back else None
         table.append(
             {
                 "memory_id": memory_id,
-                "path": path,
+                "path": to_path,
                 "to_id": ids.get(memory_id),
                 "held": held,
                 "beside": beside,
@@ -690,8 +711,11 @@ def _match(place: tuple[str, Any] | None, by_path: Mapping[str, list[Row]]) -> R
     rows = by_path.get(place[0], []) if place else []
     if not place or not rows:
         return None
+    sections = [row for row in rows if row["kind"] != HEAD] or rows
     if isinstance(place[1], int):
-        return rows[min(place[1], len(rows) - 1)]
+        return sections[min(place[1], len(sections) - 1)]
+    if place[1] == HEAD:
+        return rows[0] if rows[0]["kind"] == HEAD else None
     name, said = place[1]
     return next((row for row in rows if row["source_id"] == name and row["text"] in (said, name)), None)
 
@@ -700,7 +724,7 @@ def _is_held(name: str, row: Row, back: Row, group: Group, whole: list[Row], ids
     """Whether a column reads back equal; the text of a page that has other sections now is compared as a whole."""
     value, came = row[name], back[name]
     if name == "text":
-        joined = "\n".join(other["text"] for other in whole).strip("\n")
+        joined = _joined(whole)
         return bool(
             came.strip("\n") == value.strip("\n")
             or joined == group.text
@@ -710,8 +734,10 @@ def _is_held(name: str, row: Row, back: Row, group: Group, whole: list[Row], ids
         return bool(came is not None and came == ids.get(value))
     if name in ("tags", "aliases"):
         return set(value) == set(came or ())
-    if name == "title" and group.is_page and len(whole) == 1:
-        return bool(came == value)
+    if name == "title" and came != value:  # of a page whose sections are memories now it stands above them
+        return f" / {value} / " in f" / {back['heading_path']} / " or (
+            whole[0]["kind"] == HEAD and whole[0]["title"] == value
+        )
     return bool(came == value)
 
 

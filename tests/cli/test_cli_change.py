@@ -135,3 +135,30 @@ def test_selftest_works_on_a_copy(run: Any, root: Path) -> None:
     ]
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     assert run("selftest", root, "--user", "a/b")[0] == 1
+
+
+def test_an_export_is_a_plan_until_yes(run: Any, tmp_path: Path) -> None:
+    files = {"MEMORY.md": "Порт 8443 у сервера\n§\nДеплой по вторникам"}
+    folder, out = mk.testing.write_files(tmp_path / "in", files), tmp_path / "out"
+    words = ("export", folder, out, "--layout", "facts", "--user", "anna", "--as-of", "2026-03-01")
+    code, text, _ = run(*words, "--json")
+    assert (code, [row["path"] for row in json.loads(text)]) == (0, ["users/anna/archive.md"] * 2)
+    assert "+- [id:ar_001] [t:archive] [imp:normal] Порт 8443 у сервера" in run(*words, "--diff")[1]
+    assert not out.exists()
+    assert run(*words, "--yes")[0] == 0
+    assert mk.read(out).memories["text"].to_pylist() == ["Порт 8443 у сервера", "Деплой по вторникам"]
+    code, _, said = run(*words)
+    assert (code, "expected an empty folder" in said) == (2, True)
+
+
+def test_entries_and_observations_are_added(run: Any, tmp_path: Path) -> None:
+    folder = mk.testing.write_files(tmp_path / "in", {"MEMORY.md": "Порт 8443\n§\nЧай"})
+    assert run("add", folder, "Деплой", "--kind", "entry", "--target", "user", "--yes")[0] == 0
+    assert (folder / "USER.md").read_text("utf-8") == "Деплой"
+    line = '{"name":"Анна","entityType":"p","observations":["чай"]}'
+    folder = mk.testing.write_files(tmp_path / "graph", {"g.jsonl": line})
+    words = ("add", folder, "мёд", "--kind", "observation", "--entity", "Анна")
+    assert '+{"name":"Анна","entityType":"p","observations":["чай","мёд"]}' in run(*words, "--diff")[1]
+    assert (folder / "g.jsonl").read_text("utf-8") == line
+    assert run(*words, "--yes")[0] == 0
+    assert mk.read(folder).memories["text"].to_pylist() == ["чай", "мёд"]

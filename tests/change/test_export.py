@@ -1,0 +1,210 @@
+"""What an export says is held reads back equal, over all pairs of layouts; what it does not hold is in its table."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.change.export import COMPARED, LAYOUTS, LINK_TYPES
+from memkit.change.export import LINKS as LINKS_NAME
+from memkit.errors import ChangeRefusedError
+from memkit.schemas import STATUSES
+from memkit.tables.samples import sample_data, write_files
+
+DAY = "2026-03-01"
+LINKS = {LINKS_NAME, LINK_TYPES}
+words = st.text("абвгдежзabcdefg", min_size=3, max_size=8)
+sentences = st.lists(words, min_size=3, max_size=9).map(lambda found: " ".join(found).capitalize() + ".")
+paragraphs = st.lists(sentences, min_size=1, max_size=3).map("\n\n".join)
+days = st.datetimes(datetime(2020, 1, 1), datetime(2026, 1, 1)).map(
+    lambda moment: moment.replace(microsecond=0, tzinfo=UTC)
+)
+moments = st.one_of(st.none(), days, days.map(lambda moment: moment.replace(hour=0, minute=0, second=0)))
+memories = st.lists(
+    st.fixed_dictionaries(
+        {
+            "text": st.one_of(sentences, paragraphs),
+            "title": st.one_of(st.just(""), sentences),
+            "description": st.one_of(st.none(), sentences),
+            "tags": st.lists(words, max_size=3, unique=True),
+            "status": st.one_of(st.none(), st.sampled_from(STATUSES)),
+            "user_id": st.one_of(st.none(), st.sampled_from(["anna", "boris_7"])),
+            "scope": st.one_of(st.none(), words),
+            "importance": st.sampled_from([None, "high", "low"]),
+            "created_at": moments,
+            "expires_at": moments.map(lambda day: day and day.replace(hour=0, minute=0, second=0)),
+        }
+    ),
+    min_size=6,
+    max_size=9,
+    unique_by=lambda row: row["text"],
+)
+
+
+def is_given(row: dict[str, Any], name: str) -> bool:
+    return row[name] not in (None, "", [], False)
+
+
+def below(folder: Path) -> dict[str, str]:
+    """The files of a folder by path, memkit's own state aside."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and ".memkit" not in path.parts)
+    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+def check(corpus: mk.Corpus, planned: mk.Export, folder: Path) -> None:
+    """Each memory is in the table once, each of its columns in one list, and what is held is there in the new files."""
+    back = {row["memory_id"]: row for row in mk.read(folder).memories.to_pylist()}
+    files, rows, table = below(folder), corpus.memories.to_pylist(), planned.table.to_pylist()
+    assert [row["memory_id"] for row in table] == [row["memory_id"] for row in rows]
+    for row, said in zip(rows, table, strict=True):
+        listed = [*said["held"], *said["beside"], *said["lost"]]
+        assert sorted(set(listed) - LINKS) == sorted(name for name in COMPARED if is_given(row, name))
+        assert len(listed) == len(set(listed))
+        if said["path"] is None:
+            assert said["reason"]
+            assert not said["held"]
+            continue
+        came, text = back[said["to_id"]], files[said["path"]]
+        assert came["path"] == said["path"]
+        for name in set(said["held"]) - LINKS:
+            if name == "text":
+                assert row["text"].strip("\n") == came["text"].strip("\n") or row["text"].strip("\n") in text
+            elif name == "title":
+                assert row["title"] in (came["title"], came["heading_path"]) or row["title"] in text
+            elif name in ("tags", "aliases"):
+                assert set(came[name]) == set(row[name])
+            elif name != "superseded_by":
+                assert came[name] == row[name], name
+        for name in said["beside"]:
+            assert str(row[name])[:10].replace("['", "").lower() in text.lower(), name
+
+
+def exported(corpus: mk.Corpus, layout: str, folder: Path) -> mk.Export:
+    """The export, applied into a folder that did not exist."""
+    planned = mk.export(corpus, folder, layout, user="shared", as_of=DAY)
+    assert not folder.exists()
+    planned.apply()
+    assert below(folder) == planned.files
+    return planned
+
+
+@settings(max_examples=1)
+@given(memories)
+def test_what_is_held_reads_back_equal_over_all_pairs_of_layouts(rows: list[dict[str, Any]]) -> None:
+    schema = pa.schema([mk.schemas.TABLES["memories"].field(name) for name in rows[0]])
+    table = mk.from_table(pa.Table.from_pylist(rows, schema=schema))
+    with tempfile.TemporaryDirectory() as name:
+        for source in LAYOUTS:
+            first = Path(name) / source
+            check(table, exported(table, source, first), first)
+            corpus = mk.read(first)
+            for target in LAYOUTS:
+                second = Path(name) / f"{source} to {target}"
+                try:
+                    check(corpus, exported(corpus, target, second), second)
+                except AssertionError as error:
+                    error.add_note(f"from {source} to {target}")
+                    raise
+
+
+def test_every_memory_of_the_samples_is_in_the_table(tmp_path: Path) -> None:
+    samples = {name: mk.read(sample_data() / "layouts" / name) for name in ("hermes", "mcp-graph")}
+    samples |= {
+        name: mk.read(sample_data() / name) for name in ("workspace", "notes", "records", "facts", "index_tree")
+    }
+    for name, corpus in samples.items():
+        for layout in LAYOUTS:
+            folder = tmp_path / f"{name} {layout}"
+            check(corpus, exported(corpus, layout, folder), folder)
+
+
+def test_what_a_fact_cannot_hold_is_named_and_nothing_is_cut(tmp_path: Path) -> None:
+    texts = ["ж" * 11, "ж" * 12, "ж" * 240, "ж" * 241, "первая строка\nвторая строка", "[exp:2026-01-01] не тег"]
+    corpus = mk.from_table({"text": texts, "user_id": ["u", "u", "u", "u", "u", None]})
+    rows = mk.export(corpus, tmp_path / "f", "facts", as_of=DAY).table.to_pylist()
+    assert [row["path"] for row in rows] == [None, *["users/u/archive.md"] * 2, None, "users/u/archive.md", None]
+    assert ["text" in row["held"] for row in rows] == [False, True, True, False, False, False]
+    reasons = [row["reason"] for row in rows]
+    assert reasons[0] == "a fact has 12 to 240 characters, not 11"
+    assert reasons[3] == "a fact has 12 to 240 characters, not 241"
+    assert reasons[4] == "a fact is one line, so its lines are joined"
+    assert reasons[5] == "a fact belongs to a user: give user="
+    given = mk.export(corpus, tmp_path / "f", "facts", user="anna", as_of=DAY).table.to_pylist()[5]
+    assert "'text' must not open with a tag" in given["reason"]
+
+
+def test_facts_keep_their_ids_types_and_days_and_counters(tmp_path: Path) -> None:
+    corpus = mk.read(sample_data() / "facts")
+    planned = exported(corpus, "facts", tmp_path / "f")
+    rows = {row["memory_id"]: row for row in planned.table.to_pylist()}
+    facts = [row for row in corpus.memories.to_pylist() if row["kind"] in ("profile", "working", "archive")]
+    kept = [row for row in facts if 12 <= len(row["text"]) <= 240]
+    assert len(kept) > 100
+    for row in kept:
+        if row["source_id"]:
+            assert not rows[row["memory_id"]]["lost"], row["memory_id"]
+    assert "counter_mismatch" not in mk.read(tmp_path / "f").problems["rule"].to_pylist()
+
+
+def test_relations_of_a_graph_are_relations_of_a_graph(tmp_path: Path) -> None:
+    corpus = mk.read(sample_data() / "layouts" / "mcp-graph")
+    planned = exported(corpus, "mcp-graph", tmp_path / "g")
+    query = "select f.source_id, type, t.source_id from relations join memories f on f.memory_id = from_id"
+    query += " join memories t on t.memory_id = to_id order by all"
+    assert mk.read(tmp_path / "g").sql(query).fetchall() == corpus.sql(query).fetchall()
+    n_linking = len(set(corpus.tables["relations"]["from_id"].to_pylist()))
+    for name in LINKS:
+        assert sum(name in held for held in planned.table["held"].to_pylist()) == n_linking == 7
+
+
+def test_nothing_is_written_before_apply_and_it_can_be_undone(tmp_path: Path) -> None:
+    corpus = mk.from_table({"text": ["Деплой по вторникам"]})
+    folder = tmp_path / "new" / "deep"
+    planned = mk.export(corpus, folder, "okf", as_of=DAY)
+    assert "+Деплой по вторникам" in planned.diff()
+    assert not (tmp_path / "new").exists()
+    planned.apply()
+    mk.undo(folder)
+    assert not below(folder)
+    planned.apply()
+    for work in (planned.apply, lambda: mk.export(corpus, folder, "okf")):
+        with pytest.raises(ChangeRefusedError, match="expected an empty folder"):
+            work()
+    with pytest.raises(mk.ParameterError, match="'layout' must be one of"):
+        mk.export(corpus, tmp_path / "x", "okff")
+    with pytest.raises(mk.FormatError, match="expected a folder"):
+        mk.export(corpus, write_files(tmp_path / "y", {"a.txt": "x"}) / "a.txt", "okf")
+
+
+def test_hostile_names_and_texts_stay_within_the_folder(tmp_path: Path) -> None:
+    odd = [
+        "../../etc/passwd",
+        "/abs",
+        "a\\b",
+        "con:",
+        "x" * 300,
+        " . ",
+        "---",
+        "\u2028",
+        "[[x]]",
+        "# h",
+        "users/a/profile",
+    ]
+    corpus = mk.from_table({"text": [f"{name} — текст подлиннее\n---\nid: x" for name in odd], "title": odd})
+    read = {"../up.md": "# a\nтекст", "MEMORY.md": "# b\nтекст", "memory.MD": "# c\nтекст"}
+    del read["../up.md"]
+    folder = write_files(tmp_path / "src", read)
+    for number, (source, layout) in enumerate(
+        (source, layout) for source in (corpus, mk.read(folder)) for layout in LAYOUTS
+    ):
+        place = tmp_path / f"out{number}"
+        check(source, exported(source, layout, place), place)
+    assert {path.name for path in tmp_path.iterdir()} == {"src", *(f"out{number}" for number in range(12))}
