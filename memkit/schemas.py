@@ -406,6 +406,7 @@ declare_kinds(
     _of_lines("line", "a line of a fact file that is not a fact", decays="never", judged=False),
     Kind("quarantined", "a record of an unknown version", searched=False, decays="never", judged=False),
     _of_lines("page", "a section of a page of linked notes"),
+    Kind("head", "title and description of a page, from its front matter", decays="never", judged=False),
     _of_lines("index", "a contents page, or its list of links", decays="never", judged=False),
     _of_lines("log", "an entry of a list of changes"),
     _of_lines("topic", "a section of a file about one topic, which an index names"),

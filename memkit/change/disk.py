@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from memkit.errors import ChangeRefusedError, MemkitError, refused
-from memkit.formats.disk.files import SKIPPED_FOLDERS, is_hidden
+from memkit.formats.disk.files import SKIPPED_FOLDERS, is_hidden, leads_to_memory
 from memkit.formats.disk.lock import JOURNAL, LOCK, PATIENCE, STATE, mine
 from memkit.formats.registry import FORMATS
 from memkit.params import path_of
@@ -69,7 +69,7 @@ class Disk:
         if path == "":
             return str(self.root)
         _refuse_odd(path)
-        if is_hidden(path) and not _is_own(path):
+        if is_hidden(path) and not _is_own(path) and not leads_to_memory(path):
             raise ChangeRefusedError(f"{path}: hidden files and folders are left alone.")
         self._refuse_links(path)
         return f"{self.root}/{path}"

@@ -16,7 +16,9 @@ from rich.text import Text
 from memkit import __version__
 from memkit.cli.common import (
     AsOfOption,
+    DatesOption,
     FormatsOption,
+    HiddenOption,
     JsonOption,
     PathArgument,
     PresetOption,
@@ -71,11 +73,13 @@ def check(
     ] = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
+    hidden: HiddenOption = "known",
+    dates: DatesOption = None,
 ) -> None:
     """Print the problems of a folder, grouped by rule; exit code 1 if there are errors."""
     from memkit.tables.secrets import secrets_in
 
-    corpus = load(path, as_of=as_of, formats=formats, rev=rev)
+    corpus = load(path, as_of=as_of, formats=formats, rev=rev, hidden=hidden, dates=dates)
     secrets_found, hide = secrets_in(corpus.memories)
     problems = pa.concat_tables([corpus.problems, secrets_found]) if secrets else corpus.problems
     if as_json:
@@ -95,11 +99,13 @@ def overview(
     as_json: JsonOption = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
+    hidden: HiddenOption = "known",
+    dates: DatesOption = None,
 ) -> None:
     """Summarise a folder: its contents, its problems, and what to call next."""
     from memkit.corpus_overview import overview as look
 
-    result = look(load(path, formats=formats, rev=rev), exact=exact, as_of=as_of)
+    result = look(load(path, formats=formats, rev=rev, hidden=hidden, dates=dates), exact=exact, as_of=as_of)
     if page is not None:
         result.report(page, title=f"Overview of {path.resolve().name}")
     if as_json:
@@ -116,13 +122,19 @@ def sql(
     as_json: JsonOption = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
+    hidden: HiddenOption = "known",
+    dates: DatesOption = None,
 ) -> None:
     """Query a folder in SQL; fts('words', k := 5) searches its text."""
     from memkit.tables.commit import is_lake
     from memkit.tables.named import named_queries, needs_history
 
     is_history = needs_history(query) and not is_lake(path)
-    corpus = load_history(path, rev).corpus if is_history else load(path, formats=formats, rev=rev)
+    corpus = (
+        load_history(path, rev).corpus
+        if is_history
+        else load(path, formats=formats, rev=rev, hidden=hidden, dates=dates)
+    )
     names = named_queries()["name"].to_pylist()
     named = query in names or (
         query.isidentifier() and did_you_mean(query, names) != ""
@@ -167,9 +179,11 @@ def search(
     as_json: JsonOption = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
+    hidden: HiddenOption = "known",
+    dates: DatesOption = None,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
-    retriever = fitted(load(path, formats=formats, rev=rev), preset, sets, profile)
+    retriever = fitted(load(path, formats=formats, rev=rev, hidden=hidden, dates=dates), preset, sets, profile)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of, user_id=user)
     if columns is not None:
@@ -199,6 +213,8 @@ def policy(
     as_json: JsonOption = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
+    hidden: HiddenOption = "known",
+    dates: DatesOption = None,
 ) -> None:
     """Show which memories a policy keeps, and why it refuses the others; nothing is deleted."""
     from memkit import presets
@@ -212,7 +228,7 @@ def policy(
         )
         values = presets.POLICY[preset][cls.name]
     judge = cls(**values | settings(cls.params(), sets, cls.__name__))
-    _judge(judge, load(path, formats=formats, rev=rev), as_of, as_json)
+    _judge(judge, load(path, formats=formats, rev=rev, hidden=hidden, dates=dates), as_of, as_json)
 
 
 @app.command()
@@ -264,12 +280,14 @@ def context(
     as_json: JsonOption = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
+    hidden: HiddenOption = "known",
+    dates: DatesOption = None,
 ) -> None:
     """Print the memory blocks for a prompt; --json is the table of candidates."""
     from memkit import presets
     from memkit.context import ContextBuilder
 
-    corpus = load(path, formats=formats, rev=rev)
+    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     loaded = profile_of(profile, preset)
     values = {

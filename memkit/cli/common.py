@@ -53,6 +53,12 @@ RevOption = Annotated[
     str | None,
     typer.Option("--rev", help="Read the folder as it was: a commit, branch or tag of git, or a date.", metavar="REV"),
 ]
+HiddenOption = Annotated[
+    str, typer.Option("--hidden", help="Read files whose names begin with a dot: known places, all, or none.")
+]
+DatesOption = Annotated[
+    str | None, typer.Option("--dates", help="Date memories without a date from git or from mtime, the files' times.")
+]
 PresetOption = Annotated[
     str | None, typer.Option(help="Named parameters: workspace, memory_v2, recommended_use or recommended_e5.")
 ]
@@ -65,7 +71,14 @@ ProfileOption = Annotated[
 ]
 
 
-def load(path: Path, as_of: str | None = None, formats: list[str] | None = None, rev: str | None = None) -> Corpus:
+def load(
+    path: Path,
+    as_of: str | None = None,
+    formats: list[str] | None = None,
+    rev: str | None = None,
+    hidden: str = "known",
+    dates: str | None = None,
+) -> Corpus:
     """The corpus at `path`: opened if it is a saved corpus, else read from the files, now or at a revision."""
     from memkit.tables.commit import is_bucketed, is_lake
     from memkit.tables.corpus import open_lake, read
@@ -74,7 +87,8 @@ def load(path: Path, as_of: str | None = None, formats: list[str] | None = None,
         if rev is not None:
             raise ParameterError(f"--rev: expected a folder of a git repository. Got a saved corpus, {path}.")
         return open_lake(path)
-    return read(path, as_of=as_of, formats=formats or (), progress=sys.stderr.isatty(), rev=rev)
+    progress = sys.stderr.isatty()
+    return read(path, as_of=as_of, formats=formats or (), progress=progress, rev=rev, hidden=hidden, dates=dates)
 
 
 def load_history(path: Path, rev: str | None) -> History:

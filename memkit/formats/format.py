@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from memkit.formats.disk.files import Content, Listing
 
 MARKDOWN = (".md", ".markdown")
+DOCUMENTED = ("index_tree", "workspace", "notes", "records", "facts")
+"""The formats that a document describes; every other one is a layout, whose name stands in the column ``layout``."""
 Batch = Callable[[Iterable[tuple[str, "Content"]]], tuple[Tables, list[tuple[str, "Content"]]]]
 """Takes the path and content of files; returns the tables of the plain ones, and the files that it left."""
 
@@ -53,12 +55,15 @@ class File:
         problems of that memory.
     zone : tzinfo
         The time zone of times that the file writes without one.
+    json : str or None
+        'rows' where JSON of an unknown shape is wanted whatever its size.
     """
 
     source: Source
     role: Role = Role()
     beside: Callable[[str, str], Source | None] = lambda path, memory_id: None
     zone: tzinfo = UTC
+    json: str | None = None
 
     @cached_property
     def is_markdown(self) -> bool:
@@ -91,6 +96,8 @@ class Folder:
         Paths that no index may name.
     is_forced : bool
         Whether ``read(format=...)`` named the surveying format.
+    opened : dict of str to File or None
+        The files that surveys looked into, shared by all formats.
     """
 
     listing: Listing
@@ -98,6 +105,27 @@ class Folder:
     rows: Rows
     plugin_globs: tuple[str, ...] = ()
     is_forced: bool = False
+    opened: dict[str, File | None] = field(default_factory=dict)
+
+    def open(self, path: str) -> File | None:
+        """A file to look into, its front matter parsed once for all formats; None where it cannot be read.
+
+        Its faults are not reported: they are when the file is parsed.
+        """
+        if path not in self.opened:
+            source = self.read(path, Rows())
+            self.opened[path] = File(source) if source else None
+        return self.opened[path]
+
+    @cached_property
+    def markdown(self) -> dict[str, list[str]]:
+        """The names of the Markdown files by their folder, sorted; ``""`` is the root."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.listing.files):
+            if path.lower().endswith(MARKDOWN):
+                folder, _, name = path.rpartition("/")
+                found.setdefault(folder, []).append(name)
+        return found
 
 
 @dataclass
@@ -148,7 +176,8 @@ class Format:
         Tables of its own that `memkit.schemas` does not declare; a table whose name begins with ``_`` is only seen by
         `check`.
     landmark : str
-        The file or folder that must exist for the survey to run; several are separated by blanks.
+        The file or folder that must exist for the survey to run; several are separated by blanks, and none is needed
+        where it is empty.
     survey : callable, optional
         ``survey(folder) -> Survey``, called before anything is parsed.
     batch : callable, optional
@@ -191,6 +220,11 @@ class Format:
     batch: Batch | None = None
     beside: Callable[[File, Rows], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None
+
+    @property
+    def layout(self) -> str | None:
+        """What stands in the column ``layout`` of its memories: its name, or None for a documented format."""
+        return None if self.name in DOCUMENTED else self.name
 
     @cached_property
     def tests(self) -> Tests:

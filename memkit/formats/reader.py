@@ -8,6 +8,7 @@ files, plus one stat for each unchanged file.
 from __future__ import annotations
 
 import gc
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -40,12 +41,17 @@ from memkit.formats.format import Batch, File, Folder, Format, Role, Survey
 from memkit.formats.records.adapters import Adapter, register_adapter, registered_adapters
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, merge, schemas_of, with_own_dates
-from memkit.formats.rules import check
+from memkit.formats.rules import by_folder, check
 from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of, zone_of
 from memkit.progress import bar
+from memkit.schemas import TIMESTAMP
 
+DATES = ("git", "mtime")
+"""Where the dates of memories without one of their own may come from."""
 BATCH_FILES, BATCH_BYTES = 1000, 16 * 2**20
+_SESSION = re.compile(r"(?:^|/)(?:rollout-[^/]*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$", re.IGNORECASE)
+"""The names that hosts give to the transcripts of their sessions, of which there may be gigabytes."""
 _BATCHES_PER_PROCESS = 8
 """The least number of batches for each process, so that all processes end at about the same time."""
 WORTH_PROCESSES = 15_000
@@ -68,10 +74,15 @@ class Options:
     """Names of formats from outside of memkit, tried before memkit's own."""
     rev: str | None = None
     dates: str | None = None
-    """`rev` is the git revision to read, or None for the folder as it is; `dates` is 'git' to date memories from git.
+    """`rev` is the git revision to read, or None for the folder as it is; `dates` is where dates of undated memories
+    come from, 'git' or 'mtime', the times of the files.
     """
     timezone: str | None = None
     """The zone of times that files write without one, as `zone_of` accepts it; None is UTC."""
+    hidden: str = "known"
+    """Which files whose names begin with a dot are read, one of `HIDDEN`."""
+    json: str | None = None
+    """'rows' to read JSON of an unknown shape whatever its size, transcripts too."""
 
 
 FileState = tuple[Stat, str, str]  # no class: one is made for every file of every read
@@ -139,7 +150,53 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         result = read_listing(listing, root, options, formats, before)
     if options.dates == "git":
         past().date(result)
+    elif options.dates == "mtime":
+        _date_by_files(result)
     return result
+
+
+_ONE_TIME = 60_000_000
+"""Files changed within so many microseconds were probably written by one clone or copy."""
+
+
+def _date_by_files(reading: Reading) -> None:
+    """Date memories without a date of their own by the time when their file was last changed."""
+    memories = reading.tables["memories"]
+    mask = pc.is_null(memories["date_source"]).combine_chunks()
+    encoded = memories["path"].combine_chunks().dictionary_encode()
+    stats = [reading.files.get(path, _UNREAD)[0] for path in encoded.dictionary.to_pylist()]
+    times = pa.array([stat[1] // 1000 if stat[1] >= 0 else None for stat in stats], pa.int64())
+    moments = times.take(encoded.indices).filter(mask)
+    if not len(moments):
+        return
+    reading.tables["memories"] = with_dates(memories, mask, moments.cast(TIMESTAMP), moments.cast(TIMESTAMP), "mtime")
+    span = pc.min_max(moments).as_py()
+    n_files = len(pc.unique(encoded.indices.filter(mask)))
+    if n_files > 1 and span["min"] is not None and span["max"] - span["min"] <= _ONE_TIME:
+        rows = Rows(reading.options.rules)
+        got = f"{n_files} files changed within one minute, as after a clone or a copy"
+        expected = "from files that were changed at different times"
+        rows.problem("same_mtime", ".", expected, got, field="created_at", quote=False)
+        add_problems(reading, rows)
+
+
+def with_dates(memories: pa.Table, mask: pa.Array, created: Any, updated: Any, source: Any) -> pa.Table:
+    """`memories` with these dates, and where they come from, in the rows of `mask`."""
+    for name, values in (("created_at", created), ("updated_at", updated), ("date_source", source)):
+        place = memories.column_names.index(name)
+        column = memories[name].combine_chunks()
+        values = pa.scalar(values, column.type) if isinstance(values, str) else values.cast(column.type)
+        filled = pc.replace_with_mask(column, mask, values)
+        memories = memories.set_column(place, memories.schema.field(place), filled)
+    return memories
+
+
+def add_problems(reading: Reading, rows: Rows) -> None:
+    """Add the problems among `rows` to those of a reading, in their order."""
+    problems = reading.tables["problems"]
+    order = [(name, "ascending") for name in PROBLEM_ORDER]
+    merged = pa.concat_tables([problems, rows.table("problems")]).sort_by(order)
+    reading.tables["problems"] = merged.replace_schema_metadata(problems.schema.metadata)
 
 
 def read_with(before: Reading, contents: Mapping[str, bytes | None]) -> Reading:
@@ -187,18 +244,18 @@ def listed(root: Path, options: Options, *, with_stat: bool = False) -> Iterator
     if options.rev is None:
         check_root(root)
         with steady(home_of(root)) as foreign:
-            listing = list_files(root, options.max_file_bytes, with_stat=with_stat)
+            listing = list_files(root, options.max_file_bytes, with_stat=with_stat, hidden=options.hidden)
             listing.foreign = foreign
             yield listing
     else:
-        with past().listed(root, options.rev, options.max_file_bytes) as listing:
+        with past().listed(root, options.rev, options.max_file_bytes, options.hidden) as listing:
             yield listing
 
 
 class Past(Protocol):
     """The functions of `memkit.past`, which knows git, that a read needs."""
 
-    def listed(self, root: Path, rev: str, max_file_bytes: int) -> AbstractContextManager[Listing]:
+    def listed(self, root: Path, rev: str, max_file_bytes: int, hidden: str) -> AbstractContextManager[Listing]:
         """The files of a revision, to be read within the block."""
         ...
 
@@ -271,10 +328,12 @@ def roles_of(
 ) -> dict[str, Role]:
     """The files to parse, in path order, each with its role; nearly all share one."""
     forced, findings, skipped = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
+    opened: dict[str, File | None] = {}
     for format in formats:
         if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmark.split())):
             rows.use(format)
-            folder = Folder(listing, _opener(listing, result, before), rows, result.options.plugin_globs, bool(forced))
+            opener, globs = _opener(listing, result, before), result.options.plugin_globs
+            folder = Folder(listing, opener, rows, globs, bool(forced), opened)
             survey = Survey()
             with guarded(format, format.landmark, rows):
                 survey = format.survey(folder)
@@ -286,7 +345,10 @@ def roles_of(
     write_only = tuple({ending for format in formats for ending in format.writes} - {*endings})
     plain, roles, longest = Role(forced), dict[str, Role](), max(map(len, endings))
     for path in sorted(listing.files):
-        if path not in skipped and (path in findings or path[-longest:].lower().endswith(endings)):
+        if result.options.json is forced is None and path not in findings and _SESSION.search(path):
+            got = "a host's record of a conversation, by its name, not opened"
+            rows.problem("transcript", path, "memories (json='rows' reads all JSON)", got, quote=False)
+        elif path not in skipped and (path in findings or path[-longest:].lower().endswith(endings)):
             roles[path] = Role(forced, findings[path]) if path in findings else plain
         elif path not in skipped and not path.lower().endswith(write_only):
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
@@ -294,7 +356,9 @@ def roles_of(
 
 
 def _has(listing: Listing, landmarks: list[str]) -> bool:
-    """Whether a file or folder of one of these names exists at any depth."""
+    """Whether a file or folder of one of these names exists at any depth, or none is asked for."""
+    if not landmarks:
+        return True
     below = tuple(f"/{landmark}" for landmark in landmarks)
     return any(
         path.endswith(below) or path in landmarks for paths in (listing.folders, listing.files) for path in paths
@@ -404,7 +468,8 @@ class _Batch:
                 tables, remaining = self._joined(tables, parsed), sorted(unparsed + others)
         for path, content in remaining:
             source = self.listing.source(path, content, self.rows)
-            parse_file(File(source, self.roles[path], self._beside, self.zone), self.rows, self.formats)
+            file = File(source, self.roles[path], self._beside, self.zone, self.options.json)
+            parse_file(file, self.rows, self.formats)
         return self._joined(tables, self.rows.to_arrow()) if any(self.rows.tables.values()) else tables
 
     def _batched(self) -> Iterator[tuple[Format, Batch]]:
@@ -434,5 +499,6 @@ def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], optio
     order = pc.sort_indices(problems, [(name, "ascending") for name in PROBLEM_ORDER])
     is_sorted = pc.all(pc.equal(order, pa.array(np.arange(len(order), dtype=np.uint64)))).as_py()
     problems = problems if is_sorted else problems.take(order)  # there may be millions: copy only if needed
+    problems = by_folder(problems)
     tables["problems"] = problems if options.as_of is None else record_as_of(problems, options.as_of)
     return {name: table for name, table in tables.items() if not name.startswith("_")}

@@ -18,6 +18,7 @@ from memkit.formats import facts, hermes, mcp_graph, workspace
 from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
 from memkit.formats.index_tree import format as index_tree
+from memkit.formats.linked import format as linked
 from memkit.formats.notes import format as notes
 from memkit.formats.records import format as records
 from memkit.formats.rows import RAW_SCHEMAS, Rows
@@ -33,6 +34,7 @@ FORMATS: tuple[Format, ...] = (
     mcp_graph.FORMAT,
     records.FORMAT,
     hermes.FORMAT,
+    linked.FORMAT,
     workspace.FORMAT,
 )
 _TABLE = re.compile("_?[a-z][a-z0-9_]*")

@@ -110,6 +110,7 @@ class Rows:
     def __post_init__(self) -> None:
         self.tables = {name: [] for name in self.schemas}
         self._handed: dict[str, list[pa.Table]] = {name: [] for name in self.schemas}
+        self._layout: str | None = None
         self._first = 0
         self._beside: deque[_Line] = deque()
         self._ids = _Ids("")
@@ -118,7 +119,10 @@ class Rows:
         self._unlisted: Counter[tuple[str, str]] = Counter()
 
     def use(self, format: Format) -> None:
-        """Use the rules of `format` for the rows that follow: its own, or those in `rules` that name it."""
+        """Use the rules and the layout of `format` for the rows that follow: its own rules, or those in `rules` that
+        name it.
+        """
+        self._layout = format.layout
         for name in format.schemas.keys() - self.schemas.keys():
             self.schemas[name], self.tables[name], self._handed[name] = format.schemas[name], [], []
         self._tests = format.tests
@@ -131,6 +135,7 @@ class Rows:
             for name, value in _BLANK:
                 row.setdefault(name, value)
             row.setdefault("heading_path", heading_path(row["path"]))
+            row.setdefault("layout", self._layout)
         rows = self.tables[table]
         if len(rows) >= HELD_ROWS:
             self._hand_over(table, rows)

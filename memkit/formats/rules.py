@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded
-from memkit.formats.rows import Rows, Tables
+from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables
 from memkit.params import describe
 from memkit.schemas import KINDS
 
@@ -34,6 +34,9 @@ _ANY = (
     Rule("empty_text", "any", "", "a memory with text"),
     Rule("format_failed", "any", "", "a format of another package that reads what it claims"),
     Rule("unclaimed", "any", "", "a file of one of the five formats"),
+    Rule("hidden", "any", "", "a name that does not begin with a dot, or one of the hosts' known places (hidden=)"),
+    Rule("transcript", "any", "", "memories, not a host's record of a conversation (json='rows' reads it)"),
+    Rule("same_mtime", "any", "created_at", "files changed at different times (checked only with dates='mtime')"),
     Rule("undeclared_kind", "any", "kind", "a kind that is declared in memkit.schemas.KINDS"),
     Rule("secret", "any", "", "no key, token, password or card (always counted, listed by `memkit check --secrets`)"),
     Rule("no_repository", "any", "", "a folder of a git repository (checked only where read() was given dates='git')"),
@@ -84,6 +87,35 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     if as_of is not None:
         _future(tables["memories"], {format.name: format for format in formats}, as_of, rows)
     return rows.table("problems")
+
+
+_BY_FOLDER = pa.array(["unclaimed", "transcript"])
+"""What is told once a folder, of all its files: a folder of another tool may hold thousands."""
+
+
+def by_folder(problems: pa.Table) -> pa.Table:
+    """`problems` with one row for all files of a folder that no format claims for the same reason."""
+    of_file = pc.and_(pc.is_null(problems["memory_id"]), pc.is_null(problems["field"]))
+    mask = pc.and_(pc.is_in(problems["rule"], value_set=_BY_FOLDER), of_file)
+    files = problems.filter(mask)
+    if files.num_rows < 2:
+        return problems
+    why = pc.struct_field(pc.extract_regex(files["message"], r"(?P<why>: expected .*?\. Got )"), "why")
+    folder = pc.replace_substring_regex(files["path"], "/?[^/]*$", "")
+    keyed = files.append_column("folder", folder).append_column("why", pc.fill_null(why, ""))
+    grouped = keyed.group_by(["folder", "rule", "why"], use_threads=False)
+    rows = []
+    for row in grouped.aggregate(
+        [("message", "min"), ("message", "count"), ("severity", "min"), ("path", "min")]
+    ).to_pylist():
+        count, place = row["message_count"], row["folder"] or "."
+        is_one = count == 1
+        message = row["message_min"] if is_one else f"{place}: {count:,} files, first {row['message_min']}"
+        path = row["path_min"] if is_one else place
+        rows.append({"path": path, "rule": row["rule"], "severity": row["severity_min"], "message": message})
+    told = pa.Table.from_pylist(rows, problems.schema)
+    merged = pa.concat_tables([problems.filter(pc.invert(mask)), told])
+    return merged.sort_by([(name, "ascending") for name in PROBLEM_ORDER])
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

@@ -7,11 +7,11 @@ exactly its lines. A heading with nothing below it but a deeper heading is not a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from itertools import chain, islice, pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, slug_of
+from memkit.formats.spelling import CREATED, TITLES, UPDATED, first_of, plain
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Said, clock_of, said_in, unescaped
 from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
@@ -28,6 +29,8 @@ from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
 T = TypeVar("T")
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})")
+"""A time in a heading that names its zone."""
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _MIN_LOGS = 3
@@ -37,19 +40,13 @@ _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
-_TITLES = ("title", "name")
-_CREATED = ("createdat", "created", "datecreated", "date")
-_UPDATED = ("updatedat", "updated", "modified", "datemodified", "lastmodified", "lastmodifiedat", "lastmod")
-"""What note takers and coding assistants call these in front matter, at its top or below `metadata`."""
-_SPELLING = str.maketrans("", "", "-_ ")
-"""What parts the words of a name, where it is not a capital."""
 _NOBODY = Said("", None, "")
 _OF_ENTRY = 7
 """The level of such a line: below every heading, as the day's title may stand over it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class Section:
     """What will be one memory: its heading, its lines, whether the heading is all it says, the headings over it."""
 
     ordinal: int
@@ -94,12 +91,8 @@ def kind_of(source: Source) -> str:
 
 def parse(file: File, rows: Rows) -> None:
     """One file's sections to its rows."""
-    source, reader = file.source, _File(file, rows)
-    reader.sections()
-    if reader.dated and reader.dated.day is None:
-        reader.problem(_NO_DAY.code, _NO_DAY.expected, reader.dated.written)
-    if not source.text.strip():
-        reader.problem("empty_text", "a file with text", "nothing")
+    source, reader = file.source, Sections(file, rows)
+    reader.read()
     if reader.kind == "document" and file.role == Role():
         got = "none, so it is read as plain Markdown"
         rows.problem("unclaimed", source.path, "a file of one of the five formats", got, quote=False)
@@ -107,11 +100,14 @@ def parse(file: File, rows: Rows) -> None:
         rows.problem("unparsable", source.path, "front matter in YAML", str(fault), line=fault.line, quote=False)
 
 
-class _File:
-    """One file under way; nothing is kept of a line or a section, as a line may be a single sign.
+class Sections:
+    """The sections of one Markdown file, read from the top; nothing is kept of a line or a section, as a line may be a
+    single sign. A layout of Markdown pages is a subclass that says what its pages add.
 
     Attributes
     ----------
+    kind : str
+        The kind of its memories.
     above : int
         Lines of the front matter.
     created, updated : datetime or None
@@ -124,27 +120,28 @@ class _File:
         Whether it is a transcript, by its place or by who speaks in it.
     """
 
-    def __init__(self, file: File, rows: Rows) -> None:
+    def __init__(self, file: File, rows: Rows, kind: str = "") -> None:
         self.source, self.front, self.rows, self.zone = file.source, file.front, rows, file.zone
         source, front = self.source, self.front
-        self.kind = kind_of(source)
+        self.kind = kind or kind_of(source)
         self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
-        self.created = self._in_front(_CREATED, time_of)
-        self.updated = self._in_front(_UPDATED, time_of) or self.created
+        inner = front.fields.get("metadata") if front else None
+        places = [front.fields] if front else []
+        self.fields = [
+            {plain(key): value for key, value in place.items()}
+            for place in [*places, *([inner] if isinstance(inner, dict) else [])]
+        ]
+        self.created = self.in_front(CREATED, time_of)
+        self.updated = self.in_front(UPDATED, time_of) or self.created
         self.first, self.turn = "", 0
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
 
-    def _in_front(self, names: tuple[str, ...], read: Callable[[object], T | None]) -> T | None:
+    def in_front(self, names: Iterable[str], read: Callable[[Any], T | None]) -> T | None:
         """What `read` makes of the first field of the front matter among `names` that it can read."""
-        if self.front is None:
-            return None
-        inner = self.front.fields.get("metadata")
-        places = [self.front.fields, inner] if isinstance(inner, dict) else [self.front.fields]
-        fields = [{key.lower().translate(_SPELLING): value for key, value in place.items()} for place in places]
-        return next(filter(None, (read(place.get(name)) for place in fields for name in names)), None)
+        return first_of(self.fields, names, read)
 
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
@@ -161,12 +158,30 @@ class _File:
     ) -> None:
         self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id or self.first)
 
-    def sections(self) -> None:
+    def read(self) -> None:
+        """Add the rows of the file, and the problems that any Markdown may have."""
+        self._sections()
+        if self.dated and self.dated.day is None:
+            self.problem(_NO_DAY.code, _NO_DAY.expected, self.dated.written)
+        if not self.source.text.strip():
+            self.problem("empty_text", "a file with text", "nothing")
+
+    def head(self) -> int:
+        """Add what stands in front of the sections as rows of its own; the number of these rows."""
+        return 0
+
+    def columns(self, section: Section) -> Row:
+        """The columns of a section's memory that are from the whole file."""
+        front = self.front.fields if self.front and not section.ordinal else Node()
+        row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ())}
+        return row | {"heading_path": heading_path(self.source.path, *section.above)}
+
+    def _sections(self) -> None:
         """Each heading with its text; one without, that a deeper one follows, begins the section of that."""
         after = Heading(len(self.source.lines) + 1, 0, "")
         over: list[Heading] = []
-        begin, ordinal = 0, 0
-        for heading, following in pairwise(chain(self._headings(), [after])):
+        begin, ordinal = 0, self.head()
+        for heading, following in pairwise(chain(self.headings(), [after])):
             while over and over[-1].level >= heading.level:
                 over.pop()
             lines = range(begin or heading.line, following.line)
@@ -174,7 +189,7 @@ class _File:
             if is_bare and following.level > heading.level:
                 begin = lines.start
             else:
-                self._section(_Section(ordinal, heading, lines, is_bare, [upper.text for upper in over]))
+                self._section(Section(ordinal, heading, lines, is_bare, [upper.text for upper in over]))
                 begin, ordinal = 0, ordinal + 1
             if heading.level > 0:
                 over.append(heading)
@@ -184,19 +199,22 @@ class _File:
         nonblank = filter(str.strip, self._lines(lines))
         return next(nonblank, None) is None or next(nonblank, None) is None
 
-    def _headings(self) -> Iterator[Heading]:
+    def headings(self) -> Iterator[Heading]:
         """The headings by their line in the file, or the entries of a log; what stands above the first is one too."""
-        is_log = self.kind == "daily_log" and not self.talks
-        headings = self._with_entries() if is_log else self._of_body()
+        headings = self.marks()
         first = next(headings, None)
         lines_above = self.source.lines[: first.line - 1] if first else []
         if first is None or "".join(lines_above).strip():
-            yield Heading(1, 0, self._in_front(_TITLES, text_of) or "")
+            yield Heading(1, 0, self.in_front(TITLES, text_of) or "")
         elif lines_above:
             first = replace(first, line=1)  # blank lines before the first heading belong to it
         if first:
             yield first
         yield from headings
+
+    def marks(self) -> Iterator[Heading]:
+        """The headings of the body, or the entries of a log."""
+        return self._with_entries() if self.kind == "daily_log" and not self.talks else self._of_body()
 
     def _of_body(self) -> Iterator[Heading]:
         found = headings(self.body, self.code)
@@ -228,22 +246,20 @@ class _File:
             if (match := _ENTRY.match(line)) and clock_of(match.group(1)):
                 yield Heading(number, _OF_ENTRY, match.group(1))
 
-    def _section(self, section: _Section) -> None:
+    def _section(self, section: Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
         text, (day, clock, source) = "\n".join(lines), self._moment(heading.text)
-        moment = _at(day, clock, self.zone)
+        instant = _INSTANT.search(heading.text)
+        moment = (time_of(instant[0]) if instant else None) or _at(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
-        front = self.front.fields if self.front and not section.ordinal else Node()
         row: Row = {"memory_id": memory_id, "path": path, "kind": self.kind}
         row |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
         memory: Row = {"format": "workspace", "title": heading.text, "text": text}
-        memory |= {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ())}
-        memory |= {"heading_path": heading_path(path, *section.above)}
         created, updated = (moment, moment) if moment else (self.created, self.updated)
         memory |= {"created_at": created, "updated_at": updated, "date_source": source}
-        self.rows.add("memories", {**row, **memory})
+        self.rows.add("memories", {**row, **memory, **self.columns(section)})
         document = {
             "date": day.date() if day else None,
             "time": clock,
@@ -263,7 +279,7 @@ class _File:
     def _lines(self, lines: range) -> list[str]:
         return self.source.lines[lines.start - 1 : lines.stop - 1]
 
-    def _check(self, section: _Section, memory_id: str) -> None:
+    def _check(self, section: Section, memory_id: str) -> None:
         if section.is_bare:
             heading = section.heading
             self.problem("empty_section", "text below the heading", heading.text, section.lines.start, memory_id)
@@ -280,7 +296,7 @@ class _File:
         day = day or (self.dated.day if self.dated else None)
         return day, clock, source if day else None
 
-    def _turns(self, section: _Section, memory_id: str) -> None:
+    def _turns(self, section: Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
         roles, lines = None if self.kind == "session" else KNOWN, self._text_lines(section.lines)
         turns = ((number, turn) for number, line in lines if (turn := said_in(line, roles)))
@@ -309,7 +325,7 @@ class _File:
         self.rows.add("turns", {**row, "role": turn.role, "text": text})
         self.turn += 1
 
-    def _checklist(self, section: _Section, memory_id: str) -> None:
+    def _checklist(self, section: Section, memory_id: str) -> None:
         for number, line in self._text_lines(section.lines):
             if match := _BOX.match(line):
                 row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number}

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from memkit.duck import rows_of
 from memkit.errors import FormatError
-from memkit.formats.reader import Reading
-from memkit.formats.rows import PROBLEM_ORDER, Rows
+from memkit.formats.reader import Reading, add_problems, with_dates
+from memkit.formats.rows import Rows
 from memkit.past.repository import opened
 from memkit.past.tree import Tree, tree_of
 from memkit.past.versions import versions_of
@@ -32,21 +32,18 @@ order by m.place
 
 
 @contextmanager
-def listed(root: Path, rev: str, max_file_bytes: int) -> Iterator[Tree]:
+def listed(root: Path, rev: str, max_file_bytes: int, hidden: str) -> Iterator[Tree]:
     """The files of a revision, to be read within the block."""
     with opened(root) as repository:
-        yield tree_of(repository, root, repository.commit(rev), max_file_bytes)
+        yield tree_of(repository, root, repository.commit(rev), max_file_bytes, hidden)
 
 
 def date(reading: Reading) -> None:
     """Date memories without a date of their own by the commits that added and last changed them."""
     rows = Rows(reading.options.rules)
     _fill(reading, rows)
-    if new_problems := rows.table("problems"):
-        problems = reading.tables["problems"]
-        order = [(name, "ascending") for name in PROBLEM_ORDER]
-        merged = pa.concat_tables([problems, new_problems]).sort_by(order)
-        reading.tables["problems"] = merged.replace_schema_metadata(problems.schema.metadata)
+    if rows.tables["problems"]:
+        add_problems(reading, rows)
 
 
 def _fill(result: Reading, rows: Rows) -> None:
@@ -69,9 +66,5 @@ def _fill(result: Reading, rows: Rows) -> None:
             rows.problem("uncommitted", row["path"], "from a text that is committed", "another", quote=False, **where)
     source = pc.if_else(made["is_first"], "git_first", "git")
     mask = is_undated.combine_chunks()
-    for name, values in (("created_at", made["made"]), ("updated_at", made["changed"]), ("date_source", source)):
-        place = memories.column_names.index(name)
-        column = memories[name].combine_chunks()
-        filled = pc.replace_with_mask(column, mask, values.combine_chunks().cast(column.type))
-        memories = memories.set_column(place, memories.schema.field(place), filled)
-    result.tables["memories"] = memories
+    made_at, changed_at = made["made"].combine_chunks(), made["changed"].combine_chunks()
+    result.tables["memories"] = with_dates(memories, mask, made_at, changed_at, source.combine_chunks())

@@ -11,10 +11,11 @@ from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     SKIPPED_FOLDERS,
     SKIPPED_WITH,
+    VAULT,
     Content,
     Listing,
     Stat,
-    is_hidden,
+    is_passed_over,
 )
 from memkit.formats.rows import Rows
 from memkit.past.repository import Change, Commit, Repository
@@ -44,13 +45,15 @@ def entries(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
 class Tree(Listing):
     """The files of one commit below a folder, by the rules of `list_files`."""
 
-    def __init__(self, root: Path, repository: Repository, commit: Commit, max_file_bytes: int) -> None:
-        super().__init__(root, max_file_bytes, revision=commit.facts)
+    def __init__(
+        self, root: Path, repository: Repository, commit: Commit, max_file_bytes: int, hidden: str = "known"
+    ) -> None:
+        super().__init__(root, max_file_bytes, revision=commit.facts, hidden=hidden)
         self.commit, self.repository = commit, repository
         self.blobs: dict[str, bytes] = {}
         self.modules: list[str] = []
         self.is_too_large = self.is_same_files = False
-        self.hidden: set[str] = set()
+        self.ignored: set[str] = set()
         self._base: Entry | None = None
         self._parsed: dict[bytes, dict[bytes, Entry]] = {}
 
@@ -106,13 +109,15 @@ class Tree(Listing):
         """The entries of a tree that a folder's listing would have."""
         listed = [(mode, name.decode("utf-8", "surrogateescape"), id) for mode, name, id in entries(data)]
         if folder and not SKIPPED_WITH.isdisjoint(name for _, name, _ in listed):
-            self.hidden.add(folder)
+            self.ignored.add(folder)
             return
+        if any((mode, name) == (_FOLDER, VAULT) for mode, name, _ in listed):
+            self.vaults.append(folder.rstrip("/"))
         for mode, name, id in listed:
             if (
                 name
                 and "/" not in name
-                and not is_hidden(folder + name)
+                and not is_passed_over(folder + name, self.hidden, is_folder=mode == _FOLDER)
                 and (mode != _FOLDER or name not in SKIPPED_FOLDERS)
             ):
                 yield mode, name, id
@@ -127,9 +132,9 @@ class Tree(Listing):
             *folders, last = raw.split("/")
             if last in SKIPPED_WITH or (not name.startswith(above) and self.repository.prefix):
                 return None
-            if is_hidden(raw) or any(part in SKIPPED_FOLDERS for part in folders):
+            if is_passed_over(raw, self.hidden) or any(part in SKIPPED_FOLDERS for part in folders):
                 continue
-            if self.hidden and any(raw.startswith(folder) for folder in self.hidden):
+            if self.ignored and any(raw.startswith(folder) for folder in self.ignored):
                 continue
             path = raw if raw.isascii() else self.shown(raw)
             changed.add(path)
@@ -226,8 +231,14 @@ class Tree(Listing):
             rows.problem("too_many_files", ".", f"at most {MOST_PATHS} files and folders", "more", quote=False)
 
 
-def tree_of(repository: Repository, root: Path, commit: Commit, max_file_bytes: int = MAX_FILE_BYTES) -> Tree:
+def tree_of(
+    repository: Repository,
+    root: Path,
+    commit: Commit,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    hidden: str = "known",
+) -> Tree:
     """The listing of `root` in a commit."""
-    tree = Tree(root.resolve(), repository, commit, max_file_bytes)
+    tree = Tree(root.resolve(), repository, commit, max_file_bytes, hidden)
     tree.walk()
     return tree

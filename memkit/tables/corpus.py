@@ -27,12 +27,12 @@ from memkit.errors import (
     VersionError,
 )
 from memkit.formats import reader
-from memkit.formats.disk.files import MAX_FILE_BYTES, digest_of, home_of, is_remembered_root, remember_root
+from memkit.formats.disk.files import HIDDEN, MAX_FILE_BYTES, digest_of, home_of, is_remembered_root, remember_root
 from memkit.formats.disk.source import decode, utf8
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
-from memkit.formats.reader import Options, Reading
+from memkit.formats.reader import DATES, Options, Reading
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.params import (
@@ -452,8 +452,10 @@ def read(
     dates: str | None = None,
     buckets: int | None = None,
     timezone: Zone = None,
+    hidden: str = "known",
+    json: str | None = None,
 ) -> Corpus:
-    """Read a folder of memories in any of the five formats.
+    """Read a folder of memories in any known format.
 
     Nothing outside of `path` is opened, and no file makes it raise: every defect is a row of ``problems``. Cost is
     linear in the bytes read. With `rev` the folder is read as it was at that commit of its git repository: nothing is
@@ -489,15 +491,24 @@ def read(
     rev : str, date or datetime, optional
         A git commit, branch or tag, for example ``HEAD~10``; or a moment in UTC, which means the last commit up to it
         along first parents. ``Corpus.revision`` and the metadata of results name the commit.
-    dates : 'git', optional
-        Take the dates of memories that have none of their own from git: the commits that added and last changed them.
-        The column ``date_source`` is then git, or git_first for the first commit, as the memory may be older than it. A
-        text that is not committed, or a folder outside of a repository, is a row of ``problems``.
+    dates : 'git' or 'mtime', optional
+        Where memories that have no date of their own get one. From git: the commits that added and last changed them;
+        the column ``date_source`` is then git, or git_first for the first commit, as the memory may be older than it. A
+        text that is not committed, or a folder outside of a repository, is a row of ``problems``. From mtime: the time
+        when the file was last changed, as the file system says, which a clone or a copy resets; where all of these
+        times lie within a minute, a row of ``problems`` says so.
     buckets : int, optional
         Default number of shards (buckets) for `Corpus.save`; all memories of a user are in one shard.
     timezone : str or tzinfo, optional
         The zone of times in logs and transcripts that name no zone: "Europe/Moscow", "+03:00"; None is UTC. Time stamps
         with an offset keep it, and a date without a time stays midnight UTC.
+    hidden : 'known', 'all' or 'none'
+        Which folders and files whose names begin with a dot are read: the places where hosts keep memories
+        (``.claude/memory``, ``.serena/memories``, ...; see `memkit.formats.disk.files.HIDDEN_PLACES`), all of them, or
+        none. Those that are not read and hold Markdown are rows of ``problems``.
+    json : 'rows', optional
+        JSON and JSON lines of an unknown shape become rows where their objects have a text (``text``, ``content``,
+        ``memory``, ...). None reads such files up to 1 MiB, and no transcripts of hosts; 'rows' reads all.
 
     Returns
     -------
@@ -536,10 +547,27 @@ def read(
     names = tuple(dict.fromkeys(map(name_of, [*extra_formats, *forced])))
     checks, revision = None if rules is None else tuple(rules), None if rev is None else rev_text(rev)
     if dates is not None:
-        check_choice("dates", dates, ("git",), "read")
+        check_choice("dates", dates, DATES, "read")
+    if dates == "mtime" and rev is not None:
+        raise ParameterError("read: dates='mtime' needs the folder as it is: a revision has no times. Use dates='git'.")
+    check_choice("hidden", hidden, HIDDEN, "read")
+    if json is not None:
+        check_choice("json", json, ("rows",), "read")
     zone = zone_name(zone_of("read", timezone))
     options = Options(
-        format, moment, max_file_bytes, tuple(plugin_globs), checks, n_jobs, progress, names, revision, dates, zone
+        format,
+        moment,
+        max_file_bytes,
+        tuple(plugin_globs),
+        checks,
+        n_jobs,
+        progress,
+        names,
+        revision,
+        dates,
+        zone,
+        hidden,
+        json,
     )
     reading = reader.read(path_of("read", path), options)
     if errors == "raise":

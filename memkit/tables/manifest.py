@@ -17,8 +17,9 @@ from typing import Any
 
 from memkit.duck import is_table_name
 from memkit.errors import FormatError, refused
+from memkit.formats.disk.files import HIDDEN
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
-from memkit.formats.reader import Options
+from memkit.formats.reader import DATES, Options
 from memkit.formats.registry import NAMES
 from memkit.params import zone_of
 from memkit.schemas import TABLES
@@ -42,7 +43,9 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "n_jobs": lambda count: count is None or (type(count) is int and count != 0),
     "formats": lambda names: isinstance(names, list) and all(isinstance(n, str) and n.isidentifier() for n in names),
     "rev": lambda rev: rev is None or isinstance(rev, str),
-    "dates": lambda source: source in (None, "git"),
+    "dates": lambda source: source in (None, *DATES),
+    "hidden": lambda hidden: hidden in HIDDEN,
+    "json": lambda how: how in (None, "rows"),
     "timezone": lambda zone: zone is None or (isinstance(zone, str) and bool(zone_of("refresh", zone))),
 }
 """The options of a read that a refresh repeats, each with its check; rules are code and are not saved."""

@@ -313,15 +313,24 @@ _MONTHS = ",".join(f"{month.russian} {month.english}" for month in MONTHS)
 """The names of months in the searched date of a memory."""
 _DAY = "make_timestamp(epoch_us(coalesce(created_at, updated_at)))"  # month() of a zoned stamp needs an extension
 _FIRST_LINE = "split_part(text, chr(10), 1)"
+MOST_FRONT_MATTER = 500
+"""The most characters of the fields without a column that are searched with a page's first memory."""
 _SEARCHABLE = {
     "heading_path": "nullif(heading_path, '')",
     "date": f"day({_DAY}) || ' ' || split_part('{_MONTHS}', ',', month({_DAY})::int) || ' ' || year({_DAY})",
     "title": f"case when title = '' or contains({_FIRST_LINE}, title) then null else title end",
+    "description": "case when contains(concat_ws(chr(10), heading_path, text), left(description, 200)) then null"
+    " else description end",
+    "aliases": "nullif(array_to_string(aliases, ' '), '')",
     "tags": "nullif(array_to_string(tags, ' '), '')",
+    "front_matter": "case when layout is not null and extra <> '{}' then left(array_to_string("
+    f"json_extract_string(extra, '$.*'), ' '), {MOST_FRONT_MATTER}) end",
     "text": "text",
 }
 SEARCHABLE = tuple(_SEARCHABLE)
-"""Columns that can be searched; "date" is the day of creation, with the month in both languages."""
+"""Columns that can be searched: "date" is the day of creation, with the month in both languages, "front_matter" the
+fields of a layout's page that have no column, and a description counts where no heading says it already.
+"""
 SEARCHED = ("title", "tags", "text")
 
 

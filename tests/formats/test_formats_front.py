@@ -64,7 +64,7 @@ def test_dates_are_read_under_the_names_that_are_used(
 ) -> None:
     (row,) = read(tmp_path, plan=f"---\n{front}\n---\nчай\n")
     source = "own" if created or updated else None
-    assert row == {"title": "", "created_at": created, "updated_at": updated, "date_source": source}
+    assert row == {"title": "plan", "created_at": created, "updated_at": updated, "date_source": source}
 
 
 def test_a_heading_and_a_files_name_say_more_than_front_matter(tmp_path: Path) -> None:

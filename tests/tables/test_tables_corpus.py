@@ -184,7 +184,7 @@ def test_nothing_at_the_path_is_said_so(tmp_path: Path) -> None:
 
 
 FORCED = {
-    "index_tree": {"MEMORY.md": "unclaimed", "x.json": "unclaimed"},
+    "index_tree": {".": "unclaimed"},  # both files, as one row of their folder
     "workspace": {"x.json": "unclaimed"},
     "notes": {"x.json": "unclaimed", "MEMORY.md": "missing_field"},
     "records": {"MEMORY.md": "unclaimed", "x.json": "unclaimed"},

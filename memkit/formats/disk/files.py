@@ -15,6 +15,7 @@ from pathlib import Path
 from memkit.errors import refused
 from memkit.formats.disk.lock import JOURNAL
 from memkit.formats.disk.source import Source, decode
+from memkit.formats.format import MARKDOWN
 from memkit.formats.rows import Rows
 from memkit.hashes import checksum
 
@@ -29,8 +30,42 @@ IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-packages", "__pycache__"})
 """Folders that hold no memory; hidden ones are skipped too."""
-HIDDEN_PLACES: tuple[str, ...] = ()
-"""Hidden folders, as paths from the root, that are read and written all the same."""
+HIDDEN_PLACES = (
+    ".claude/memory",
+    ".claude/agent-memory",
+    ".claude/agent-memory-local",
+    ".claude/projects/*/memory",
+    ".agents/memory",
+    ".serena/memories",
+    ".hermes/memories",
+    ".letta/agents/*/memory",
+    ".codex/memories",
+    ".kilocode/rules/memory-bank",
+    ".roo/memory-bank",
+    ".memory-bank",
+)
+"""Hidden folders where hosts keep memories, at any depth below the root: they are read and written as visible ones are.
+
+``*`` is one visible name. What else lies in such a host's folder (settings, hooks, transcripts) is neither.
+"""
+NEVER_READ = (
+    ".git",
+    ".memkit",
+    ".obsidian",
+    ".trash",
+    ".venv",
+    ".cache",
+    ".claude/skills",
+    ".claude/agents",
+    ".claude/commands",
+)
+"""Hidden folders that are not even read or named with ``hidden="all"``: no memories are in them."""
+VAULT = ".obsidian"
+"""The folder that marks a vault."""
+HIDDEN = ("known", "all", "none")
+"""What ``hidden=`` may say: `HIDDEN_PLACES` are read, all hidden files are, none are."""
+MOST_COUNTED = 20_000
+"""The most names that are looked at to count the Markdown files of hidden folders that are not read."""
 SKIPPED_WITH = frozenset({IGNORE_FILE, "pyvenv.cfg"})
 """Files that have their folder skipped."""
 _REMEMBERED_ROOTS: set[Path] = set()
@@ -66,6 +101,14 @@ class Listing:
     """Names of the records in the folder's journal that this user's memkit did not write."""
     revision: dict[str, str] = field(default_factory=dict)
     """The commit that is listed, as the metadata of what is read of it tell it; empty for a folder as it is."""
+    hidden: str = "known"
+    """Which hidden files are listed, one of `HIDDEN`."""
+    vaults: list[str] = field(default_factory=list)
+    """The folders that hold an ``.obsidian``, which marks a vault and is not looked into."""
+    passed_folders: list[str] = field(default_factory=list)
+    """Hidden folders that were not looked into."""
+    passed_files: dict[str, list[str]] = field(default_factory=dict)
+    """The hidden Markdown files that are not listed, by their folder."""
 
     @cached_property
     def _start(self) -> str:
@@ -156,6 +199,27 @@ class Listing:
             self.raw_names[shown] = raw
         return shown
 
+    def _unread_markdown(self) -> Iterator[tuple[str, str]]:
+        """The hidden folders that were not looked into and hold Markdown, with how much: names are counted, no file is
+        opened.
+        """
+        left = MOST_COUNTED
+        for top in sorted(self.passed_folders):
+            count, folders = 0, [top]
+            while folders and left > 0:
+                folder = folders.pop()
+                with suppress(OSError), os.scandir(self._start + folder) as entries:
+                    found = list(entries)
+                    left -= len(found)
+                    for entry in found if SKIPPED_WITH.isdisjoint(entry.name for entry in found) else ():
+                        path = f"{folder}/{entry.name}"
+                        if not entry.is_dir(follow_symlinks=False):
+                            count += entry.name.lower().endswith(MARKDOWN)
+                        elif entry.name not in SKIPPED_FOLDERS and not is_never_read(path):
+                            folders.append(path)
+            if count:
+                yield self.shown(top), f"{count}{' or more' if left <= 0 else ''}"
+
     def settle(self, stats: dict[str, Stat | None]) -> None:
         """List these files, in order, by the names that are shown."""
         for raw, status in sorted(stats.items()):
@@ -174,6 +238,14 @@ class Listing:
             rows.problem("unreadable", path, "a file or folder that can be read", reason, quote=False)
         for path in self.raw_names:
             rows.problem("encoding", path, "a file name in UTF-8", path)
+        for path, number in self._unread_markdown():
+            expected = f"hidden='all', or `memkit overview {path}`, to read a folder whose name begins with a dot"
+            rows.problem("hidden", path, expected, f"{number} Markdown files, not read", quote=False)
+        for path, names in sorted(self.passed_files.items()):
+            got = f"{len(names)} Markdown file{'s' if len(names) > 1 else ''}, not read, first {min(names)!r:.80}"
+            rows.problem(
+                "hidden", path or ".", "hidden='all' to read a file whose name begins with a dot", got, quote=False
+            )
         if self.foreign:
             got = f"{len(self.foreign)} others, first {self.foreign[0]}"
             rows.problem(
@@ -181,21 +253,92 @@ class Listing:
             )
 
 
+_Parts = dict[str, list[list[str]]]
+
+
+def _by_first(places: Iterable[str]) -> _Parts:
+    """The parts of some paths by their first part."""
+    parts: _Parts = {}
+    for place in places:
+        names = place.split("/")
+        parts.setdefault(names[0], []).append(names)
+    return parts
+
+
+_KNOWN, _NEVER = _by_first(HIDDEN_PLACES), _by_first(NEVER_READ)
+
+
+def _matched(names: list[str], place: list[str]) -> bool:
+    """Whether `names` are the first of `place`, a ``*`` being any visible name."""
+    return all(name == part or (part == "*" and name[:1] != ".") for name, part in zip(names, place, strict=False))
+
+
+def _standing(path: str) -> str:
+    """'seen', 'hidden', or 'way' for a folder that leads to one of `HIDDEN_PLACES` and holds nothing else to read."""
+    names, at = path.split("/"), 0
+    while at < len(names):
+        if names[at][:1] == ".":
+            fitting = [place for place in _KNOWN.get(names[at], ()) if _matched(names[at:], place)]
+            whole = [len(place) for place in fitting if len(place) <= len(names) - at]
+            if not whole:
+                return "way" if fitting else "hidden"
+            at += whole[0] - 1
+        at += 1
+    return "seen"
+
+
 def is_hidden(path: str) -> bool:
     """Whether a name in `path` begins with a dot, those of `HIDDEN_PLACES` aside: readers and writers leave it alone.
 
     >>> is_hidden("memory/notes/a.md"), is_hidden(".git/config"), is_hidden("memory/.draft.md")
     (False, True, True)
+    >>> is_hidden("app/.claude/memory/a.md"), is_hidden(".claude/settings.json"), is_hidden(".claude/memory/.a.md")
+    (False, True, True)
     """
-    place = next((place for place in HIDDEN_PLACES if f"{path}/".startswith(f"{place}/")), "")
-    return "/." in f"/{path[len(place) :]}"
+    return "/." in f"/{path}" and _standing(path) != "seen"
+
+
+def leads_to_memory(path: str) -> bool:
+    """Whether a hidden folder holds one of `HIDDEN_PLACES`: it is gone through, and nothing else in it is read.
+
+    >>> leads_to_memory(".claude/projects"), leads_to_memory(".claude/memory"), leads_to_memory(".git")
+    (True, False, False)
+    """
+    return "/." in f"/{path}" and _standing(path) == "way"
+
+
+def is_never_read(path: str) -> bool:
+    """Whether a path lies in one of `NEVER_READ`, in any case of letters.
+
+    >>> is_never_read("a/.GIT/config"), is_never_read(".claude/skills/x.md"), is_never_read(".claude/x.md")
+    (True, True, False)
+    """
+    names = path.casefold().split("/")
+    return any(names[at : at + len(place)] == place for at, name in enumerate(names) for place in _NEVER.get(name, ()))
+
+
+def is_passed_over(path: str, hidden: str = "known", *, is_folder: bool = False) -> bool:
+    """Whether a listing leaves out a file, or does not look into a folder, by the names in its path.
+
+    Parameters
+    ----------
+    hidden : str
+        One of `HIDDEN`.
+    """
+    if "/." not in f"/{path}":
+        return False
+    if hidden != "known":
+        return hidden == "none" or is_never_read(path)
+    standing = _standing(path)
+    return standing == "hidden" or (standing == "way" and not is_folder)
 
 
 class Overlay(Listing):
     """A listing with other contents in the place of some files, None where there is none."""
 
     def __init__(self, listing: Listing, contents: Mapping[str, bytes | None]) -> None:
-        super().__init__(listing.root, listing.max_file_bytes, raw_names=listing.raw_names)
+        super().__init__(listing.root, listing.max_file_bytes, raw_names=listing.raw_names, hidden=listing.hidden)
+        self.vaults = listing.vaults
         self.contents = contents
         self.files = {path: stat for path, stat in listing.files.items() if contents.get(path, b"") is not None}
         self.files |= {path: (len(data), 0, 0) for path, data in contents.items() if data is not None}
@@ -272,9 +415,9 @@ def home_of(root: Path) -> Path:
     return root.parent if root.is_file() else root
 
 
-def list_files(root: Path, max_file_bytes: int = MAX_FILE_BYTES, *, with_stat: bool) -> Listing:
+def list_files(root: Path, max_file_bytes: int = MAX_FILE_BYTES, *, with_stat: bool, hidden: str = "known") -> Listing:
     """Every regular file below `root` (or `root` itself), links not followed, cost linear in the number of files."""
-    listing = Listing(home_of(root), max_file_bytes)
+    listing = Listing(home_of(root), max_file_bytes, hidden=hidden)
     if root.is_file():
         listing.files[root.resolve().name] = _stat(root.stat())
         return listing
@@ -317,13 +460,16 @@ def _sort_out(
         return []
     folders = []
     prefix = f"{folder}/" if folder else ""
+    is_plain = "/." not in f"/{folder}"
     for entry in entries:
         name = entry.name
         path = prefix + name
-        if name[0] == "." and is_hidden(path):
-            continue
         try:
-            if entry.is_file(follow_symlinks=False):
+            if not (is_plain and name[0] != ".") and is_passed_over(
+                path, listing.hidden, is_folder=entry.is_dir(follow_symlinks=False)
+            ):
+                _note_passed(listing, folder, entry)
+            elif entry.is_file(follow_symlinks=False):
                 stats[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None
             elif entry.is_symlink():
                 listing.links[listing.shown(path)] = is_inside(listing.root / path, listing.root)
@@ -335,6 +481,18 @@ def _sort_out(
         except OSError as error:  # gone since the folder was listed
             listing.unreadable[listing.shown(path)] = error.strerror or "an error"
     return folders
+
+
+def _note_passed(listing: Listing, folder: str, entry: os.DirEntry[str]) -> None:
+    """Keep the name of what is not read for its own name, so that it can be told."""
+    path = f"{folder}/{entry.name}" if folder else entry.name
+    if entry.is_dir(follow_symlinks=False):
+        if entry.name == VAULT:
+            listing.vaults.append(listing.shown(folder))
+        elif entry.name not in SKIPPED_FOLDERS and not is_never_read(path):
+            listing.passed_folders.append(path)
+    elif entry.name.lower().endswith(MARKDOWN) and entry.is_file(follow_symlinks=False):
+        listing.passed_files.setdefault(listing.shown(folder), []).append(listing.shown(entry.name))
 
 
 def _stat(status: os.stat_result) -> Stat:

@@ -76,8 +76,6 @@ def _claims(file: File) -> bool:
     if file.front is None:
         return False
     fields = file.front.fields
-    if "id" in fields and "subject" in fields:
-        return True
     known = fields.keys() & FIELDS.names - {"content_hash"}
     return not known.isdisjoint(("subject", "applies_to")) and len(known) >= 3
 

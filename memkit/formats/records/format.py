@@ -13,6 +13,7 @@ from memkit.formats.faults import Rule
 from memkit.formats.format import File, Format
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
+from memkit.formats.records.unknown import MAX_BYTES, add_row, is_transcript, name_of_text, said_in, unlisted
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax import yaml
 from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_lines
@@ -79,7 +80,7 @@ def parse(file: File, rows: Rows) -> None:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
         if not _is_journal(source, items):
-            rows.problem("unclaimed", source.path, "a record of a known kind", _described(items), quote=False)
+            _read_unknown(file, rows, items)
         return
     if not _is_lines(source):
         items += remaining  # how the file ends says what becomes of its items
@@ -89,6 +90,34 @@ def parse(file: File, rows: Rows) -> None:
         # The text of a broken file is kept whole: what else is in it need not be kept once more.
         if item.fault or not whole or kind_of(item.value):
             reader.read(ordinal, item)
+
+
+def _read_unknown(file: File, rows: Rows, documents: list[_Found]) -> None:
+    """What is no record: rows by the field that holds their text, or a problem that says what the file is."""
+    source, asked = file.source, file.json == "rows"
+    items = [item for document in documents for item in unlisted(document.value)]
+    is_json = not file.has_ending(yaml.ENDINGS)
+    if is_json and not asked and is_transcript(items):
+        got = f"a host's record of a conversation, {len(items)} lines or turns, not read"
+        rows.problem("transcript", source.path, "memories (json='rows' reads all JSON)", got, quote=False)
+        return
+    named = name_of_text(items) or ("message" if asked and any(map(said_in, items)) else None) if is_json else None
+    if named is None or (source.size > MAX_BYTES and not asked):
+        got = _described(documents)
+        if named is not None:
+            got = f"{len(items)} objects with texts in {source.size} bytes of JSON, not read (json='rows' reads them)"
+        rows.problem("unclaimed", source.path, "a record of a known kind", got, quote=False)
+        return
+    got = f"objects of an unknown shape, read by their field {named!r}"
+    rows.problem("unclaimed", source.path, "JSON of a known shape", got, quote=False)
+    reader = _File(source, rows)
+    places = ((item, document) for document in documents for item in unlisted(document.value))
+    for ordinal, (item, document) in enumerate(places, 1):
+        is_line = _is_lines(source)
+        found = _Found(item, document.line, document.end_line) if is_line else _located(item, document.line)
+        lines = found.line, found.end_line
+        if not (isinstance(found.value, Node) and add_row(source, rows, found.value, lines, ordinal)):
+            reader.read(ordinal, found)
 
 
 def _is_journal(source: Source, items: list[_Found]) -> bool:

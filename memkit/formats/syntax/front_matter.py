@@ -6,6 +6,7 @@ and hands everything else to the YAML reader; both give the same strings (a prop
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -38,13 +39,17 @@ class FrontMatter:
     body_line : int
         1-based line that the body begins on.
     fault : StructureError or None
-        Why it is no YAML; `fields` then holds what single lines give.
+        Why it is no YAML; `fields` then holds what it says with the values in quotes that need them, or what single
+        lines give.
+    mended : tuple of str
+        The lines that were read as if their values stood in quotes, as they would be written.
     """
 
     fields: Node
     body_at: int
     body_line: int
     fault: StructureError | None = None
+    mended: tuple[str, ...] = ()
 
 
 def split(text: str) -> FrontMatter | None:
@@ -55,14 +60,15 @@ def split(text: str) -> FrontMatter | None:
     if opening is None or closing is None:
         return None
     head = text[opening.end() : closing.start()]
-    fault = None
+    fault, lines = None, tuple[str, ...]()
     try:
         fields = parse(head)
     except StructureError as error:
-        fields, fault = salvage(head), StructureError(str(error), error.line + 1)
+        fault = StructureError(str(error), error.line + 1)
+        fields, lines = mend(head, error) or (salvage(head), ())
     if fields is None or (fault and not fields):
         return None  # two horizontal rules with a text between them
-    return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault)
+    return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault, lines)
 
 
 def comments(text: str) -> dict[int, str]:
@@ -163,6 +169,35 @@ def scalar_pattern(most: int, quote: str = "", *, flow: bool = False) -> str:
     return rf"{first}[^:#\n{special}{_ODD}]{{0,{most - 1}}}+(?<! )"
 
 
+_VALUE = re.compile(r"( *(?:- )?[\w-]+: +)(\S.*?) *$")
+_MOST_MENDED = 8
+"""How many values of one block may need quotes."""
+
+
+def mend(head: str, error: StructureError) -> tuple[Node, tuple[str, ...]] | None:
+    """The fields of a block whose values need quotes, and these lines in quotes; None where quotes do not help.
+
+    >>> mend("name: a: b", StructureError("", 1))
+    ({'name': 'a: b'}, ('name: "a: b"',))
+    """
+    lines, quoted = head.split("\n"), dict[int, str]()
+    while len(quoted) < _MOST_MENDED:
+        found = (number for number in (error.line - 1, error.line - 2) if 0 <= number < len(lines))
+        number = next((n for n in found if n not in quoted and _VALUE.fullmatch(lines[n])), None)
+        if number is None:
+            return None
+        match = _VALUE.fullmatch(lines[number])
+        assert match is not None  # it was found by it
+        quoted[number] = lines[number] = match[1] + json.dumps(match[2], ensure_ascii=False)
+        try:
+            fields = parse("\n".join(lines))
+        except StructureError as next_error:
+            error = next_error
+        else:
+            return (fields, tuple(line.strip() for line in quoted.values())) if fields else None
+    return None
+
+
 def salvage(head: str) -> Node:
     """The fields of a block that is no YAML: the first ``key: value`` of each key, or the list below it."""
     node, listed = Node(), ""
@@ -182,7 +217,7 @@ def salvage(head: str) -> Node:
 def _salvaged(raw: str) -> str | list[str]:
     raw = raw.strip()
     known = None if _ODD_CHARACTER.search(raw) or not raw else _flat_value(raw)
-    return known or raw.strip("\"'")
+    return known or (raw[1:-1] if len(raw) > 1 and raw[0] == raw[-1] in "\"'" else raw)
 
 
 def is_unclosed(text: str) -> bool:

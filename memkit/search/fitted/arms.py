@@ -83,13 +83,17 @@ class Kind:
     nothing: str
 
 
-_CONTEXT = ("date", "heading_path")
+_CONTEXT = ("date", "heading_path", "description", "aliases", "front_matter")
 _COLUMN_TYPES = {
     "heading_path": "varchar",
     "created_at": "timestamptz",
     "updated_at": "timestamptz",
     "title": "varchar",
     "tags": "varchar[]",
+    "description": "varchar",
+    "aliases": "varchar[]",
+    "layout": "varchar",
+    "extra": "varchar",
 }
 _FEW = 16
 _K3 = 1000.0
@@ -200,12 +204,14 @@ def searched_texts(memories: pa.Table, chunks: pa.Table, columns: Mapping[str, S
         places(chunks["memory_id"], memories["memory_id"]),
     )
     available = {"date", "text", *of_memory.column_names}
+    available |= {"front_matter"} if {"layout", "extra"} <= available else set()
+    available -= {"description"} if "heading_path" not in available else set()
     texts = [f"{searchable_sql([part for part in of if part in available])} as {name}" for name, of in columns.items()]
     parts = of_memory.append_column("text", chunks["text"])
     sql = f"select {', '.join(texts)} from"  # expressions of ours
     if len(parts) <= _FEW:  # as a value: to look into a table of Arrow's takes longer than the rest
         types = _COLUMN_TYPES | {"text": "varchar"}
-        struct = ", ".join(f"{name} {kind}" for name, kind in types.items() if name in available)
+        struct = ", ".join(f"{name} {kind}" for name, kind in types.items() if name in parts.column_names)
         rows = f"(select unnest($parts::struct({struct})[], max_depth := 2))"
         result = rows_of(f"{sql} {rows}", {"parts": parts.to_pylist()})
     else:

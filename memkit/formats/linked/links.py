@@ -1,0 +1,115 @@
+"""The links of Markdown: ``[[target#part|text]]``, ``[text](page.md#part)`` and embeds, each with its line.
+
+Code holds no links, and neither do addresses on the web. Cost is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from memkit.fences import Fences
+
+_WIKI = re.compile(r"(!?)\[\[([^\[\]\n|#]{0,500})(?:#([^\[\]\n|]{0,500}))?(?:\|([^\[\]\n]{0,500}))?\]\]")
+_INLINE = re.compile(
+    r"\]\((<[^<>\n]{1,1000}>|(?:[^()\s<]|\([^()\s]{0,200}\)){1,1000})"
+    r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?[ \t]*\)"
+)
+_CODE = re.compile(r"(?<!`)(`{1,3})(?!`)[^\n]{1,1000}?(?<!`)\1(?!`)")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_TEXT_BEGINS = 500
+"""The most characters of a link's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link as it is written.
+
+    Attributes
+    ----------
+    written : str
+        All of it, brackets included.
+    target : str
+        What it names, decoded: a path, a stem, a title, an alias or an id; empty for a part of the same page.
+    part : str
+        The heading that it names, or empty.
+    text : str
+        The words that stand for it; empty where the target is all.
+    line : int
+        1-based, in the text that was searched.
+    is_wiki, is_embed : bool
+        Whether it is written in double brackets, and whether the page is shown in its place.
+    """
+
+    written: str
+    target: str
+    part: str
+    text: str
+    line: int
+    is_wiki: bool
+    is_embed: bool
+
+
+def without_code(text: str, code: Fences) -> str:
+    """`text` with blanks in the place of its fences and code spans; line and character numbers stay.
+
+    >>> from memkit.fences import fences
+    >>> without_code("a `[[b]]` c", fences("a `[[b]]` c"))
+    'a         c'
+    """
+    if "`" not in text and not code.closed:
+        return text
+    if code.closed:
+        lines = text.split("\n")
+        for fence in code.closed:
+            for number in fence:
+                lines[number - 1] = " " * len(lines[number - 1])
+        text = "\n".join(lines)
+    return _CODE.sub(lambda match: " " * len(match[0]), text)
+
+
+def links_in(text: str) -> Iterator[Link]:
+    """The links of a text without code (see `without_code`), those in brackets first; addresses and images are none.
+
+    Examples
+    --------
+    >>> [(link.target, link.part, link.text) for link in links_in("[[чай#сорт|о чае]] и [план](a%20b.md#x), [w](https://a.b)")]
+    [('чай', 'сорт', 'о чае'), ('a b.md', 'x', 'план')]
+    """
+    line, offset = 1, 0
+    for match in _WIKI.finditer(text) if "[[" in text else ():
+        line += text.count("\n", offset, match.start())
+        offset = match.start()
+        embed, target, part, said = match.groups()
+        target = target.removesuffix("\\")  # a bar in a table is written \|
+        if target.strip() or part:
+            yield Link(
+                match[0], target.strip(), (part or "").strip("\\ "), (said or "").strip(), line, True, bool(embed)
+            )
+    line, offset = 1, 0
+    for match in _INLINE.finditer(text) if "](" in text else ():
+        line += text.count("\n", offset, match.start())
+        offset = match.start()
+        begin = _opening(text, match.start())
+        destination = match[1].strip("<>")
+        if begin is None or _ADDRESS.match(destination) or text[begin - 1 : begin] == "!":
+            continue
+        path, _, part = unquote(destination).partition("#")
+        if path:
+            yield Link(text[begin : match.end()], path, part, text[begin + 1 : match.start()], line, False, False)
+
+
+def _opening(text: str, end: int) -> int | None:
+    """Where the bracket opens that closes at `end`, on the same line."""
+    low = max(text.rfind("\n", 0, end) + 1, end - _TEXT_BEGINS, 0)
+    depth = 0
+    for at in range(end - 1, low - 1, -1):
+        if text[at] == "]":
+            depth += 1
+        elif text[at] == "[":
+            if not depth:
+                return at
+            depth -= 1
+    return None

@@ -1,0 +1,297 @@
+"""One page of linked notes: its sections are memories, and what its front matter says stands on each of them.
+
+The front matter is data: it is no memory's text. A page that has one and no text above its first heading gets a memory
+of the kind ``head``, whose text is the page's title and description, so that the page is found by them as one chunk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain, islice
+from typing import Any
+
+from memkit.fences import Heading, headings
+from memkit.formats.format import File
+from memkit.formats.linked.links import links_in, without_code
+from memkit.formats.rows import Row, Rows, extra_of, heading_path
+from memkit.formats.spelling import (
+    ALIASES,
+    CREATED,
+    DESCRIPTIONS,
+    IDS_OF_PAGES,
+    STALE,
+    STATUS_WORDS,
+    TAGS,
+    TITLES,
+    TYPES,
+    UPDATED,
+    VERIFIED,
+    plain,
+)
+from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.values import bool_of, loose_words, text_of, time_of
+from memkit.formats.workspace import Section, Sections, kind_of
+from memkit.schemas import STATUSES
+
+_MARK = re.compile(r"(?<![^\s(\[{,;:.!?«\"'—-])#([^\W\d_][\w/-]*)")
+"""``#word``: after a blank or an opening sign, and opening with a letter."""
+_COLOUR = re.compile(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}")
+_LINKED = re.compile(r"\]\([^\n()]{0,1000}\)|\[\[[^\n\[\]]{0,1000}\]\]")
+_LISTED = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|\|)[ \t]*(?:\*\*|\[[ xX]\][ \t]+)?!?\[[^ xX\]]")
+"""A line of a list or a table that opens with a link."""
+_NO_WORD = re.compile(r"[\W_]+")
+_INDEX_NAMES, _LOG_NAMES = ("index", "_index"), ("log",)
+_LEAST_LISTED = {"index": 1, "long_term": 3, "page": 5}
+"""How many lines a page needs that open with a link, to be a contents page, by what it would be otherwise."""
+LOOSE = "loose_front_matter"
+
+
+def said(words: str) -> str:
+    """Words as titles are compared: without case, punctuation as blanks.
+
+    >>> said("Доля  возвратов (net)!")
+    'доля возвратов net'
+    """
+    return _NO_WORD.sub(" ", words.casefold()).strip()
+
+
+def says(heading: str, title: str) -> bool:
+    """Whether a heading says a title already.
+
+    >>> says("Return rate (metric)", "return-rate"), says("Schema", "Return rate")
+    (True, False)
+    """
+    return bool(title) and f" {said(title)} " in f" {said(heading)} "
+
+
+def tags_of(value: object) -> list[str]:
+    """The words of a field of tags, however it writes them: ``[a, b]``, ``a, b``, ``#a #b``; each once.
+
+    >>> tags_of("#чай, #чай/зелёный"), tags_of(["#a", "b"]), tags_of(None)
+    (['чай', 'чай/зелёный'], ['a', 'b'], [])
+    """
+    if isinstance(value, str) and "#" in value:
+        value = value.replace(",", " ").split()
+    words = (word.strip().removeprefix("#") for word in loose_words(value))
+    return list(dict.fromkeys(filter(None, words)))
+
+
+def status_of(value: object) -> str | None:
+    """A word of an author as one of `STATUSES`; None for any other.
+
+    >>> status_of("Deprecated"), status_of("COMPLETE"), status_of("see below")
+    ('deprecated', 'done', None)
+    """
+    word = (text_of(value) or "").strip().casefold().replace("_", "-")
+    word = STATUS_WORDS.get(word, word)
+    return word if word in STATUSES else None
+
+
+def latest_of(value: object) -> datetime | None:
+    """The latest time in a value: a date, an object with the field ``at``, or a list of these."""
+    if isinstance(value, dict):
+        return time_of(value.get("at"))
+    times = [time for item in value if (time := latest_of(item))] if isinstance(value, list) else [time_of(value)]
+    return max(filter(None, times), default=None)
+
+
+def marks_in(text: str) -> Iterator[str]:
+    """The ``#tags`` of a text without code: no number, no colour, nothing within a link.
+
+    >>> list(marks_in("Чай #чай/зелёный, цвет #fff, #42, [x](a.md#part) и https://a.b/#top"))
+    ['чай/зелёный']
+    """
+    if "#" in text:
+        for match in _MARK.finditer(_LINKED.sub(" ", text)):
+            word = match[1].rstrip("/-")
+            if not _COLOUR.fullmatch(word):
+                yield word
+
+
+def is_contents(text: str, least: int) -> bool:
+    """Whether most lines of a text, headings aside, open with a link, and at least so many."""
+    lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith(("#", "|-", "| -"))]
+    return (listed := sum(map(bool, map(_LISTED.match, lines)))) >= least and 2 * listed > len(lines)
+
+
+def kind_of_page(file: File) -> str:
+    """index, log or page, or the workspace's kind of a file with such a name and place."""
+    source, front = file.source, file.front
+    kind, stem = kind_of(source), source.stem.casefold()
+    if kind not in ("document", "long_term"):
+        return kind
+    if stem in _INDEX_NAMES:
+        return "index"
+    if stem in _LOG_NAMES:
+        return "log"
+    body = source.text[front.body_at :] if front else source.text
+    kind = "page" if kind == "document" else kind
+    return "index" if is_contents(body, _LEAST_LISTED[kind]) else kind
+
+
+class Page(Sections):
+    """One page under way.
+
+    Parameters
+    ----------
+    is_vault : bool
+        Whether every ``#word`` in the text is a tag.
+    known_tags : iterable of str
+        Tags of the folder's front matters: elsewhere a ``#word`` is a tag if it is one of them.
+
+    Attributes
+    ----------
+    title, description : str
+        What stands above each section that does not say it.
+    tags : list of str
+        Of the whole page.
+    """
+
+    def __init__(
+        self, file: File, rows: Rows, kind: str = "", *, is_vault: bool = False, known_tags: Iterable[str] = ()
+    ) -> None:
+        super().__init__(file, rows, kind or kind_of_page(file))
+        self.is_vault = is_vault
+        self.description = (self.in_front(DESCRIPTIONS, text_of) or "").strip()
+        self.tags = self.in_front(TAGS, lambda value: tags_of(value) or None) or []
+        self.aliases = self.in_front(ALIASES, lambda value: loose_words(value) or None)
+        self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
+        self.plain_text = without_code(self.body, self.code)
+        self.title = self.title_of()
+        self.created = self.in_front(CREATED, time_of)
+        generated = self.in_front(("generated",), lambda value: latest_of(value) if isinstance(value, dict) else None)
+        self.updated = self.in_front(UPDATED, time_of) or generated or self.created
+        self.verified, self.stale = self.in_front(VERIFIED, latest_of), self.in_front(STALE, time_of)
+        archived = self.in_front(("archived",), bool_of)
+        self.status = self.in_front(("status", "state"), status_of) or ("archived" if archived else None)
+        self.scope = self.in_front(TYPES, text_of)
+        self.source_id = self.in_front(IDS_OF_PAGES, text_of)
+
+    def title_of(self) -> str:
+        """The title: that of the front matter, else the only heading of the first level, else the file's name."""
+        if title := (self.in_front(TITLES, text_of) or "").strip():
+            return title
+        first = [*islice((mark.text for mark in headings(self.body, self.code) if mark.level == 1), 2)]
+        return first[0] if len(first) == 1 and first[0] else self.source.stem
+
+    def read(self) -> None:
+        """Add the rows of the page, and report front matter that is no YAML."""
+        super().read()
+        if self.front is None:
+            return
+        if fault := self.front.fault:
+            spelling = "; ".join(self.front.mended) or "key: value on each line"
+            got = f"{fault}; it is read as if written so"
+            self.rows.problem(
+                LOOSE,
+                self.source.path,
+                f"YAML, such as {spelling}",
+                got,
+                line=fault.line,
+                memory_id=self.first or None,
+                quote=False,
+            )
+        self.rows.repeated(self.front.fields, self.source.path, None, self.first or None)
+
+    def headings(self) -> Iterator[Heading]:
+        """The headings; the text between front matter and the first of them is a section, if it is not blank."""
+        marks = self.marks()
+        first = next(marks, None)
+        until = first.line - 1 if first else len(self.source.lines)
+        lead = self.source.lines[self.above : until]
+        if any(map(str.strip, lead)) or (first is None and self.front is None):
+            yield Heading(self.above + 1, 0, self.title)
+        elif first and lead and self.front is None:
+            first = Heading(1, first.level, first.text)  # blank lines before the first heading belong to it
+        yield from chain([first] if first else (), marks)
+
+    def head(self) -> int:
+        """Add the memory of a page whose front matter is all that stands above its first heading."""
+        first = next(self.marks(), None)
+        until = first.line - 1 if first else len(self.source.lines)
+        if self.front is None or any(map(str.strip, self.source.lines[self.above : until])):
+            return 0
+        path, text = self.source.path, "\n".join(filter(None, (self.title, self.description)))
+        self.first = self.rows.new_id("workspace", path, "top", text)
+        row: Row = {"memory_id": self.first, "path": path, "kind": "head", "line_start": 1, "line_end": self.above}
+        memory: Row = {"format": "workspace", "title": self.title, "text": text, "heading_path": heading_path(path)}
+        day = self.dated.day if self.dated else None
+        memory |= {"created_at": day or self.created, "updated_at": day or self.updated}
+        memory |= {"date_source": "name" if day else None} | self._of_page(is_first=True)
+        self.rows.add("memories", {**row, **memory, "tags": self.tags})
+        document = {"level": 0, "ordinal": 0, "chars": len(text)}
+        self.rows.add("documents", {**row, **document})
+        return 1
+
+    def columns(self, section: Section) -> Row:
+        """What the page says of each section, the title and the description above it included."""
+        above = self.above_section(section)
+        tags = [*self.tags, *self._marks(section)]
+        row = self._of_page(is_first=not section.ordinal)
+        return row | {"tags": list(dict.fromkeys(tags)), "heading_path": heading_path(self.source.path, *above)}
+
+    def above_section(self, section: Section) -> list[str]:
+        """The names above a section: title and description, where no heading says the title already."""
+        above, own = list(section.above), section.heading.text if section.heading.level else ""
+        described = [self.description] if self.description and section.heading.level else []
+        if not section.heading.level:
+            return above  # its own title is the page's
+        place = next((number for number, name in enumerate(above, 1) if says(name, self.title)), None)
+        if place is not None:
+            return above[:place] + described + above[place:]
+        return [*([] if says(own, self.title) else [self.title]), *described, *above]
+
+    def _marks(self, section: Section) -> Iterator[str]:
+        """The tags in the text of a section."""
+        if "#" not in self.plain_text:
+            return
+        lines = self._plain_lines[section.lines.start - self.above - 1 : section.lines.stop - self.above - 1]
+        for word in marks_in("\n".join(lines)):
+            if self.is_vault or word.casefold() in self.known_tags:
+                yield word
+
+    @property
+    def _plain_lines(self) -> list[str]:
+        if not hasattr(self, "_split"):
+            self._split = self.plain_text.split("\n")
+        return self._split
+
+    def _of_page(self, *, is_first: bool) -> Row:
+        row: Row = {"scope": self.scope, "source_id": self.source_id, "status": self.status}
+        row |= {"description": self.description or None, "verified_at": self.verified, "stale_at": self.stale}
+        if is_first:
+            fields = self.front.fields if self.front else Node()
+            known = {key for key, value in fields.items() if self._is_held(plain(key), value)}
+            row |= {"aliases": self.aliases, "extra": extra_of(fields, known)}
+        return row
+
+    def _is_held(self, name: str, value: Any) -> bool:
+        """Whether a column holds all that a field of the front matter says."""
+        text = text_of(value)
+        if text is None:
+            return (name in TAGS and tags_of(value) == self.tags == value) or (
+                name in ALIASES and value == self.aliases
+            )
+        held = (
+            (TITLES, self.title == text),
+            (DESCRIPTIONS, self.description == text),
+            (CREATED, self.created is not None and time_of(value) == self.created),
+            (UPDATED, self.updated is not None and time_of(value) == self.updated),
+            (VERIFIED, self.verified is not None and time_of(value) == self.verified),
+            (STALE, self.stale is not None and time_of(value) == self.stale),
+            (TYPES, self.scope == text),
+            (IDS_OF_PAGES, self.source_id == text),
+            (("status", "state"), self.status == text),
+        )
+        return any(name in names and is_equal for names, is_equal in held)
+
+
+def names_pages(text: str, stems: set[str]) -> bool:
+    """Whether a text without code links to one of the pages with these stems, in lower case."""
+    for link in links_in(text):
+        name = link.target.rpartition("/")[2].casefold()
+        if name.removesuffix(".md") in stems and (link.is_wiki or name.endswith(".md")):
+            return True
+    return False

@@ -1,0 +1,148 @@
+"""Which Markdown files of a folder are linked notes: decided by folder, from a sample of its pages.
+
+A folder holds linked notes where it is a vault, where half of its pages have front matter, or where three of them link
+to others. What a folder is, the folders below it are too. Cost is linear in the number of folders; at most
+`SAMPLE` files of each are opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from memkit.fences import fences
+from memkit.formats import facts
+from memkit.formats.format import Folder, Survey
+from memkit.formats.linked.links import without_code
+from memkit.formats.linked.page import names_pages, tags_of
+from memkit.formats.notes import format as notes
+from memkit.formats.spelling import DESCRIPTIONS, TAGS, plain
+from memkit.formats.workspace import dated
+
+SAMPLE = 24
+"""The most files of one folder that are opened to decide what it holds."""
+_MOST_TAGS = 1000
+_LEAST_LINKING, _LINKING_SHARE = 3, 0.1
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_OTHERS = {"memory", "heartbeat", "user", "agents", "claude", "readme"}
+"""Files that other layouts or hosts own, by stem in lower case; they say nothing about the folder's pages."""
+
+
+@dataclass
+class Census:
+    """What is known of the pages of one folder, and of those below it.
+
+    Attributes
+    ----------
+    pages, headed, linking, typed : float
+        Pages, those with front matter, those that link to another page, those with a type and a title or description.
+    is_vault, is_bundle : bool
+        Whether an app's folder, or an index with ``okf_version``, marks it.
+    """
+
+    pages: float = 0
+    headed: float = 0
+    linking: float = 0
+    typed: float = 0
+    is_vault: bool = False
+    is_bundle: bool = False
+    tags: dict[str, None] = field(default_factory=dict)
+
+    def add(self, other: Census, weight: float = 1) -> None:
+        """Add what is known of a folder below, or of a page that stands for `weight` of them."""
+        for name in ("pages", "headed", "linking", "typed"):
+            setattr(self, name, getattr(self, name) + weight * getattr(other, name))
+        self.tags |= other.tags
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the folder holds linked notes."""
+        if self.is_vault or self.is_bundle:
+            return True
+        linking = self.linking >= max(_LEAST_LINKING, _LINKING_SHARE * self.pages)
+        return self.pages > 0 and (2 * self.headed >= self.pages or linking)
+
+
+def page_names(folder: str, names: Iterable[str]) -> list[str]:
+    """The names of a folder's files that may be pages: no logs, transcripts, notes by id, nor files of hosts."""
+    parts = {part.casefold() for part in folder.split("/")}
+    if "sessions" in parts or "users" in parts:
+        return []
+    stems = ((name, name.rpartition(".")[0]) for name in names)
+    return [
+        name for name, stem in stems if stem.casefold() not in _OTHERS and not dated(stem) and not _UUID.match(stem)
+    ]
+
+
+def spread(names: list[str], most: int = SAMPLE) -> list[str]:
+    """At most so many of the names, at equal distances.
+
+    >>> spread(["a", "b", "c", "d"], 2)
+    ['a', 'c']
+    """
+    return names if len(names) <= most else [names[number * len(names) // most] for number in range(most)]
+
+
+def census(folder: Folder) -> dict[str, Census]:
+    """What is known of each folder with Markdown and of those above, by path."""
+    stems = {name.casefold().rpartition(".")[0] for names in folder.markdown.values() for name in names}
+    found: dict[str, Census] = {}
+    for place, names in folder.markdown.items():
+        pages = page_names(place, names)
+        looked_at = [page for name in spread(pages) if (page := _looked_at(folder, place, name, stems)) is not None]
+        own = Census()
+        for page in looked_at:
+            own.add(page, len(pages) / len(looked_at))
+            own.is_bundle |= page.is_bundle
+        for above in _with_above(place):
+            known = found.setdefault(above, Census())
+            known.add(own)
+            if above == place:
+                known.is_bundle |= own.is_bundle
+    for vault in folder.listing.vaults:
+        if vault in found:
+            found[vault].is_vault = True
+    return found
+
+
+def _with_above(place: str) -> Iterator[str]:
+    """A folder and those above it, the root last."""
+    while place:
+        yield place
+        place = place.rpartition("/")[0]
+    yield ""
+
+
+def _looked_at(folder: Folder, place: str, name: str, stems: set[str]) -> Census | None:
+    """What one page says; None for a file of another format."""
+    path = f"{place}/{name}" if place else name
+    file = folder.open(path)
+    if file is None or any(other.claims_file(file) for other in (notes.FORMAT, facts.FORMAT)):
+        return None
+    fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
+    is_typed = "type" in fields and ("title" in fields or not fields.keys().isdisjoint(DESCRIPTIONS))
+    body = file.source.text[file.front.body_at :] if file.front else file.source.text
+    own = {name.casefold().rpartition(".")[0]}
+    is_linking = names_pages(without_code(body, fences(body)), stems - own) if "](" in body or "[[" in body else False
+    tags = dict.fromkeys(tag.casefold() for name in TAGS for tag in tags_of(fields.get(name)))
+    return Census(1, bool(fields), is_linking, is_typed, is_bundle="okfversion" in fields, tags=tags)
+
+
+def survey(folder: Folder) -> Survey:
+    """The pages of linked notes, each with whether its folder is a vault, and the tags of its folder."""
+    if folder.is_forced:
+        return Survey(dict.fromkeys(_paths(folder), (False, ())))
+    known = census(folder)
+    verdicts: dict[str, tuple[bool, tuple[str, ...]]] = {}
+    for place in folder.markdown:
+        homes = [above for above in _with_above(place) if known[above].is_linked]
+        if homes:
+            is_vault = any(known[home].is_vault for home in homes)
+            verdicts[place] = is_vault, () if is_vault else tuple(sorted(known[homes[-1]].tags)[:_MOST_TAGS])
+    paths = ((place, name) for place in verdicts for name in folder.markdown[place])
+    return Survey({f"{place}/{name}" if place else name: verdicts[place] for place, name in paths})
+
+
+def _paths(folder: Folder) -> list[str]:
+    return [f"{place}/{name}" if place else name for place, names in folder.markdown.items() for name in names]

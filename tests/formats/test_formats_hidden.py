@@ -1,0 +1,189 @@
+"""Hidden places, JSON of unknown shapes, transcripts, and dates from files: nothing is left out without a word."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+from memkit.change.disk import Disk, check_changed
+from memkit.errors import ChangeRefusedError, ParameterError
+from memkit.formats.disk.files import HIDDEN_PLACES, NEVER_READ, is_hidden
+from memkit.tables.samples import write_files
+
+
+def problems(corpus: mk.Corpus, *rules: str) -> list[tuple[str, str]]:
+    return [(row["rule"], row["path"]) for row in corpus.problems.to_pylist() if not rules or row["rule"] in rules]
+
+
+def paths(corpus: mk.Corpus) -> list[str]:
+    return sorted(set(corpus.memories["path"].to_pylist()))
+
+
+def test_every_known_place_is_read_at_any_depth_and_can_be_written(tmp_path: Path) -> None:
+    places = [f"{above}{place.replace('*', 'host')}" for place in HIDDEN_PLACES for above in ("", "apps/бот/")]
+    files = {f"{place}/чай.md": "# Чай\nБез сахара.\n" for place in places}
+    corpus = mk.read(write_files(tmp_path, files))
+    assert paths(corpus) == sorted(files)
+    assert not problems(corpus, "hidden")
+    assert [check_changed(path) for path in files] == [*files]
+    assert mk.read(tmp_path, hidden="none").memories.num_rows == 0
+
+
+def test_what_lies_beside_a_known_place_is_neither_read_nor_written(tmp_path: Path) -> None:
+    for place in (name.replace("*", "host") for name in HIDDEN_PLACES):
+        top, _, rest = place.partition("/")
+        beside = [f"{top}/settings.md", f"{top}/hooks/x.md", f"{top}/projects/.git/memory/x.md"] if rest else []
+        beside += [f"{place}/.draft.md", f"{top.upper()}/{rest or 'x'}/x.md", f"{place}.bak/x.md"]
+        assert [path for path in beside if not is_hidden(path)] == []
+        for path in [*beside, f"{place}/../../x.md"]:
+            with pytest.raises(ChangeRefusedError):
+                check_changed(path)
+            with pytest.raises(ChangeRefusedError):
+                Disk(tmp_path).write(path, b"x")
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_is_never_read_is_not_read_with_all_either(tmp_path: Path) -> None:
+    files = {f"{place}/x.md": "# A\ntext\n" for place in NEVER_READ if place not in (".git", ".memkit")}
+    files |= {"notes/.venv/x.md": "# A\ntext\n", ".notes/x.md": "# A\ntext\n", ".x.md": "# A\ntext\n"}
+    corpus = mk.read(write_files(tmp_path, files), hidden="all")
+    assert paths(corpus) == [".notes/x.md", ".x.md"]
+    assert not problems(corpus, "hidden")
+
+
+def test_hidden_markdown_is_named_in_a_row_a_folder_with_what_to_type(tmp_path: Path) -> None:
+    files = {".notes/a.md": "x", ".notes/b/c.MD": "x", ".notes/d.txt": "x", ".empty/d.txt": "x"}
+    files |= {"docs/.a.md": "x", "docs/.b.md": "x", "docs/.c.txt": "x", ".claude/skills/a.md": "x"}
+    rows = mk.read(write_files(tmp_path, files)).problems.to_pylist()
+    assert [(row["rule"], row["severity"], row["path"]) for row in rows] == [
+        ("hidden", "info", ".notes"),
+        ("hidden", "info", "docs"),
+    ]
+    assert "2 Markdown files" in rows[0]["message"]
+    assert "`memkit overview .notes`" in rows[0]["message"]
+    assert "2 Markdown files" in rows[1]["message"]
+    assert "hidden='all'" in rows[1]["message"]
+
+
+def test_a_link_in_a_hidden_place_is_not_followed(tmp_path: Path) -> None:
+    outside = write_files(tmp_path / "outside", {"x.md": "# Тайна\ntext\n"})
+    root = write_files(tmp_path / "root", {".claude/memory/a.md": "# A\ntext\n"})
+    (root / ".claude/memory/b").symlink_to(outside)
+    (root / ".serena").mkdir()
+    (root / ".serena/memories").symlink_to(outside)
+    corpus = mk.read(root)
+    assert paths(corpus) == [".claude/memory/a.md"]
+    assert problems(corpus, "outside_root") == [
+        ("outside_root", ".claude/memory/b"),
+        ("outside_root", ".serena/memories"),
+    ]
+
+
+def test_memories_in_a_hidden_place_are_changed_and_undone_byte_for_byte(tmp_path: Path) -> None:
+    text = "# Чай\nok\n\n## Кофе\nПользователь пьёт кофе только утром и без молока.\n"
+    root = write_files(tmp_path, {".claude/memory/MEMORY.md": text})
+    path = root / ".claude/memory/MEMORY.md"
+    edits = mk.plan(mk.read(root), [mk.Admission()])
+    edits.apply(force=True)
+    assert "ok" not in path.read_text("utf-8")
+    assert "Кофе" in path.read_text("utf-8")
+    mk.undo(root)
+    assert path.read_text("utf-8") == text
+
+
+def lines(*rows: Any) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def test_json_of_an_unknown_shape_with_texts_becomes_rows(tmp_path: Path) -> None:
+    stored = [{"id": f"m{n}", "memory": f"Факт {n}", "user_id": "анна", "created_at": "2026-01-02"} for n in range(3)]
+    kept = {"results": [{"uuid": "a", "content": "чай", "tags": ["x"], "score": 1}, {"content": "кофе"}, {"n": 1}]}
+    files = {"store.jsonl": lines(*stored), "kept.json": json.dumps(kept, indent=1), "one.json": '{"text": "один"}'}
+    files["package.json"] = '{"name": "a", "description": "no memory"}'
+    corpus = mk.read(write_files(tmp_path, files))
+    rows = {row["memory_id"]: row for row in corpus.memories.to_pylist()}
+    assert [rows[f"records:store.jsonl#m{n}"]["text"] for n in range(3)] == ["Факт 0", "Факт 1", "Факт 2"]
+    assert [rows[f"records:store.jsonl#m{n}"]["line_start"] for n in range(3)] == [1, 2, 3]
+    first = rows["records:store.jsonl#m0"]
+    assert (first["user_id"], f"{first['created_at']:%Y-%m-%d}", first["extra"]) == ("анна", "2026-01-02", "{}")
+    assert (rows["records:kept.json#a"]["tags"], rows["records:kept.json#a"]["extra"]) == (["x"], '{"score": 1}')
+    assert rows["records:kept.json#3"]["text"] == '{"n": 1}', "no row is lost"
+    assert len(rows) == 3 + 3 + 1
+    assert problems(corpus, "unclaimed")[0] == ("unclaimed", ".")
+
+
+def test_a_large_file_of_an_unknown_shape_is_named_and_read_when_asked_for(tmp_path: Path) -> None:
+    text = lines(*({"text": "слово " * 100} for _ in range(1200)))
+    assert len(text.encode()) > 2**20
+    root = write_files(tmp_path, {"big.jsonl": text})
+    corpus = mk.read(root)
+    assert corpus.memories.num_rows == 0
+    assert "json='rows'" in corpus.problems["message"][0].as_py()
+    assert mk.read(root, json="rows").memories.num_rows == 1200
+
+
+def test_transcripts_are_counted_and_read_only_when_asked_for(tmp_path: Path) -> None:
+    session = "0f3c0a52-6f0e-4c3b-9d57-1b7a6d2f8e41.jsonl"
+    turn = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": [{"type": "text", "text": "чай"}]}}
+    files = {f"p/{session}": lines(turn), "chat.jsonl": lines({"role": "user", "content": "кофе"})}
+    files |= {"a.json": json.dumps({"messages": [{"role": "user", "content": "да"}]}), "q/turns.jsonl": lines(turn)}
+    root = write_files(tmp_path, files)
+    corpus = mk.read(root)
+    assert corpus.memories.num_rows == 0
+    assert problems(corpus) == [("transcript", "."), ("transcript", f"p/{session}"), ("transcript", "q/turns.jsonl")]
+    read = mk.read(root, json="rows")
+    assert sorted(read.memories["text"].to_pylist()) == ["да", "кофе", "чай", "чай"]
+
+
+def test_a_folder_of_another_tool_is_one_row_with_its_count(tmp_path: Path) -> None:
+    files = {f"wiki/{n}.txt": "x" for n in range(40)} | {"one.txt": "x"} | {f"docs/{n}.md": "text" for n in range(30)}
+    rows = [row for row in mk.read(write_files(tmp_path, files)).problems.to_pylist() if row["rule"] == "unclaimed"]
+    assert [(row["path"], row["memory_id"]) for row in rows] == [("docs", None), ("one.txt", None), ("wiki", None)]
+    assert "30 files, first docs/0.md" in rows[0]["message"]
+    assert "40 files, first wiki/0.txt" in rows[2]["message"]
+
+
+def test_dates_of_files_are_used_where_there_are_no_others(tmp_path: Path) -> None:
+    files = {"MEMORY.md": "# A\ntext\n", "b.md": "# B\ntext\n", "memory/2026-02-03.md": "# C\ntext\n"}
+    root = write_files(tmp_path, files)
+    seconds = {"MEMORY.md": 1_700_000_000, "b.md": 1_700_000_030, "memory/2026-02-03.md": 1_600_000_000}
+    for name, at in seconds.items():
+        os.utime(root / name, (at, at))
+    corpus = mk.read(root, dates="mtime")
+    rows = {row["path"]: row for row in corpus.memories.to_pylist()}
+    assert {path: row["date_source"] for path, row in rows.items()} == {
+        "MEMORY.md": "mtime",
+        "b.md": "mtime",
+        "memory/2026-02-03.md": "name",
+    }
+    assert {p: rows[p]["created_at"].timestamp() for p in ("MEMORY.md", "b.md")} == {
+        "MEMORY.md": 1_700_000_000,
+        "b.md": 1_700_000_030,
+    }
+    assert problems(corpus, "same_mtime") == [("same_mtime", ".")]
+    os.utime(root / "b.md", (1_700_000_061, 1_700_000_061))
+    later = corpus.refresh()
+    assert not problems(later, "same_mtime"), "61 seconds apart"
+    assert later.memories.equals(mk.read(root, dates="mtime").memories)
+
+
+def test_arguments_are_checked(tmp_path: Path) -> None:
+    for arguments in ({"hidden": "some"}, {"json": "all"}, {"dates": "ctime"}, {"dates": "mtime", "rev": "HEAD"}):
+        with pytest.raises(ParameterError, match="read: "):
+            mk.read(tmp_path, **arguments)  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_lake_reads_again_as_it_was_read(tmp_path: Path) -> None:
+    root = write_files(
+        tmp_path / "root", {".notes/a.md": "# A\ntext\n", "chat.jsonl": lines({"role": "u", "content": "x"})}
+    )
+    corpus = mk.read(root, hidden="all", json="rows", dates="mtime")
+    corpus.save(tmp_path / "lake")
+    again = mk.open(tmp_path / "lake").refresh()
+    assert again.memories.equals(corpus.memories)
+    assert corpus.memories.num_rows == 2
