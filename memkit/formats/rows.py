@@ -46,6 +46,8 @@ HELD_ROWS = 10_000
 _SPLICED = 64
 """Up to this number, changed files are spliced into tables without copying the other rows."""
 
+KEPT_WITH = "an entry to keep it with"
+"""What was expected where a problem alone holds a part of a file, so that it is told with its own text."""
 MAX_PROBLEMS = 20_000
 """The most problems of one rule listed for one file; a last row says how many more there are."""
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded
-from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables
+from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
 from memkit.params import describe
 from memkit.schemas import KINDS
 
@@ -96,7 +96,8 @@ _BY_FOLDER = pa.array(["unclaimed", "transcript"])
 def by_folder(problems: pa.Table) -> pa.Table:
     """`problems` with one row for all files of a folder that no format claims for the same reason."""
     of_file = pc.and_(pc.is_null(problems["memory_id"]), pc.is_null(problems["field"]))
-    mask = pc.and_(pc.is_in(problems["rule"], value_set=_BY_FOLDER), of_file)
+    holds_text = pc.match_substring(problems["message"], KEPT_WITH)
+    mask = pc.and_(pc.is_in(problems["rule"], value_set=_BY_FOLDER), pc.and_(of_file, pc.invert(holds_text)))
     files = problems.filter(mask)
     if files.num_rows < 2:
         return problems

@@ -11,12 +11,13 @@ from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     SKIPPED_FOLDERS,
     SKIPPED_WITH,
-    VAULT,
     Content,
     Listing,
     Stat,
+    is_counted,
     is_passed_over,
 )
+from memkit.formats.format import MARKDOWN
 from memkit.formats.rows import Rows
 from memkit.past.repository import Change, Commit, Repository
 
@@ -111,16 +112,31 @@ class Tree(Listing):
         if folder and not SKIPPED_WITH.isdisjoint(name for _, name, _ in listed):
             self.ignored.add(folder)
             return
-        if any((mode, name) == (_FOLDER, VAULT) for mode, name, _ in listed):
-            self.vaults.append(folder.rstrip("/"))
         for mode, name, id in listed:
-            if (
-                name
-                and "/" not in name
-                and not is_passed_over(folder + name, self.hidden, is_folder=mode == _FOLDER)
-                and (mode != _FOLDER or name not in SKIPPED_FOLDERS)
-            ):
+            path, is_folder = folder + name, mode == _FOLDER
+            if not name or "/" in name or (is_folder and name in SKIPPED_FOLDERS):
+                continue
+            if is_passed_over(path, self.hidden, is_folder=is_folder):
+                self.note_passed(path, is_folder=is_folder, is_file=mode.startswith(b"100"))
+            else:
                 yield mode, name, id
+
+    def count_markdown(self, top: str, most: int) -> tuple[int, int]:
+        """As for a folder: trees are asked for one by one, as few people have any."""
+        entry = self._below(top.split("/"))
+        trees, count, seen = [(top, entry[1])] if entry else [], 0, 0
+        while trees and seen < most:
+            folder, id = trees.pop()
+            found = {name.decode("utf-8", "surrogateescape"): entry for name, entry in self._entries(id).items()}
+            seen += len(found)
+            if not SKIPPED_WITH.isdisjoint(found):
+                continue
+            for name, (mode, own) in found.items():
+                if mode != _FOLDER:
+                    count += name.lower().endswith(MARKDOWN)
+                elif is_counted(path := f"{folder}/{name}"):
+                    trees.append((path, own))
+        return count, seen
 
     def step(self, commit: Commit, changes: Iterable[Change]) -> set[str] | None:
         """Move to the next commit, and return the changed paths; None where all files have to be listed again."""

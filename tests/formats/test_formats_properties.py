@@ -51,7 +51,7 @@ def check_tables(corpus: mk.Corpus, folder: Path) -> None:
 
 def check_lines(row: dict[str, Any], folder: Path) -> None:
     path = folder / row["path"]
-    if row["line_start"] is None or not path.exists():
+    if row["line_start"] is None or not path.exists() or row["kind"] == "head":
         return
     data = path.read_bytes()
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"

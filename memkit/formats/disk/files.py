@@ -205,20 +205,35 @@ class Listing:
         """
         left = MOST_COUNTED
         for top in sorted(self.passed_folders):
-            count, folders = 0, [top]
-            while folders and left > 0:
-                folder = folders.pop()
-                with suppress(OSError), os.scandir(self._start + folder) as entries:
-                    found = list(entries)
-                    left -= len(found)
-                    for entry in found if SKIPPED_WITH.isdisjoint(entry.name for entry in found) else ():
-                        path = f"{folder}/{entry.name}"
-                        if not entry.is_dir(follow_symlinks=False):
-                            count += entry.name.lower().endswith(MARKDOWN)
-                        elif entry.name not in SKIPPED_FOLDERS and not is_never_read(path):
-                            folders.append(path)
+            count, seen = self.count_markdown(top, left) if left > 0 else (0, 0)
+            left -= seen
             if count:
                 yield self.shown(top), f"{count}{' or more' if left <= 0 else ''}"
+
+    def count_markdown(self, top: str, most: int) -> tuple[int, int]:
+        """How many Markdown files a folder holds, and how many names were looked at, up to about `most`."""
+        count, seen, folders = 0, 0, [top]
+        while folders and seen < most:
+            folder = folders.pop()
+            with suppress(OSError), os.scandir(self._start + folder) as entries:
+                found = list(entries)
+                seen += len(found)
+                for entry in found if SKIPPED_WITH.isdisjoint(entry.name for entry in found) else ():
+                    if not entry.is_dir(follow_symlinks=False):
+                        count += entry.name.lower().endswith(MARKDOWN)
+                    elif is_counted(path := f"{folder}/{entry.name}"):
+                        folders.append(path)
+        return count, seen
+
+    def note_passed(self, path: str, *, is_folder: bool, is_file: bool) -> None:
+        """Keep the name of what is not read for its own name, so that it can be told."""
+        folder, _, name = path.rpartition("/")
+        if is_folder and name == VAULT:
+            self.vaults.append(self.shown(folder))
+        elif is_folder and is_counted(path):
+            self.passed_folders.append(path)
+        elif is_file and name.lower().endswith(MARKDOWN):
+            self.passed_files.setdefault(self.shown(folder), []).append(self.shown(name))
 
     def settle(self, stats: dict[str, Stat | None]) -> None:
         """List these files, in order, by the names that are shown."""
@@ -315,6 +330,11 @@ def is_never_read(path: str) -> bool:
     """
     names = path.casefold().split("/")
     return any(names[at : at + len(place)] == place for at, name in enumerate(names) for place in _NEVER.get(name, ()))
+
+
+def is_counted(path: str) -> bool:
+    """Whether the Markdown files of a hidden folder that is not read are counted, and told."""
+    return path.rpartition("/")[2] not in SKIPPED_FOLDERS and not is_never_read(path)
 
 
 def is_passed_over(path: str, hidden: str = "known", *, is_folder: bool = False) -> bool:
@@ -465,15 +485,14 @@ def _sort_out(
         name = entry.name
         path = prefix + name
         try:
-            if not (is_plain and name[0] != ".") and is_passed_over(
-                path, listing.hidden, is_folder=entry.is_dir(follow_symlinks=False)
-            ):
-                _note_passed(listing, folder, entry)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not (is_plain and name[0] != ".") and is_passed_over(path, listing.hidden, is_folder=is_folder):
+                listing.note_passed(path, is_folder=is_folder, is_file=entry.is_file(follow_symlinks=False))
             elif entry.is_file(follow_symlinks=False):
                 stats[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None
             elif entry.is_symlink():
                 listing.links[listing.shown(path)] = is_inside(listing.root / path, listing.root)
-            elif not entry.is_dir(follow_symlinks=False):
+            elif not is_folder:
                 listing.unreadable[listing.shown(path)] = "a pipe, socket or device"
             elif name not in SKIPPED_FOLDERS:
                 folders.append(path)
@@ -481,18 +500,6 @@ def _sort_out(
         except OSError as error:  # gone since the folder was listed
             listing.unreadable[listing.shown(path)] = error.strerror or "an error"
     return folders
-
-
-def _note_passed(listing: Listing, folder: str, entry: os.DirEntry[str]) -> None:
-    """Keep the name of what is not read for its own name, so that it can be told."""
-    path = f"{folder}/{entry.name}" if folder else entry.name
-    if entry.is_dir(follow_symlinks=False):
-        if entry.name == VAULT:
-            listing.vaults.append(listing.shown(folder))
-        elif entry.name not in SKIPPED_FOLDERS and not is_never_read(path):
-            listing.passed_folders.append(path)
-    elif entry.name.lower().endswith(MARKDOWN) and entry.is_file(follow_symlinks=False):
-        listing.passed_files.setdefault(listing.shown(folder), []).append(listing.shown(entry.name))
 
 
 def _stat(status: os.stat_result) -> Stat:

@@ -18,7 +18,7 @@ from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim, shape_of, typed
 from memkit.formats.index_tree.structure import NO_INDEX, above, below, parts_of, without_index
-from memkit.formats.rows import Row, Rows, heading_path, json_text, slug_of
+from memkit.formats.rows import KEPT_WITH, Row, Rows, heading_path, json_text, slug_of
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of
@@ -44,7 +44,7 @@ def survey(folder: Folder) -> Survey:
         trees.root_or_stray(path)
     trees.check_folders()
     for kept in trees.unplaced:
-        folder.rows.problem("unclaimed", kept["index"], "an entry to keep it with", kept["holds"])
+        folder.rows.problem("unclaimed", kept["index"], KEPT_WITH, kept["holds"])
     findings: dict[str, Any] = {path: claim for path, claim in trees.claims.items() if path in files}
     skipped = (trees.indexes | trees.parts) - findings.keys()
     for path in files if trees.homes else ():

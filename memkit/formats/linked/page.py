@@ -15,7 +15,7 @@ from typing import Any
 from memkit.fences import Heading, headings
 from memkit.formats.format import File
 from memkit.formats.linked.links import links_in, without_code
-from memkit.formats.rows import Row, Rows, extra_of, heading_path
+from memkit.formats.rows import Row, Rows, heading_path, json_text
 from memkit.formats.spelling import (
     ALIASES,
     CREATED,
@@ -46,6 +46,8 @@ _INDEX_NAMES, _LOG_NAMES = ("index", "_index"), ("log",)
 _LEAST_LISTED = {"index": 1, "long_term": 3, "page": 5}
 """How many lines a page needs that open with a link, to be a contents page, by what it would be otherwise."""
 LOOSE = "loose_front_matter"
+UNREAD = "(front matter)"
+"""The key of extra for front matter that is no YAML even with its values in quotes, as it is written."""
 
 
 def said(words: str) -> str:
@@ -264,7 +266,10 @@ class Page(Sections):
         if is_first:
             fields = self.front.fields if self.front else Node()
             known = {key for key, value in fields.items() if self._is_held(plain(key), value)}
-            row |= {"aliases": self.aliases, "extra": extra_of(fields, known)}
+            extra = {key: value for key, value in fields.items() if key not in known}
+            if self.front and self.front.fault and not self.front.mended:  # single lines may have lost some words
+                extra[UNREAD] = self.source.text[: self.front.body_at].rstrip("\n")
+            row |= {"aliases": self.aliases, "extra": json_text(extra)}
         return row
 
     def _is_held(self, name: str, value: Any) -> bool:

@@ -89,7 +89,8 @@ def census(folder: Folder) -> dict[str, Census]:
     stems = {name.casefold().rpartition(".")[0] for names in folder.markdown.values() for name in names}
     found: dict[str, Census] = {}
     for place, names in folder.markdown.items():
-        pages = page_names(place, names)
+        is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
+        pages = [] if is_indexed else page_names(place, names)
         looked_at = [page for name in spread(pages) if (page := _looked_at(folder, place, name, stems)) is not None]
         own = Census()
         for page in looked_at:

@@ -6,6 +6,7 @@ notes have their front matter in the order of the format's document, then the bo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,7 @@ _ACTIONS = ("add", "delete", "embedding")
 _BODIES = ("content", "body", "text")
 """Where a line of a log has the text of its note."""
 _DATES = ("created_at", "updated_at")
+_UUID = re.compile(r"(?:urn:uuid:)?\{?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?", re.IGNORECASE)
 
 
 def _keywords_few(value: object) -> bool:
@@ -70,12 +72,14 @@ _FENCE = Rule("unbalanced_fence", "notes", "", "a code fence that is closed")
 
 
 def _claims(file: File) -> bool:
-    """Whether front matter is a note's: id and subject, or enough of the other fields to be one with gaps."""
+    """Whether front matter is a note's: a UUID and a subject, or enough of the other fields to be one with gaps."""
     if file.has_ending(LINES):
         return _claims_log(file)
     if file.front is None:
         return False
     fields = file.front.fields
+    if "subject" in fields and _UUID.fullmatch(text_of(fields.get("id")) or ""):
+        return True
     known = fields.keys() & FIELDS.names - {"content_hash"}
     return not known.isdisjoint(("subject", "applies_to")) and len(known) >= 3
 
