@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -64,7 +64,12 @@ def _sheet(sheet: Sheet) -> str:
 
 
 def table_of(
-    sheet: Sheet, wide: Sequence[int], head: str = "", picks: Sequence[str] = (), badges: Sequence[str] = ()
+    sheet: Sheet,
+    wide: Sequence[int],
+    head: str = "",
+    picks: Sequence[str] = (),
+    badges: Sequence[str] = (),
+    below: Mapping[str, str] | None = None,
 ) -> str:
     """The rows of a sheet with these columns; the main text and the small columns share the column called `head`.
 
@@ -74,6 +79,8 @@ def table_of(
         The id of each row, where rows can be picked.
     badges : sequence of str
         HTML below the main text of each row.
+    below : mapping of str to str, optional
+        HTML in a row of its own below that of a pick.
     """
     small = [number for number, column in enumerate(sheet.columns) if column.small]
     before = 1 if sheet.columns and sheet.columns[0].look == "count" else 0
@@ -90,6 +97,8 @@ def table_of(
             ]
         live = f' data-pick="{html.escape(picks[place])}"' if picks else ""
         rows.append(f"<tr{live}>{''.join(cells)}</tr>")
+        if picks and below and picks[place] in below:
+            rows.append(f'<tr><td colspan="{len(cells)}">{below[picks[place]]}</td></tr>')
     return f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 

@@ -166,6 +166,23 @@ _LOOKS = {
     )
 }
 """How a column looks, by its name, in whatever result it stands; any other is shown as it is."""
+IN_WORDS = {
+    "below_k": "below the last hit",
+    "below_pool": "no candidate of any arm",
+    "filtered": "outside of the filter",
+    "expired": "expired",
+    "future": "created later",
+    "below_min_score": "below min_score",
+    "decayed_out": "faded by age",
+    "diversified_away": "too similar to better hits",
+    "duplicate": "exact duplicate of a hit",
+    "folded": "near-duplicate of a hit",
+    "not_found": "found by no arm",
+    "not_high": "not of high importance",
+    "limit": "over the limit of the block",
+    "shown_above": "shown in a block above",
+}
+"""Dispositions and reasons in the words of a sentence."""
 _OF_MEMORIES = " ".join(TABLES["memories"].names)
 
 
@@ -287,7 +304,7 @@ VIEWS: dict[str, View] = {
         lead="text",
         knows="unit",
     ),
-    "audit": _view("question", "audit count of", lead="note"),
+    "audit": _view("question", "audit count of to_do", Column("to_do", "what to do"), lead="note"),
     "audit_unreached": _view("memory", "memory_id why rank by_others asked_by", knows="n_queries query"),
     "audit_hubs": _view("memory", "memory_id n_queries share times", knows="own"),
     "audit_unsearchable": _view("memory", "memory_id kind why"),

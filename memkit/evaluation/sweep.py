@@ -31,6 +31,7 @@ from memkit.tables.database import sql_with
 MOST_SCORES = 200_000_000
 """The most scores, of 8 bytes each, that a sweep holds."""
 MOST_SETTINGS = 1_000_000
+_WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +55,8 @@ class Sweep(Result):
         Labels, units of analysis and moment.
     where : str or None
         The predicate for all queries.
+    automatic : dict
+        The weights that memkit chooses in the search's own setting, by parameter, where that leaves them to memkit.
     """
 
     table: pa.Table
@@ -64,6 +67,7 @@ class Sweep(Result):
     task: Task = field(compare=False)
     values: Mapping[str, Floats] = field(compare=False)
     where: str | None = None
+    automatic: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def matrix(self, metric: str | None = None) -> Floats:
         """Scores, settings × queries, of the first metric or a named one; NaN where a query has no score.
@@ -244,7 +248,10 @@ def swept(
     values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
     table = describe(_table(settings, points.names, values, with_hits, task), **revision_of(pools.search))
     names = [metric.name for metric in metrics]
-    return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where)
+    weights = {f"{arm}_weight": weight for arm, weight in pools.needs(settings[default])[1].items()}
+    automatic = {name: weights.get(name, 0.0) for name in _WEIGHTS if settings[default].get(name, 0.0) is None}
+    of_sweep = record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where
+    return Sweep(*of_sweep, automatic)
 
 
 def _begun(facts: Mapping[str, Any]) -> Moment:
@@ -264,7 +271,7 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
 
 def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
     """The settings in which some arm has a weight; a product of weights includes one in which none has."""
-    weights = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "gram_weight")}
+    weights = {name: getattr(search, name) for name in _WEIGHTS}
     kept = [setting for setting in settings if any(setting.get(name, weight) != 0 for name, weight in weights.items())]
     if left_out := len(settings) - len(kept):
         if not kept:

@@ -87,7 +87,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.panel = panel
         self.controls: dict[str, Any] = {name: widget_of(declared) for name, declared in panel.controls.items()}
         self.automatic = {
-            name: ipywidgets.Checkbox(description="automatic", indent=False, layout={"width": "auto"})
+            name: ipywidgets.Checkbox(description="auto", indent=False, layout={"width": "auto"})
             for name, declared in panel.controls.items()
             if declared.nullable and isinstance(self.controls[name], (ipywidgets.IntSlider, ipywidgets.FloatSlider))
         }
@@ -106,7 +106,11 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         }
         self._stale = set(self._drawn)
         self._is_following = False
-        rows = [row for name in self.controls for row in self._row(name)]
+        rare = panel.rare
+        rows = [row for name in self.controls if name not in rare for row in self._row(name)]
+        if rare:
+            closed = ipywidgets.VBox([row for name in rare for row in self._row(name)])
+            rows.append(ipywidgets.Accordion([closed], titles=[f"{len(rare)} more"], selected_index=None))
         below = [self.strip, self.picture, self.code, self.body]
         first = [self.body, self.picture] if panel.body_first else []
         boxes = [ipywidgets.HBox(list(self.buttons.values())), ipywidgets.VBox(rows)]
@@ -170,8 +174,11 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _show(self, name: str, value: Any) -> None:
         widget = self.controls[name]
         if name in self.automatic:
+            chosen = self.panel.automatic.get(name) if value is None else None
             self.automatic[name].value = value is None
+            self.automatic[name].description = "auto" if chosen is None else f"auto = {chosen:.3g}"
             widget.disabled = value is None
+            value = chosen if value is None else value  # where the slider starts once the box is unticked
         if isinstance(widget, ipywidgets.Text):
             widget.value = "" if value is None else written(value)
         elif isinstance(widget, ipywidgets.SelectMultiple):

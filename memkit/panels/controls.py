@@ -37,7 +37,7 @@ def control(declared: Param) -> dict[str, Any]:
             "least": declared.low,
             "most": declared.high,
         }
-    return {**about, "kind": "text"}
+    return {**about, "kind": "text", "hint": "Enter asks" if declared.name == "query" else ""}
 
 
 def scale(declared: Param) -> tuple[float, float, float]:

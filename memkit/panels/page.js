@@ -33,11 +33,13 @@ function control(declared, id, send) {
   }
   if (declared.kind === "number") return number(declared, id, set);
   const box = element("input", { id, type: "text", title: help, onchange: () => set(box.value), spellcheck: "false" });
-  return { dom: named(label, id, box), show: (value) => (box.value = value ?? "") };
+  return { dom: named(label, id, box, declared.hint), show: (value) => (box.value = value ?? "") };
 }
 
-function named(label, id, box) {
-  return element("div", { class: "one" }, element("label", { for: id }, label), box);
+function named(label, id, box, hint) {
+  const head = element("div", { class: "head" }, element("label", { for: id }, label));
+  if (hint) head.append(element("small", { class: "hint" }, hint));
+  return element("div", { class: "one" }, head, box, element("small", { class: "note" }));
 }
 
 // A slider and a box for the same number; where it may be none, a box to tick for "automatic".
@@ -53,23 +55,28 @@ function number(declared, id, set) {
     type: "number", min: least, max: most, step: whole ? 1 : "any", title: help, "aria-label": `${label}, number`,
     onchange: () => { if (box.value !== "") set(clamp(Number(box.value))); },
   });
-  const say = () => slider.setAttribute("aria-valuetext", `${box.value} ${label.split(", ")[1] ?? ""}`.trim());
+  const say = () => slider.setAttribute("aria-valuetext", `${box.value || words.textContent} ${label.split(", ")[1] ?? ""}`.trim());
   const row = element("div", { class: "row" }, slider, box);
   const dom = named(label, id, row);
-  let auto = null;
+  let auto = null, chosen = null;
+  const words = element("span", {}, "auto");
   if (nullable) {
     auto = element("input", {
       id: `${id}-auto`, type: "checkbox", title: "Let memkit choose the value", "aria-label": `${label}: automatic`,
-      onchange: () => set(auto.checked ? null : Number(slider.value)),
+      onchange: () => set(auto.checked ? null : chosen ?? Number(slider.value)),
     });
-    row.append(element("span", { class: "row" }, auto, "auto"));
+    row.append(element("span", { class: "row" }, auto, words));
   }
-  const show = (value) => {
+  const show = (value, automatic) => {
     if (auto) auto.checked = value === null;
+    chosen = value === null ? automatic ?? null : null; // where the slider starts once the box is unticked
+    words.textContent = chosen === null ? "auto" : `auto = ${+chosen.toPrecision(3)}`;
     row.classList.toggle("auto", value === null);
     if (value !== null && document.activeElement !== box) box.value = value;
-    if (value === null) box.value = "";
-    else if (document.activeElement !== slider || Number(slider.value) !== value) slider.value = value;
+    if (value === null) {
+      box.value = "";
+      if (chosen !== null) slider.value = chosen;
+    } else if (document.activeElement !== slider || Number(slider.value) !== value) slider.value = value;
     say();
   };
   return { dom, show };
@@ -105,6 +112,11 @@ function fill(place, text) {
   place.querySelectorAll("details").forEach((one, at) => { if (open[at]) one.open = true; });
   const lists = [...place.querySelectorAll("table,[data-list]")];
   for (const one of lists) picks(one).forEach((row, at) => (row.tabIndex = at ? -1 : 0));
+  const scroll = () => place.querySelectorAll("[data-scroll]").forEach((one) => {
+    const frame = one.parentElement.closest("[tabindex]");
+    if (frame) frame.scrollTop = one.offsetTop - 40;
+  });
+  if (place.isConnected) scroll(); else requestAnimationFrame(scroll);
   if (!focused) return;
   const rows = list >= 0 && lists[list] ? picks(lists[list]) : [];
   const again = rows.find((row) => row.dataset.pick === had) ?? rows[Math.min(at, rows.length - 1)]
@@ -141,7 +153,7 @@ function render({ model, el }) {
     root.removeAttribute("aria-busy");
   };
   const press = (name) => send({ press: name });
-  const root = element("section", { class: "mkp" });
+  const root = element("section", { class: "mkp", tabindex: -1 });
 
   const profiles = () => {
     if (!spec.profile) return [];
@@ -163,16 +175,19 @@ function render({ model, el }) {
   const build = () => {
     spec = model.get("spec");
     controls = {};
-    const groups = spec.groups.map((group) => element("fieldset", {}, element("legend", {}, group.name),
-      ...group.controls.map((declared) => {
-        const made = control(declared, `${id}-${declared.name}`, (set, how) => {
+    const groups = spec.groups.map((group) => {
+      const made = group.controls.map((declared) => {
+        const one = control(declared, `${id}-${declared.name}`, (set, how) => {
           if (how !== "rest") return send({ set, live: how === "live" });
           clearTimeout(resting);
           resting = setTimeout(() => send({ set, live: false }), REST);
         });
-        controls[declared.name] = made;
-        return made.dom;
-      })));
+        controls[declared.name] = one;
+        return one.dom;
+      });
+      if (!group.closed) return element("fieldset", {}, element("legend", {}, group.name), ...made);
+      return element("details", { class: "more", "aria-label": group.name }, element("summary", {}, group.name), element("fieldset", { "aria-label": group.name }, ...made));
+    });
     const buttons = spec.actions.map(({ name, label, key }) =>
       element("button", { type: "button", title: `Key: ${key}`, "data-press": name, onclick: () => press(name) }, label));
     const rows = [...spec.actions.map(({ key, label }) => [key, label]), ["arrows", "move a slider; go to the next row"],
@@ -211,7 +226,12 @@ function render({ model, el }) {
   };
 
   const pick = (event) => event.target.closest("[data-pick]")?.dataset.pick;
-  root.addEventListener("click", (event) => { const row = pick(event); if (row !== undefined) send({ pick: row }); });
+  root.addEventListener("click", (event) => {
+    const row = pick(event), button = event.target.closest("[data-do]");
+    if (button) press(button.dataset.do);
+    else if (row !== undefined) send({ pick: row });
+    if (!root.contains(document.activeElement)) root.focus({ preventScroll: true }); // so that its keys work
+  });
   root.addEventListener("keydown", (event) => {
     event.stopPropagation(); // the notebook has keys of its own
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -249,7 +269,11 @@ function render({ model, el }) {
     if (root.isConnected) ground(); else requestAnimationFrame(ground); // JupyterLab draws first, and puts it into the page then
     const error = model.get("error"); // what was refused stays in its box, to be mended
     for (const [name, value] of Object.entries(model.get("values")))
-      if (!error || document.activeElement?.id !== `${id}-${name}`) controls[name]?.show(value);
+      if (!error || document.activeElement?.id !== `${id}-${name}`) controls[name]?.show(value, model.get("automatic")[name]);
+    for (const [name, made] of Object.entries(controls)) {
+      const note = made.dom.querySelector(".note");
+      if (note) note.textContent = model.get("notes")[name] ?? "";
+    }
     fill(parts.picture, model.get("picture"));
     parts.words.textContent = model.get("words");
     parts.code.textContent = model.get("code");

@@ -45,6 +45,10 @@ class Page(anywidget.AnyWidget):
         Title, controls and buttons.
     values : dict
         What each control is set to.
+    automatic : dict
+        The value that memkit chooses for a control that is set to None.
+    notes : dict
+        A line below a control that explains its value.
     picture : str
         SVG.
     words : str
@@ -60,6 +64,8 @@ class Page(anywidget.AnyWidget):
     _css = (_HERE / "page.css").read_text(encoding="utf-8") + STYLE
     spec = traitlets.Dict().tag(sync=True)
     values = traitlets.Dict().tag(sync=True)
+    automatic = traitlets.Dict().tag(sync=True)
+    notes = traitlets.Dict().tag(sync=True)
     picture = traitlets.Unicode().tag(sync=True)
     words = traitlets.Unicode().tag(sync=True)
     strip = traitlets.Unicode().tag(sync=True)
@@ -84,7 +90,8 @@ class Page(anywidget.AnyWidget):
         with self.hold_sync():
             self.spec = {**panel.spec(), **self.owner._tabs(panel)}
             self.values = {name: written(value) for name, value in panel.values.items()}
-            self.strip, self.body, hide = panel.notes_html + panel.strip_html, panel.body, panel.hide
+            self.automatic, self.notes = panel.automatic, panel.notes
+            self.strip, self.body, hide = panel.strip_html, panel.body, panel.hide
             self.picture = hide.in_html(panel.marks.svg)
             self.words, self.code, self.status = (hide(text) for text in (panel.words, panel.code, panel.status))
             self.error = hide(error)

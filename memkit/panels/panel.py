@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 QUERY = "query"
 _ALONE = "figure{margin:0;max-width:700px}"
 
+_MANY = 8
+"""Up to so many parameters are shown at once."""
 _LOOKED_AT = 200
 """Rows that are searched for secrets, which are then masked everywhere in the panel."""
 Action = tuple[str, str, str]
@@ -52,6 +54,7 @@ class Panel(Displayed):
     query_names: ClassVar[tuple[str, ...]] = ()  # of `QueryValues`
     actions: ClassVar[tuple[Action, ...]] = ()
     common: ClassVar[tuple[Action, ...]] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
+    first: ClassVar[int] = 5  # parameters that are shown at once where there are many; the others can be opened
     body_first: ClassVar[bool] = False  # whether what is below the picture comes first
     profile_section: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
 
@@ -60,6 +63,7 @@ class Panel(Displayed):
         self.session.add(QUERY, {**QueryValues().get_params(), **query_values})
         self.session.add(self.section, values)
         self._initial = self.session.state
+        self.rests_on = ""  # what is said of the labels behind verdicts
         self._cached_answer: tuple[Any, Any] = (None, None)
         self._cached_picture: tuple[Any, Picture | None] = (None, None)
         self._cached_mask: tuple[Any, Mask] = (None, Mask())
@@ -138,9 +142,9 @@ class Panel(Displayed):
         return {"decay_days": left_after(values["decay"], values["decay_days"], values["decay_floor"])}
 
     @property
-    def notes_html(self) -> str:
-        """The same as HTML, under the sliders of the page."""
-        return "".join(f"<p>{html.escape(text)}</p>" for text in self.notes.values())
+    def automatic(self) -> dict[str, float]:
+        """The value that memkit chooses for each control that is set to None, by the name of the control."""
+        return {}
 
     def set(self, **values: Any) -> None:
         """Change values; all of them with one redraw, or none.
@@ -323,7 +327,8 @@ class Panel(Displayed):
     @property
     def strip_html(self) -> str:
         """The HTML under the sliders."""
-        return self.hide.in_html(self._strip(self.answer))
+        rests_on = f"<p>{html.escape(self.rests_on)}</p>" if self.rests_on else ""
+        return self.hide.in_html(self._strip(self.answer)) + rests_on
 
     @property
     def body(self) -> str:
@@ -335,14 +340,30 @@ class Panel(Displayed):
 
     # What the page asks for.
 
+    @property
+    def rare(self) -> list[str]:
+        """The parameters that are not shown at once; none where there are few."""
+        declared = self.declared
+        if len(declared) <= _MANY:
+            return []
+        shown_first = [name for name, one in declared.items() if one.group == "first"] or list(declared)[: self.first]
+        return [name for name in declared if name not in shown_first]
+
     def spec(self) -> dict[str, Any]:
         """The controls and buttons, as data for the page."""
-        controls = [control(declared) for declared in self.controls.values()]
+        rare = self.rare
         by_section = {
-            "query": [item for item in controls if item["name"] in self.query_names],
-            self.section: [item for item in controls if item["name"] not in self.query_names],
+            "query": list(self.query_names),
+            self.section: [name for name in self.declared if name not in rare],
         }
-        groups = [{"name": name, "controls": members} for name, members in by_section.items() if members]
+        groups: list[dict[str, Any]] = [
+            {"name": section, "controls": [control(self.controls[name]) for name in names]}
+            for section, names in by_section.items()
+            if names
+        ]
+        if rare:
+            groups.append({"name": f"{len(rare)} more", "controls": [control(self.controls[name]) for name in rare]})
+            groups[-1]["closed"] = True
         actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *self.common)]
         more = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.body_first}
         return {"title": self.title, "groups": groups, "actions": actions, **more}

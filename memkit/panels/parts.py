@@ -17,7 +17,10 @@ STYLE = (
 .mk .mkprompt{white-space:pre-wrap;background:rgba(128,128,128,.12);color:inherit;padding:8px;margin:0}
 .mk .mkprompt{max-height:260px;overflow-y:auto;font-size:12px}
 .mk .mkcut td{border-bottom:2px solid #d55e00;font-weight:600;font-size:12px}
-.mk .mkasked{font-size:16px}.mkjudged{font-size:15px;border-left:3px solid #2f81c4;padding:2px 12px;max-width:80ch}
+.mk .mkasked{font-size:16px}
+.mkjudged{max-height:340px;overflow-y:auto;position:relative}
+.mkjudged{font-size:15px;border-left:3px solid #2f81c4;padding:2px 12px;max-width:80ch}
+.mkjudged [data-scroll]{background:rgba(47,129,196,.1)}
 .mkwhy{border-left:3px solid #2f81c4;padding-left:8px}
 .mkbars{display:flex;align-items:stretch;height:56px;margin:6px 0 2px}
 .mkbars i{flex:1 1 0;min-width:1px;max-width:14px;position:relative;cursor:pointer}
@@ -52,8 +55,16 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequence[str] = ()) -> str:
-    """A small table, escaped and without secrets; with `picks`, rows that Enter sends to `Panel.pick`."""
+def rows_html(
+    heads: Sequence[str],
+    rows: Sequence[tuple[str, ...]],
+    picks: Sequence[str] = (),
+    below: Mapping[str, str] | None = None,
+) -> str:
+    """A small table, escaped and without secrets; with `picks`, rows that Enter sends to `Panel.pick`.
+
+    `below` is HTML in a row of its own below that of a pick.
+    """
     short = [
         all(len(row[number]) <= _SHORT for row in rows) and number + 1 < len(heads) for number in range(len(heads))
     ]
@@ -66,6 +77,8 @@ def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequ
             f"<td{kind}>{html.escape(cut(mask(cell), _CELL))}</td>" for cell, kind in zip(row, kinds, strict=True)
         )
         body.append(f"<tr{live}>{cells}</tr>")
+        if picks and below and picks[number] in below:
+            body.append(f'<tr><td colspan="{len(row)}">{below[picks[number]]}</td></tr>')
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
     return f'<div class="mk">{table}</div>'
 

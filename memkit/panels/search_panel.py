@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
+from memkit.display.views import IN_WORDS
 from memkit.errors import ParameterError, did_you_mean
 from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
@@ -106,7 +107,7 @@ class SearchPanel(Panel):
 
     title: ClassVar[str] = "search"
     section: ClassVar[str] = "retriever"
-    query_names: ClassVar[tuple[str, ...]] = ("query", "where", "user_id", "as_of", "k", "memory_id")
+    query_names: ClassVar[tuple[str, ...]] = ("query", "k", "as_of", "user_id", "where", "memory_id")
     actions: ClassVar[tuple[Action, ...]] = (("pin", "Pin", "p"), ("unpin", "Unpin", "u"))
     profile_section: ClassVar[str] = "retriever"
 
@@ -201,6 +202,13 @@ class SearchPanel(Panel):
         """The predicate and the user; None for everything and everybody."""
         return state[QUERY]["where"] or None, state[QUERY]["user_id"] or None
 
+    @property
+    def automatic(self) -> dict[str, float]:
+        """The weights that the arms have where they are left to memkit."""
+        values, question = self.session.state[self.section], self.answer.question
+        weights = question.index.weights(question.settings)
+        return {f"{arm}_weight": weights.get(arm, 0.0) for arm in KINDS if values[f"{arm}_weight"] is None}
+
     def _picture(self, answer: Answer) -> Picture:
         return contributions_of(answer.trace, _DRAWN)
 
@@ -214,12 +222,11 @@ class SearchPanel(Panel):
     def _status(self, answer: Answer) -> str:
         words = Counter(answer.trace["disposition"].to_pylist())
         hits = "1 hit" if answer.table.num_rows == 1 else f"{answer.table.num_rows:,} hits"
-        others = ", ".join(f"{n} {word}" for word, n in words.most_common() if word != "returned")
+        others = ", ".join(f"{n} {IN_WORDS[word]}" for word, n in words.most_common() if word != "returned")
         undated = self._undated(answer)
-        return (
-            hits
-            + (f"; not shown: {others}" if others else "")
-            + (f"; without a date: {', '.join(map(str, undated))}" if undated else "")
+        ranks = f"{'hit' if len(undated) == 1 else 'hits'} {', '.join(map(str, undated))}"
+        return ". ".join(
+            [hits, *([f"Not shown: {others}"] if others else []), *([f"Without a date: {ranks}"] if undated else [])]
         )
 
     def _undated(self, answer: Answer) -> list[int]:
@@ -266,8 +273,11 @@ class SearchPanel(Panel):
     # What is below the picture.
 
     def _body(self, answer: Answer) -> str:
-        parts = [self._explained(answer), self._compared(answer), self._hits(answer), self._suppressed(answer)]
-        return "".join(parts)
+        why, name = self._explained(answer), self.session.state[QUERY]["memory_id"]
+        below = {f"memory:{name}": why} if why else {}
+        hits, suppressed = self._hits(answer, below), self._suppressed(answer, below)
+        is_in_a_row = bool(why) and (why in hits or why in suppressed)
+        return "".join(["" if is_in_a_row else why, self._compared(answer), hits, suppressed])
 
     def _explained(self, answer: Answer) -> str:
         """Why the memory named is a hit or not; while a slider moves, the last such text."""
@@ -292,7 +302,7 @@ class SearchPanel(Panel):
         now: list[str] = answer.table["memory_id"].to_pylist()
         return flow(before, now, self._titles([*before, *now]))
 
-    def _hits(self, answer: Answer) -> str:
+    def _hits(self, answer: Answer, below: Mapping[str, str]) -> str:
         sheet = sheet_of(answer.table, max(1, answer.table.num_rows))
         if not answer.table.num_rows:
             note = (answer.table.schema.metadata or {}).get(b"note", b"").decode()
@@ -305,7 +315,7 @@ class SearchPanel(Panel):
         ]
         badges = ["".join(f' <em class="mkbadge">{word}</em>' for word in words) for words in badge_words]
         wide = [index for index, column in enumerate(sheet.columns) if not column.small and column.name != "n_alike"]
-        table = table_of(sheet, wide, "hit (Enter: why?)", [f"memory:{name}" for name in ids], badges)
+        table = table_of(sheet, wide, "hit (Enter: why?)", [f"memory:{name}" for name in ids], badges, below)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in sheet.notes)
         return f'<div class="mk"><p><b>{html.escape(sheet.heading)}</b></p>{notes}{table}</div>'
 
@@ -314,7 +324,7 @@ class SearchPanel(Panel):
         names = names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))
         return {memory_id: names[memory_id][0] or memory_id if memory_id in names else memory_id for memory_id in ids}
 
-    def _suppressed(self, answer: Answer) -> str:
+    def _suppressed(self, answer: Answer, below: Mapping[str, str]) -> str:
         """How many candidates each stage dropped, and the best of them; Enter explains one."""
         trace = answer.trace if self.session.is_moving else answer.every
         counts = Counter(trace["disposition"].to_pylist())
@@ -326,10 +336,11 @@ class SearchPanel(Panel):
             ids = stage_rows["memory_id"].to_pylist()
             titles = self._titles(ids)
             for index, (name, score) in enumerate(zip(ids, stage_rows["score"].to_pylist(), strict=True)):
-                head = f"{stage} ({counts[stage]:,})" if index == 0 else ""
+                head = f"{IN_WORDS[stage]} ({counts[stage]:,})" if index == 0 else ""
                 rows.append((head, titles[name], "" if score is None else f"{score:.3f}"))
                 picks.append(f"memory:{name}")
-        return rows_html(("dropped by", "memory (Enter: why?)", "score"), rows, picks) if rows else ""
+        heads = ("not a hit", "memory (Enter: why?)", "score")
+        return rows_html(heads, rows, picks, below) if rows else ""
 
 
 def _same_scope(question: Question, settings: Settings) -> bool:

@@ -15,7 +15,7 @@ from memkit.params import Estimator, as_of_time, estimator, param
 class QueryValues(Estimator):
     """The query of a panel and its scope, beside the parameters of the search or policy."""
 
-    query: str = param("", doc="The query.")
+    query: str = param("", doc="The query; Enter asks.")
     where: str | None = param(None, kind="str", nullable=True, doc="A SQL predicate over memories.")
     user_id: str | None = param(
         None, kind="str", nullable=True, doc="The user: hits are that user's memories and those that belong to nobody."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from memkit.plot.marks import Axis, Dots, Mark, Picture
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.settings import QuerySettings
 
-_BEST = 8
+_BEST, _NEXT = 8, 1e-9
 _SIGNS = {"as it is": ("s", "#D55E00"), "best": ("^", "#009E73"), "here": ("D", "#CC79A7")}
 _WALK = {"left": (0, -1), "right": (0, 1), "down": (1, -1), "up": (1, 1)}
 
@@ -95,8 +95,18 @@ class SurfacePanel(Panel):
         default, best = means[self.sweep.default], means[self.sweep.best]
         return f"{metric} {means[index]:.3f} here, {default:.3f} as it is, {best:.3f} at best"
 
+    @property
+    def automatic(self) -> dict[str, float]:
+        """The weights that memkit chooses where they are left to it, in the search's own setting."""
+        return {name: value for name, value in self.sweep.automatic.items() if self.params[name] is None}
+
+    def _value(self, index: int, name: str) -> Any:
+        """The value of a parameter in a setting; the search's own stands at the value that memkit chooses for it."""
+        value = self.sweep.settings[index][name]
+        return self.sweep.automatic.get(name) if value is None and index == self.sweep.default else value
+
     def _axis(self, name: str) -> list[Any]:
-        values = {repr(setting[name]): setting[name] for setting in self.sweep.settings}
+        values = {repr(value): value for value in map(partial(self._value, name=name), range(len(self.sweep.settings)))}
         numbers = all(isinstance(value, (int, float)) for value in values.values())
         return sorted(values.values()) if numbers else list(values.values())
 
@@ -105,12 +115,30 @@ class SurfacePanel(Panel):
             self.set(**self.sweep.settings[self.sweep.best])
             return
         which, by = _WALK[action]
-        if which < len(self.names):
-            name = self.names[which]
-            values, now = self._axis(name), self.params[name]
-            if now in values:
-                place = min(max(values.index(now) + by, 0), len(values) - 1)
-                self.set(**{name: values[place]})
+        if which < len(self._places) and (index := self._next(which, by)) is not None:
+            self.set(**self.sweep.settings[index])
+
+    def _next(self, which: int, by: int) -> int | None:
+        """The nearest evaluated setting in a direction; other parameters stay as they are where such a one is."""
+        here = [self._position(name) for name in self.names[:2]]
+        if None in here:
+            return None
+        distances = [places - float(position or 0) for places, position in zip(self._places, here, strict=True)]
+        steps, params, others = by * distances[which], self.params, self.names[2:]
+        aside = np.abs(distances[1 - which]) if len(distances) > 1 else steps
+        differing = np.array([sum(one[name] != params[name] for name in others) for one in self.sweep.settings])
+        order = np.lexsort((steps, aside, differing))
+        return next((int(index) for index in order if steps[index] > _NEXT), None)
+
+    def _position(self, name: str) -> float | None:
+        """The place of the current value along an axis, between two values where it was not tried itself."""
+        values, now = self._axis(name), self.params[name]
+        now = self.sweep.automatic.get(name) if now is None else now
+        if now in values:
+            return values.index(now)
+        if now is None or not all(isinstance(value, (int, float)) for value in (now, *values)):
+            return None
+        return float(np.interp(now, values, range(len(values))))
 
     def _pick(self, row: str) -> None:
         self.set(**self.sweep.settings[int(row)])
@@ -129,7 +157,7 @@ class SurfacePanel(Panel):
         """Where each setting stands along the first two parameters."""
         axes = [[repr(value) for value in self._axis(name)] for name in self.names[:2]]
         return [
-            np.array([values.index(repr(setting[name])) for setting in self.sweep.settings])
+            np.array([values.index(repr(self._value(index, name))) for index in range(len(self.sweep.settings))])
             for name, values in zip(self.names, axes, strict=False)
         ]
 
@@ -173,7 +201,10 @@ class SurfacePanel(Panel):
         return [self.sweep.default, self.sweep.best, *([] if self.at is None else [self.at])]
 
     def _named(self, index: int) -> str:
-        return ", ".join(f"{name}={_short(value)}" for name, value in self.sweep.settings[index].items())
+        return ", ".join(
+            f"{name}=auto ({_short(self._value(index, name))})" if value is None else f"{name}={_short(value)}"
+            for name, value in self.sweep.settings[index].items()
+        )
 
     def _body(self, answer: pa.Table) -> str:
         metric = self.sweep.metrics[0]

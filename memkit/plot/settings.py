@@ -75,6 +75,9 @@ def surface(
     hidden = [key for key in varies if key not in drawn]
     of_all = f"; each point the best over {', '.join(hidden)}" if hidden else ""
     ax = axes_for(ax, f"{name} of {len(table):,} settings{of_all}")
+    for key in set(drawn) & swept.automatic.keys():  # the search's own setting stands where memkit's choice puts it
+        table.loc[now, key] = swept.automatic[key]
+    front = front.assign(**{key: table[key].loc[front.index] for key in drawn})
     where = [_places(ax, table[key], axis) for key, axis in zip(drawn, ("x", "y"), strict=False)]
     height = where[1] if len(drawn) > 1 else table[name]
     _draw_points(ax, front, where[0], height, name, len(drawn) > 1)

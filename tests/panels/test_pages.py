@@ -233,7 +233,7 @@ def test_arrows_walk_the_surface_but_move_a_slider_that_has_the_focus(stage: Any
     panel.set(vector_weight=0.0, min_score=0.0)
     tab = stage.show(panel.view)
     tab.get_by_role("group", name="picture: arrow keys walk in it").focus()
-    stage.press("ArrowRight", "ArrowUp")
+    stage.press("ArrowRight", "ArrowRight", "ArrowUp")  # by way of the setting in use
     assert panel.params == {"vector_weight": 0.5, "min_score": 0.2}
     tab.get_by_label("min score", exact=True).focus()
     stage.press("ArrowLeft")
@@ -251,7 +251,7 @@ def test_pairs_and_memories_are_judged_by_single_keys(
     pairs = mk.panels.dedup(mk.Deduplicator(encoder=None, lexical_floor=0.1).fit(pa.table({"text": alike})))
     tab = stage.show(pairs.view)
     tab.get_by_role("button", name="Keys ?").focus()
-    stage.press("s", "d", "b", "c")
+    stage.press("x", "s", "d", "b", "c")
     assert pairs.labels["label"].to_pylist() == ["duplicate", "contradiction"]
     assert "precision" in tab.locator(".said").inner_text() or "judged" in tab.locator(".said").inner_text()
     chosen = tab.locator(".body tr[data-pick]").nth(1)
@@ -290,7 +290,7 @@ def test_a_policy_judges_typed_text_and_a_context_shows_its_cut(
     stage.press("Enter")
     assert prompt.params["profile_chars"] == 40
     assert tab.get_by_role("region", name="the prompt").inner_text().strip() == prompt.answer.text.strip()
-    assert "cut:" in tab.locator(".mkcut").first.inner_text()
+    assert "limit:" in tab.locator(".mkcut").first.inner_text()
 
 
 def test_tabs_of_a_lab_are_walked_by_arrows_over_one_state(stage: Any, corpus: mk.Corpus, search: mk.Retriever) -> None:
@@ -340,3 +340,44 @@ def test_presets_and_profiles_are_set_by_keys(stage: Any, search: mk.Retriever, 
     tab.wait_for_timeout(100)
     stage.settle()
     assert panel.params["normalise"] == "max"
+
+
+def test_an_automatic_value_is_said_and_the_slider_starts_there(stage: Any, search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+    weight, ids = panel.automatic["vector_weight"], panel.result["memory_id"].to_pylist()
+    tab = stage.show(panel.view)
+    assert f"auto = {weight:g}" in tab.locator(".set").inner_text()
+    tab.get_by_label("vector weight: automatic").focus()
+    stage.press(" ")
+    assert panel.params["vector_weight"] == weight
+    assert panel.result["memory_id"].to_pylist() == ids  # so that the list stays as it was
+    assert float(tab.get_by_label("vector weight", exact=True).input_value()) == weight
+    assert tab.get_by_label("bm25 weight", exact=True).is_hidden()
+    tab.locator(".more summary").click()
+    assert tab.get_by_label("bm25 weight", exact=True).is_visible()
+
+
+def test_keys_work_where_a_panel_was_clicked_and_the_text_stands_at_its_chunk(stage: Any) -> None:
+    lines = [f"Строка {number} о погоде, дороге и обеде в столовой." for number in range(60)]
+    lines[40] = "Пароль от сейфа лежит у бухгалтера."
+    made = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["\n".join(lines)]}))
+    panel = mk.panels.judge(made, {"query_id": ["q"], "text": ["бухгалтер"]}, as_of=DAY)
+    tab = stage.show(panel.view)
+    frame = tab.locator(".mkjudged")
+    chunk, box = tab.locator("[data-scroll]").bounding_box(), frame.bounding_box()
+    assert chunk is not None
+    assert box is not None
+    assert box["height"] < 400
+    assert box["y"] <= chunk["y"] < box["y"] + box["height"]
+    tab.locator(".mkasked").click()
+    stage.press("2")
+    assert panel.result["relevance"].to_pylist() == [2.0]
+
+
+def test_the_button_in_the_text_does_what_it_says(stage: Any) -> None:
+    rows = {"text": ["чай", "кофе"], "kind": ["note"] * 2, "created_at": ["2026-01-01"] * 2}
+    panel = mk.panels.decay(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of=DAY)
+    tab = stage.show(panel.view)
+    tab.get_by_role("button", name="Let every kind decay").focus()
+    stage.press("Enter")
+    assert panel.params["decay_kinds"] == ("*",)

@@ -152,7 +152,7 @@ def _values(declared: Any, name: str, now: Any) -> st.SearchStrategy[Any]:
         return st.integers(int(declared.low or 0), 60)
     if declared.kind == "float":
         low, high = declared.low or 0.0, declared.high or 200.0
-        return st.floats(low, high, exclude_min=declared.low_open, width=32).map(float)
+        return st.floats(low, high, exclude_min=declared.low_open)
     return st.just(now)
 
 
@@ -375,6 +375,7 @@ def test_only_parquet_is_written_to_and_what_is_no_label_is_refused(
             make(csv)
     csv.write_text("a_id,b_id,label\nc,d,different\n", "utf-8")
     panel = mk.panels.dedup(dedup, str(csv))
+    panel.press("blocked")
     panel.press("same")
     assert panel.labels["label"].to_pylist() == ["different", "duplicate"]
     assert csv.read_text("utf-8").count("\n") == 2
@@ -389,6 +390,7 @@ def test_only_parquet_is_written_to_and_what_is_no_label_is_refused(
 def test_pairs_that_were_judged_are_kept_and_counted(dedup: mk.Deduplicator, tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     panel = mk.panels.dedup(dedup, path)
+    panel.press("blocked")
     threshold = dedup.pairs_["similarity"].to_pylist()[0]
     panel.set(lexical_threshold=min(threshold, 1.0))
     first = panel.pair
@@ -439,12 +441,125 @@ def test_a_surface_is_walked_by_arrows(swept: Any, search: mk.Retriever) -> None
     linked = mk.panels.search(search, "пул", as_of=DAY, session=session)
     panel.set(vector_weight=0.0, min_score=0.0)
     panel.press("right")
+    assert panel.params == {"vector_weight": None, "min_score": 0.0}  # memkit's own weight, .2, lies between 0 and .5
+    panel.press("right")
     panel.press("up")
     assert panel.params == {"vector_weight": 0.5, "min_score": 0.2}
     assert linked.params["vector_weight"] == 0.5
     panel.press("up")
     assert panel.at is not None
     assert panel.sweep.settings[panel.at] == panel.params
+
+
+def test_the_setting_in_use_stands_at_its_effective_point_of_the_surface(swept: Any, search: mk.Retriever) -> None:
+    weight = search._index().weights(search)["vector"]
+    panel = mk.panels.surface(swept)
+    assert panel.automatic == {"vector_weight": weight}
+    assert panel._axis("vector_weight") == sorted({0.0, 0.5, weight})
+    assert "None" not in panel.marks.svg
+    assert f"vector_weight=auto ({weight:g})" in panel.body
+
+
+def test_what_is_left_to_memkit_is_said_and_adds_up(search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+    assert sum(panel.automatic.values()) == pytest.approx(1)
+    panel.set(vector_weight=0.5)
+    assert sorted(panel.automatic) == ["bm25_weight", "gram_weight"]
+    assert sum(panel.automatic.values()) == pytest.approx(0.5)
+
+
+def test_an_explanation_stands_below_its_row(search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY, k=3)
+    ids = panel.result["memory_id"].to_pylist()
+    others = set("abcdefgh") - set(ids)
+    panel.pick(f"memory:{ids[1]}")
+    rows = panel.body.split("<tr")
+    place = next(number for number, row in enumerate(rows) if f'data-pick="memory:{ids[1]}"' in row)
+    assert "mkwhy" in rows[place + 1]
+    assert panel.body.count('class="mk mkwhy"') == 1
+    panel.pick(f"memory:{sorted(others)[0]}")
+    assert panel.body.count('class="mk mkwhy"') == 1
+
+
+def test_many_parameters_are_shown_a_few_at_first(panels: dict[str, Panel]) -> None:
+    for name, panel in panels.items():
+        groups = panel.spec()["groups"]
+        shown = [one["name"] for group in groups if not group.get("closed") for one in group["controls"]]
+        assert len([one for one in shown if one in panel.declared]) <= 8, name
+        every = [one["name"] for group in groups for one in group["controls"]]
+        assert sorted(every) == sorted(panel.controls), name
+
+
+def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
+    texts = ["Пул вырос до десяти.", "Пул вырос до пяти.", "зелёный чай с мёдом утром", "зелёный чай с мятой утром"]
+    made = mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(mk.from_table({"text": texts}))
+    panel = mk.panels.dedup(made)
+    conflicts = made.pairs_["contradiction"].to_pylist()
+    assert set(conflicts) == {True, False}
+    assert [pair["contradiction"] for pair in panel.nearest()] == [False] * conflicts.count(False)
+    assert f"{conflicts.count(True)} pair differs" in panel.body
+    panel.press("blocked")
+    assert len(panel.nearest()) == len(conflicts)
+    panel.press("blocked")
+    panel.press("same")
+    assert panel.pair is None
+    with pytest.raises(mk.ParameterError, match=r"0\.4"):
+        panel.set(lexical_threshold=0.39)
+    slider = control(panel.controls["lexical_threshold"])
+    panel.set(lexical_threshold=slider["low"])
+    assert slider["low"] == made.floors_[1]
+
+
+def test_a_judge_opens_with_exactly_the_pairs_that_decide(search: mk.Retriever, labels: Any) -> None:
+    first = {"query_id": ["q1", "q0"], "memory_id": ["d", "a"]}
+    panel = mk.panels.judge(search, labels[0], first=first, as_of=DAY)
+    assert ("decisive", "Judge these 2 first", "f") in panel.actions
+    assert {panel.pair} <= {("q1", "d"), ("q0", "a")}
+    assert "1 of 2 that could change the verdict" in panel.body
+    panel.press("2")
+    panel.press("0")
+    assert panel.pair is None
+    assert "compare again" in panel.body
+    panel.press("decisive")
+    assert panel.pair not in (None, ("q1", "d"), ("q0", "a"))
+
+
+def test_a_long_memory_is_scrolled_to_the_chunk_that_was_found() -> None:
+    lines = [f"Строка {number} о погоде, дороге и обеде в столовой." for number in range(60)]
+    lines[40] = "Пароль от сейфа лежит у бухгалтера."
+    made = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["\n".join(lines)]}))
+    panel = mk.panels.judge(made, {"query_id": ["q"], "text": ["бухгалтер"]}, as_of=DAY)
+    before, _, after = panel.body.partition("<span data-scroll>")
+    assert "Строка 0 " in before
+    assert "бухгалтера" in after.partition("</span>")[0]
+    assert "Строка 59 " in after
+
+
+def test_decay_says_where_nothing_decays_and_offers_the_switch() -> None:
+    rows = {"text": ["чай", "кофе"], "kind": ["note"] * 2, "created_at": ["2026-01-01"] * 2}
+    panel = mk.panels.decay(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of=DAY)
+    assert panel.status.startswith("Nothing here decays: only profile, working, archive may")
+    assert 'data-do="all"' in panel.body
+    panel.press("all")
+    assert panel.params["decay_kinds"] == ("*",)
+    assert "Nothing" not in panel.status
+    panel.set(decay="none")
+    assert panel.status == "Nothing decays: the form of decay is none."
+
+
+def test_a_lab_says_which_labels_its_scores_rest_on(corpus: mk.Corpus, search: mk.Retriever, labels: Any) -> None:
+    titled = mk.from_table(
+        {
+            "title": ["Пул соединений", "Зелёный чай"],
+            "text": ["Соединений стало больше, пул вырос.", "Пьёт чай утром, зелёный."],
+        }
+    )
+    plain = mk.panels.lab(titled, mk.Retriever(encoder=None).fit(titled), as_of=DAY)
+    assert "no real questions" in plain["surface"].strip_html
+    assert "No labels were given" in plain["search"].strip_html
+    own = mk.panels.lab(corpus, search, "пул", *labels, as_of=DAY)
+    assert "rest on the labels that were given" in own["search"].strip_html
+    assert "known" not in own["judge"].strip_html
 
 
 def test_slider_keys_lead_to_the_ends_of_a_declaration() -> None:
