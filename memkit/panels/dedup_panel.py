@@ -6,6 +6,7 @@ import difflib
 import html
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -65,6 +66,7 @@ class DedupPanel(Panel):
         ("different", "Different", "d"),
         ("contradiction", "Contradiction", "c"),
         ("back", "Take back", "b"),
+        ("blocked", "Blocked pairs", "x"),
     )
     profile_section: ClassVar[str] = "dedup"
 
@@ -75,20 +77,33 @@ class DedupPanel(Panel):
         judged, self._path = labels_and_file(labels)
         self._labels: list[dict[str, Any]] = []
         self._chosen: frozenset[str] | None = None
+        self._shows_blocked = False
         self._clusters: tuple[Any, str] = (None, "")
         if judged is not None:
             known = labelled_pairs(as_arrow_table(judged, "labels"))
             self._labels = known.select(_LABELS.names).cast(_LABELS).to_pylist()
         rows = dedup.nodes_.rows
         self._texts = dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+        threshold = dedup.threshold_ if dedup.threshold is None else dedup.threshold
+        thresholds = {"threshold": threshold, "lexical_threshold": dedup.lexical_threshold}
+        pairs = zip(thresholds.items(), dedup.floors_, strict=True)
+        self._floors = {name: min(floor, value) for (name, value), floor in pairs}
         values = {name: getattr(dedup, name) for name in self.declared}
-        values["threshold"] = dedup.threshold_ if dedup.threshold is None else dedup.threshold
-        super().__init__(values, {}, session)
+        super().__init__({**values, **thresholds}, {}, session)
 
     @property
     def declared(self) -> Mapping[str, Param]:
-        """The parameters that need no new fit."""
-        return {name: p for name, p in Deduplicator.params().items() if not p.refit}
+        """The parameters that need no new fit; thresholds begin at the floors of the fit."""
+        return {
+            name: replace(one, low=self._floors[name]) if name in self._floors else one
+            for name, one in Deduplicator.params().items()
+            if not one.refit
+        }
+
+    @property
+    def automatic(self) -> dict[str, float]:
+        """The threshold that goes with the encoder, where it is left to memkit."""
+        return {"threshold": self.dedup.threshold_} if self.values["threshold"] is None else {}
 
     @property
     def labels(self) -> pa.Table:
@@ -96,7 +111,7 @@ class DedupPanel(Panel):
         return pa.Table.from_pylist(self._labels, schema=_LABELS)
 
     def _cache_key(self, state: State) -> Any:
-        return (super()._cache_key(state), len(self._labels))
+        return (super()._cache_key(state), len(self._labels), self._shows_blocked)
 
     def _configured(self, state: State) -> Deduplicator:
         return self.dedup.with_params(**state[self.section])
@@ -133,8 +148,8 @@ class DedupPanel(Panel):
         return next(iter(self.nearest(1)), None)
 
     def nearest(self, most: int = _NEAREST) -> list[dict[str, Any]]:
-        """The unjudged pairs nearest the threshold; a chosen pair comes first."""
-        pairs, judged = self.dedup.pairs_, {_both(row) for row in self._labels}
+        """The unjudged pairs nearest the threshold that can merge, or are to be shown; a chosen pair comes first."""
+        pairs, judged = self._pairs, {_both(row) for row in self._labels}
         distance = np.abs(pairs["similarity"].to_numpy() - self._threshold)
         nearest: list[dict[str, Any]] = []
         for index in np.argsort(distance, kind="stable"):
@@ -147,11 +162,29 @@ class DedupPanel(Panel):
                 break
         return nearest[:most]
 
+    @property
+    def _pairs(self) -> pa.Table:
+        """The pairs to judge: those that can merge, and with the switch those that a conflict blocks too."""
+        pairs = self.dedup.pairs_
+        return pairs if self._shows_blocked else pairs.filter(pc.invert(pairs["contradiction"]))
+
+    def _blocked(self) -> str:
+        """How many pairs a conflict blocks, and how to see them."""
+        n = pc.sum(self.dedup.pairs_["contradiction"]).as_py() or 0
+        if not n:
+            return ""
+        pairs = "1 pair differs" if n == 1 else f"{n:,} pairs differ"
+        what = f"{pairs} in a number, a date or a negation, and never merge"
+        return f"{what}: Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
+
     def _pick(self, row: str) -> None:
         self._chosen = frozenset(row.split(_SEPARATOR))
 
     def _press(self, action: str) -> None:
         pair = self.pair
+        if action == "blocked":
+            self._shows_blocked, self._chosen = not self._shows_blocked, None
+            return
         if action == "back":
             self._labels = self._labels[:-1]
         elif pair is not None:
@@ -189,8 +222,9 @@ class DedupPanel(Panel):
 
     def _body(self, answer: pa.Table) -> str:
         near = self.nearest()
-        judged = paragraph("No pairs were found." if not self.dedup.pairs_.num_rows else "Every pair is judged.")
-        parts = [self._side_by_side(near[0]) if near else judged, self._near(near), self._clustered(answer)]
+        judged = paragraph("No pairs were found." if not self._pairs.num_rows else "Every pair is judged.")
+        first = self._side_by_side(near[0]) if near else judged
+        parts = [first, self._near(near), paragraph(self._blocked()), self._clustered(answer)]
         return "".join(parts) + _plain(answer)
 
     def _side_by_side(self, pair: dict[str, Any]) -> str:
