@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
-from memkit.errors import ParameterError
+from memkit.duck import literal
+from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.compare import first_to_judge
 from memkit.evaluation.evaluation import Task
-from memkit.evaluation.labels import QRELS, read_qrels, read_queries
+from memkit.evaluation.labels import QRELS, as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric
 from memkit.evaluation.pools import Pools, put_both
 from memkit.panels.dedup_panel import labels_and_file, save
-from memkit.panels.panel import Action, Panel
+from memkit.panels.panel import Action, Panel, moment_of
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Moment, Param
@@ -29,7 +30,7 @@ from memkit.plot.memories import counts_of
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import Mask
 
-_LONGEST = 3000
+_SHORT, _LONGEST = 600, 20_000
 _PLACES = 10
 
 
@@ -46,7 +47,10 @@ class JudgePanel(Panel):
         Judgements to start from. A path to Parquet is written after each judgement, in one step; another file is only
         read.
     other : Retriever, optional
-        Compared with `search`: the hits that could change the verdict come first.
+        Compared with `search`: the hits that could change the verdict come first, and a button opens exactly these.
+    first : table, optional
+        query_id and memory_id of pairs to be judged before all others, such as ``to_judge`` of `mk.compare` or
+        ``to_judge_`` of `mk.tune`; the panel opens with exactly these.
     k : int
         How many hits of each search are judged.
     beside : table, data frame or path, optional
@@ -85,6 +89,7 @@ class JudgePanel(Panel):
         qrels: Any = None,
         *,
         other: Retriever | None = None,
+        first: Any = None,
         k: int = 10,
         beside: Any = None,
         as_of: AsOf = None,
@@ -97,10 +102,15 @@ class JudgePanel(Panel):
         self._known_qrels = known.select([name for name in QRELS.names if name in known.column_names])
         self._judged_rows: list[dict[str, Any]] = []
         self._other_judge = None if beside is None else read_qrels(beside)
-        self.looks = 0
+        self.looks, self._as_of = 0, moment_of(as_of)
+        self._decisive = set() if first is None else _pairs(as_arrow_table(first, "first"))
         self._queue = self._ordered(
             other, k, Moment.from_as_of(as_of), None if judged is None else self._known_qrels, seed
         )
+        self._only_decisive = first is not None
+        if self._decisive:
+            button = ("decisive", f"Judge these {len(self._decisive):,} first", "f")
+            self.actions = (*self.actions, button)  # type: ignore[misc]  # the number is known now
         super().__init__({}, {}, session)
 
     @property
@@ -128,16 +138,14 @@ class JudgePanel(Panel):
                 task = Task.read(self.queries, self._known_qrels, None, None, "apart", moment)
                 task.check_known(self.search)
                 first_hits, other_hits = (hits_of(_PLACES) for hits_of in searches)
-                first = first_to_judge(task, first_hits, other_hits, Metric("ndcg", _PLACES), _PLACES)
-                first_pairs = list(zip(first["query_id"].to_pylist(), first["memory_id"].to_pylist(), strict=True))
-                queue = [*first_pairs, *(pair for pair in queue if pair not in set(first_pairs))]
-        judged = set(
-            zip(self._known_qrels["query_id"].to_pylist(), self._known_qrels["memory_id"].to_pylist(), strict=True)
-        )
-        return [pair for pair in queue if pair not in judged]
+                self._decisive |= _pairs(first_to_judge(task, first_hits, other_hits, Metric("ndcg", _PLACES), _PLACES))
+        judged = _pairs(self._known_qrels)
+        self._decisive -= judged
+        rest = [pair for pair in queue if pair not in self._decisive]
+        return [pair for pair in (*sorted(self._decisive), *rest) if pair not in judged]
 
     def _cache_key(self, state: State) -> Any:
-        return (len(self._judged_rows), self.looks, len(self._queue))
+        return (len(self._judged_rows), self.looks, len(self._queue), self._only_decisive)
 
     def _answer(self, state: State) -> pa.Table:
         judged = pa.Table.from_pylist(self._judged_rows, schema=pa.schema([QRELS.field(name) for name in _JUDGED]))
@@ -146,16 +154,25 @@ class JudgePanel(Panel):
     @property
     def pair(self) -> tuple[str, str] | None:
         """The query and the memory that are to be judged now; None where all are."""
-        return self._queue[0] if self._queue else None
+        return next(iter(self._waiting), None)
+
+    @property
+    def _waiting(self) -> list[tuple[str, str]]:
+        """The pairs to judge: all, or those alone that could change the verdict."""
+        return [pair for pair in self._queue if pair in self._decisive] if self._only_decisive else self._queue
 
     def _press(self, action: str) -> None:
+        if action == "decisive":
+            self._only_decisive = not self._only_decisive
+            return
         self.looks += 1
         if action == "back":
             if self._judged_rows:
                 last = self._judged_rows.pop()
                 self._queue.insert(0, (last["query_id"], last["memory_id"]))
-        elif self._queue:
-            query_id, memory_id = self._queue.pop(0)
+        elif self.pair is not None:
+            query_id, memory_id = self.pair
+            self._queue.remove(self.pair)
             if action == "skip":
                 self._queue.append((query_id, memory_id))
             else:
@@ -189,13 +206,13 @@ class JudgePanel(Panel):
     def _picture(self, answer: pa.Table) -> Picture:
         counted = {row["values"]: row["counts"] for row in pc.value_counts(answer["relevance"]).to_pylist()}
         grades = [(label, counted.get(int(name), 0)) for name, label, _ in self.actions if name.isdigit()]
-        return counts_of(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", "judgements")
+        return counts_of(grades, f"{answer.num_rows:,} judged, {len(self._waiting):,} to go", "judgements")
 
     def _code(self, state: State) -> str:
         return "panel.result" if self._path is None else f"mk.labels.read_qrels({str(self._path)!r})"
 
     def _status(self, answer: pa.Table) -> str:
-        words = f"{answer.num_rows:,} judged, {len(self._queue):,} to go, {self.looks:,} looks"
+        words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go, {self.looks:,} looks"
         if self._path is not None:
             words += f"; kept in {self._path.name}"
         if self._other_judge is not None:
@@ -209,18 +226,48 @@ class JudgePanel(Panel):
     def _body(self, answer: pa.Table) -> str:
         if self.pair is None:
             empty = not self.queries.num_rows or not self.search.corpus_.memories.num_rows
+            if self._only_decisive and self._queue:
+                return paragraph(f"These {len(self._decisive):,} are judged: compare again, or press f for the others.")
             return paragraph(_NOTHING if empty else "Everything that was found is judged.")
         query_id, memory_id = self.pair
         query = self.queries.filter(pc.equal(self.queries["query_id"], query_id))["text"][0].as_py()
         memories = self.search.corpus_.memories
         row = memories.filter(pc.equal(memories["memory_id"], memory_id)).select(["title", "text"]).to_pylist()[0]
         hide = Mask([query, *map(str, row.values())])
-        title, text = (marks(Cell(hide(row[name] or "")[:_LONGEST], query=query)) for name in ("title", "text"))
+        title = marks(Cell(hide(row["title"] or "")[:_LONGEST], query=query))
         head = f"<p><b>{title}</b></p>" if row["title"] and row["title"] not in (row["text"] or "") else ""
+        text = _with_chunk(hide(row["text"] or "")[:_LONGEST], hide(self._chunk(query, memory_id, row["text"])), query)
+        left, total = len(self._waiting), len(self._decisive) if self._only_decisive else len(self._queue)
+        done = total - left if self._only_decisive else len(self._judged_rows)
+        counter = f"{done + 1:,} of {done + left:,}" + " that could change the verdict" * self._only_decisive
         return (
-            f'<div class="mk"><p>asked: <b class="mkasked">{html.escape(hide(query))}</b></p>'
-            f'<div class="mkjudged">{head}<p style="white-space:pre-wrap">{text}</p></div></div>'
+            f'<div class="mk"><p>asked: <b class="mkasked">{html.escape(hide(query))}</b> <small>{counter}</small></p>'
+            f'<div class="mkjudged" tabindex="0" role="region" aria-label="the memory">{head}'
+            f'<p style="white-space:pre-wrap">{text}</p></div></div>'
         )
+
+    def _chunk(self, query: str, memory_id: str, text: str | None) -> str:
+        """The chunk of a long memory that the query finds."""
+        if len(text or "") <= _SHORT:
+            return ""
+        with suppress(MemkitError):
+            hits = self.search.search(query, 1, f"memory_id = {literal(memory_id)}", self._as_of)
+            return next(iter(hits["text"].to_pylist()), None) or ""
+        return ""
+
+
+def _with_chunk(text: str, chunk: str, query: str) -> str:
+    """A text as HTML with the words of the query marked; the page scrolls to the chunk that was found."""
+    start = text.find(chunk) if chunk else -1
+    if start <= 0:
+        return marks(Cell(text, query=query))
+    pieces = text[:start], chunk, text[start + len(chunk) :]
+    before, found, after = (marks(Cell(piece, query=query)) for piece in pieces)
+    return f"{before}<span data-scroll>{found}</span>{after}"
+
+
+def _pairs(table: pa.Table) -> set[tuple[str, str]]:
+    return set(zip(table["query_id"].to_pylist(), table["memory_id"].to_pylist(), strict=True))
 
 
 _NOTHING = "There is nothing to judge: expected labelled queries and a corpus with memories."
