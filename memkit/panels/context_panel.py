@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from memkit.context import Context, ContextBuilder, Gathered
 from memkit.display.draw import drawn
 from memkit.display.sheet import Cell
+from memkit.display.views import IN_WORDS
 from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
@@ -101,7 +102,7 @@ class ContextPanel(Panel):
     def _status(self, answer: Context) -> str:
         cut = Counter(line.reason for line in answer.lines if line.reason)
         return f"{len(answer.text):,} characters; left out: " + (
-            ", ".join(f"{n} {reason}" for reason, n in cut.most_common()) or "nothing"
+            ", ".join(f"{n} {IN_WORDS.get(reason, reason)}" for reason, n in cut.most_common()) or "nothing"
         )
 
     def next_in(self) -> dict[str, list[str]]:
@@ -142,15 +143,18 @@ class ContextPanel(Panel):
         for line in kept:
             sum_ += len(line.line) + 1
             rows.append(f'<tr><td class="n">{sum_:,}</td>{_cells(line.line, "")}</tr>')
-        cut = f"cut: {used:,} of {limit:,} characters are used"
+        cut = (
+            f"limit: {used:,} of {limit:,} characters are used" if used else f"empty: all {limit:,} characters are free"
+        )
         rows.append(f'<tr class="mkcut"><td class="n">{limit:,}</td><td colspan="2">{cut}</td></tr>')
         counts: Counter[str] = Counter()
         for line in lines:
             if line.reason is not None:
                 counts[line.reason] += 1
                 if counts[line.reason] <= _OUT:
-                    rows.append(f'<tr class="no"><td class="n"></td>{_cells(line.line, line.reason)}</tr>')
-        more = [f"{n - _OUT:,} more {reason}" for reason, n in counts.items() if n > _OUT]
+                    cells = _cells(line.line, IN_WORDS.get(line.reason, line.reason))
+                    rows.append(f'<tr class="no"><td class="n"></td>{cells}</tr>')
+        more = [f"{n - _OUT:,} more {IN_WORDS.get(reason, reason)}" for reason, n in counts.items() if n > _OUT]
         foot = f"<p><small>{', '.join(more)}</small></p>" if more else ""
         bar = drawn(Cell("", bar=min(1.0, used / limit) if limit else 1.0))
         heads = "".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from memkit.display.names import names_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
-from memkit.panels.panel import QUERY, Name, Panel, call_code, moment_of
+from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
@@ -71,6 +72,7 @@ class DecayPanel(Panel):
     title: ClassVar[str] = "decay"
     section: ClassVar[str] = "retriever"
     query_names: ClassVar[tuple[str, ...]] = ("as_of", "forward")
+    actions: ClassVar[tuple[Action, ...]] = (("all", "Every kind decays", "a"),)
     profile_section: ClassVar[str] = "retriever"
 
     def __init__(
@@ -116,7 +118,25 @@ class DecayPanel(Panel):
             f"{call_code('mk.Decay', **changes)}.transform", Name("corpus"), as_of=state.moment.isoformat()
         )
 
+    def _press(self, action: str) -> None:
+        self.set(decay_kinds=("*",))
+
+    def _decaying(self, answer: Answer) -> bool:
+        """Whether any memory decays, by the form, its date, its kind and its importance."""
+        return answer.decay.decay != "none" and answer.table["note"].null_count > 0
+
+    def _nothing_decays(self) -> str:
+        values = self.session.state[self.section]
+        if values["decay"] == "none":
+            return "Nothing decays: the form of decay is none."
+        if "*" in values["decay_kinds"]:
+            return "Nothing decays: no memory has a date and an importance that let it."
+        kinds = ", ".join(values["decay_kinds"]) or "no kind"
+        return f"Nothing here decays: only {kinds} may, and no dated memory of the corpus is of these kinds."
+
     def _status(self, answer: Answer) -> str:
+        if not self._decaying(answer):
+            return self._nothing_decays()
         left = answer.table["factor"].to_numpy()
         words = f"{answer.day:%Y-%m-%d}: {int((left < _FADED).sum()):,} of {len(left):,} memories keep less than 5 %"
         if self._labelled is None:
@@ -137,6 +157,10 @@ class DecayPanel(Panel):
         """The memories whose factor falls below 5 % next, and when."""
         if not answer.table.num_rows:
             return paragraph("The corpus holds no memories.")
+        if not self._decaying(answer):
+            can_switch = "*" not in self.session.state[self.section]["decay_kinds"]
+            button = '<p><button type="button" data-do="all">Let every kind decay</button></p>' * can_switch
+            return f'<div class="mk"><p>{html.escape(self._nothing_decays())}</p>{button}</div>'
         named = answer.table.select(["memory_id", "age_days", "factor"])
         table = named.filter(pc.fill_null(pc.equal(answer.table["note"], ""), True))
         age, factor = (table[name].to_numpy(zero_copy_only=False) for name in ("age_days", "factor"))

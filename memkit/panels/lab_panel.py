@@ -79,7 +79,21 @@ class Lab(Displayed):
     def __getitem__(self, name: str) -> Panel:
         if name not in self._panels:
             self._panels[name] = self._make(name)
+            self._panels[name].rests_on = self._rests_on(name)
         return self._panels[name]
+
+    def _rests_on(self, name: str) -> str:
+        """The labels that the verdicts of a panel rest on."""
+        if name == "search" and self.queries is None:
+            return "No labels were given, so that nothing says which setting is better. The panel judge makes labels."
+        if name not in ("search", "surface", "judge"):
+            return ""
+        if self.queries is not None:
+            return "Verdicts rest on the labels that were given."
+        return (
+            f"Scores rest on {len(self.labels[0])} known items, made of the memories' own titles. These are no real"
+            " questions: they share more words with their answers. Give the lab queries and qrels of your own."
+        )
 
     def _make(self, name: str) -> Panel:
         shared: dict[str, Any] = {"session": self.session}

@@ -14,7 +14,7 @@ from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
-from memkit.evaluation.verdict import Verdict, verdict
+from memkit.evaluation.verdict import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
 from memkit.schemas import Floats
@@ -103,7 +103,7 @@ class PinnedComparison:
         more = f" {v.more.capitalize()}." if v.more else ""
         reason = f" {html.escape(v.reason)}." if v.reason else ""
         return (
-            f"<p><b>{html.escape(v.word)}</b> than pinned</p><p>{gain}</p>"
+            f"<p>{_AGAINST_PINNED[v.word]}</p><p>{gain}</p>"
             f"<p>{_judged(strip.judged)}{reason}{more}</p>{self._bars(strip)}"
         )
 
@@ -115,6 +115,14 @@ class PinnedComparison:
         ids, texts = (self.task.queries[name].to_pylist() for name in ("query_id", "text"))
         marks = [(f"query:{ids[index]}", texts[index] or "", float(strip.differences[index])) for index in order]
         return bars("queries by difference, worst first; Enter opens both result lists", marks)
+
+
+_AGAINST_PINNED = {
+    BETTER: "<b>Better</b> than pinned",
+    WORSE: "<b>Worse</b> than pinned",
+    SAME: "<b>Practically the same</b> as pinned",
+    OPEN: "<b>Cannot tell yet</b> whether it is better than pinned",
+}
 
 
 def _judged(share: float | None) -> str:
