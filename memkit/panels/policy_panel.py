@@ -163,8 +163,9 @@ class PolicyPanel(Panel):
             return shown(answer)._repr_html_()
         if self.session.state[QUERY]["text"]:
             return self._judged(answer)
+        note = paragraph((answer.schema.metadata or {}).get(b"note", b"").decode())
         users = self._users(answer) if self.section in _OVER_TIME and "user_id" in answer.column_names else ""
-        return users + self._refused(answer)
+        return note + users + self._refused(answer)
 
     def _judged(self, answer: pa.Table) -> str:
         """The typed text, with the words that gave the reason marked."""

@@ -23,7 +23,7 @@ from memkit.policy.base import (
     alternatives,
     document_param,
     needed,
-    only_kept,
+    no_fact,
 )
 from memkit.tables.patterns import Pattern
 from memkit.text.secrets import find, may_hold
@@ -72,7 +72,8 @@ class Admission(Policy):
     Adds ``keep`` (bool), ``reason`` (string) and ``matched_span`` (string, the part of the text that matched; null for
     ``length``). Lengths are Unicode code points of the trimmed text. The words of a list match as whole words, ignoring
     case, and е matches ё. Secrets are those of the document, and those that memkit masks on a screen
-    (`known_secrets`).
+    (`known_secrets`). It is made for facts: memories of other declared kinds, such as notes, are kept, and a note says
+    how many.
 
     Examples
     --------
@@ -84,6 +85,7 @@ class Admission(Policy):
     """
 
     by_user = True
+    for_facts = True
     needs: ClassVar[pa.Schema] = needed("text", "kind")
     required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "the part of the text that matched; null for length"}
@@ -137,7 +139,7 @@ class Admission(Policy):
         columns = [pattern.name for pattern in self._patterns()] + ["known"] * self.known_secrets
         return f"""select * exclude (chars, question, command, secret),
     case
-        when {only_kept()} then null
+        when {no_fact()} then null
         when chars not between {int(self.min_chars)} and {int(self.max_chars)} then 'length'
         when question is not null then 'question'
         when command is not null then 'command'

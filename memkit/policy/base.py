@@ -64,6 +64,11 @@ def only_kept() -> str:
     return kind_in(kinds_where(judged=False))
 
 
+def no_fact() -> str:
+    """SQL that tests whether a row is of a declared kind that is no fact; policies made for facts keep it."""
+    return kind_in(kinds_where(fact=False))
+
+
 def alternatives(words: Iterable[str]) -> str:
     r"""Words as an RE2 alternation: any blanks between the words of a phrase, е and ё alike.
 

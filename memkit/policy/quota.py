@@ -40,6 +40,7 @@ class Quota(Policy):
     """
 
     by_user = True
+    for_facts = True
     needs: ClassVar[pa.Schema] = needed(
         *("memory_id", "user_id", "kind", "importance", "created_at", "updated_at", "expires_at", "path", "line_start")
     )

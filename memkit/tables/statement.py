@@ -22,7 +22,7 @@ from memkit.duck import as_arrow, interruptible, laid_out, session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
-from memkit.schemas import KINDS, TIMESTAMP
+from memkit.schemas import KINDS, TIMESTAMP, kinds_where
 from memkit.tables.age import AS_OF
 from memkit.tables.patterns import Match, Matches, Pattern, PatternCache, match_row, patterns_sql
 
@@ -46,6 +46,8 @@ class Annotator(Estimator):
         Relations that the statement reads in addition to ``input``.
     by_user : bool
         Whether a row's result depends only on rows of the same user, so that each user can be computed separately.
+    for_facts : bool
+        Whether it is made for facts, and keeps memories of other kinds as they are.
     """
 
     learns = False
@@ -56,6 +58,7 @@ class Annotator(Estimator):
     adds: ClassVar[dict[str, str]]
     reads: ClassVar[tuple[str, ...]] = ()
     by_user: ClassVar[bool] = False
+    for_facts: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
@@ -157,6 +160,8 @@ class Annotator(Estimator):
                 notes.append(f"Values of '{name}' that are not dates count as missing: {count}, such as {first}.")
         if notes:
             warnings.warn(f"{type(self).__name__}: {' '.join(notes)}", RuntimeWarning, stacklevel=4)
+        if self.for_facts and (others := _other_kinds(rows)):
+            notes.append(f"{type(self).__name__} is made for facts, {others}.")
         kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []
         if unknown := sorted(set(kinds) - KINDS.keys()):
             notes.append(f"Kinds that are not declared stay as they are: {', '.join(unknown)}.")
@@ -172,6 +177,14 @@ class Annotator(Estimator):
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """Further relations that the statement reads, by name; most steps need none."""
         return {}
+
+
+def _other_kinds(rows: pa.Table) -> str:
+    """How many rows are of a declared kind that is no fact, as the end of a sentence; empty for none."""
+    others = pc.sum(pc.is_in(rows["kind"], pa.array(kinds_where(fact=False), pa.string()))).as_py() or 0
+    if others == rows.num_rows:
+        return f"and does not apply: none of these {others:,} memories is one" if others else ""
+    return f"and keeps the {others:,} memories of other kinds as they are" if others else ""
 
 
 def _shown(value: pa.Scalar) -> str:

@@ -58,10 +58,11 @@ def a_judged_query(mk: Any, folder: Path) -> Stages:
 
 def an_edit(mk: Any, folder: Path) -> Stages:
     """An edit, from its plan to its undo; the corpus is there."""
+    mk.testing.write_files(folder, {"users/anna/archive.md": "- [id:ar_1] [t:archive] [imp:normal] Чай\n"})
     corpus = mk.read(folder)
     made: dict[str, Any] = {}
     return {
-        "planned": lambda: made.update(edits=mk.plan(corpus, mk.Admission(min_chars=200))),
+        "planned": lambda: made.update(edits=mk.plan(corpus, mk.Admission())),
         "applied": lambda: made["edits"].apply(force=True),
         "undone": lambda: mk.undo(folder),
     }

@@ -236,11 +236,24 @@ def test_a_text_is_refused_as_a_secret_exactly_where_the_mask_changes_it(texts: 
 
 def test_a_pipeline_knows_the_same_secrets_of_the_rows_that_reach_it() -> None:
     rows = pa.table(
-        {"text": ["коротко", "вход на birch, пароль: sova-2026x", "Howard likes tea"], "kind": ["note"] * 3}
+        {"text": ["коротко", "вход на birch, пароль: sova-2026x", "Howard likes tea"], "kind": ["archive"] * 3}
     )
     for steps in ([Admission()], [Admission(known_secrets=False), Admission()]):
         judged = Pipeline(steps).transform(rows, as_of="2026-03-01")
         assert judged["reason"].to_pylist() == ["length", "secret", None]
+
+
+def test_it_is_made_for_facts_and_says_so_of_other_memories() -> None:
+    rows = {"text": ["чай", "x" * 241, "Howard likes tea"]}
+    for kinds, reasons, words in (
+        (["archive", "note", "note"], ["length", None, None], "keeps the 2 memories of other kinds"),
+        (["note"] * 3, [None] * 3, "does not apply: none of these 3 memories is one"),
+        ([None, None, None], ["length", "length", None], ""),
+    ):
+        judged = Admission().transform(pa.table({**rows, "kind": pa.array(kinds, pa.string())}))
+        assert judged["reason"].to_pylist() == reasons
+        note = (judged.schema.metadata or {}).get(b"note", b"").decode()
+        assert (words in note, bool(note)) == (True, bool(words))
 
 
 def test_text_of_the_rows_never_reaches_the_statement() -> None:
