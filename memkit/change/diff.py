@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import html
+import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +36,41 @@ class Diff(str):
         return f'<pre class="mk" style="white-space:pre-wrap">{chr(10).join(lines)}</pre>'
 
 
-def diff_of(path: str, before: str | None, after: str | None) -> str:
-    """The unified diff of one file; None is a missing file."""
+def diff_of(path: str, before: str | None, after: str | None, notes: Mapping[int, str] | None = None) -> str:
+    """The unified diff of one file; None is a missing file.
+
+    Parameters
+    ----------
+    notes : mapping of int to str, optional
+        By 1-based line of `before`, what is said behind the head of its hunk, where ``patch`` ignores it.
+
+    Examples
+    --------
+    >>> print(diff_of("a.md", "Чай\\n", "", {1: "the same stands in b.md"}), end="")
+    --- a/a.md
+    +++ b/a.md
+    @@ -1 +0,0 @@ the same stands in b.md
+    -Чай
+    """
     if before == after:
         return ""
     old, new = ("/dev/null" if text is None else f"{side}/{path}" for side, text in (("a", before), ("b", after)))
-    lines = difflib.unified_diff(_lines(before), _lines(after), old, new)
+    lines: Iterable[str] = difflib.unified_diff(_lines(before), _lines(after), old, new)
+    if notes:
+        lines = [_noted(line, notes) for line in lines]
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? ")
+
+
+def _noted(line: str, notes: Mapping[int, str]) -> str:
+    """The head of a hunk with the notes on its lines; every other line as it is."""
+    if not (match := _HUNK.match(line)):
+        return line
+    first = int(match[1])
+    said = "; ".join(dict.fromkeys(notes[n] for n in sorted(notes) if first <= n < first + int(match[2] or 1)))
+    return f"{line.rstrip()} {visible(said)}\n" if said else line
 
 
 def _lines(text: str | None) -> list[str]:

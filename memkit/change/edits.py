@@ -56,6 +56,8 @@ _COLUMNS = {field.name: _TYPES[field.type] for field in EDITS}
 _MAX_INT64 = 2**63 - 1
 REFUSED = result_schema((pa.string(), "path memory_id policy reason"))
 _APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))
+OF_SURVIVOR = " of "
+"""Between the reason of a removed duplicate and the memory that stays."""
 _SELECT = "select edit from edits where "
 Row = dict[str, Any]
 
@@ -209,13 +211,25 @@ class Edits(Tabular):
     def diff(self) -> Diff:
         """The changes as a unified diff, file by file; a notebook shows it in colour.
 
+        Where a duplicate is removed, the head of the hunk names the memory that stays.
+
         Returns
         -------
         Diff
             A string.
         """
         after = sorted(self._after.items())
-        return Diff("".join(diff_of(path, self._before.get(path), text) for path, text in after))
+        notes = self._survivors()
+        return Diff("".join(diff_of(path, self._before.get(path), text, notes.get(path)) for path, text in after))
+
+    def _survivors(self) -> dict[str, dict[int, str]]:
+        """By file and 1-based line of a removed duplicate, which memory stays."""
+        notes: dict[str, dict[int, str]] = {}
+        for row in self._rows:
+            if not row["after"] and OF_SURVIVOR in (row["reason"] or ""):
+                line = 1 + (self._before[row["path"]] or "").count("\n", 0, row["at"] or 0)
+                notes.setdefault(row["path"], {})[line] = f"{row['reason']}, which stays"
+        return notes
 
     def filter(self, where: str) -> Edits:
         """The rows that match a predicate, and the rows derived from them.

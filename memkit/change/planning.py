@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.change.disk import Disk, folder_of
 from memkit.change.draft import Draft
-from memkit.change.edits import Edits, report_of
+from memkit.change.edits import OF_SURVIVOR, Edits, report_of
 from memkit.change.journal import Journal, Record, opened
 from memkit.change.memories import merge_into, remove_entry, remove_memory
 from memkit.change.split import split_files
@@ -124,7 +124,7 @@ def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: 
         if reason == "limit":
             draft.refuse(row["path"], row["memory_id"], "it is over its limit; only archive facts are evicted.")
             continue
-        suffix = f" of {row['duplicate_of']}" if row.get("duplicate_of") else ""
+        suffix = f"{OF_SURVIVOR}{row['duplicate_of']}" if row.get("duplicate_of") else ""
         remove_memory(draft, row, reason + suffix)
         if merge and suffix and row["memory_id"] in draft.gone:
             merged.setdefault(row["duplicate_of"], []).append(row)
