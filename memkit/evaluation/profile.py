@@ -52,7 +52,8 @@ class Profile:
         Parameters of `ContextBuilder`, but for its retriever.
     evidence : mapping
         Fingerprints of corpus, labels and encoder; metrics, verdict, gain, low, high, p, n_queries, n_groups, looks,
-        seed, date, version and others (`Profile.described` lists them). Nothing is filled in from a clock.
+        seed, date, version and others (`Profile.described` lists them). Nothing is filled in from a clock. ``changed``
+        names the values that differed from memkit's defaults when `Profile.of` made the profile.
 
     Raises
     ------
@@ -148,6 +149,7 @@ class Profile:
             nulls = {name for name, declared in part.params().items() if declared.default is None}
             # None need not be written where it is the default; no TOML can hold it.
             into[section] = {name: value for name, value in values.items() if value is not None or name not in nulls}
+        sections["evidence"]["changed"] = _changed(sections)
         if labels is not None:
             sections["evidence"]["labels"] = labels_fingerprint(*labels)
         if date is not None:
@@ -175,14 +177,19 @@ class Profile:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
     def to_toml(self) -> str:
-        """The sections that are not empty, as TOML, with units in comments."""
-        units: dict[tuple[str, ...], str] = {
-            ("policies", section, name) if section not in _SECTIONS else (section, name): declared.unit
-            for section in (*_SECTIONS, *self.policies)
-            if section != "policies"
-            for name, declared in _declared(section).items()
-        }
-        return "\n".join(_toml(self.to_dict(), (), units)).lstrip("\n") + "\n"
+        """The sections that are not empty, as TOML; comments have units, and mark the values that were changed."""
+        changed = set(self.evidence.get("changed", ()))
+        comments: dict[tuple[str, ...], str] = {}
+        for path, section in self._sections():
+            for name, declared in _declared(section).items():
+                mark = "changed" if ".".join((*path, name)) in changed else ""
+                comments[*path, name] = "; ".join(filter(None, (declared.unit, mark)))
+        return "\n".join(_toml(self.to_dict(), (), comments)).lstrip("\n") + "\n"
+
+    def _sections(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """The path and the name of each section, a policy's being within ``policies``."""
+        yield from (((name,), name) for name in _SECTIONS if name != "policies")
+        yield from ((("policies", name), name) for name in self.policies)
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
@@ -242,9 +249,57 @@ class Profile:
             profile = cls.from_json(text) if path.suffix.lower() == ".json" else cls.from_toml(text)
         except (FormatError, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: {error}", path=str(path)) from error
-        for difference in profile.differences(search, labels):
+        for difference in (*profile.differences(search, labels), *profile._moved_defaults_in_words()):
             warnings.warn(f"profile {path.name}: {difference}", UserWarning, stacklevel=2)
         return profile
+
+    def moved_defaults(self) -> dict[str, tuple[Any, Any]]:
+        """The values that were memkit's defaults when the profile was made, and are no more: the value here, and now.
+
+        Empty for a profile that does not say which values were changed, as one that was written by hand.
+
+        Examples
+        --------
+        >>> profile = Profile(retriever={"decay_days": 30.0, "pool": 50}, evidence={"changed": ["retriever.pool"]})
+        >>> profile.moved_defaults()
+        {'retriever.decay_days': (30.0, 60.0)}
+        """
+        if "changed" not in self.evidence:
+            return {}
+        changed, moved = set(self.evidence["changed"]), {}
+        for path, section in self._sections():
+            values = self.policies.get(section, {}) if path[0] == "policies" else getattr(self, section)
+            for name, value in values.items() if section != "evidence" else ():
+                key, default = ".".join((*path, name)), _default(_declared(section)[name])
+                if key not in changed and not _same(value, default):
+                    moved[key] = value, default
+        return moved
+
+    def _moved_defaults_in_words(self) -> list[str]:
+        moved = self.moved_defaults()
+        if not moved:
+            return []
+        shown = ", ".join(f"{name} ({here!r} here, {now!r} now)" for name, (here, now) in moved.items())
+        return [f"memkit's defaults have changed since: {shown}. It keeps its values; profile.rebase() takes the new."]
+
+    def rebase(self) -> Self:
+        """The profile with memkit's defaults of today; the values that were changed stay.
+
+        Its evidence stays too: measure again before you trust it for the new defaults.
+
+        Examples
+        --------
+        >>> profile = Profile(retriever={"decay_days": 30.0, "pool": 50}, evidence={"changed": ["retriever.pool"]})
+        >>> dict(profile.rebase().retriever)
+        {'decay_days': 60.0, 'pool': 50}
+        """
+        sections: dict[str, Any] = {part.name: dict(getattr(self, part.name)) for part in fields(self)}
+        sections["policies"] = {name: dict(values) for name, values in self.policies.items()}
+        for key, (_, default) in self.moved_defaults().items():
+            *path, name = key.split(".")
+            values = sections["policies"][path[1]] if path[0] == "policies" else sections[path[0]]
+            values[name] = default
+        return type(self)(**sections)
 
     def differences(self, search: Any = None, labels: tuple[Any, Any] | None = None) -> list[str]:
         """What has changed since this profile was measured: corpus, labels or encoder; empty where nothing has.
@@ -339,6 +394,30 @@ def _declared(section: str) -> Mapping[str, Param]:
     return Deduplicator.params() if section == "dedup" else policy_class(section).params()
 
 
+def _default(declared: Param) -> Any:
+    """The default as it is stored: a list of words is a tuple, also where None stands for it."""
+    return declared.default if declared.default is not None else declared.stands_for
+
+
+def _same(value: Any, default: Any) -> bool:
+    value, default = (tuple(one) if isinstance(one, list) else one for one in (value, default))
+    return bool(value == default)
+
+
+def _changed(sections: Mapping[str, Any]) -> list[str]:
+    """The names, with their sections, of the values that differ from memkit's defaults."""
+    tables: list[tuple[tuple[str, ...], str, Mapping[str, Any]]] = [
+        ((name,), name, sections.get(name, {})) for name in ("retriever", "dedup", "context")
+    ]
+    tables += [(("policies", name), name, values) for name, values in sections["policies"].items()]
+    return [
+        ".".join((*path, name))
+        for path, section, values in tables
+        for name, value in values.items()
+        if not _same(value, _default(_declared(section)[name]))
+    ]
+
+
 def _typed(declared: Param, value: Any, where: str) -> Any:
     """`value` as the parameter takes it: a list is a tuple, "none" is None where that is not a default."""
     if isinstance(value, str) and value.lower() == "none":
@@ -414,6 +493,7 @@ _DECLARED: dict[str, dict[str, Any]] = {
     "seed": {"kind": "int", "doc": "Seed of sign flips and folds."},
     "date": {**_TEXT, "doc": "When it was tuned, as its author says."},
     "version": {**_TEXT, "doc": "Version of memkit."},
+    "changed": {"kind": "words", "doc": "The values that differed from memkit's defaults when it was made."},
     "note": {**_TEXT, "doc": "Anything else."},
 }
 EVIDENCE = {name: Param(default=None, name=name, nullable=True, **how) for name, how in _DECLARED.items()}

@@ -211,3 +211,28 @@ def test_a_search_by_a_profile_needs_no_pandas_as_a_process_of_its_own(tmp_path:
 
 def test_what_may_stand_in_evidence_is_listed() -> None:
     assert mk.Profile.described()["name"].to_pylist() == list(EVIDENCE)
+
+
+def test_a_profile_marks_what_was_changed_and_knows_where_defaults_have_moved(tmp_path: Path) -> None:
+    parts = mk.Retriever(encoder=None, pool=40, decay_days=30.0), mk.Quota(max_facts=150)
+    made = mk.Profile.of(*parts)
+    assert set(made.evidence["changed"]) == {
+        "retriever.encoder",
+        "retriever.pool",
+        "retriever.decay_days",
+        "policies.quota.max_facts",
+    } - ({"retriever.encoder"} if "encoder" not in made.retriever else set())
+    marked = {line.partition(" ")[0] for line in made.to_toml().splitlines() if line.endswith("changed")}
+    assert marked >= {"pool", "decay_days", "max_facts"}
+    assert "min_score" not in marked
+    assert made.moved_defaults() == {}
+    # as an older memkit would have written it, whose default of min_score was another
+    older = mk.Profile(**{**made.to_dict(), "retriever": {**made.to_dict()["retriever"], "min_score": 0.25}})
+    path = older.save(tmp_path / "old.toml")
+    with pytest.warns(UserWarning, match=r"retriever\.min_score \(0\.25 here, 0\.0 now\).*rebase"):
+        read = mk.Profile.load(path)
+    assert read.retriever["min_score"] == 0.25
+    rebased = read.rebase()
+    assert (rebased.retriever["min_score"], rebased.retriever["pool"], rebased.retriever["decay_days"]) == (0.0, 40, 30)
+    assert rebased.policies["quota"]["max_facts"] == 150
+    assert mk.Profile(retriever={"min_score": 0.25}).moved_defaults() == {}
