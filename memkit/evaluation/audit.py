@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.display.views import IN_WORDS
 from memkit.evaluation.findability import AuditQuestions, hubs_of, shadowed_of, unreached_of, unsearchable_of
 from memkit.evaluation.horizon import LATER, NEVER, horizon_of
 from memkit.evaluation.pools import revision_of
@@ -35,6 +36,14 @@ _WORDS = {
     "horizon": ("are found now and will drop out", "Found now, but not for good"),
 }
 """The words for each audit in a sentence, and above its table."""
+_TO_DO = {
+    "unreached": "Give each a heading or keywords in the words of those who will ask, and cut long ones up.",
+    "hubs": "Cut these up by subject, or shorten them.",
+    "unsearchable": "Write a sentence below each heading, or remove it; what search leaves out by kind may stay.",
+    "shadowed": "Merge or remove the older: mk.plan(corpus, 'deduplicator') shows how.",
+    "horizon": "Mark what must stay as of high importance, or raise decay_days.",
+}
+"""What a person can do about each."""
 _SHOWN = {"unreached": 3}
 
 
@@ -45,7 +54,7 @@ class Audit(Result):
     Attributes
     ----------
     table : pa.Table
-        A row for each audit: audit, count, of (how many were looked at), note.
+        A row for each audit: audit, count, of (how many were looked at), note, to_do.
     tables : dict of str to pa.Table
         unreached, hubs, unsearchable, shadowed, horizon; `audit` says what each holds.
     """
@@ -56,6 +65,10 @@ class Audit(Result):
     def __str__(self) -> str:
         first, *others = self.table.to_pylist()
         head = f"{first['count']:,} of {first['of']:,} memories {_WORDS[first['audit']][0]}"
+        if first["audit"] == "unreached":
+            found = first["of"] - first["count"]
+            head = f"{found:,} of {first['of']:,} memories are found by the queries that ask for them"
+            head += f", {first['count']:,} are not" if first["count"] else ""
         counts = [f"{row['count']:,} {_WORDS[row['audit']][0]}" for row in others if row["count"]]
         return f"{head}. {', '.join(counts)}" if counts else head
 
@@ -66,7 +79,7 @@ class Audit(Result):
             replace(
                 sheet_of(_first(table), min(rows, _SHOWN.get(name, 2)) if rows <= ROWS else rows, show_secrets),
                 heading=f"{_WORDS[name][1]}: {summaries[name]['count']:,} of {summaries[name]['of']:,}",
-                notes=(summaries[name]["note"],) if summaries[name]["note"] else (),
+                notes=tuple(text for text in (summaries[name]["note"], summaries[name]["to_do"]) if text),
                 total=0,
                 left=(),
             )
@@ -169,6 +182,8 @@ def audit(
     names = bar("auditing", [only] if only else list(AUDITS), leave=False)
     tables = {name: _kept(name, AUDITS[name](questions), questions) for name in names}
     rows = [{"audit": name, **_summary(name, table, questions)} for name, table in tables.items()]
+    for row in rows:
+        row["to_do"] = _TO_DO[row["audit"]] if row["count"] else ""
     table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **revision_of(search)), questions.moment)
     return Audit(table, tables)
 
@@ -219,4 +234,4 @@ def _counts(table: pa.Table, column: str) -> str:
     if column not in table.column_names:
         return ""
     counts = Counter(table[column].to_pylist()).most_common()
-    return ", ".join(f"{count:,} {word}" for word, count in counts)
+    return ", ".join(f"{count:,} {IN_WORDS.get(word, word) if column == 'why' else word}" for word, count in counts)

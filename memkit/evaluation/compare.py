@@ -290,7 +290,7 @@ class _Pair:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if word(middle) == conclusion.word else (low, middle)
-        reason = f"unjudged hits could change the verdict: judge these {high} first"
+        reason = unjudged_could_change(high)
         return replace(conclusion, word=OPEN, reason=reason, needed=None), unseen.slice(0, high)
 
     def _unseen(self, metric: Metric) -> pa.Table:
@@ -318,6 +318,11 @@ class _Pair:
         return Labels.from_tables(
             self.task.queries, pa.concat_tables([judged_before, more], promote_options="default"), self.task.moment
         )
+
+
+def unjudged_could_change(n: int) -> str:
+    """The reason for no verdict where judging `n` hits could change it."""
+    return f"{n} unjudged hit{'s' * (n > 1)} could change the verdict: judge {'these' if n > 1 else 'this one'} first"
 
 
 def first_to_judge(

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import Task, fates_of
-from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for
+from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
 from memkit.evaluation.pools import Batch, Pools, check_fitted, with_user
 from memkit.params import Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -123,11 +123,11 @@ def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Ta
     ]
     asked_for = {query["group"] for query in queries}
     queries += [
-        query_for(row, " ".join(row["text"].split()[:_ASKED]), OWN_WORDS)
+        query_for(row, text, OWN_WORDS)
         for row in rows
         if row["memory_id"] not in asked_for
         and row["kind"] not in search.kinds_hidden
-        and any(map(str.isalnum, row["text"]))
+        and any(map(str.isalnum, text := _first_words(row["text"])))
     ]
     if not queries:
         raise ParameterError("audit: expected memories with a word to ask for. Got none.")
@@ -135,6 +135,13 @@ def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Ta
         drawn = set(pd.Series(sorted({query["group"] for query in queries})).sample(frac=1, random_state=0)[:n])
         queries = [query for query in queries if query["group"] in drawn]
     return labels_of(queries)
+
+
+def _first_words(text: str) -> str:
+    """The first words of a memory, without a heading that is nothing but a date, as ``# Session: 2026-02-03 10:00``."""
+    head, _, rest = text.strip().partition("\n")
+    is_date = head.startswith("#") and any(map(str.isdigit, head)) and not says_something(head)
+    return " ".join((rest if is_date else text).split()[:_ASKED])
 
 
 def unreached_of(questions: AuditQuestions) -> pa.Table:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.dates import MONTHS, WEEKDAYS
 from memkit.errors import ParameterError
 from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
@@ -30,6 +31,10 @@ FIELDS = {
 }
 """Short texts that describe a memory, by the name of the field: the kinds that have it, and its column."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_TIME_WORD = re.compile(
+    rf"(?:{'|'.join(one.pattern for one in (*MONTHS, *WEEKDAYS))}|utc|gmt|msk|мск|am|pm)", re.IGNORECASE
+)
+"""Words of a date or a time, which say nothing of what a memory is about."""
 _LEAST_ASKED, _LEAST_LEFT = 2, 3
 COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
 
@@ -113,11 +118,20 @@ def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, A
     for row, text in texts:
         title, tags, remaining = hide(row, column)
         if (
-            len(_WORD.findall(text)) >= _LEAST_ASKED
+            says_something(text)
             and times[text.casefold()] == 1
             and len(_WORD.findall(" ".join((title, *tags, remaining)))) >= _LEAST_LEFT
         ):
             yield row, text
+
+
+def says_something(text: str) -> bool:
+    """Whether a heading has two words or more besides dates and times.
+
+    >>> [says_something(text) for text in ("Session: 2026-02-03 10:00 UTC", "Понедельник, 2 марта", "Пул соединений")]
+    [False, False, True]
+    """
+    return sum(_TIME_WORD.fullmatch(word) is None for word in _WORD.findall(text)) >= _LEAST_ASKED
 
 
 def _asking_text(row: dict[str, Any], column: str) -> str:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.baselines import baselines
-from memkit.evaluation.compare import first_to_judge
+from memkit.evaluation.compare import first_to_judge, unjudged_could_change
 from memkit.evaluation.evaluation import Task, check_seed, deepest, is_per_query, known_mean, nullable, stages_of
 from memkit.evaluation.grid import Grid, Setting
 from memkit.evaluation.labels import as_arrow_table
@@ -179,7 +179,7 @@ class Tuning(Result):
             replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
         ]
         first = sheet_of(self.table, rows, show_secrets)
-        head = replace(first, heading=self.verdict_.head, notes=(self.why_, *self.verdict_.parts, *first.notes))
+        head = replace(first, heading=self.why_, notes=(f"{self.verdict_.head}.", *self.verdict_.parts, *first.notes))
         return (head, *below)
 
 
@@ -570,7 +570,7 @@ def _bounded(result: Tuning, pools: Pools, task: Task, metric: Metric, depth: in
     wanted = first_to_judge(task, default, new, metric, deep, epsilon, result.seed_)
     if not wanted.num_rows:
         return result
-    reason = f"unjudged hits could change the verdict: judge these {wanted.num_rows} first"
+    reason = unjudged_could_change(wanted.num_rows)
     return replace(result, verdict_=replace(result.verdict_, word=OPEN, reason=reason), to_judge_=wanted)
 
 
