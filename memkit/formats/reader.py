@@ -45,7 +45,7 @@ from memkit.formats.rules import by_folder, check
 from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of, zone_of
 from memkit.progress import bar
-from memkit.schemas import TIMESTAMP
+from memkit.schemas import TIMESTAMP, without_rows
 
 DATES = ("git", "mtime")
 """Where the dates of memories without one of their own may come from."""
@@ -391,7 +391,7 @@ def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], 
     size = min(BATCH_FILES, len(items) // (_BATCHES_PER_PROCESS * n_processes) + 1) if n_processes > 1 else BATCH_FILES
     extra_formats = tuple(format for format in formats if format not in FORMATS)
     tasks = [(bare, options, extra_formats, items[start : start + size]) for start in range(0, len(items), size)]
-    tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas_of(formats).items()}
+    tables: dict[str, list[pa.Table]] = {name: [without_rows(schema)] for name, schema in schemas_of(formats).items()}
     files: list[FileState] = []
     batches: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
     if n_processes > 1:
@@ -487,7 +487,7 @@ class _Batch:
         """The rows of both, in path order."""
         if not tables or not more:
             return tables or more
-        more = {name: more.get(name, schema.empty_table()) for name, schema in self.rows.schemas.items()}
+        more = {name: more.get(name, without_rows(schema)) for name, schema in self.rows.schemas.items()}
         return merge(tables, more, self.roles.keys() - set(tables["memories"]["path"].to_pylist()))
 
 

@@ -21,7 +21,7 @@ from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
 from memkit.formats.syntax import front_matter, yaml
 from memkit.formats.syntax.node import Node
 from memkit.hashes import digest
-from memkit.schemas import TABLES
+from memkit.schemas import TABLES, without_rows
 
 if TYPE_CHECKING:
     from memkit.formats.format import Format
@@ -374,15 +374,10 @@ def _problem_order(row: Row) -> tuple[object, ...]:
     return tuple(part for value in values for part in (value is None, value))
 
 
-@functools.lru_cache(64)
-def _empty(schema: pa.Schema) -> pa.Table:
-    return schema.empty_table()
-
-
 def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     """`rows` as a table of `schema`; an absent key is null."""
     if not rows:
-        return _empty(schema)
+        return without_rows(schema)
     names = schema.names
     columns = zip(*[tuple(map(row.get, names)) for row in rows], strict=True)
     arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]

@@ -19,7 +19,7 @@ from memkit.hashes import digest_of_file
 from memkit.parallel import results
 from memkit.params import check_value
 from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
-from memkit.schemas import TABLES
+from memkit.schemas import TABLES, without_rows
 from memkit.search.fitted.index import Searchable
 from memkit.search.retriever import index_for
 from memkit.search.settings import FitSettings, QuerySettings
@@ -242,7 +242,7 @@ def _save_parts(place: Path, parts: Path, prefix: str) -> dict[str, Any]:
     """Write a bucket from its parts; text indexes are built when they are first used."""
     names = [path.name.removeprefix(prefix).removesuffix(".parquet") for path in sorted(parts.glob(f"{prefix}*"))]
     found = {name: _read_part(parts / f"{prefix}{name}.parquet") for name in names}
-    tables = {name: schema.empty_table() for name, schema in TABLES.items()} | found
+    tables = {name: without_rows(schema) for name, schema in TABLES.items()} | found
     check_unique(tables["memories"], "memory_id", place)
     save_tables(tables, place)
     return as_listed(place, tables)

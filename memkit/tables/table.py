@@ -15,7 +15,7 @@ from memkit.formats.rules import RULES, undeclared_kinds
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 from memkit.params import check_column
-from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP
+from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP, without_rows
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import as_column, as_table
 
@@ -72,7 +72,7 @@ def from_table(data: Any) -> Corpus:
         columns["updated_at"] = pc.coalesce(updated, columns["created_at"])
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in MEMORIES]
     memories = with_own_dates(pa.table(arrays, schema=MEMORIES))
-    tables = {name: schema.empty_table() for name, schema in TABLES.items()}
+    tables = {name: without_rows(schema) for name, schema in TABLES.items()}
     return Corpus({**tables, "memories": memories, "problems": _problems(memories, faults)})
 
 
