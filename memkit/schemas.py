@@ -280,6 +280,15 @@ TABLES: dict[str, pa.Schema] = {
         column("version", pa.string(), "as written, the highest of its lines"),
         _EXTRA,
     ),
+    "observations": table(
+        _MEMORY_ID,
+        _PATH,
+        _LINE,
+        column("category", pa.string(), "the word in brackets; null where a tag alone makes it an observation"),
+        column("text", pa.string(), "without category and context, with its tags"),
+        column("tags", WORDS, "the #words in it"),
+        column("context", pa.string(), "what stands in round brackets at its end"),
+    ),
     "migrations": table(
         _MEMORY_ID,
         _PATH,

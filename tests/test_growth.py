@@ -259,6 +259,16 @@ GRAPHS: list[Shape] = [
     (ENTITY % 1, "bad\n", ""),
     ('{"observations"', "\n", ENTITY % 1),
 ]
+PAGES: list[Shape] = [
+    ("", "- [fact] a #b (c)\n", ""),
+    ("- [fact] a", " #b", "\n"),
+    ("- [fact] a ", "(", ")\n"),
+    ("- [", "a ", "] b\n"),
+    ("", "# h\n- r [[T]]\n", ""),
+    ("- ", "a-", " [[T]]\n"),
+    ("Date", "*", "x\n"),
+    ("", "Date: x\n", ""),
+]
 READERS: dict[str, tuple[Work, list[Shape]]] = {
     "MEMORY": (reader("MEMORY.md"), MARKDOWN + HEADS),
     "session": (reader("sessions/2026-01-02-a.md"), TURNS),
@@ -273,6 +283,8 @@ READERS: dict[str, tuple[Work, list[Shape]]] = {
     "notes": (reader("notes.jsonl"), NOTES),
     "hermes": (reader("MEMORY.md", found=(("hermes", True),)), ENTRIES),
     "graph": (reader("memory.json"), GRAPHS),
+    "basic-memory": (reader("a.md", found=(("basic_memory", True),)), [("- [fact] a\n" * 3, "", ""), *PAGES]),
+    "serena": (reader("a.md", found=(("serena", ""),)), PAGES),
 }
 CASES = [(name, shape) for name, (_, shapes) in READERS.items() for shape in shapes]
 

@@ -26,6 +26,10 @@ UPDATED = (
 )
 VERIFIED = ("verifiedat", "verified", "lastverified", "lastverifiedat", "reviewed", "reviewedat", "lastreviewed")
 STALE = ("staleafter", "staleat", "reviewby")
+EXPIRES = ("expiresat", "expires")
+"""The last day of a memory; never what only should be checked again."""
+USERS = ("userid",)
+"""Whose memory a page is. An ``owner`` of a page is whoever keeps it, often a team, and hides it from nobody."""
 DESCRIPTIONS = ("description", "summary", "abstract")
 ALIASES = ("aliases", "alias")
 TAGS = ("tags", "tag", "keywords", "labels", "categories")

@@ -146,7 +146,7 @@ class Sections:
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
         needed, roles = 1 if self.dated and self.dated.time else 2, set()
-        for _, line in self._text_lines(range(1, len(self.source.lines) + 1)):
+        for _, line in self.text_lines(range(1, len(self.source.lines) + 1)):
             if turn := said_in(line, KNOWN):
                 roles.add(turn.role.casefold())
                 if len(roles) >= needed:
@@ -175,6 +175,9 @@ class Sections:
         front = self.front.fields if self.front and not section.ordinal else Node()
         row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ())}
         return row | {"heading_path": heading_path(self.source.path, *section.above)}
+
+    def beside(self, section: Section, memory_id: str) -> None:
+        """Add what a layout has beside the memory of a section, whose rows were just added."""
 
     def _sections(self) -> None:
         """Each heading with its text; one without, that a deeper one follows, begins the section of that."""
@@ -242,7 +245,7 @@ class Sections:
 
     def _entries(self, begin: int, end: int | None) -> Iterator[Heading]:
         """The lines of a log that open with their time, as if each were a heading."""
-        for number, line in self._text_lines(range(begin, end or len(self.source.lines) + 1)):
+        for number, line in self.text_lines(range(begin, end or len(self.source.lines) + 1)):
             if (match := _ENTRY.match(line)) and clock_of(match.group(1)):
                 yield Heading(number, _OF_ENTRY, match.group(1))
 
@@ -271,6 +274,7 @@ class Sections:
         }
         self.rows.add("documents", {**row, **document})
         self._check(section, memory_id)
+        self.beside(section, memory_id)
         if self.talks:
             self._turns(section, memory_id)
         if self.kind == "heartbeat":
@@ -298,12 +302,12 @@ class Sections:
 
     def _turns(self, section: Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
-        roles, lines = None if self.kind == "session" else KNOWN, self._text_lines(section.lines)
+        roles, lines = None if self.kind == "session" else KNOWN, self.text_lines(section.lines)
         turns = ((number, turn) for number, line in lines if (turn := said_in(line, roles)))
         for (begin, turn), (end, _) in pairwise(chain(turns, [(section.lines.stop, _NOBODY)])):
             self._turn(memory_id, range(begin, end), turn)
 
-    def _text_lines(self, lines: range) -> Iterator[tuple[int, str]]:
+    def text_lines(self, lines: range) -> Iterator[tuple[int, str]]:
         """Those of `lines` that are not code, by number."""
         texts = enumerate(self._lines(lines), lines.start)
         return ((number, line) for number, line in texts if number - self.above not in self.code)
@@ -326,7 +330,7 @@ class Sections:
         self.turn += 1
 
     def _checklist(self, section: Section, memory_id: str) -> None:
-        for number, line in self._text_lines(section.lines):
+        for number, line in self.text_lines(section.lines):
             if match := _BOX.match(line):
                 row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number}
                 done = match.group(1) != " "

@@ -20,6 +20,7 @@ from memkit.formats.spelling import (
     ALIASES,
     CREATED,
     DESCRIPTIONS,
+    EXPIRES,
     IDS_OF_PAGES,
     STALE,
     STATUS_WORDS,
@@ -27,6 +28,7 @@ from memkit.formats.spelling import (
     TITLES,
     TYPES,
     UPDATED,
+    USERS,
     VERIFIED,
     plain,
 )
@@ -170,6 +172,7 @@ class Page(Sections):
         self.status = self.in_front(("status", "state"), status_of) or ("archived" if archived else None)
         self.scope = self.in_front(TYPES, text_of)
         self.source_id = self.in_front(IDS_OF_PAGES, text_of)
+        self.user, self.expires = self.in_front(USERS, text_of), self.in_front(EXPIRES, time_of)
 
     def title_of(self) -> str:
         """The title: that of the front matter, else the only heading of the first level, else the file's name."""
@@ -262,6 +265,7 @@ class Page(Sections):
 
     def _of_page(self, *, is_first: bool) -> Row:
         row: Row = {"scope": self.scope, "source_id": self.source_id, "status": self.status}
+        row |= {"user_id": self.user, "expires_at": self.expires}
         row |= {"description": self.description or None, "verified_at": self.verified, "stale_at": self.stale}
         if is_first:
             fields = self.front.fields if self.front else Node()
@@ -287,6 +291,8 @@ class Page(Sections):
             (VERIFIED, self.verified is not None and time_of(value) == self.verified),
             (STALE, self.stale is not None and time_of(value) == self.stale),
             (TYPES, self.scope == text),
+            (USERS, self.user == text),
+            (EXPIRES, self.expires is not None and time_of(value) == self.expires),
             (IDS_OF_PAGES, self.source_id == text),
             (("status", "state"), self.status == text),
         )

@@ -1,0 +1,116 @@
+"""MemFS of Letta: Markdown whose front matter is a description, in ``system/`` and beside it.
+
+What lies in ``system/`` is in every prompt; of other files the prompt has name and description. In the later layout the
+folder's own Markdown is in it, and folders below have a MEMORY.md of their own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memkit.formats.faults import Rule
+from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.linked.page import LOOSE, Page, kind_of_page
+from memkit.formats.rows import Rows
+from memkit.formats.syntax.values import integer_of
+
+_FIELDS = frozenset(("description", "limit", "read_only", "label", "metadata"))
+"""What the front matter of a file may say."""
+_INDEX, _SKILL, _STATE = "MEMORY.md", "SKILL.md", ".sync-state.json"
+_HOME = re.compile(r"(?:^|/)\.letta/agents/[^/]+/memory(?=/|$)")
+_MOST = 24
+"""The most files of a ``system/`` that are opened to tell what it is."""
+_KINDS = ("page", "head", "index")
+
+
+class _Block(Page):
+    """A file of MemFS; its title is its path below ``system/``.
+
+    Parameters
+    ----------
+    home : str
+        The folder of the memory; empty, or with a slash at its end.
+    """
+
+    def __init__(self, file: File, rows: Rows, home: str) -> None:
+        self.home = home
+        super().__init__(file, rows, "index" if kind_of_page(file) == "index" else "page")
+
+    def title_of(self) -> str:
+        below = self.source.path.removeprefix(self.home).removeprefix("system/")
+        return below.rpartition(".")[0]
+
+    def read(self) -> None:
+        super().read()
+        path, memory_id, size = self.source.path, self.first or None, len(self.body.strip())
+        if not self.description:
+            self.rows.problem("missing_field", path, "", "nothing", field="description", memory_id=memory_id)
+        limit = integer_of(self.front.fields.get("limit")) if self.front else None
+        if limit is not None and size > limit:
+            expected = f"at most {limit:,} characters, as its front matter says"
+            self.rows.problem("over_limit", path, expected, f"{size:,}", memory_id=memory_id, quote=False)
+
+
+def survey(folder: Folder) -> Survey:
+    """The Markdown of each MemFS with the folder that it lies in; skills and the host's own state are skipped."""
+    found, homes = Survey(), {""} if folder.is_forced else _homes(folder)
+    for path in folder.listing.files if homes else ():
+        home, name = _home_of(path, homes), path.rpartition("/")[2]
+        if home is not None and (name == _STATE or (name == _SKILL and "skills" in path.split("/"))):
+            found.skipped.add(path)
+        elif home is not None and path.lower().endswith(MARKDOWN):
+            found.findings[path] = home
+    return found
+
+
+def _home_of(path: str, homes: set[str]) -> str | None:
+    """The innermost of `homes` above a file."""
+    parts = path.split("/")[:-1]
+    above = ("".join(f"{part}/" for part in parts[:end]) for end in range(len(parts), -1, -1))
+    return next((home for home in above if home in homes), None)
+
+
+def _homes(folder: Folder) -> set[str]:
+    """The folders that are a MemFS: by their place, by what ``system/`` says of itself, or by the later layout."""
+    root, homes, later = folder.listing.root, set[str](), set[str]()
+    if root.name == "memory" and root.parent.parent.name == "agents" and root.parents[2].name == ".letta":
+        homes.add("")
+    for place, names in folder.markdown.items():
+        home, slash, last = place.rpartition("/")
+        if match := _HOME.search(place):
+            homes.add(f"{place[: match.end()]}/")
+        if last == "system" and _are_described(folder, [f"{place}/{name}" for name in names]):
+            homes.add(home + slash)
+        if _INDEX in names and place:
+            later.add(home + slash)
+    own = (home for home in later if _INDEX in folder.markdown.get(home.removesuffix("/"), ()))
+    return homes | {home for home in own if _are_described(folder, [home + _INDEX])}
+
+
+def _are_described(folder: Folder, paths: list[str]) -> bool:
+    """Whether most of some files have a description as their front matter, and no more than a file of MemFS has."""
+    fields = [file.front.fields.keys() for path in paths[:_MOST] if (file := folder.open(path)) and file.front]
+    return 2 * sum("description" in names and names <= _FIELDS for names in fields) > min(len(paths), _MOST)
+
+
+def parse(file: File, rows: Rows) -> None:
+    """One file to its rows."""
+    _Block(file, rows, str(file.finding("memfs") or "")).read()
+
+
+FORMAT = Format(
+    "memfs",
+    "a folder with system/ whose Markdown has a description as its front matter (Letta MemFS)",
+    kinds=_KINDS,
+    tables=("documents",),
+    endings=MARKDOWN,
+    writes=MARKDOWN,
+    claims=lambda file: file.is_markdown and file.finding("memfs") is not None,
+    survey=survey,
+    parse=parse,
+    rules=(
+        Rule("missing_field", "memfs", "description", "a file with this field"),
+        Rule("over_limit", "memfs", "", "no more characters than its own limit"),
+        Rule(LOOSE, "memfs", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
+    ),
+)

@@ -1,0 +1,85 @@
+"""Serena: Markdown below ``.serena/memories/``, whose names are all that an agent sees before it opens one."""
+
+from __future__ import annotations
+
+import re
+
+from memkit.formats.faults import Rule
+from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.linked.page import LOOSE, Page, kind_of_page
+from memkit.formats.rows import Rows
+from memkit.formats.syntax.values import day_of
+
+_HOME = re.compile(r"(?:^|.*/)\.serena/memories/")
+_DATED = re.compile(
+    r"[\s*_#>-]*(?:(date|created|дата|создано)|(updated|last updated|обновлено))"
+    r"[\s*_]*:[\s*_]*(\d{4}-\d{2}-\d{2})(?!\d)",
+    re.IGNORECASE,
+)
+_IN_NAME = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
+_LOOKED_AT = 20
+"""The lines below the title in which a line says when the memory is from."""
+
+
+class _Memory(Page):
+    """A memory of Serena: its title is its name, the path without ending.
+
+    Parameters
+    ----------
+    home : str
+        The folder of the memories; empty, or with a slash at its end.
+    """
+
+    def __init__(self, file: File, rows: Rows, home: str) -> None:
+        self.home = home
+        kind = kind_of_page(file)
+        super().__init__(file, rows, kind if kind in ("index", "log") else "page")
+        self._date()
+
+    def title_of(self) -> str:
+        return self.source.path.removeprefix(self.home).rpartition(".")[0]
+
+    def _date(self) -> None:
+        """Take the dates that a line near the top says, or the name."""
+        for line in self.source.lines[self.above : self.above + _LOOKED_AT]:
+            if match := _DATED.match(line):
+                day = day_of(match[3])
+                self.created = self.created or (day if match[1] else None)
+                self.updated = self.updated or (day if match[2] else None)
+        if self.created is None and (match := _IN_NAME.search(self.source.stem)):
+            self.created = day_of(match[0])
+        self.updated = self.updated or self.created
+
+
+def survey(folder: Folder) -> Survey:
+    """The Markdown below each ``.serena/memories/``."""
+    parts = folder.listing.root.parts
+    is_home = any(parts[at : at + 2] == (".serena", "memories") for at in range(len(parts) - 1))
+    found = Survey()
+    for path in folder.listing.files:
+        match = _HOME.match(path)
+        if path.lower().endswith(MARKDOWN) and (match or is_home or folder.is_forced):
+            found.findings[path] = match[0] if match else ""
+    return found
+
+
+def parse(file: File, rows: Rows) -> None:
+    """One memory to its rows."""
+    _Memory(file, rows, str(file.finding("serena") or "")).read()
+
+
+FORMAT = Format(
+    "serena",
+    ".serena/memories/**/*.md, each by its name (Serena)",
+    kinds=("page", "head", "index", "log"),
+    tables=("documents",),
+    endings=MARKDOWN,
+    writes=MARKDOWN,
+    claims=lambda file: file.is_markdown and file.finding("serena") is not None,
+    survey=survey,
+    parse=parse,
+    rules=(
+        Rule(LOOSE, "serena", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
+        Rule("empty_section", "serena", "", "text below a heading, or a deeper heading with text"),
+    ),
+)
