@@ -410,9 +410,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     ranked = replace(question, depth=question.k).ranked()
     shown = ranked.returned()
     columns = {
-        **_of_chunks(
-            question, shown.candidates.row, ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
-        ),
+        **_of_chunks(question, shown.candidates.row, _CHUNK_COLUMNS),
         "query_id": _ids(question.queries, shown.candidates.query),
         "rank": shown.rank,
         "score": shown.score,

@@ -299,11 +299,6 @@ class Retriever(QuerySettings, FitSettings):
         """The searched chunks, ordered by memory_id and ordinal."""
         return self._index().whole.chunks
 
-    @property
-    def without_vectors_(self) -> str | None:
-        """Why the arm of meaning cannot be built; None if it can."""
-        return self._index().absent.get("vector")
-
     def _state(self) -> str:
         return str(self.__dict__.get("index_", "not fitted"))
 
