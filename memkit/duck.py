@@ -37,8 +37,10 @@ set global disabled_optimizers = 'cte_filter_pusher';
 set enable_progress_bar = false"""
 
 
-def connect() -> duckdb.DuckDBPyConnection:
+def connect(**config: str | bool) -> duckdb.DuckDBPyConnection:
     """A new database in memory, with times in UTC, that never downloads or loads an extension by itself.
+
+    `config` adds to DuckDB's configuration.
 
     Examples
     --------
@@ -46,7 +48,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     ...     one_value(con, "select current_setting('TimeZone')")
     'UTC'
     """
-    con = duckdb.connect(":memory:", config=_OFFLINE)
+    con = duckdb.connect(":memory:", config={**_OFFLINE, **config})
     con.execute(_SETTINGS)
     return _registered(con)
 
@@ -139,10 +141,18 @@ def session() -> duckdb.DuckDBPyConnection:
 
 @functools.cache
 def _shared(process: int) -> duckdb.DuckDBPyConnection:
-    con = connect()  # one each: a forked process has its parent's memory and none of its threads
+    # One each: a forked process has its parent's memory and none of its threads. Only memkit's own statements run here,
+    # and the one extension that they load is part of an installed package, as other libraries are: to verify DuckDB's
+    # signature of it would take longer than to load it.
+    con = connect(allow_unsigned_extensions=True)
     # DuckDB 2 prints what a database with a Python function left when the process ends.
     atexit.register(con.close)
     return con
+
+
+def use_one_thread() -> None:
+    """Have memkit's own statements run in one thread from now on: for little work, others cost more than they do."""
+    session().execute("set threads = 1")
 
 
 @functools.cache

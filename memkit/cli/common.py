@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from memkit.display.sheet import safe
+from memkit.duck import use_one_thread
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.params import Param, check_choice, path_of
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from memkit.past.history import History
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
+
+_FEW = 5_000
+"""Memories that one thread handles in less processor time than several."""
 
 app = typer.Typer(
     name="memkit",
@@ -88,7 +92,10 @@ def load(
             raise ParameterError(f"--rev: expected a folder of a git repository. Got a saved corpus, {path}.")
         return open_lake(path)
     progress = sys.stderr.isatty()
-    return read(path, as_of=as_of, formats=formats or (), progress=progress, rev=rev, hidden=hidden, dates=dates)
+    corpus = read(path, as_of=as_of, formats=formats or (), progress=progress, rev=rev, hidden=hidden, dates=dates)
+    if corpus.memories.num_rows <= _FEW:
+        use_one_thread()
+    return corpus
 
 
 def load_history(path: Path, rev: str | None) -> History:

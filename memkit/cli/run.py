@@ -16,6 +16,8 @@ from typing import Any, NoReturn, TextIO
 from memkit.errors import MemkitError
 
 _WITHOUT_PANDAS = ("check", "overview", "sql", "search", "queries", "rules", "formats")
+_GARBAGE = 50_000
+"""New objects before garbage is collected: imports alone make many that stay."""
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 
 
@@ -50,6 +52,7 @@ class _Output:
 
 def program() -> None:
     """`main` as a process: verbs that do not need pandas keep Arrow from importing it."""
+    gc.set_threshold(_GARBAGE)
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
         _let_arrow_look_for_pandas()
     try:

@@ -51,6 +51,8 @@ _PART = 1 << 18
 _SAMPLE_MAX = 4096
 _FEW_POSTINGS = 2_000_000
 _FEW_TEXTS = 16
+_FEW_TERMS = 1_000_000
+"""So many occurrences are counted by sorting: importing SciPy's matrices takes longer than that."""
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
@@ -160,8 +162,6 @@ class Postings(Lists):
     @classmethod
     def count(cls, texts: Texts, analyser: str) -> Self:
         """Count the terms of `texts`; in several processes if joblib is configured so."""
-        from scipy.sparse import csr_array
-
         if len(texts) > ROWS_A_TASK and workers() > 1:
             parts = (
                 (strings(texts[start : start + ROWS_A_TASK]), analyser) for start in range(0, len(texts), ROWS_A_TASK)
@@ -173,8 +173,18 @@ class Postings(Lists):
             return cls._count_few(strings(texts).to_pylist(), analyser)
         rows = pa.array(np.arange(len(texts), dtype=np.int32))
         words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": strings(texts)}), analyser)
-        shape = (len(texts), int(spelled["word"].max(initial=-1)) + 1, len(terms))
         # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
+        order = np.argsort(spelled["word"], kind="stable")
+        starts = np.searchsorted(spelled["word"][order], np.arange(spelled["word"].max(initial=-1) + 2))
+        sizes = np.diff(starts)[words["word"]]
+        if sizes.sum() <= _FEW_TERMS:
+            places = _ranges(starts[words["word"]], sizes)
+            return cls.from_occurrences(
+                terms, np.repeat(words["row"], sizes), spelled["term"][order][places], len(texts)
+            )
+        from scipy.sparse import csr_array
+
+        shape = (len(texts), len(starts) - 1, len(terms))
         by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
         by_word = csr_array((_ones(spelled["word"]), (spelled["word"], spelled["term"])), shape[1:])
         return cls.from_matrix(terms, (by_row @ by_word).tocsc())
@@ -182,14 +192,22 @@ class Postings(Lists):
     @classmethod
     def _count_few(cls, texts: list[str | None], analyser: str) -> Self:
         """`count` for few texts, by the analyser of queries: preparing a SQL statement would take longer."""
-        from scipy.sparse import csr_array
-
         by_text = terms_by(analyser).terms([text or "" for text in texts])
         terms = sorted({term for of_text in by_text for term in of_text})
         numbers = dict(zip(terms, range(len(terms)), strict=True))
         pairs = [(row, numbers[term]) for row, of_text in enumerate(by_text) for term in of_text]
         row, column = np.array(pairs, np.int32).reshape(-1, 2).T
-        return cls.from_matrix(terms, csr_array((_ones(row), (row, column)), (len(texts), len(terms))).tocsc())
+        return cls.from_occurrences(terms, row, column, len(texts))
+
+    @classmethod
+    def from_occurrences(cls, terms: list[str], row: np.ndarray, term: np.ndarray, n_rows: int) -> Self:
+        """Postings from the row and the number of each occurrence of a term, which are sorted."""
+        keys = np.sort(term.astype(np.int64) * n_rows + row)
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+        numbers, rows = np.divmod(keys[first], n_rows)
+        offsets, counts = np.searchsorted(numbers, np.arange(len(terms) + 1)), np.diff(first, append=len(keys))
+        places = dict(zip(terms, range(len(terms)), strict=True))
+        return cls(places, offsets, rows.astype(np.int32), _small(counts), n_rows)
 
     @classmethod
     def from_matrix(cls, terms: list[str], counts: Any) -> Self:
@@ -310,9 +328,10 @@ def _add(
     stops: np.ndarray,
     factors: np.ndarray,
 ) -> None:
-    """Add each list's weights, times its factor, to its rows."""
-    for start, stop, factor in zip(starts[::-1], stops[::-1], factors[::-1], strict=True):
-        np.add.at(scores, rows[start:stop], weights[start:stop] * factor)
+    """Add each list's weights, times its factor, to its rows; the last list first."""
+    sizes = (stops - starts)[::-1]
+    places = _ranges(starts[::-1], sizes)
+    np.add.at(scores, rows[places], weights[places] * np.repeat(factors[::-1], sizes))
 
 
 def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
@@ -350,6 +369,17 @@ def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarr
 def _small(counts: np.ndarray) -> np.ndarray:
     """`counts` in the smallest integer type, which is one byte in most corpora."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
+
+
+def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The numbers from each start on, as many as its size, end to end.
+
+    >>> _ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(sizes)
+    numbers: np.ndarray = np.arange(sizes.sum()) - np.repeat(ends - sizes - starts, sizes)
+    return numbers
 
 
 def _arrays(table: pa.Table) -> dict[str, np.ndarray]:

@@ -33,7 +33,6 @@ DROPPED = -1
 NOWHERE = np.iinfo(np.int64).max
 """The place of a candidate that is not shown."""
 Keys = NDArray[np.signedinteger[Any]]
-_LONGER = 1 << 30
 
 
 def mmr(
@@ -283,8 +282,6 @@ def _bits(texts: Sequence[str]) -> NDArray[np.uint8]:
     Three zeros separate texts, so that a window lies within one text if its ends do.
     """
     signs = _signs(texts)
-    if (signs == _LONGER).any():
-        signs = _signs([text.casefold() for text in texts])
     blank = signs == ord(" ")
     if (repeated := blank[1:] & blank[:-1]).any():
         signs = signs[np.append(True, ~repeated)]
@@ -299,15 +296,17 @@ def _bits(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def _signs(texts: Sequence[str]) -> NDArray[np.uint32]:
-    joined = "\0\0\0".join([f"{text.strip():\1<3}".replace("\0", "\1") for text in texts])
-    return _folding().take(np.frombuffer(joined.encode("utf-32-le", "replace"), np.uint32), mode="clip")
+    """The characters of all texts, case-folded, blanks as spaces; those beyond the first Unicode plane are one."""
+    joined = "\0\0\0".join([f"{text.strip():\1<3}".replace("\0", "\1") for text in texts]).casefold()
+    signs = np.minimum(np.frombuffer(joined.encode("utf-32-le", "replace"), np.uint32), np.uint32(0xFFFF))
+    signs[_is_blank().take(signs, mode="clip")] = ord(" ")
+    return signs
 
 
 @cache
-def _folding() -> NDArray[np.uint32]:
-    """Each character of the first Unicode plane, case-folded: blanks as a space, `_LONGER` if it becomes several."""
-    folded = [" " if sign.isspace() else sign.casefold() for sign in map(chr, range(1 << 16))]
-    return np.array([ord(sign) if len(sign) == 1 else _LONGER for sign in folded], np.uint32)
+def _is_blank() -> Mask:
+    """Whether each character up to the last blank, U+3000, and the one after it are blanks."""
+    return np.array([chr(sign).isspace() for sign in range(0x3002)])
 
 
 @dataclass(frozen=True)
