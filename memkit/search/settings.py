@@ -14,6 +14,7 @@ from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS
 from memkit.tables.sandbox import TIMEOUT_S
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
+from memkit.text.chunk import PROSE_DOC
 
 _DECAY = cite("memory_v2", "decay")
 LEXICAL = ("bm25", "char")
@@ -36,10 +37,13 @@ class FitSettings(Estimator):
     lexical: str = param(
         "bm25", choices=LEXICAL, refit=True, group="fit", doc="The arm of words: BM25, or stems and character n-grams."
     )
-    chunk_tokens: int = param(100, low=1, refit=True, unit="tokens", group="fit", doc="Largest size of a chunk.")
+    chunk_tokens: int = param(
+        100, low=1, refit=True, unit="tokens", group="fit", doc="Size up to which lines gather in a chunk."
+    )
     overlap_tokens: int = param(
         20, low=0, refit=True, unit="tokens", group="fit", doc="Overlap of neighbouring chunks."
     )
+    prose_tokens: int = param(400, low=1, refit=True, unit="tokens", group="fit", doc=PROSE_DOC)
     searched: Sequence[str] = param(
         None,
         stands_for=SEARCHABLE,

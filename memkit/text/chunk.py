@@ -1,18 +1,22 @@
-"""Cut memories into chunks of whole lines, up to a number of tokens, with their line numbers in the file.
+"""Cut memories into chunks of whole thoughts, up to a number of tokens, with their line numbers in the file.
 
-A chunk is either whole lines, or a piece of one line that is longer than a chunk. Lines end at ``\\n`` only. A code
-fence that fits in a chunk is not split. Neighbouring chunks overlap by whole lines.
+Items of lists, lines of logs and short paragraphs gather up to the size of a chunk. A line of prose, which most editors
+and agents write a paragraph as, is cut only where it is longer than `prose_tokens`, at the ends of sentences; text that
+is wrapped gathers by its lines. A code fence that fits in a chunk is not split.
+Neighbouring chunks overlap by whole lines. Lines end at ``\\n`` only.
 
-A heading alone is no chunk, as it would outrank chunks with more content: it is kept with the beginning of the line
-below it. Blank lines alone are left out.
+A heading alone is no chunk, as it would outrank chunks with more content: it goes with what is below it, and so does a
+line that introduces it («Шаги:»). What is too short to say anything goes with the chunk before it, and what has neither
+letters nor digits is left out.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -25,16 +29,23 @@ from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
 from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter_param
+from memkit.text.headings import says_something
+from memkit.text.sentences import borders
 
 _SOURCE = cite("workspace", "chunks")
-_BARE = r"^(\s*#{1,6}([ \t][^\n]*)?(\n|$))+\s*$"
-"""A text of heading lines only, by the rules of the workspace format."""
-
-_SAYS_NOTHING = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*")
-"""A heading, or a blank line."""
+PROSE_DOC = "Size up to which one line, a paragraph of prose, is not cut, if that is above chunk_tokens."
+_BARE = r"^(?:[ \t]*#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\p{L}\p{N}\n]*(?:\n|$))+$"
+"""A text of headings, by the rules of the workspace format, and of lines without letters or digits."""
+_SAID = r"[\p{L}\p{N}]"
+_LETTER = re.compile(r"[^\W_]")
+_INTRODUCES = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*|.{0,60}:[ \t]*")
+"""A heading, a blank line, or a short one that ends in a colon."""
+_BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)+")
+_FEWEST = 20
+"""Letters and digits of the shortest chunk, unless a quarter of a chunk or the memory has fewer."""
 
 Span = tuple[int, int]
-"""First line and the one after the last, 0-based."""
+"""The first and the one after the last, 0-based: of lines, or of characters."""
 
 
 @estimator
@@ -52,7 +63,9 @@ class Chunker(Estimator):
 
     learns = False
 
-    chunk_tokens: int = param(400, low=1, unit="tokens", doc="Largest size of a chunk.", source=_SOURCE)
+    chunk_tokens: int = param(
+        400, low=1, unit="tokens", doc="Size up to which lines gather in a chunk.", source=_SOURCE
+    )
     overlap_tokens: int = param(
         80,
         low=0,
@@ -60,6 +73,7 @@ class Chunker(Estimator):
         doc="Largest overlap of neighbouring chunks, in whole lines; a code fence counts as one line.",
         source=_SOURCE,
     )
+    prose_tokens: int = param(400, low=1, unit="tokens", doc=PROSE_DOC)
     counter: Counter | None = counter_param()
 
     def fit(self, memories: pa.Table, y: object = None) -> Self:
@@ -76,8 +90,9 @@ class Chunker(Estimator):
     def transform(self, memories: pa.Table) -> pa.Table:
         """The chunks of `memories`, in their order; a memory with an empty text has one empty chunk.
 
-        A workspace section that is only a heading has no chunk: its few words would outrank chunks with more content.
-        The chunks of an entry that is split over several files end where a file ends, and have its path.
+        A workspace section that is only a heading has no chunk, unless the heading says something ("Sent: 182 emails"):
+        its few words would outrank chunks with more content. Nor has a text without letters and digits (``---``) that
+        has no title of its own. The chunks of an entry that is split over several files end where a file ends, and have its path.
 
         Parameters
         ----------
@@ -97,7 +112,7 @@ class Chunker(Estimator):
             return a number of tokens.
         """
         self._check(memories)
-        memories, owner = _by_part(_without_bare_headings(memories))
+        memories, owner = _by_part(_that_say_something(memories))
         texts = pc.fill_null(memories["text"].combine_chunks(), "")
         is_long = self._is_long(texts)
         rows = np.arange(len(texts))
@@ -128,7 +143,7 @@ class Chunker(Estimator):
 
     def _cut_long(self, texts: pa.Array, is_long: np.ndarray, ends: np.ndarray) -> tuple[Any, ...]:
         """The five columns with each long text's row replaced by its chunks."""
-        cutter = _Cutter(self.chunk_tokens, self.overlap_tokens, self.counter)
+        cutter = _Cutter(self.chunk_tokens, self.overlap_tokens, self.prose_tokens, self.counter)
         long_rows, short_rows = np.flatnonzero(is_long), np.flatnonzero(~is_long)
         cut = [cutter.cut(text) for text in texts.take(pa.array(long_rows)).to_pylist()]
         counts = np.array([len(pieces) for pieces in cut])
@@ -143,11 +158,21 @@ class Chunker(Estimator):
         return rows[order], ordinals[order], pieces.take(pa.array(order)), starts[order], ends[order]
 
 
-def _without_bare_headings(memories: pa.Table) -> pa.Table:
-    if "format" not in memories.column_names:
-        return memories
-    is_bare = pc.and_(pc.equal(memories["format"], "workspace"), pc.match_substring_regex(memories["text"], _BARE))
-    return memories.filter(pc.invert(pc.fill_null(is_bare, False)))
+def _that_say_something(memories: pa.Table) -> pa.Table:
+    """`memories` without workspace sections that are a bare heading, and texts of signs alone without a title."""
+    texts = pc.fill_null(memories["text"], "")
+    has_text = pc.not_equal(pc.utf8_trim_whitespace(texts), "")
+    of_signs = pc.and_(has_text, pc.invert(pc.match_substring_regex(texts, _SAID)))
+    if "title" in memories.column_names:
+        has_title = pc.match_substring_regex(pc.fill_null(memories["title"], ""), _SAID)
+        of_signs = pc.and_(of_signs, pc.invert(has_title))
+    is_silent = _column(of_signs).copy()
+    if "format" in memories.column_names:
+        of_workspace = pc.fill_null(pc.equal(memories["format"], "workspace"), False)
+        is_bare = pc.and_(pc.and_(of_workspace, has_text), pc.match_substring_regex(texts, _BARE))
+        rows = np.flatnonzero(_column(is_bare))
+        is_silent[rows] = [not says_something(text) for text in texts.take(pa.array(rows)).to_pylist()]
+    return memories.filter(pa.array(~is_silent)) if is_silent.any() else memories
 
 
 def _by_part(memories: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
@@ -233,32 +258,29 @@ def lines_above(memories: pa.Table) -> np.ndarray:
 class _Cutter:
     """Cuts one long text; sizes are in characters, or in tokens if there is a counter."""
 
-    def __init__(self, chunk_tokens: int, overlap_tokens: int, counter: Counter | None) -> None:
+    def __init__(self, chunk_tokens: int, overlap_tokens: int, prose_tokens: int, counter: Counter | None) -> None:
         unit = CHARS_PER_TOKEN if counter is None else 1
         self.size = len if counter is None else checked_counter(counter, "Chunker")
         self.limit, self.overlap = chunk_tokens * unit, overlap_tokens * unit
+        self.prose = max(self.limit, prose_tokens * unit)
         # A chunk does not end with a newline; its size is subtracted for characters only, token counts do not add up.
         self.spare = 1 if counter is None else 0
 
     def cut(self, text: str) -> list[tuple[str, int, int]]:
         """Chunks as (text, first line, last line), lines 1-based and inclusive."""
         lines = text.split("\n")
-        sizes = [self.size(line + "\n") for line in lines]
-        pieces: list[tuple[str, int, int]] = []
-        says = [_SAYS_NOTHING.fullmatch(line) is None for line in lines]
-        for first, end in self._pack(self._blocks(text, sizes), sizes, says):
-            whole = "\n".join(lines[first:end])
-            if sum(sizes[first:end]) - self.spare <= self.limit:
-                pieces += [(whole, first + 1, end)] * bool(whole.strip())
-                continue
-            head = "".join(f"{line}\n" for line in lines[first : end - 1])
-            for piece in self._cut_line(lines[end - 1], head):
-                pieces.append((head + piece, first + 1, end))
-                head, first = "", end - 1
-        return pieces or [(lines[0], 1, 1)]
+        starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        spans: list[Span] = []
+        for first, end, is_whole in self._pack(lines, text):
+            begins, ends = starts[first], starts[end] - 1
+            spans += [(begins, ends)] if is_whole else self._sentences(text, begins, ends)
+        return [
+            (text[start:end], bisect_right(starts, start), bisect_right(starts, max(start, end - 1)))
+            for start, end in self._whole_thoughts(text, spans) or [(0, len(lines[0]))]
+        ]
 
     def _blocks(self, text: str, sizes: list[int]) -> list[Span]:
-        """Spans that are not split: a line, or a closed code fence that fits in a chunk."""
+        """Spans of lines that are not split: a line, or a closed code fence that fits in a chunk."""
         blocks: list[Span] = []
         line = 0
         for fence in fences(text).closed:
@@ -269,23 +291,29 @@ class _Cutter:
                 line = end
         return blocks + [(other, other + 1) for other in range(line, len(sizes))]
 
-    def _pack(self, blocks: list[Span], sizes: list[int], says: list[bool]) -> Iterator[Span]:
-        """Spans of as many blocks as fit; a line too long for a chunk stands alone, or with the headings above it."""
-        weights = [sum(sizes[a:b]) for a, b in blocks]
+    def _pack(self, lines: list[str], text: str) -> Iterator[tuple[int, int, bool]]:
+        """Spans of lines, of as many blocks as fit; whether the span is no paragraph that is too long to be a chunk."""
+        sizes = [self.size(line + "\n") for line in lines]
+        blocks = self._blocks(text, sizes)
+        introduces = [end - start == 1 and _INTRODUCES.fullmatch(lines[start]) is not None for start, end in blocks]
+        weights = [sum(sizes[start:end]) for start, end in blocks]
         room = self.limit + self.spare
         first, used = 0, 0
         for here, weight in enumerate(weights):
             if here > first and used + weight > room:
-                start, end = blocks[first][0], blocks[here][1]
-                if used < room / 2 and end - blocks[here][0] == 1 and says[end - 1] and not any(says[start : end - 1]):
-                    yield start, end
-                    first, used = here + 1, 0
-                    continue
-                yield start, blocks[here - 1][1]
-                first, used = self._overlap_from(weights, first, here, room - weight)
+                last = here
+                while last > first and introduces[last - 1]:  # a heading goes with what is below it
+                    last -= 1
+                if last > first:
+                    yield blocks[first][0], blocks[last - 1][1], sum(weights[first:last]) <= room
+                    first, used = (
+                        self._overlap_from(weights, first, here, room - weight)
+                        if last == here
+                        else (last, sum(weights[last:here]))
+                    )
             used += weight
         if first < len(blocks):
-            yield blocks[first][0], blocks[-1][1]
+            yield blocks[first][0], blocks[-1][1], used <= room
 
     def _overlap_from(self, weights: list[int], first: int, here: int, room: int) -> tuple[int, int]:
         """The first block of the next chunk, with the allowed overlap before block `here`, and the overlap's weight."""
@@ -295,29 +323,77 @@ class _Cutter:
             used += weights[start]
         return start, used
 
-    def _cut_line(self, line: str, head: str = "") -> Iterator[str]:
-        """Cut `line` into pieces, after a blank if there is one; the first piece leaves room for `head`."""
-        start, room = 0, self.limit - self.size(head)
-        while start < len(line):
-            end = start + self._prefix(line, start, room)
-            if end < len(line):
-                blank = max(line.rfind(" ", start, end), line.rfind("\t", start, end))
-                end = blank + 1 if blank > start else end
-            yield line[start:end]
-            start, room = end, self.limit
+    def _sentences(self, text: str, start: int, end: int) -> Iterator[Span]:
+        """A paragraph, with the headings above it, in as few pieces as fit, of about one size, that end with a sentence."""
+        total = self.size(text[start:end])
+        if total <= self.prose:
+            yield start, end
+            return
+        fair = total / -(-total // self.prose)
+        begins, used = start, 0
+        for piece, following in pairwise([*self._pieces(text, start, end), end]):
+            size = self.size(text[piece:following])
+            if used and (used + size > self.prose or used + size / 2 > fair):
+                yield begins, piece
+                begins, used = piece, 0
+            used += size
+        yield begins, end
 
-    def _prefix(self, line: str, start: int, room: int) -> int:
-        """How many characters from `start` fit in `room`, at least one."""
-        rest = len(line) - start
+    def _pieces(self, text: str, start: int, end: int) -> Iterator[int]:
+        """Where the sentences begin; one too long for a chunk is cut after a blank if there is one."""
+        places = [start + place for place in borders(text[start:end])]
+        for begins, ends in pairwise([*places, end]):
+            while self.size(text[begins:ends]) > self.prose:
+                yield begins
+                cut = begins + self._prefix(text[begins:ends], self.prose)
+                blank = max(text.rfind(" ", begins, cut), text.rfind("\t", begins, cut), text.rfind("\n", begins, cut))
+                begins = blank + 1 if blank > begins else cut
+            yield begins
+
+    def _prefix(self, line: str, room: int) -> int:
+        """How many characters of `line` fit in `room`, at least one."""
         if self.size is len:
-            return min(room, rest)
-        low, high = 1, min(rest, room * CHARS_PER_TOKEN)
-        while high < rest and self.size(line[start : start + high]) <= room:
-            low, high = high, min(rest, high * 2)
+            return min(room, len(line))
+        low, high = 1, min(len(line), room * CHARS_PER_TOKEN)
+        while high < len(line) and self.size(line[:high]) <= room:
+            low, high = high, min(len(line), high * 2)
         while low < high:
             middle = (low + high + 1) // 2
-            if self.size(line[start : start + middle]) <= room:
+            if self.size(line[:middle]) <= room:
                 low = middle
             else:
                 high = middle - 1
         return low
+
+    def _whole_thoughts(self, text: str, spans: list[Span]) -> list[Span]:
+        """`spans` without those that say nothing alone: they go with the one before, the first with the next."""
+        whole: list[Span] = []
+        done, held = 0, -1
+        for start, end in spans:
+            new = text[max(start, done) : end]
+            if held >= 0:
+                whole.append((held, end))
+                held = -1
+            elif self._is_tail(new) and not (whole and end - whole[-1][0] > 2 * self.prose):
+                if whole:
+                    whole[-1] = (whole[-1][0], end)
+                else:
+                    held = start
+            elif _LETTER.search(new):
+                whole.append((start, end))
+            done = end
+        return [_without_blank_lines(text, *span) for span in whole + ([(held, done)] if held >= 0 else [])]
+
+    def _is_tail(self, text: str) -> bool:
+        """Whether `text` is too short to be a chunk."""
+        said = text.strip()
+        return self.size(said) * 4 < self.limit or len(_LETTER.findall(said)) < min(_FEWEST, self.limit // 4)
+
+
+def _without_blank_lines(text: str, start: int, end: int) -> Span:
+    """The span without blank lines at its ends."""
+    leading = _BLANK_LINES.match(text, start, end)
+    start = leading.end() if leading else start
+    said = start + len(text[start:end].rstrip())
+    newline = text.find("\n", said, end)
+    return start, newline if newline >= 0 else end

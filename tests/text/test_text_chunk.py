@@ -30,32 +30,29 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def says_nothing(line: str) -> bool:
-    marks, _, _ = line.strip().partition(" ")
-    return not marks or set(marks.split("\t")[0]) == {"#"}
+def letters(text: str) -> str:
+    return "".join(letter for letter in text if letter.isalnum())
 
 
 def check_cover(text: str, limit: int, overlap: int, counter: Any, pieces: list[tuple[str, int, int]]) -> None:
+    """As for prose_tokens=limit: every line that says anything is in a chunk, and no chunk is a tail or too long."""
     lines = text.split("\n")
-    size = counter or (lambda part: len(part) / 4)
-    seen: dict[int, str] = {}
+    unit = 4 if counter is None else 1
+    size = counter or len
+    covered: dict[int, str] = {}
     previous = (0, 0)
     for piece, first, last in pieces:
-        assert size(piece) <= limit
-        if piece == "\n".join(lines[first - 1 : last]):
-            seen.update({line: lines[line - 1] for line in range(first, last + 1)})
-        else:
-            *heads, begun = piece.split("\n")
-            assert heads == lines[first - 1 : last - 1], "only a line that is cut differs from its range"
-            assert all(says_nothing(line) for line in heads), "but for headings, which go with what begins below them"
-            seen.update(enumerate(heads, first))
-            seen[last] = seen.get(last, "") + begun
+        whole = "\n".join(lines[first - 1 : last])
+        assert piece in whole, "a chunk is a part of its lines"
+        assert size(piece) <= 2 * limit * unit, "but for tails, no chunk is longer than its size"
         assert last > previous[1] or first == last == previous[1], "each chunk brings something new"
-        repeated = "\n".join(lines[first - 1 : previous[1]])
-        assert first == last or size(repeated) <= overlap
+        repeated = [line for line in range(first, previous[1] + 1) if covered[line] == lines[line - 1] in piece]
+        assert size("\n".join(lines[line - 1] for line in repeated)) <= overlap * unit
+        rows = dict(zip(range(first, last + 1), piece.split("\n"), strict=True))
+        covered |= {line: covered.get(line, "") + row if row != lines[line - 1] else row for line, row in rows.items()}
         previous = (first, last)
-    said = {number: line for number, line in enumerate(lines, 1) if line.strip()}
-    assert {number: seen.get(number) for number in said} == said, "all but blank lines are covered"
+    said = {number: letters(line) for number, line in enumerate(lines, 1) if letters(line)}
+    assert {number: letters(covered.get(number, "")) for number in said} == said, "all lines that say anything"
 
 
 @pytest.mark.parametrize("counter", [None, words, len])
@@ -65,7 +62,7 @@ def test_every_line_is_covered_and_no_chunk_is_too_long(
     counter: Any, lines: list[str], limit: int, overlap: int
 ) -> None:
     text = "\n".join(lines)
-    pieces = cut(text, chunk_tokens=limit, overlap_tokens=overlap, counter=counter)
+    pieces = cut(text, chunk_tokens=limit, overlap_tokens=overlap, prose_tokens=limit, counter=counter)
     check_cover(text, limit, overlap, counter, pieces)
 
 
@@ -100,7 +97,7 @@ def test_without_overlap_each_line_comes_once() -> None:
 
 
 def test_a_line_longer_than_a_chunk_is_cut_at_blanks_and_keeps_its_number() -> None:
-    assert cut("кот\nодин два три\nпёс", chunk_tokens=2, overlap_tokens=0) == [
+    assert cut("кот\nодин два три\nпёс", chunk_tokens=2, overlap_tokens=0, prose_tokens=2) == [
         ("кот", 1, 1),
         ("один ", 2, 2),
         ("два три", 2, 2),
@@ -109,7 +106,7 @@ def test_a_line_longer_than_a_chunk_is_cut_at_blanks_and_keeps_its_number() -> N
 
 
 def test_a_line_without_blanks_is_cut_anywhere() -> None:
-    assert [piece for piece, _, _ in cut("x" * 10, chunk_tokens=1, overlap_tokens=0)] == ["xxxx", "xxxx", "xx"]
+    assert [piece for piece, _, _ in cut("x" * 10, chunk_tokens=1, overlap_tokens=0, prose_tokens=1)] == ["xxxx", "xxxx", "xx"]
 
 
 @pytest.mark.parametrize("counter", [None, words, len])
@@ -136,12 +133,13 @@ def test_a_fence_that_fits_is_kept_whole_with_the_heading_in_it() -> None:
 
 def test_a_fence_too_long_for_a_chunk_is_cut_by_lines() -> None:
     text = "\n".join(["~~~", *["row of code"] * 20, "~~~"])
-    check_cover(text, 10, 2, None, cut(text, chunk_tokens=10, overlap_tokens=2))
+    check_cover(text, 10, 2, None, cut(text, chunk_tokens=10, overlap_tokens=2, prose_tokens=10))
 
 
 def test_a_fence_that_never_closes_keeps_nothing_together() -> None:
     text = "\n".join(["```", *["row"] * 30])
-    assert len(cut(text, chunk_tokens=5, overlap_tokens=0)) == -(-(4 + 4 * 30 - 1) // 20) == 7
+    whole = -(-(4 + 4 * 30 - 1) // 20)
+    assert len(cut(text, chunk_tokens=5, overlap_tokens=0)) == whole - 1, "the last has one line, which is a tail"
 
 
 def test_a_carriage_return_or_line_separator_ends_no_line() -> None:
@@ -190,9 +188,18 @@ def test_wrong_parameters_are_named(wrong: dict[str, Any], message: str) -> None
 
 @pytest.mark.parametrize(
     ("text", "chunks"),
-    [("## Пул", 0), ("\n# Log  \n\n", 0), ("###", 0), ("## Пул\nдесять", 1), ("#пул", 1), ("Пул", 1), ("", 1)],
+    [
+        ("## Пул", 0),
+        ("\n# Log  \n\n", 0),
+        ("# Log\n\n---\n", 0),
+        ("## Пул\nдесять", 1),
+        ("#пул", 1),
+        ("Пул", 1),
+        ("", 1),
+        ("### Sent 2026-02-24: 182 emails (91 vet + 88 auto)", 1),
+    ],
 )
-def test_a_section_that_is_a_heading_alone_has_no_chunk(text: str, chunks: int) -> None:
+def test_a_section_that_is_a_heading_alone_has_no_chunk_unless_it_says_something(text: str, chunks: int) -> None:
     of_workspace, of_table = (
         memories(text, "other", format=pa.array([form] * 2, pa.string())) for form in ("workspace", "table")
     )
@@ -200,16 +207,22 @@ def test_a_section_that_is_a_heading_alone_has_no_chunk(text: str, chunks: int) 
     assert Chunker().transform(of_table).num_rows == 2
 
 
+def test_a_text_of_signs_has_no_chunk_unless_its_title_is_to_be_found() -> None:
+    table = memories("---", "###\n\n* * *", "---", "42", title=["", "!", "Пул", ""])
+    assert Chunker().transform(table)["memory_id"].to_pylist() == ["m2", "m3"]
+
+
 @pytest.mark.parametrize("line", ["## Пул\n\n", "# Дом\n## Пул\n", "\n"])
 @pytest.mark.parametrize("tail", ["", "\n", "\n\n"])
 def test_no_chunk_is_a_heading_or_a_blank_line_where_more_is_said(line: str, tail: str) -> None:
     """A long section in one line, as memories have it: its heading alone would outrank what answers a question."""
     said = "слово " * 40
-    pieces = cut(line + said + tail, chunk_tokens=20, overlap_tokens=4)
-    assert pieces[0][0].startswith(line + "слово")
-    assert "".join(piece for piece, _, _ in pieces).strip() == (line + said).strip()
-    assert {len(piece) <= 80 for piece, _, _ in pieces} == {True}
-    assert pieces[0][1:] == (1, line.count("\n") + 1)
+    pieces = cut(line + said + tail, chunk_tokens=20, overlap_tokens=4, prose_tokens=20)
+    head = line.lstrip("\n")
+    assert pieces[0][0].startswith(head + "слово")
+    assert "".join(piece for piece, _, _ in pieces).strip() == (head + said).strip()
+    assert max(len(piece) for piece, _, _ in pieces) <= 80 + 80 / 4 + len(line)
+    assert pieces[0][1:] == (1 if head else 2, line.count("\n") + 1)
 
 
 def split_entry(text: str, *chars: int) -> list[tuple[str, str, int, int]]:
@@ -246,5 +259,5 @@ def test_parts_that_are_not_the_text_do_not_split_it(chars: tuple[int, ...]) -> 
 
 
 def test_where_not_even_one_character_fits_each_is_a_chunk() -> None:
-    pieces = cut("абв", chunk_tokens=5, overlap_tokens=0, counter=lambda text: 10 * len(text))
+    pieces = cut("абв", chunk_tokens=5, overlap_tokens=0, prose_tokens=5, counter=lambda text: 10 * len(text))
     assert [text for text, _, _ in pieces] == ["а", "б", "в"]

@@ -191,7 +191,11 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
 
 def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
     """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings)."""
-    chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
+    chunker = Chunker(
+        chunk_tokens=settings.chunk_tokens,
+        overlap_tokens=settings.overlap_tokens,
+        prose_tokens=settings.prose_tokens,
+    )
     chunks = chunker.transform(memories)
     without_context = [name for name in settings.searched if name not in _CONTEXT] or settings.searched
     return searched_texts(memories, chunks, {"searched": settings.searched, "own": without_context})

@@ -1,0 +1,59 @@
+"""Whether a heading says something by itself («Отправлено: 182 письма»), or only names what is below it («Итоги»).
+
+The rule counts, so that it holds in both languages: a heading says something if it has five words and asks nothing, or
+a label and what it is («Решение: Postgres»), or a number among words that is no date, no time and no ordinal.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memkit.dates import MONTHS, WEEKDAYS
+from memkit.text.function_words import FUNCTION_WORDS
+
+_MONTHS = "|".join(name.pattern for name in MONTHS)
+_DAYS = "|".join(name.pattern for name in WEEKDAYS)
+_WHEN = re.compile(
+    r"\b(?:\d{4}-\d\d(?:-\d\d)?|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]m\b)?|(?:19|20)\d\d"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:{_MONTHS})|(?:{_MONTHS})\s+\d{{1,2}}|(?:utc|gmt|msk|мск)(?:[+-]\d+)?)\b",
+    re.IGNORECASE,
+)
+_NAMED_DAY = re.compile(rf"\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
+_ORDINAL = re.compile(
+    r"\b(?:step|part|phase|chapter|section|session|day|week|sprint|round|stage|task|version|v"
+    r"|шаг|часть|фаза|глава|раздел|сессия|сеанс|день|неделя|спринт|раунд|этап|задача|версия)\s*[№#]?\s*\d+(?:\.\d+)*\b",
+    re.IGNORECASE,
+)
+_MARKS = re.compile(r"\s*#{1,6}\s*(?:\d+(?:[.)]|(?:\.\d+)+)\s+)?")
+_LABEL = re.compile(r"[^\W\d_][^\n]*?(?::|\s[—–-]|\s?(?:->|→|=))\s*(?=[^\W_])")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?!\w)")
+_ASKS = frozenset("what who where when why how which кто что где куда когда почему зачем как какой какая какие".split())
+"""Words of headings that name what is below."""
+_MANY, _SOME, _FEW = 5, 3, 2
+
+
+def says_something(headings: str) -> bool:
+    """Whether any of the `headings`, one a line, says something.
+
+    Examples
+    --------
+    >>> [says_something(one) for one in ("### Sent 2026-02-24: 182 emails (91 vet + 88 auto)", "## Решение: Postgres")]
+    [True, True]
+    >>> [says_something(one) for one in ("## Session", "## 24 февраля, вторник", "# Sprint 14", "## Что сделали")]
+    [False, False, False, False]
+    """
+    return any(map(_says, headings.splitlines()))
+
+
+def _says(heading: str) -> bool:
+    left = _ORDINAL.sub(" ", _WHEN.sub(" ", _MARKS.sub("", heading, count=1))).strip(" \t.,:;—–-")
+    every = [word.lower().replace("ё", "е") for word in _WORD.findall(left)]
+    telling = [word for word in every if word not in FUNCTION_WORDS]
+    if len(every) >= _MANY and len(telling) >= _SOME and _ASKS.isdisjoint(every):
+        return True
+    telling = [word for word in telling if not _NAMED_DAY.fullmatch(word)]
+    number, label = _NUMBER.search(left), _LABEL.match(left)
+    if number and len(telling) >= (_SOME if number.start() else _FEW):
+        return True
+    return label is not None and len(telling) + bool(number) >= _FEW

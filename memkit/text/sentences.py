@@ -1,0 +1,71 @@
+"""Where a text may be cut so that whole thoughts stay: at the ends of lines and of sentences.
+
+A line that goes on in the next one, as in text wrapped at 80 characters, ends no thought.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SHORTENED = frozenset(
+    "т д п е г гг в вв н др пр см ср стр рис табл руб коп тыс млн млрд кв ул им проф акад ок напр"
+    " mr mrs ms dr prof st vs etc e g i no fig al approx inc ltd jr sr".split()
+)
+"""Words that a full stop follows within a sentence, lower case; single letters are initials."""
+_BORDER = re.compile(
+    r"(?P<line>\n\s*)|(?<=[.!?…。！？])[\"'»”’)\]*_`]*[ \t]+(?=[\"'«“(\[*_`—–-]*(?P<next>[^\W_]))|(?<=[。！？])(?=\S)"
+)
+_LAST_WORD = re.compile(r"([^\W\d_]+)\.\Z")
+_WRAPPED_AT = 40
+"""A line that goes on in the next has at least so many characters."""
+_ENDS = re.compile(r"[.!?…:;|。！？][\"'»”’)\]*_`]*[ \t]*\Z")
+_GOES_ON = re.compile(r"[ \t]*[\"'«“(`*_]*[^\W\d_A-ZА-ЯЁ]")
+_BEGINS = re.compile(r"[ \t]*(?:[-*+#>|~`]|\d+[.)]\s|\Z)")
+"""An item of a list, a heading, a quotation, a row, code, nothing."""
+
+
+def goes_on(line: str, following: str) -> bool:
+    """Whether the sentence of a long `line` goes on in the `following` one.
+
+    >>> goes_on("Шлюз обычно отвечает за две секунды, а по", "пятницам — за восемь."), goes_on("чай", "кофе")
+    (True, False)
+    """
+    if len(line) < _WRAPPED_AT or _ENDS.search(line):
+        return False
+    if _GOES_ON.match(following):
+        return True
+    return line.rstrip().endswith((",", "—", "–")) and not _BEGINS.match(following)
+
+
+def borders(text: str) -> list[int]:
+    """Where the lines and sentences of `text` begin, the first at 0; a wrapped line begins nothing.
+
+    Examples
+    --------
+    >>> text = "Пул: 10. Было 20, т. е. вдвое больше.\\n- чай"
+    >>> [text[a:b] for a, b in zip(borders(text), [*borders(text)[1:], len(text)])]
+    ['Пул: 10. ', 'Было 20, т. е. вдвое больше.\\n', '- чай']
+    """
+    found = [0]
+    for match in _BORDER.finditer(text):
+        at = match.end()
+        if match["line"] is not None:
+            start = text.rfind("\n", 0, match.start()) + 1
+            is_one = match["line"].count("\n") == 1
+            ends_here = not (is_one and goes_on(text[start : match.start()], text[at : at + 8]))
+        else:
+            ends_here = _ends_sentence(text, match)
+        if ends_here and found[-1] < at < len(text):
+            found.append(at)
+    return found
+
+
+def _ends_sentence(text: str, match: re.Match[str]) -> bool:
+    """Whether the stop before `match` ends a sentence: what follows begins like one, and no shortened word is before."""
+    following = match["next"]
+    if following is None:
+        return True
+    if following.islower():
+        return False
+    word = _LAST_WORD.search(text, max(0, match.start() - 12), match.start())
+    return word is None or not (len(word[1]) == 1 or word[1].lower() in _SHORTENED)
