@@ -92,7 +92,8 @@ class Chunker(Estimator):
 
         A workspace section that is only a heading has no chunk, unless the heading says something ("Sent: 182 emails"):
         its few words would outrank chunks with more content. Nor has a text without letters and digits (``---``) that
-        has no title of its own. The chunks of an entry that is split over several files end where a file ends, and have its path.
+        has no title of its own. The chunks of an entry that is split over several files end where a file ends, and have
+        its path.
 
         Parameters
         ----------
@@ -324,7 +325,7 @@ class _Cutter:
         return start, used
 
     def _sentences(self, text: str, start: int, end: int) -> Iterator[Span]:
-        """A paragraph, with the headings above it, in as few pieces as fit, of about one size, that end with a sentence."""
+        """A paragraph, with the headings above it, in as few pieces of about one size as fit, that end as sentences."""
         total = self.size(text[start:end])
         if total <= self.prose:
             yield start, end

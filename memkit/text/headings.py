@@ -28,7 +28,10 @@ _MARKS = re.compile(r"\s*#{1,6}\s*(?:\d+(?:[.)]|(?:\.\d+)+)\s+)?")
 _LABEL = re.compile(r"[^\W\d_][^\n]*?(?::|\s[—–-]|\s?(?:->|→|=))\s*(?=[^\W_])")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?!\w)")
-_ASKS = frozenset("what who where when why how which кто что где куда когда почему зачем как какой какая какие".split())
+_ASKS = frozenset(
+    {"what", "who", "where", "when", "why", "how", "which", "кто", "что", "где", "куда", "когда", "почему", "зачем"}
+    | {"как", "какой", "какая", "какие"}
+)
 """Words of headings that name what is below."""
 _MANY, _SOME, _FEW = 5, 3, 2
 

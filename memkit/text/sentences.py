@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 
-_SHORTENED = frozenset(
+_WORDS = (
     "т д п е г гг в вв н др пр см ср стр рис табл руб коп тыс млн млрд кв ул им проф акад ок напр"
-    " mr mrs ms dr prof st vs etc e g i no fig al approx inc ltd jr sr".split()
+    " mr mrs ms dr prof st vs etc e g i no fig al approx inc ltd jr sr"
 )
+_SHORTENED = frozenset(_WORDS.split())
 """Words that a full stop follows within a sentence, lower case; single letters are initials."""
 _BORDER = re.compile(
     r"(?P<line>\n\s*)|(?<=[.!?…。！？])[\"'»”’)\]*_`]*[ \t]+(?=[\"'«“(\[*_`—–-]*(?P<next>[^\W_]))|(?<=[。！？])(?=\S)"
@@ -61,7 +62,7 @@ def borders(text: str) -> list[int]:
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
-    """Whether the stop before `match` ends a sentence: what follows begins like one, and no shortened word is before."""
+    """Whether the stop before `match` ends a sentence: what follows begins one, and no shortened word is before."""
     following = match["next"]
     if following is None:
         return True

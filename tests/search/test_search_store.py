@@ -212,7 +212,7 @@ def test_a_save_that_is_cut_off_leaves_the_former_one(
 
 
 def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_path: Path) -> None:
-    rows = [" ".join(f"слово{at} соединений" for at in range(60)), *ROWS]
+    rows = ["\n".join(f"слово{at} соединений" for at in range(60)), *ROWS]
     corpus = table_of(*rows)
     fine, coarse = (Retriever(encoder="hash", chunk_tokens=n, overlap_tokens=0).fit(corpus) for n in (40, 400))
     assert fine.chunks_.num_rows > coarse.chunks_.num_rows
