@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -85,9 +86,20 @@ def copy_notebooks(path: Path | None, home: Path) -> Path:
         raise ParameterError(f"--into: expected a folder outside of {folder}, where memkit writes nothing. Got {home}.")
     home.mkdir(parents=True, exist_ok=True)
     for notebook in sorted((sample_data().parent / "notebooks").glob("*.ipynb")):
-        if not (home / notebook.name).exists():
-            shutil.copyfile(notebook, home / notebook.name)
+        copy = home / notebook.name
+        if not copy.exists():
+            shutil.copyfile(notebook, copy)
+            _sign(copy)
     return _write_first(folder, home)
+
+
+def _sign(notebook: Path) -> None:
+    """Sign a copy of memkit's own notebook, so that JupyterLab shows its outputs with their style."""
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    with suppress(OSError):  # where nothing can be kept, JupyterLab asks whether the notebook is trusted
+        NotebookNotary().sign(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]  # it has no types
 
 
 def _write_first(folder: Path | None, home: Path) -> Path:

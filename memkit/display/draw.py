@@ -31,6 +31,8 @@ STYLE = """
 .mk i.s b{background:currentColor}.mk i.s b.o{opacity:.35}
 .mk h4{margin:.7em 0 .2em;font-size:13px}.mk ul{margin:.2em 0 .4em;padding-left:1.2em}.mk .no{opacity:.72}
 """.strip()
+_LEFT, _RIGHT = (f' align="{side}" style="text-align:{side}"' for side in ("left", "right"))
+"""On each cell too: a code host, and JupyterLab in a notebook that is not trusted, leave the stylesheet out."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _GAP = "  "
 _NOTE = 5  # lines; in 60 columns a verdict takes four, and its end says what could not be seen
@@ -86,7 +88,7 @@ def table_of(
     before = 1 if sheet.columns and sheet.columns[0].look == "count" else 0
     kinds = {number: _class(sheet.columns[number], [row[number] for row in sheet.rows]) for number in wide}
     heads = [f'<th scope="col"{kinds[number]}>{_head(_name(sheet.columns[number]))}</th>' for number in wide]
-    heads[before:before] = [f'<th scope="col">{head}</th>'] if sheet.leads else []
+    heads[before:before] = [f'<th scope="col"{_LEFT}>{head}</th>'] if sheet.leads else []
     rows = []
     for place, row in enumerate(sheet.rows):
         cells = [f"<td{kinds[number]}>{html.escape(row[number].text)}{drawn(row[number])}</td>" for number in wide]
@@ -128,7 +130,7 @@ def _is_short(cells: Sequence[Cell]) -> bool:
 
 
 def _class(column: Column, cells: Sequence[Cell]) -> str:
-    return ' class="n"' if is_number(column) else ' class="w"' if _is_short(cells) else ' class="t"'
+    return f' class="n"{_RIGHT}' if is_number(column) else f' class="{"w" if _is_short(cells) else "t"}"{_LEFT}'
 
 
 def _bar(share: float | None) -> str:
@@ -154,7 +156,7 @@ def _lead(title: Cell, lead: Cell, under: str, badges: str) -> str:
     parts = [f"<b>{marks(title)}</b>"] if title.text else []
     parts += [marks(lead)] if lead.text else []
     parts += [f"<small>{under}</small>"] if under else []
-    return f'<td class="l">{"<br>".join(parts)}{badges}</td>'
+    return f'<td class="l"{_LEFT}>{"<br>".join(parts)}{badges}</td>'
 
 
 def marks(cell: Cell) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,25 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
 
+_PICTOGRAPHS = re.compile("[\U0001f000-\U0001faff\U000e0000-\U000e007f\ufe0e\ufe0f\u200d\u20e3]+")
+
+
+def drawable(text: str) -> str:
+    """`text` without emoji, of which the fonts of pictures have no glyph and would draw boxes.
+
+    >>> drawable("🚀 Запуск \U0001f469\u200d\U0001f4bb в мае")
+    'Запуск в мае'
+    """
+    return " ".join(_PICTOGRAPHS.sub(" ", text).split()) if _PICTOGRAPHS.search(text) else text
+
+
 def short(name: str, most: int = 36) -> str:
-    """`name` in so many characters: its beginning and, as names often differ there, its end.
+    """`name` in so many characters, without emoji: its beginning and, as names often differ there, its end.
 
     >>> short("Константин Константинопольский 12", 20)
     'Константин Ко…кий 12'
     """
-    kept = " ".join(name.split())
+    kept = " ".join(drawable(name).split())
     return kept if len(kept) <= most else f"{kept[: most - most // 3 - 1].rstrip()}…{kept[-(most // 3) :].lstrip()}"
 
 
@@ -61,7 +74,7 @@ def axes_for(ax: Axes | None, title: str) -> Axes:
         FigureCanvasAgg(figure)
         ax = figure.subplots()
     ax.clear()
-    ax.set_title(title, parse_math=False, fontsize=10, loc="left")
+    ax.set_title(drawable(title), parse_math=False, fontsize=10, loc="left")
     return ax
 
 

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
 import memkit as mk
 
@@ -14,9 +16,10 @@ SHIPPED = {path.name for path in (mk.sample_data().parent / "notebooks").glob("*
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
     """The options of each JupyterLab that would have been started."""
     calls: list[list[str]] = []
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path_factory.mktemp("jupyter")))
     from jupyterlab.labapp import LabApp
 
     monkeypatch.setattr(LabApp, "launch_instance", calls.append)
@@ -52,6 +55,20 @@ def test_the_notebooks_are_copied_beside_one_that_reads_the_folder(
         ]
     ]
     assert files(folder) == before
+
+
+def test_copies_are_signed_so_that_their_outputs_keep_their_style(
+    run: Run, tmp_path: Path, started: list[list[str]]
+) -> None:
+    home = tmp_path / "lab"
+    home.mkdir()
+    mine = home / "00_tour.ipynb"
+    tour = mk.sample_data().parent / "notebooks" / mine.name
+    mine.write_text(tour.read_text("utf-8").replace("memkit", "another"), "utf-8")
+    run("lab", "--into", home)
+    notary = NotebookNotary()
+    signed = {path.name for path in home.iterdir() if notary.check_signature(nbformat.read(path, as_version=4))}
+    assert signed == SHIPPED - {mine.name}
 
 
 def test_what_is_in_the_copy_stays_and_each_folder_has_a_notebook(
