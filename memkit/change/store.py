@@ -11,6 +11,7 @@ from memkit.change.graph import GraphStore
 from memkit.change.hermes import HermesStore
 from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
+from memkit.change.pages import BasicMemoryStore, MemfsStore, SerenaStore
 from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryStorage
 from memkit.formats.hermes import LIMITS
@@ -42,6 +43,12 @@ class Store:
     graph : GraphStore
         Entities, observations and relations (MCP memory server): create_entity, add_observations, delete_observations,
         delete_entity, create_relation, delete_relation, entities.
+    basic_memory : BasicMemoryStore
+        Lines of pages (basic-memory): add_observation, add_relation.
+    memfs : MemfsStore
+        Files of a MemFS (Letta): describe, append.
+    serena : SerenaStore
+        Memories by name (Serena): write, append.
 
     Examples
     --------
@@ -65,6 +72,7 @@ class Store:
         self.root = root
         self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
         self.hermes, self.graph = hermes, graph
+        self.basic_memory, self.memfs, self.serena = BasicMemoryStore(root), MemfsStore(root), SerenaStore(root)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"

@@ -179,10 +179,16 @@ def add(
     importance: Annotated[str | None, typer.Option(help="For a fact: high, normal or low.")] = None,
     expires_at: Annotated[str | None, typer.Option("--expires-at", help="For a fact: its last day.")] = None,
     subject: Annotated[str | None, typer.Option(help="For a note: the subject, one line.")] = None,
-    keyword: Annotated[list[str] | None, typer.Option("--keyword", help="For a note; may be repeated.")] = None,
+    keyword: Annotated[
+        list[str] | None, typer.Option("--keyword", help="For a note, or a tag; may be repeated.")
+    ] = None,
     applies_to: Annotated[str, typer.Option("--applies-to", help="For a note: global, file:… or area:….")] = "global",
     target: Annotated[str, typer.Option("--target", help="For an entry of Hermes: memory or user.")] = "memory",
-    entity: Annotated[str | None, typer.Option("--entity", help="For an observation: whom it is about.")] = None,
+    entity: Annotated[
+        str | None, typer.Option("--entity", help="For an observation of a graph: whom it is about.")
+    ] = None,
+    page: Annotated[str | None, typer.Option("--page", help="For an observation of basic-memory: its page.")] = None,
+    category: Annotated[str | None, typer.Option("--category", help="For an observation of basic-memory.")] = None,
     timezone: TimezoneOption = None,
     as_of: AsOfOption = None,
     yes: YesOption = False,
@@ -206,6 +212,8 @@ def add(
         result = memory.records.put(_record(text), **options)
     elif kind == "entry":
         result = memory.hermes.add(text, target, **options)
+    elif kind == "observation" and page is not None:
+        result = memory.basic_memory.add_observation(page, text, category, keyword or [], **options)
     elif kind == "observation":
         result = memory.graph.add_observations(_required("--entity", entity), [text], **options)
     else:

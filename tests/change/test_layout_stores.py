@@ -204,3 +204,90 @@ def test_what_a_graph_cannot_hold_is_refused(tmp_path: Path) -> None:
     )
     gone = ["Чай"]
     assert "delete_entity" in mk.plan(corpus, Without(gone), as_of=NOW).refused["reason"][0].as_py()
+
+
+PAGE = "---\ntitle: Склад\ntype: note\npermalink: stock\n---\n# Склад\n\n- [tech] Go\n- [x] задача #a\n"
+
+
+def test_lines_of_a_page_are_added_where_their_like_stand(tmp_path: Path) -> None:
+    cases: dict[str, tuple[str, str]] = {
+        "below the last": (
+            PAGE + "\nдальше\n",
+            PAGE.replace("Go\n", "Go\n- [rule] Очередь #q (с мая)\n") + "\nдальше\n",
+        ),
+        "below none": (
+            PAGE.replace("[tech]", "") + "x",
+            PAGE.replace("[tech]", "") + "x\n\n## Observations\n\n- [rule] Очередь #q (с мая)\n",
+        ),
+        "code is no like": (
+            PAGE + "```\n- [a b] c\n```\n",
+            PAGE.replace("Go\n", "Go\n- [rule] Очередь #q (с мая)\n") + "```\n- [a b] c\n```\n",
+        ),
+        "without a last line end": (PAGE + "- [tech] Rust", PAGE + "- [tech] Rust\n- [rule] Очередь #q (с мая)"),
+    }
+    for number, (text, wanted) in enumerate(cases.values()):
+        for windows in (False, True):
+            folder = tmp_path / f"{number}{windows}"
+            ends = "\r\n" if windows else "\n"
+            write_files(folder, {"a.md": f"\ufeff{text}".replace("\n", ends).encode()})
+            store = mk.store(folder).basic_memory
+            assert store.add_observation("stock", "Очередь", "rule", ["q"], "с мая", now=NOW) == "a.md"
+            assert (folder / "a.md").read_bytes().decode() == f"\ufeff{wanted}".replace("\n", ends)
+            with pytest.raises(PolicyRefusal, match="duplicate"):
+                store.add_observation("Склад", "Очередь", "rule", ["q"], "с мая")
+            store.add_relation("a.md", "зависит от", "Магазин", now=NOW)
+            assert mk.read(folder).tables["observations"]["text"].to_pylist()[-1] == "Очередь #q"
+            assert '- "зависит от" [[Магазин]]' in (folder / "a.md").read_text("utf-8")
+
+
+def test_lines_that_would_read_as_something_else_are_refused(tmp_path: Path) -> None:
+    store = mk.store(write_files(tmp_path, {"a.md": PAGE, "b.md": PAGE})).basic_memory
+    for work, error in (
+        (lambda: store.add_observation("a.md", "нет ни тега, ни категории"), mk.ParameterError),
+        (lambda: store.add_observation("a.md", "x", "x"), mk.ParameterError),
+        (lambda: store.add_observation("a.md", "две\nстроки", "rule"), mk.ParameterError),
+        (lambda: store.add_observation("a.md", "x (y)", "rule"), mk.ParameterError),
+        (lambda: store.add_observation("a.md", "x", "rule", ["два слова"]), mk.ParameterError),
+        (lambda: store.add_relation("a.md", "r", "a]] [[b"), mk.ParameterError),
+        (lambda: store.add_observation("Склад", "x", "rule"), ChangeRefusedError),
+        (lambda: store.add_observation("Скад", "x", "rule"), NotFoundError),
+    ):
+        with pytest.raises(error):
+            work()
+
+
+def test_a_file_of_a_memfs_keeps_its_front_matter_its_limit_and_its_lock(tmp_path: Path) -> None:
+    head = "---\r\ndescription: 'о чём' # mine\r\nlimit: 12\r\n---\r\n"
+    files = {
+        "system/a.md": (head + "текст\r\n").encode(),
+        "system/b.md": b"---\ndescription: b\nread_only: true\n---\nx\n",
+    }
+    store = mk.store(write_files(tmp_path, {**files, "c.md": "без шапки\n"})).memfs
+    store.describe("system/a.md", "цены: в копейках", now=NOW)
+    store.append("system/a.md", "и чай", now=NOW)
+    wanted = head.replace("'о чём'", "'цены: в копейках'") + "текст\r\n\r\nи чай\r\n"
+    assert (tmp_path / "system/a.md").read_bytes().decode() == wanted
+    store.describe("c.md", "слово", now=NOW)
+    assert (tmp_path / "c.md").read_text("utf-8") == '---\ndescription: "слово"\n---\nбез шапки\n'
+    assert "missing_field" not in mk.read(tmp_path).problems["rule"].to_pylist()
+    with pytest.raises(PolicyRefusal, match="limit"):
+        store.append("system/a.md", "ещё")
+    for work in (lambda: store.append("system/b.md", "x"), lambda: store.describe("system/b.md", "x")):
+        with pytest.raises(ChangeRefusedError, match="read_only"):
+            work()
+
+
+def test_memories_of_serena_are_written_below_their_folder_alone(tmp_path: Path) -> None:
+    store = mk.store(tmp_path).serena
+    path = store.write("core/стиль", "текст", now=NOW)
+    assert path == ".serena/memories/core/стиль.md"
+    with pytest.raises(ChangeRefusedError, match="exists already"):
+        store.write("core/стиль", "другое")
+    store.append("core/стиль", "ещё", now=NOW)
+    assert (tmp_path / path).read_text("utf-8") == "текст\n\nещё\n"
+    assert mk.store(tmp_path / ".serena/memories").serena.append("core/стиль", "x", now=NOW) == "core/стиль.md"
+    for name in ("../x", "/x", "a//b", "a/../b", ".", "", "a\\b"):
+        with pytest.raises(mk.ParameterError):
+            store.write(name, "x")
+    with pytest.raises(NotFoundError, match=r"core/стиль"):
+        store.append("core/стилль", "x")

@@ -1,0 +1,325 @@
+"""Pages of basic-memory, MemFS and Serena: one line, one description or one text is added, all other bytes stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+
+from memkit.change.draft import Draft
+from memkit.change.edits import Edits
+from memkit.change.operations import Operations, checked, missing
+from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
+from memkit.fences import fences
+from memkit.formats import basic_memory
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.places import Head, Splice, spliced
+from memkit.formats.syntax.values import bool_of, integer_of
+from memkit.formats.syntax.write import quoted
+from memkit.params import AsOf
+from memkit.tables.corpus import read
+
+_NAME = re.compile(r"[\w .,()+-]+(?:/[\w .,()+-]+)*")
+Row = dict[str, Any]
+
+
+class _Pages(Operations):
+    """The base of the stores of one layout's pages."""
+
+    layout = ""
+
+    def _page(self, name: str) -> str:
+        """The path of the page with a path, title or permalink.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is none.
+        ChangeRefusedError
+            Where several have the title.
+        """
+        memories = read(self.root).memories
+        rows = memories.filter(pc.equal(memories["layout"], self.layout)).to_pylist()
+        for column in ("path", "source_id", "title"):
+            paths: list[str] = sorted({row["path"] for row in rows if row[column] == checked(name, "page")})
+            if len(paths) > 1:
+                raise ChangeRefusedError(f"{len(paths)} pages are called {name!r:.80}: {', '.join(paths)}.")
+            if paths:
+                return paths[0]
+        raise missing("page", name, {row["path"] for row in rows} | {row["title"] for row in rows if row["title"]})
+
+    def _append(self, draft: Draft, path: str, lines: str, reason: str) -> None:
+        """Draft lines at the end of a file, after a blank line."""
+        before = draft.text_or_none(path) or ""
+        newline = "\r\n" if "\r\n" in before else "\n"
+        gap = "" if not before or before.endswith("\n") else "\n"
+        new = f"{gap}\n{lines}" if before.strip() else lines
+        draft.splice("update", path, Splice(len(before), len(before), new.replace("\n", newline)), reason)
+
+
+class BasicMemoryStore(_Pages):
+    """Observations and relations of basic-memory's pages; a page is named by its path, permalink or title.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> page = "---\\ntitle: Склад\\ntype: note\\npermalink: stock\\n---\\n# Склад\\n\\n- [tech] Go\\n"
+    >>> store = mk.store(mk.testing.write_files(tempfile.mkdtemp(), {"Склад.md": page})).basic_memory
+    >>> store.add_observation("stock", "Очередь обязательна", "rule", ["очередь"])
+    'Склад.md'
+    >>> _ = store.add_relation("Склад", "part_of", "Магазин")
+    >>> print((store.root / "Склад.md").read_text("utf-8").split("---\\n")[2], end="")
+    # Склад
+    <BLANKLINE>
+    - [tech] Go
+    - [rule] Очередь обязательна #очередь
+    <BLANKLINE>
+    ## Relations
+    <BLANKLINE>
+    - part_of [[Магазин]]
+    """
+
+    policy = layout = "basic_memory"
+
+    def add_observation(
+        self,
+        page: str,
+        text: str,
+        category: str | None = None,
+        tags: Sequence[str] = (),
+        context: str | None = None,
+        *,
+        now: AsOf = None,
+        dry_run: bool = False,
+    ) -> str | Edits:
+        """Write an observation below the last one of a page, and return the page's path.
+
+        Raises
+        ------
+        NotFoundError, ChangeRefusedError
+            Where no page, or several, are called so.
+        ParameterError
+            For an observation that would not read back as it is given.
+        PolicyRefusal
+            With the reason duplicate, where the page has it already.
+        """
+        own = _words(tags)
+        whole = checked(text, "text") + "".join(f" #{tag}" for tag in own)
+        said = f"- {f'[{category}] ' if category else ''}{whole}{f' ({context})' if context else ''}"
+        found = basic_memory.observation(said)
+        is_same = found and (found.category, found.text, found.context) == (category, whole, context)
+        if "\n" in said or not is_same or not (found and set(own) <= set(found.tags)):
+            raise ParameterError(f"an observation: expected one line that reads back as given. Got {said!r:.200}.")
+        return self._add(page, said, "Observations", basic_memory.observation, now, dry_run)
+
+    def add_relation(
+        self,
+        page: str,
+        relation_type: str,
+        target: str,
+        context: str | None = None,
+        *,
+        now: AsOf = None,
+        dry_run: bool = False,
+    ) -> str | Edits:
+        """Write a relation below the last one of a page, and return the page's path.
+
+        Raises
+        ------
+        NotFoundError, ChangeRefusedError, ParameterError, PolicyRefusal
+            As for `add_observation`.
+        """
+        word = checked(relation_type, "relation_type")
+        word = word if re.fullmatch(r"[\w-]+", word) else f'"{word}"'
+        said = f"- {word} [[{checked(target, 'target')}]]{f' ({context})' if context else ''}"
+        found = basic_memory.relation(said)
+        if (
+            "\n" in said
+            or found is None
+            or (found.type, found.target, found.context) != (relation_type, target, context)
+        ):
+            raise ParameterError(f"a relation: expected one line that reads back as given. Got {said!r:.200}.")
+        return self._add(page, said, "Relations", basic_memory.relation, now, dry_run)
+
+    def _add(
+        self, page: str, said: str, heading: str, reads: Callable[[str], object], now: AsOf, dry_run: bool
+    ) -> str | Edits:
+        """Draft a line below the last that reads as it does, else below a new heading at the end."""
+
+        def work(draft: Draft) -> str:
+            path = self._page(page)
+            text = draft.text(path)
+            code, lines = fences(text.replace("\r\n", "\n")), text.split("\n")
+            same = [number for number, line in enumerate(lines, 1) if number not in code and reads(line.rstrip("\r"))]
+            if any(reads(lines[number - 1].rstrip("\r")) == reads(said) for number in same):
+                raise PolicyRefusal(f"duplicate: {path} says it already.", "duplicate")
+            if not same:
+                self._append(draft, path, f"## {heading}\n\n{said}\n", "added")
+                return path
+            end = draft.document(path).lines(same[-1], same[-1])[1]
+            newline = "\r\n" if "\r\n" in text else "\n"
+            is_open = not text[:end].endswith("\n")
+            draft.splice("update", path, Splice(end, end, newline + said if is_open else said + newline), "added")
+            return path
+
+        return self._do(work, now, dry_run)
+
+
+class MemfsStore(_Pages):
+    """Files of a MemFS; they are written, and the agent's user commits them.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> files = {"system/human.md": "---\\ndescription: Мира\\nlimit: 40\\n---\\nМира\\n"}
+    >>> store = mk.store(mk.testing.write_files(tempfile.mkdtemp(), files)).memfs
+    >>> _ = store.describe("system/human.md", "Мира: кто она")
+    >>> _ = store.append("system/human.md", "Любит чай")
+    >>> print((store.root / "system/human.md").read_text("utf-8"), end="")
+    ---
+    description: "Мира: кто она"
+    limit: 40
+    ---
+    Мира
+    <BLANKLINE>
+    Любит чай
+    """
+
+    policy = layout = "memfs"
+
+    def describe(self, path: str, description: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Set the description of a file, in quotes, and return its path.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is no such file.
+        ChangeRefusedError
+            Where its place is not certain, or the file is read-only.
+        """
+        said = " ".join(checked(description, "description").split())
+
+        def work(draft: Draft) -> str:
+            place = self._page(path)
+            text = self._writable(draft, place)
+            if front_matter.split(text.removeprefix("\ufeff").replace("\r\n", "\n")) is None:
+                newline, start = "\r\n" if "\r\n" in text else "\n", int(text.startswith("\ufeff"))
+                head = f"---\ndescription: {quoted(said)}\n---\n".replace("\n", newline)
+                draft.splice("update", place, Splice(start, start, head), "described")
+            else:
+                splice = Head(text).set_value(["description"], said)
+                value = splice.text.strip()
+                own = splice._replace(text=splice.text.replace(value, quoted(said))) if value == said else splice
+                if spliced(text, [own]) != text:
+                    draft.splice("update", place, own, "described")
+            return place
+
+        return self._do(work, now, dry_run)
+
+    def append(self, path: str, text: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Write a text at the end of a file, after a blank line, and return its path.
+
+        Raises
+        ------
+        PolicyRefusal
+            With the reason limit, where the file would pass its own.
+        """
+        said = checked(text, "text").strip("\n")
+
+        def work(draft: Draft) -> str:
+            place = self._page(path)
+            before = self._writable(draft, place).removeprefix("\ufeff").replace("\r\n", "\n")
+            front = front_matter.split(before)
+            limit = integer_of(front.fields.get("limit")) if front else None
+            size = len(f"{before[front.body_at :] if front else before}\n{said}".strip())
+            if limit is not None and size > limit:
+                raise PolicyRefusal(f"limit: {place} would have {size:,} of {limit:,} characters.", "limit")
+            self._append(draft, place, f"{said}\n", "appended")
+            return place
+
+        return self._do(work, now, dry_run)
+
+    def _writable(self, draft: Draft, path: str) -> str:
+        text = draft.text(path)
+        front = front_matter.split(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+        if front and bool_of(front.fields.get("read_only")):
+            raise ChangeRefusedError(f"{path}: its front matter says read_only.")
+        return text
+
+
+class SerenaStore(_Pages):
+    """Memories of Serena, each by its name: the path below ``.serena/memories`` without ending.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> store = mk.store(tempfile.mkdtemp()).serena
+    >>> store.write("release/checklist", "# Порядок выкладки\\n\\n1. Тесты.")
+    '.serena/memories/release/checklist.md'
+    >>> _ = store.append("release/checklist", "2. Стенд.")
+    >>> mk.read(store.root).memories["text"][0].as_py().endswith("2. Стенд.")
+    True
+    """
+
+    policy = layout = "serena"
+    home = ".serena/memories"
+
+    def write(
+        self, name: str, text: str, *, overwrite: bool = False, now: AsOf = None, dry_run: bool = False
+    ) -> str | Edits:
+        """Write a memory, and return its path.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where it exists, unless `overwrite`.
+        ParameterError
+            For a name that is no path of words.
+        """
+        path = self._path(name)
+        said = checked(text, "text").strip("\n")
+
+        def work(draft: Draft) -> str:
+            if draft.exists(path) and not overwrite:
+                raise ChangeRefusedError(f"{path}: it exists already. overwrite=True replaces it.")
+            draft.write(path, f"{said}\n", "written")
+            return path
+
+        return self._do(work, now, dry_run)
+
+    def append(self, name: str, text: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Write a text at the end of a memory, after a blank line, and return its path.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is none of this name.
+        """
+        path = self._path(name)
+        said = checked(text, "text").strip("\n")
+
+        def work(draft: Draft) -> str:
+            if not draft.exists(path):
+                rows = read(self.root).memories
+                names = rows.filter(pc.equal(rows["layout"], self.layout))["path"].to_pylist()
+                known = [place.rpartition(f"{self.home}/")[2].rpartition(".")[0] for place in names]
+                raise missing("memory", name, known)
+            self._append(draft, path, f"{said}\n", "appended")
+            return path
+
+        return self._do(work, now, dry_run)
+
+    def _path(self, name: str) -> str:
+        """The file of a name, below the root's ``.serena/memories``, or the root where that is this folder."""
+        if not _NAME.fullmatch(checked(name, "name")) or {"..", "."} & set(name.split("/")):
+            raise ParameterError(f"name: expected words, separated by '/'. Got {name!r:.80}.")
+        is_home = self.root.parts[-2:] == tuple(self.home.split("/"))
+        return f"{name.removesuffix('.md')}.md" if is_home else f"{self.home}/{name.removesuffix('.md')}.md"
+
+
+def _words(tags: object) -> list[str]:
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise ParameterError(f"tags: expected a list of words. Got {tags!r:.80}.")
+    return [checked(tag, "tags").removeprefix("#") for tag in tags]
