@@ -17,6 +17,7 @@ import pyarrow as pa
 from memkit.display.names import names_in
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.display.views import IN_WORDS
 from memkit.documents import cite
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
@@ -389,7 +390,7 @@ def _note_of(gathered: Gathered, filled: dict[str, list[Candidate]]) -> str:
         return (
             f"No memory is of user {user_id!r}. {others}{did_you_mean(user_id, user_ids)} Without a user all are taken."
         )
-    counts = Counter(f"{line.reason} in {line.block}" for line in lines)
+    counts = Counter(f"{IN_WORDS.get(line.reason or '', line.reason)} in {line.block}" for line in lines)
     left_out = "; ".join(f"{count} {reason}" for reason, count in counts.items())
     return " ".join(filter(None, ["Nothing is shown.", left_out and f"Left out: {left_out}.", note]))
 

@@ -140,7 +140,7 @@ def test_an_empty_result_says_why() -> None:
     )
     nothing = context.build(corpus, "anna", "кофе", AS_OF)
     assert nothing.note.startswith(
-        "Nothing is shown. Left out: 1 not_high in PROFILE MEMORY; 1 expired in WORKING MEMORY. No hit"
+        "Nothing is shown. Left out: 1 not of high importance in PROFILE MEMORY; 1 expired in WORKING MEMORY. No hit"
     )
     assert "ann&#x27;" in unknown._repr_html_()
     assert context.build(corpus, "anna", "чай", AS_OF).note == ""

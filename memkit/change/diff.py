@@ -95,6 +95,7 @@ DIFFERENCE = table(
     column("words_added", WORDS, "words of the text that are new; secrets are left out"),
     column("before", pa.string(), "the text before"),
     column("after", pa.string(), "the text afterwards"),
+    column("stands_in", pa.string(), "of a memory that is gone, another one with the same text; else null"),
 )
 _ORDER = ("removed", "changed", "moved", "added")
 
@@ -120,7 +121,8 @@ class Difference(Tabular):
             A string.
         """
         rows = self.table.to_pylist()
-        return Diff("".join(diff_of(visible(row["memory_id"]), row["before"], row["after"]) for row in rows))
+        texts = ((visible(row["memory_id"]), row["before"], row["after"], _same_text(row)) for row in rows)
+        return Diff("".join(diff_of(*text) for text in texts))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -174,9 +176,19 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
     pairs += [(None, new_index) for new_index in range(after.num_rows) if new_index not in old_of_new]
     old, new = (table.select([*_CONTENT_COLUMNS, *_LOCATION_COLUMNS]).to_pylist() for table in (before, after))
     rows = [_row(None if a is None else old[a], None if b is None else new[b]) for a, b in pairs]
+    texts = zip(after["text"].to_pylist(), after["memory_id"].to_pylist(), strict=True)
+    standing = {_stripped(text): memory_id for text, memory_id in texts if text and text.strip()}
+    for row in rows:
+        if row and row["change"] == "removed":
+            row["stands_in"] = standing.get(_stripped(row["before"]))
     kept = sorted((row for row in rows if row), key=lambda row: (_ORDER.index(row["change"]), row["memory_id"]))
     revisions = {"before": corpus_a.revision, "after": corpus_b.revision}
     return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference", **revisions))
+
+
+def _same_text(row: Mapping[str, Any]) -> dict[int, str]:
+    """By line, that the text of a memory that is gone stands in another one."""
+    return {1: f"the same text stands in {row['stands_in']}"} if row["stands_in"] else {}
 
 
 def _stripped(value: Any) -> Any:
@@ -205,4 +217,5 @@ def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[st
         "words_added": list((new_words - old_words).elements()),
         "before": old_text,
         "after": new_text,
+        "stands_in": None,
     }

@@ -220,7 +220,7 @@ VIEWS: dict[str, View] = {
         Column("memory_id", "memory", "place"),
         lead="after",
         tally="change",
-        knows="memory_id_before path path_before kind title before",
+        knows="memory_id_before path path_before kind title before stands_in",
     ),
     "versions": _view(
         "version",

@@ -112,7 +112,8 @@ class Comparison(Result):
         differing = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, largest first")
         head, conclusion = super()._sheets(rows, show_secrets)[0], self.verdict_
         if conclusion is not None:
-            notes = [*conclusion.parts, *filter(None, [self._note])]
+            to_judge = HOW_TO_JUDGE.format("to_judge") if self.to_judge.num_rows else ""
+            notes = [*conclusion.parts, *filter(None, [self._note, to_judge])]
             head = replace(
                 head, heading=conclusion.head, notes=(*notes, *sheet_of(self.table, rows, show_secrets).notes)
             )
@@ -318,6 +319,9 @@ class _Pair:
         return Labels.from_tables(
             self.task.queries, pa.concat_tables([judged_before, more], promote_options="default"), self.task.moment
         )
+
+
+HOW_TO_JUDGE = "mk.panels.judge(search, queries, qrels, first=result.{}) opens exactly the hits to judge."
 
 
 def unjudged_could_change(n: int) -> str:

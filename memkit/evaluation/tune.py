@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.baselines import baselines
-from memkit.evaluation.compare import first_to_judge, unjudged_could_change
+from memkit.evaluation.compare import HOW_TO_JUDGE, first_to_judge, unjudged_could_change
 from memkit.evaluation.evaluation import Task, check_seed, deepest, is_per_query, known_mean, nullable, stages_of
 from memkit.evaluation.grid import Grid, Setting
 from memkit.evaluation.labels import as_arrow_table
@@ -179,7 +179,9 @@ class Tuning(Result):
             replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
         ]
         first = sheet_of(self.table, rows, show_secrets)
-        head = replace(first, heading=self.why_, notes=(f"{self.verdict_.head}.", *self.verdict_.parts, *first.notes))
+        to_judge = [HOW_TO_JUDGE.format("to_judge_")] if self.to_judge_.num_rows else []
+        notes = (f"{self.verdict_.head}.", *self.verdict_.parts, *to_judge, *first.notes)
+        head = replace(first, heading=self.why_, notes=notes)
         return (head, *below)
 
 

@@ -137,3 +137,20 @@ def test_matching_grows_with_the_memories() -> None:
     state = [Known(f"f:{place // 3000}#{place}", "f", str(place // 3000), "", f"a{place} b c") for place in range(3000)]
     other = [Known(f"f:{place // 3000}#x{place}", "f", "0", "", f"a{place} b d") for place in range(3000)]
     assert len(matches(state, other)) == 3000  # each to one of its file; a look at all pairs would take minutes
+
+
+def test_a_removed_text_says_where_the_same_stands(tmp_path: Path) -> None:
+    before = mk.from_table({"memory_id": ["a", "b", "c"], "text": ["Зелёный чай", "Зелёный чай\n", "Кофе"]})
+    after = mk.from_table({"memory_id": ["a"], "text": ["Зелёный чай"]})
+    found = mk.diff(before, after)
+    assert dict(zip(*(found.table[name].to_pylist() for name in ("memory_id", "stands_in")), strict=True)) == {
+        "b": "a",
+        "c": None,
+    }
+    assert found.diff().count("@@ the same text stands in a\n") == 1
+    text = "- [id:ar_1] [t:archive] [imp:normal] Анна пьёт зелёный чай.\n"
+    twice = text + text.replace("ar_1", "ar_2")
+    folder = mk.testing.write_files(tmp_path, {"users/anna/archive.md": twice})
+    diff = mk.plan(mk.read(folder), mk.Deduplicator(encoder=None), as_of="2026-03-01").diff()
+    head = next(line for line in diff.splitlines() if line.startswith("@@"))
+    assert head.endswith("of facts:users/anna/archive.md#ar_1, which stays")
