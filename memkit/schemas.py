@@ -329,6 +329,8 @@ class Kind:
         Whether a quota counts it.
     searched : bool
         Whether a search includes it by default.
+    weight : float
+        The factor on its score in a search that names none.
     judged : bool
         Whether policies may reject, weigh or relabel it, and a prompt may include it; otherwise it is only kept.
     """
@@ -340,6 +342,7 @@ class Kind:
     decays: str = "normal"
     counted: bool = False
     searched: bool = True
+    weight: float = 1.0
     judged: bool = True
 
 
@@ -422,8 +425,8 @@ declare_kinds(
     Kind("quarantined", "a record of an unknown version", searched=False, decays="never", judged=False),
     _of_lines("page", "a section of a page of linked notes"),
     Kind("head", "title and description of a page, from its front matter", decays="never", judged=False),
-    _of_lines("index", "a contents page, or its list of links", decays="never", judged=False),
-    _of_lines("log", "an entry of a list of changes"),
+    _of_lines("index", "a contents page, or its list of links", decays="never", weight=0.5, judged=False),
+    _of_lines("log", "an entry of a list of changes", weight=0.5),
     _of_lines("topic", "a section of a file about one topic, which an index names"),
     Kind("observation", "one statement about an entity of a graph"),
     Kind("entity", "an entity of a graph that no statement is about", decays="never"),

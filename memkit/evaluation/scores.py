@@ -81,7 +81,7 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
     needs = []
     for setting in settings:
         full, weights, scope = pools.needs(setting)
-        needs.append((full, weights, (scope, full.pool, full.unit == "memory")))
+        needs.append((full, weights, (scope, full.pool, full.unit)))
     together: dict[tuple[Any, ...], set[str]] = {}
     for full, weights, key in needs:
         if shares_candidates(full):
@@ -202,8 +202,8 @@ class Plan:
 
     Attributes
     ----------
-    arms, pool, per_memory
-        The arms and pool that the candidates come from; whether a hit is a memory or a chunk.
+    arms, pool, unit
+        The arms and pool that the candidates come from; what a hit is.
     positions : ndarray of int64
         The numbers of the settings.
     effect : ndarray of int64
@@ -214,7 +214,7 @@ class Plan:
     scope: tuple[Any, ...]
     arms: tuple[str, ...]
     pool: int
-    per_memory: bool
+    unit: str
     positions: Ints
     effect: Ints
     blocks: list[Block]
@@ -246,9 +246,9 @@ class Plan:
         runs = [list(run) for _, run in groupby(ordered, lambda e: (e.fold_threshold is None, e.mmr_lambda < 1.0))]
         blocks = [block_of(run[start : start + _BLOCK]) for run in runs for start in range(0, len(run), _BLOCK)]
         positions = np.array([position for position, _ in effects], np.int64)
-        scope, arms, pool, per_memory = key
+        scope, arms, pool, unit = key
         columns = np.array([column[effect] for _, effect in effects], np.int64)
-        return cls(scope, arms, pool, per_memory, positions, columns, blocks)
+        return cls(scope, arms, pool, unit, positions, columns, blocks)
 
 
 def shares_candidates(s: Settings) -> bool:
@@ -283,12 +283,14 @@ class Scorer:
         self.starts = np.searchsorted(candidates.query, np.arange(len(part.number) + 1))
         self.twin = index.rows.twin[candidates.row]
         self.memory = index.rows.memory[candidates.row]
+        self.hit = index.rows.hit_of(self.memory, plan.unit)
         self.age = ages(index.rows.dated[self.memory], part.moment[candidates.query])
         codes = labels.codes(index.memories["memory_id"])
         self.label = labels.look_up(part.number[candidates.query], codes[self.memory])
         names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
         self.norms = {name: _norms(name, settings, part) for name in names}
         self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]
+        self.has_own_weights = index.rows.has_own_weights
         decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
         self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
         self.repeats = part.index.repeats if any(block.folds for block in plan.blocks) else None
@@ -302,7 +304,7 @@ class Scorer:
         rows, part = slice(first, last), copy.copy(self)
         part.number, part.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
         part.candidates = self.candidates.take(np.arange(first, last))
-        for name in ("twin", "memory", "age", "label", "kind"):
+        for name in ("twin", "memory", "hit", "age", "label", "kind"):
             setattr(part, name, getattr(self, name)[rows])
         part.norms = {name: values[rows] for name, values in self.norms.items()}
         part.decaying = {name: values[rows] for name, values in self.decaying.items()}
@@ -343,13 +345,14 @@ class Scorer:
         of_query = CandidateSet(
             query=candidates.query[rows],
             rank=candidates.rank[rows],
-            memory=self.memory[rows],
+            memory=self.hit[rows],
             twin=self.twin[rows],
             text=self.text[rows],
-            per_memory=self.plan.per_memory,
+            per_memory=self.plan.unit != "chunk",
             norm=lambda name: self.norms[name][rows],
             factor=lambda decays: decay_factors(self.age[rows], lambda kinds: self.decaying[kinds][rows], decays),
             prior=lambda weights: self._priors(rows, weights),
+            has_own_weights=self.has_own_weights,
             repeats=self.repeats,
             least_threshold=self.plan.least_threshold,
             likeness=lambda positions: self.similarity(row[positions]),

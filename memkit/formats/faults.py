@@ -16,7 +16,7 @@ _CODES = {
     " loose_front_matter",
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
     " undeclared_kind empty_section deleted"
-    " no_repository uncommitted hidden transcript same_mtime",
+    " no_repository uncommitted hidden transcript same_mtime two_layouts",
 }
 SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""

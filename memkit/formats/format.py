@@ -175,6 +175,8 @@ class Format:
     schemas : dict of str to pyarrow.Schema
         Tables of its own that `memkit.schemas` does not declare; a table whose name begins with ``_`` is only seen by
         `check`.
+    is_general : bool
+        Whether it reads any file of its kind that no more specific layout reads, so that it competes with none.
     landmark : str
         The file or folder that must exist for the survey to run; several are separated by blanks, and none is needed
         where it is empty.
@@ -215,6 +217,7 @@ class Format:
     dates: Mapping[str, str | None] = field(default_factory=dict)
     dates_in_lines: bool = False
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    is_general: bool = False
     landmark: str = ""
     survey: Callable[[Folder], Survey] | None = None
     batch: Batch | None = None

@@ -220,10 +220,20 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
     for other in formats:
         if other is not format and other.beside and file.finding(other.name) is not None:
             other.beside(file, rows)
+    rivals = [other.name for other in formats if other is not format and _rivals(format, other, file)]
+    if rivals:
+        got = f"{', '.join(rivals)} too; {format.name} comes first in the declared order and reads it"
+        rows.problem("two_layouts", file.source.path, "a file of one layout", got, quote=False)
     if file.is_markdown and file.front is None and front_matter.is_unclosed(file.source.text):
         rows.problem("unparsable", file.source.path, "front matter closed by '---'", "no end", line=1, quote=False)
     rows.end()
     return True
+
+
+def _rivals(format: Format, other: Format, file: File) -> bool:
+    """Whether both are layouts whose surveys found the file to be theirs."""
+    are_specific = format.layout and other.layout and not format.is_general and not other.is_general
+    return bool(are_specific and file.finding(format.name) is not None and file.finding(other.name) is not None)
 
 
 def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:

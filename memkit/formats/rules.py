@@ -36,6 +36,7 @@ _ANY = (
     Rule("unclaimed", "any", "", "a file of one of the five formats"),
     Rule("hidden", "any", "", "a name that does not begin with a dot, or one of the hosts' known places (hidden=)"),
     Rule("transcript", "any", "", "memories, not a host's record of a conversation (json='rows' reads it)"),
+    Rule("two_layouts", "any", "", "a file of one layout"),
     Rule("same_mtime", "any", "created_at", "files changed at different times (checked only with dates='mtime')"),
     Rule("undeclared_kind", "any", "kind", "a kind that is declared in memkit.schemas.KINDS"),
     Rule("secret", "any", "", "no key, token, password or card (always counted, listed by `memkit check --secrets`)"),
@@ -89,7 +90,7 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     return rows.table("problems")
 
 
-_BY_FOLDER = pa.array(["unclaimed", "transcript"])
+_BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts"])
 """What is told once a folder, of all its files: a folder of another tool may hold thousands."""
 
 

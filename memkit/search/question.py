@@ -525,7 +525,8 @@ def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     """`ranked`, followed by other candidates: those without filters, up to twice the pool."""
     index, unit = question.index, question.settings.unit
     wide = question.retrieve_among(None, 2 * question.settings.pool)
-    shown_as = index.rows.memory if unit == "memory" else np.arange(len(index.rows.memory))
+    memory = index.rows.memory
+    shown_as = index.rows.hit_of(memory, unit) if unit != "chunk" else np.arange(len(memory))
     best = np.where(wide.rank > 0, wide.rank, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
     order = np.lexsort((wide.row, best, wide.query))  # the chunk that an arm ranks best shows its memory
     inside = len(ranked.candidates.row)

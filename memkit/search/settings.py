@@ -160,7 +160,8 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="first",
-        doc="Factor on the score by kind of memory, such as {'daily_log': 0.7}; other kinds have 1.",
+        doc="Factor on the score by kind of memory, such as {'daily_log': 0.7}; other kinds have 1, but for contents"
+        " pages and lists of changes, index and log.",
     )
     decay: str = param("e_folding", choices=FORMS, group="time", doc="How scores fall with age.", source=_DECAY)
     decay_days: float = param(
@@ -201,9 +202,9 @@ class QuerySettings(Estimator):
     )
     unit: str = param(
         "memory",
-        choices=("memory", "chunk"),
+        choices=("memory", "chunk", "file"),
         group="output",
-        doc="What a hit is: a memory, with its best chunk, or a chunk.",
+        doc="What a hit is: a memory, with its best chunk; a chunk; or a file, with its best memory.",
     )
     expired: str = param(
         "hide",

@@ -92,7 +92,7 @@ def test_every_rule_code_has_a_case() -> None:
     shown = {row["rule"] for case in CASES for row in expected_of(case)}
     # tests/test_schemas.py, tests/tables/test_tables_secrets.py, tests/plugins, tests/past/test_past_git.py
     of_tables = {"undeclared_kind", "secret", "format_failed", "too_many_files"}
-    of_tables |= {"no_repository", "uncommitted", "same_mtime"}  # tests/past/test_past_dates.py, test_formats_hidden.py
+    of_tables |= {"no_repository", "uncommitted", "same_mtime", "two_layouts"}  # tests/past/test_past_dates.py, here
     assert shown | MADE.keys() | of_tables == SEVERITIES.keys()
 
 

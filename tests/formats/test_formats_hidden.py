@@ -13,6 +13,8 @@ import memkit as mk
 from memkit.change.disk import Disk, check_changed
 from memkit.errors import ChangeRefusedError, ParameterError
 from memkit.formats.disk.files import HIDDEN_PLACES, NEVER_READ, is_hidden
+from memkit.formats.format import File, Folder, Survey
+from memkit.formats.rows import Rows
 from memkit.tables.samples import write_files
 
 
@@ -146,6 +148,29 @@ def test_a_folder_of_another_tool_is_one_row_with_its_count(tmp_path: Path) -> N
     assert [(row["path"], row["memory_id"]) for row in rows] == [("docs", None), ("one.txt", None), ("wiki", None)]
     assert "30 files, first docs/0.md" in rows[0]["message"]
     assert "40 files, first wiki/0.txt" in rows[2]["message"]
+
+
+def test_where_two_layouts_claim_a_file_the_order_decides_and_a_row_says_so(tmp_path: Path) -> None:
+    def survey(folder: Folder) -> Survey:
+        return Survey(dict.fromkeys(folder.listing.files, True))
+
+    def parse(file: File, rows: Rows) -> None:
+        rows.memory(layout, file.source.path, 1, file.source.text)
+
+    for layout in ("cards", "slips"):
+        mk.extend.register(mk.extend.Format(layout, "*.md", (), (), parse, endings=(".md",), survey=survey))
+    try:
+        write_files(tmp_path, {"a.md": "чай\n", "b.md": "кофе\n"})
+        for formats in (["cards", "slips"], ["slips", "cards"]):
+            layout = formats[0]
+            corpus = mk.read(tmp_path, formats=formats)
+            assert corpus.memories["layout"].to_pylist() == [layout] * 2
+            (row,) = corpus.problems.to_pylist()
+            assert (row["rule"], row["path"]) == ("two_layouts", ".")
+            assert f"{formats[1]} too; {layout} comes first" in row["message"]
+    finally:
+        for name in ("cards", "slips"):
+            mk.extend.unregister(name)
 
 
 def test_dates_of_files_are_used_where_there_are_no_others(tmp_path: Path) -> None:

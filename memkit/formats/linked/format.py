@@ -26,6 +26,7 @@ FORMAT = Format(
     claims=lambda file: file.is_markdown and file.finding("linked") is not None,
     parse=parse,
     survey=survey,
+    is_general=True,
     dates={"created_at": "created", "updated_at": "updated"},
     rules=(
         Rule(LOOSE, "linked", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),

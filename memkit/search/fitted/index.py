@@ -29,6 +29,7 @@ from memkit.index.encoders.base import Calibration, as_texts, content_key
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
+from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
 from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, cut, places, take_rows, text_codes
@@ -69,6 +70,8 @@ class Rows:
         Chunks that are not empty; None if all are not.
     owner : ndarray of int64, shape (n_memories,)
         Equal for memories of one user.
+    file : ndarray of int64, shape (n_memories,)
+        Equal for memories of one file.
     expires : ndarray of datetime64[D], shape (n_memories,)
         NaT if the memory does not expire.
     created : ndarray of datetime64[us], shape (n_memories,)
@@ -83,6 +86,7 @@ class Rows:
     text: Ints
     filled: Mask | None
     owner: Ints
+    file: Ints
     expires: NDArray[np.datetime64]
     created: NDArray[np.datetime64]
 
@@ -91,13 +95,22 @@ class Rows:
         """Whether any memory has a date."""
         return not np.isnat(self.dated).all()
 
+    def hit_of(self, memory: Ints, unit: str) -> Ints:
+        """A number for the hit that each of the rows `memory` would be, where a hit is a `unit`: a memory or a file."""
+        return self.file[memory] if unit == "file" else memory
+
     def are_of(self, kinds: Sequence[str]) -> Mask:
         """Whether each of the corpus's kinds is among `kinds`."""
         return np.array([name in kinds for name in self.kind[1]], bool)
 
     def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
-        """The factor by kind of each of the rows `memory`; 1 for a kind that `weights` do not name."""
+        """The factor by kind of each of the rows `memory`; a kind that `weights` do not name has its own."""
         return priors(self.kind[0][memory], self.kind[1], weights)
+
+    @property
+    def has_own_weights(self) -> bool:
+        """Whether some kind of the corpus has a weight other than 1 of its own."""
+        return any(name in KINDS_OF_MEMORY and KINDS_OF_MEMORY[name].weight != 1 for name in self.kind[1])
 
     def decay(
         self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
@@ -154,9 +167,10 @@ def decay_factors(age: Floats, may_decay: Callable[[Any], Mask], decays: Sequenc
 
 
 def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:
-    """The factor of each `kind`, a number into `names`; 1 for one that `weights` do not name."""
+    """The factor of each `kind`, a number into `names`; one that `weights` do not name has its own, mostly 1."""
     check_kinds(weights or {}, "Retriever: 'kind_weights'", also=names)
-    return np.array([(weights or {}).get(str(name), 1.0) for name in names], float)[kind]
+    chosen = {name: kind.weight for name, kind in KINDS_OF_MEMORY.items()} | dict(weights or {})
+    return np.array([chosen.get(str(name), 1.0) for name in names], float)[kind]
 
 
 def follow() -> Any:
@@ -188,6 +202,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         twin=text if all_differ else codes(pa.array(owner[memory] * len(text) + text))[0],
         filled=None if filled.all() else filled,
         owner=owner,
+        file=codes(pc.coalesce(memories["path"], memories["memory_id"]).combine_chunks())[0],
         kind=(kind, tuple(kinds.to_pylist())),
         expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),

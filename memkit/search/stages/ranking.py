@@ -402,13 +402,15 @@ class CandidateSet:
     rank : ndarray of int64, shape (n, arms)
         As in `Candidates`.
     memory, twin, text : ndarray of int64, shape (n,)
-        Memory and exact duplicates as in `Rows`; the row in `repeats`.
+        Memory (or file, where a hit is one) and exact duplicates as in `Rows`; the row in `repeats`.
     per_memory : bool
-        Whether a hit is a memory, or else a chunk.
+        Whether a hit is a memory or a file, or else a chunk.
     norm : callable
         From a key of `Fusion.norm` to normalised scores, shape (n, arms).
     factor, prior : callable
         From the keys of decays or kind weights to factors, shape (n, keys).
+    has_own_weights : bool
+        Whether some kind has a weight other than 1 where the settings give none.
     repeats : Repeats or None
         None if no setting collapses near-duplicates.
     least_threshold : float
@@ -426,6 +428,7 @@ class CandidateSet:
     norm: Callable[[Any], Floats]
     factor: Callable[[tuple[Any, ...]], Floats]
     prior: Callable[[tuple[Any, ...]], Floats]
+    has_own_weights: bool
     repeats: Repeats | None
     least_threshold: float
     likeness: Callable[[Ints], Floats]
@@ -564,6 +567,8 @@ class Ranking:
         score: Floats = self.fused.copy() if self.is_one else self._by_column(self.fused)
         if block.prior is not None:
             score *= np.take(candidates.prior(block.priors), block.prior, axis=1, mode="clip")
+        elif candidates.has_own_weights:
+            score *= candidates.prior((None,))
         if block.decays:
             score *= np.take(candidates.factors(block.decays), block.decay, axis=1, mode="clip")
         return score
@@ -854,13 +859,14 @@ def _candidate_set(
     return CandidateSet(
         query=candidates.query,
         rank=candidates.rank,
-        memory=question.rows.memory[candidates.row],
+        memory=question.rows.hit_of(question.rows.memory[candidates.row], question.settings.unit),
         twin=question.rows.twin[candidates.row],
         text=candidates.row,
-        per_memory=question.settings.unit == "memory",
+        per_memory=question.settings.unit != "chunk",
         norm=lambda _: norm,
         factor=lambda _: decay[:, None],
         prior=lambda _: prior[:, None],
+        has_own_weights=question.rows.has_own_weights,
         repeats=question.repeats,
         least_threshold=question.settings.fold_threshold,
         likeness=lambda index: likeness()(candidates.row[index]),

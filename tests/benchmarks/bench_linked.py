@@ -1,0 +1,67 @@
+"""Linked notes: how low contents pages should rank, and what titles above sections are worth, by questions to pages.
+
+    python tests/benchmarks/bench_linked.py [FOLDER QUESTIONS.csv [words]]
+
+Without arguments the samples of data/layouts are asked. A question's answer is a page: rows of the CSV are layout (the
+folder below FOLDER), question, path. With ``words`` no encoder is used. Figures are in RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+import memkit as mk
+
+LAYOUTS = Path(__file__).parents[2] / "data" / "layouts"
+WEIGHTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)
+LISTS = ("index", "log")
+ENCODER = {"encoder": None} if "words" in sys.argv[3:] else {}
+
+
+def hits_of(folder: Path, rows: list[dict[str, str]], **settings: object) -> pa.Table:
+    search = mk.Retriever(unit="file", **ENCODER, **settings).fit(mk.read(folder))  # type: ignore[arg-type]  # settings by name
+    return search.search([row["question"] for row in rows], k=5, columns=("path", "kind"))
+
+
+def scores(asked: Iterable[tuple[list[dict[str, str]], pa.Table]]) -> tuple[float, float, float, float, float]:
+    """hit@1, hit@5 and MRR of pages; MRR of those that only a list answers; share of lists in the first five."""
+    ranks, of_lists, kinds = [], [], []
+    for rows, hits in asked:
+        for number, row in enumerate(rows):
+            paths = [hit for hit in hits.to_pylist() if hit["query_id"] == str(number)]
+            rank = next((place for place, hit in enumerate(paths, 1) if hit["path"] == row["path"]), 0)
+            (of_lists if Path(row["path"]).stem in LISTS else ranks).append(1 / rank if rank else 0.0)
+            kinds += [hit["kind"] in LISTS for hit in paths]
+    count = len(ranks) or 1
+    return (
+        sum(value == 1 for value in ranks) / count,
+        sum(value > 0 for value in ranks) / count,
+        sum(ranks) / count,
+        sum(of_lists) / (len(of_lists) or 1),
+        sum(kinds) / (len(kinds) or 1),
+    )
+
+
+def main(root: Path, questions: Path) -> None:
+    with questions.open(encoding="utf-8") as file:
+        asked = list(csv.DictReader(file))
+    folders = {
+        name: [row for row in asked if row["layout"] == name] for name in dict.fromkeys(r["layout"] for r in asked)
+    }
+    print("weight of lists | hit@1 | hit@5 | MRR | MRR of lists | lists in the first five")
+    for weight in WEIGHTS:
+        settings = {"kind_weights": dict.fromkeys(LISTS, weight)}
+        found = [(rows, hits_of(root / name, rows, **settings)) for name, rows in folders.items()]
+        print(f"{weight} | " + " | ".join(f"{value:.3f}" for value in scores(found)))
+    columns = tuple(name for name in mk.Retriever().params()["searched"].stands_for if name != "heading_path")
+    found = [(rows, hits_of(root / name, rows, searched=columns)) for name, rows in folders.items()]
+    print("nothing above sections | " + " | ".join(f"{value:.3f}" for value in scores(found)))
+
+
+if __name__ == "__main__":
+    main(*(Path(argument) for argument in sys.argv[1:3]) if len(sys.argv) > 2 else (LAYOUTS, LAYOUTS / "questions.csv"))
