@@ -244,9 +244,11 @@ class DedupPanel(Panel):
         for pair in near:
             flags = ", ".join(flag.replace("_conflict", "") for flag in _FLAGS if pair[flag])
             texts = (self._texts.get(pair[name]) or "" for name in ("a_id", "b_id"))
-            rows.append((f"{pair['similarity']:.3f}", pair["kind"], flags, *texts))
+            conflict = [flags] if self._shows_blocked else []
+            rows.append((f"{pair['similarity']:.3f}", pair["kind"], *conflict, *texts))
             picks.append(_SEPARATOR.join((pair["a_id"], pair["b_id"])))
-        return rows_html(("nearest", "kind", "conflict", "one (Enter: judge)", "other"), rows, picks) if rows else ""
+        heads = ("nearest", "kind", *["conflict"] * self._shows_blocked, "one (Enter: judge)", "other")
+        return rows_html(heads, rows, picks) if rows else ""
 
     def _clustered(self, answer: pa.Table) -> str:
         """The clusters at the thresholds, the surviving memory first; while a slider moves, the last such table."""

@@ -101,7 +101,7 @@ class PinnedComparison:
         ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>"
         gain = f"{_METRIC} {v.gain:+.3f}{ends}".replace("-", "−")
         more = f" {v.more.capitalize()}." if v.more else ""
-        reason = f" {html.escape(v.reason)}." if v.reason else ""
+        reason = f" {html.escape(v.reason[:1].upper() + v.reason[1:])}." if v.reason else ""
         return (
             f"<p>{_AGAINST_PINNED[v.word]}</p><p>{gain}</p>"
             f"<p>{_judged(strip.judged)}{reason}{more}</p>{self._bars(strip)}"
