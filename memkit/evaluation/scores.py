@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -20,15 +20,16 @@ from memkit.evaluation.grid import Setting
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluation.pools import IndexCandidates, Pools
 from memkit.evaluation.verdict import fingerprint
+from memkit.index.rerank import Reranker, as_reranker
 from memkit.parallel import is_configured, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import decay_factors, priors
-from memkit.search.question import Settings
+from memkit.search.question import Settings, scores_again
 from memkit.search.stages.diversify import NOWHERE
-from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, norms, places
+from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, looked_at, norms, places
 from memkit.tables.age import ages
 
 _UNIT = 250_000
@@ -59,7 +60,7 @@ def scores_of(
     resume : str or Path, optional
         A checkpoint file, which keeps each part of the scores as soon as it is done.
     """
-    plans = _plans(pools, settings)
+    plans, rerankers = _plans(pools, settings)
     _check_decay(pools, plans, names)
     checkpoint = None if resume is None else Checkpoint(resume, _facts(pools, task, metrics, depth, settings))
     scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
@@ -67,7 +68,7 @@ def scores_of(
     work = [(plan, part) for plan in plans for part in _parts(pools, plan)]
     with bar("scoring settings", total=sum(len(part.number) * plan.size for plan, part in work)) as done:
         for number, (plan, part) in enumerate(work):
-            scorer = partial(Scorer, task.labels, metrics, depth, pools.settings, plan, part)
+            scorer = partial(Scorer, task.labels, metrics, depth, pools.settings, plan, part, rerankers)
             for unit, values, hits in _scores_by_unit(f"{number}", scorer, plan, part, n_jobs, checkpoint):
                 columns = part.number[unit]
                 scores[:, plan.positions[:, None], columns] = values[:, plan.effect]
@@ -76,11 +77,14 @@ def scores_of(
     return scores, with_hits
 
 
-def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
-    """The settings grouped by the candidates that they rank; asks the arms."""
-    needs = []
+def _plans(pools: Pools, settings: Sequence[Setting]) -> tuple[list[Plan], dict[str, Reranker]]:
+    """The settings grouped by the candidates that they rank, and their rerankers by name; asks the arms."""
+    needs, rerankers = [], {}
     for setting in settings:
         full, weights, scope = pools.needs(setting)
+        if full.rerank is not None:
+            reranker = as_reranker(full.rerank)
+            rerankers[reranker.name] = reranker
         needs.append((full, weights, (scope, full.pool, full.unit)))
     together: dict[tuple[Any, ...], set[str]] = {}
     for full, weights, key in needs:
@@ -98,7 +102,7 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
         arms_asked = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
         pools.ask_for(scope, arms_asked, max(key[2] for key in wanted))
         pools.check(scope, dict.fromkeys(arms_asked, 1.0))
-    return [Plan.from_settings(key, effects) for key, effects in groups.items()]
+    return [Plan.from_settings(key, effects) for key, effects in groups.items()], rerankers
 
 
 def _parts(pools: Pools, plan: Plan) -> list[IndexCandidates]:
@@ -236,7 +240,7 @@ class Plan:
         order_of: dict[Any, int] = {}
 
         def order(effect: RankingKey) -> tuple[int, ...]:
-            how = (effect.norm, effect.method, effect.rrf_k)
+            how = (effect.norm, effect.method, effect.rrf_k, effect.rerank)
             of_fusion = [order_of.setdefault(part, len(order_of)) for part in (how, (*how, effect.weights))]
             tail = (effect.fold_threshold is not None, effect.mmr_lambda < 1.0)
             return (*map(int, tail), *of_fusion, order_of.setdefault(("decay", effect.decay), len(order_of)))
@@ -265,6 +269,8 @@ class Scorer:
     ----------
     depth : int
         How many hits the metrics look at.
+    rerankers : mapping of str to Reranker
+        By name; they are asked here, and not in the workers.
     """
 
     def __init__(
@@ -275,6 +281,7 @@ class Scorer:
         settings: Settings,
         plan: Plan,
         part: IndexCandidates,
+        rerankers: Mapping[str, Reranker],
     ) -> None:
         candidates, index = part.candidates, part.index
         self.labels, self.metrics, self.depth = labels, list(metrics), depth
@@ -297,6 +304,8 @@ class Scorer:
         self.text = candidates.row
         if any(block.is_diverse for block in plan.blocks):
             self.similarity = index.similarity(candidates.row, by_vectors="vector" in plan.arms)
+        self.looks: dict[str, Floats] = {}
+        self.looks = self._second_looks(part, rerankers)
 
     def alone(self, unit: slice) -> Self:
         """The scorer of some queries alone, without references to the index."""
@@ -307,6 +316,7 @@ class Scorer:
         for name in ("twin", "memory", "hit", "age", "label", "kind"):
             setattr(part, name, getattr(self, name)[rows])
         part.norms = {name: values[rows] for name, values in self.norms.items()}
+        part.looks = {name: values[rows] for name, values in self.looks.items()}
         part.decaying = {name: values[rows] for name, values in self.decaying.items()}
         if self.repeats is not None:
             texts, part.text = np.unique(self.text[rows], return_inverse=True)
@@ -314,6 +324,22 @@ class Scorer:
         if hasattr(self, "similarity"):
             part.similarity = self.similarity.among(np.unique(part.candidates.row))
         return part
+
+    def _second_looks(self, part: IndexCandidates, rerankers: Mapping[str, Reranker]) -> dict[str, Floats]:
+        """The scores of all that any setting looks at again, by reranker: each is asked once."""
+        names = dict.fromkeys(name for block in self.plan.blocks for name in block.rerankers)
+        looked = {name: np.zeros(len(self.memory), bool) for name in names}
+        for query in range(len(self.number) if names else 0):
+            candidates, rows = self._query(query)[0], slice(self.starts[query], self.starts[query + 1])
+            for block in self.plan.blocks:
+                for name, wanted in looked_at(candidates, block).items():
+                    looked[name][rows] |= wanted
+        scores = {name: np.full(len(self.memory), np.nan) for name in names}
+        for name, wanted in looked.items():
+            rows_looked = np.flatnonzero(wanted)
+            some = part.candidates.take(rows_looked)
+            scores[name][rows_looked] = scores_again(rerankers[name], part.index, part.texts, some)
+        return scores
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
         """Scores, metrics × effects × queries, and the number of queries with a hit, by effect."""
@@ -356,6 +382,7 @@ class Scorer:
             repeats=self.repeats,
             least_threshold=self.plan.least_threshold,
             likeness=lambda positions: self.similarity(row[positions]),
+            looks={name: values[rows] for name, values in self.looks.items()},
         )
         return of_query, wanted, labels
 

@@ -24,6 +24,7 @@ from memkit.evaluation.pools import Pools, check_fitted, revision_of
 from memkit.evaluation.result import Result
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.verdict import size
+from memkit.index.rerank import as_reranker
 from memkit.params import AsOf, Moment, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
 from memkit.tables.database import sql_with
@@ -302,10 +303,12 @@ def _table(
 
 
 def _cell(value: Any) -> Any:
-    """A value as a table cell: weights by kind as JSON, several words as one text."""
+    """A value as a table cell: weights by kind as JSON, several words as one text, an object by its name."""
     if isinstance(value, Mapping):
         return json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return ", ".join(value) if isinstance(value, (tuple, list)) else value
+    if isinstance(value, (tuple, list)):
+        return ", ".join(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else as_reranker(value).name
 
 
 def _mean(task: Task, scores: Floats) -> float | None:

@@ -139,6 +139,16 @@ _SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
 )
 
 
+def note_given(spec: str) -> None:
+    """Remember that this process was given `spec`, so that a saved index may name it."""
+    _GIVEN.add(spec)
+
+
+def was_given(spec: object) -> bool:
+    """Whether `spec` is a built-in name or an object, or was given in this process: an address is used only then."""
+    return not isinstance(spec, str) or spec in ENCODERS or spec in _GIVEN
+
+
 def check_given(spec: object, owner: str) -> None:
     """Raise if `spec`, from a saved index, is an address that was not passed to `as_encoder` in this process.
 
@@ -147,10 +157,10 @@ def check_given(spec: object, owner: str) -> None:
     ParameterError
         Because using an address sends texts there, or loads a model that may contain code.
     """
-    if isinstance(spec, str) and spec not in ENCODERS and spec not in _GIVEN:
+    if not was_given(spec):
         raise ParameterError(
-            f"{owner}: the saved index names the encoder {spec[:200]!r}, which nobody gave in this process. Pass it as"
-            " encoder=, or trust=True if the index is your own."
+            f"{owner}: the saved index names the encoder {str(spec)[:200]!r}, which nobody gave in this process. Pass"
+            " it as encoder=, or trust=True if the index is your own."
         )
 
 
@@ -184,7 +194,7 @@ def loaded_encoder(spec: Any, texts: Texts | None, fingerprint: str) -> Encoder:
 
 
 def _named(spec: str) -> Encoder:
-    _GIVEN.add(spec)
+    note_given(spec)
     if spec in ENCODERS:
         encoder: Encoder = _load(*ENCODERS[spec])()
         return encoder

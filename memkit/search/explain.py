@@ -98,6 +98,7 @@ def _advice(question: Question, row: dict[str, Any]) -> str:
     """The single changes of settings that would make it a hit."""
     changes: dict[str, dict[str, Any]] = {"decay='none'": {"decay": "none"}} if row["decay"] < 1 else {}
     changes |= {"fold='none'": {"fold": "none"}} if row["disposition"] == "folded" else {}
+    changes |= {"rerank=None": {"rerank": None}} if row["reranked"] is not None else {}
     changes |= {"mmr_lambda=1": {"mmr_lambda": 1.0}} if question.settings.mmr_lambda < 1 else {}
     changes |= {"min_score=0": {"min_score": 0.0}} if question.settings.min_score else {}
     ways = [text for text, values in changes.items() if 0 < _rank(question.with_params(**values), row) <= question.k]
@@ -127,7 +128,8 @@ def _score(question: Question, row: dict[str, Any]) -> str:
         age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
         factors.append(f"times decay {row['decay']:.2f} after {age}")
     product = f", {', '.join(factors)}, is {row['score']:.3f}" if factors else ""
-    return f"{arms}; fused score {row['fused']:.3f}{product}"
+    again = "" if row["reranked"] is None else f", after the second look {row['reranked']:.3f}"
+    return f"{arms}; fused score {row['fused']:.3f}{again}{product}"
 
 
 def _arm_score(question: Question, row: dict[str, Any], arm: str, weight: float) -> str:
@@ -210,7 +212,7 @@ def contributions(trace: pa.Table) -> pa.Table:
     """The share of each arm in the score of each hit of a trace: memory_id, bm25, vector, gram, lost.
 
     The three shares sum to the score; `lost` is what kind weight and decay took off. Under a fusion that is not a sum,
-    the score is divided in proportion to weight x normalised score.
+    and after a second look, the score is divided in proportion to weight x normalised score.
 
     Parameters
     ----------
@@ -242,9 +244,9 @@ def contributions(trace: pa.Table) -> pa.Table:
     weights = json.loads(metadata[b"arms"])
     share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in KINDS}
     total = np.maximum(sum(share.values()), np.finfo(float).tiny)
-    score, fused = _zeroed(hits["score"]), _zeroed(hits["fused"])
+    score, before = _zeroed(hits["score"]), _zeroed(pc.coalesce(hits["reranked"], hits["fused"]))
     parts = {arm: score * part / total for arm, part in share.items()}
-    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": fused - score})
+    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": before - score})
 
 
 def _zeroed(column: pa.ChunkedArray) -> Floats:

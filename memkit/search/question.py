@@ -10,7 +10,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -22,6 +22,7 @@ from memkit.display.names import names_of
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.circuit import in_haste
+from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import scores_across
@@ -198,6 +199,8 @@ class Question:
         Number of places that MMR orders; None: all. The first places do not depend on it.
     user_id : str or None
         Who asked; None for everybody.
+    unreached : list of str
+        Why there was no second look.
 
     Examples
     --------
@@ -223,6 +226,7 @@ class Question:
     note: str = ""
     depth: int | None = None
     user_id: str | None = None
+    unreached: list[str] = field(default_factory=list, compare=False)
 
     def with_params(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without retrieving again.
@@ -241,7 +245,7 @@ class Question:
                 f"Question.with_params: expected settings for the candidates of {', '.join(self.retrieved.arms)} with a"
                 f" pool of {self.retrieved.pool}. Got {values}: ask again with those."
             )
-        return replace(self, settings=settings, weights=weights)
+        return replace(self, settings=settings, weights=weights, unreached=[])
 
     def candidates(self) -> Candidates:
         """The best `pool` candidates of each arm that has a weight."""
@@ -276,12 +280,33 @@ class Question:
         """As `scores_across`."""
         return scores_across(self.index, self.queries.texts, candidates)
 
+    def look_again(self, candidates: Candidates) -> Floats | None:
+        """The score of each of the candidates by the reranker; None if its service cannot be reached."""
+        if self.unreached:
+            return None
+        reranker, texts = as_reranker(self.settings.rerank), self.queries.texts
+        if self.settings.on_encoder_error == "raise":
+            return scores_again(reranker, self.index, texts, candidates)
+        try:
+            with in_haste():
+                return scores_again(reranker, self.index, texts, candidates)
+        except EncoderUnavailableError as error:
+            self.unreached.append(f"Without a second look: {error}")
+            warnings.warn(f"Retriever: no second look this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6)
+            return None
+
     def decay(self, memory: Ints) -> tuple[Floats, Floats]:
         """Age in days and decay factor of each of the memories in the rows `memory`."""
         s = self.settings
         kinds = [kind for kind in s.decay_kinds if kind != "*"]
         check_kinds(kinds, "Retriever: 'decay_kinds'", also=self.index.rows.kind[1])
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
+
+
+def scores_again(reranker: Reranker, index: MemoryIndex, texts: Sequence[str], candidates: Candidates) -> Floats:
+    """The score by `reranker` of each candidate: of its searched text and the text of its query."""
+    passages = take_rows(index.texts, candidates.row).to_pylist()
+    return reranker.scores([texts[query] for query in candidates.query.tolist()], passages)
 
 
 def check_user(user_id: object, owner: str = "Retriever.search") -> None:
@@ -304,6 +329,8 @@ def ask(
     """Check a question and retrieve its candidates; parameters and errors are those of `Retriever.search`."""
     check_value("Retriever.search", "k", k, "int", low=1)
     check_user(user_id)
+    if settings.rerank is not None:
+        as_reranker(settings.rerank)  # what cannot be one is an error before anything is searched
     queries = as_queries(queries)
     days = set(queries.days)
     if len(days) > 1:
@@ -362,6 +389,7 @@ TRACE = pa.schema(
         ("chunk_id", _TEXT),
         *(column for arm in KINDS for column in ((arm, _NUMBER), (f"{arm}_rank", _COUNT), (f"{arm}_norm", _NUMBER))),
         ("fused", _NUMBER),
+        ("reranked", _NUMBER),
         ("prior", _NUMBER),
         ("age_days", _NUMBER),
         ("decay", _NUMBER),
@@ -428,6 +456,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
     sentences = (
         question.note,
+        *question.unreached,
         *more,
         _decay_note(question, ranked),
         _future_note(question),
@@ -502,6 +531,7 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         **_of_chunks(question, candidates.row, ("memory_id", "chunk_id")),
         "query_id": _ids(question.queries, candidates.query),
         "fused": _floats(ranked.fused),
+        "reranked": _floats(ranked.reranked),
         "prior": _floats(ranked.prior),
         "age_days": _floats(ranked.age_days),
         "decay": ranked.decay,
@@ -518,6 +548,8 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         columns[f"{arm}_norm"] = _floats(np.where(has_norm, ranked.norm[:, column], np.nan))
     table = _table(columns, TRACE, len(ranked.rank))
     note, params = _note(question, inside), question.settings.get_params(deep=False)
+    if not isinstance(params["rerank"], str | None):
+        params["rerank"] = as_reranker(params["rerank"]).name
     return _described(table, question, note=note, memkit="trace", params=params, shown=_names(question, candidates))
 
 

@@ -153,6 +153,24 @@ class QuerySettings(Estimator):
     pool: int = param(
         100, low=1, unit="chunks", group="arms", doc="Candidates per arm (num_candidates); only these are ranked."
     )
+    rerank: Any = param(
+        None,
+        kind="object",
+        group="first",
+        doc="A second look at the best `rerank_n`: an encoder ('e5'), a cross-encoder ('st:PATH'), or a function of a"
+        " query and a list of texts that returns scores; None: none. Choose it by labels of your own.",
+    )
+    rerank_n: int = param(
+        20, low=1, unit="candidates", group="arms", doc="How many of the best candidates of a query get a second look."
+    )
+    rerank_weight: float = param(
+        0.5,
+        low=0,
+        high=1,
+        unit="ratio",
+        group="arms",
+        doc="Share of the second look in the scores of these candidates; they stay above the others.",
+    )
     kind_weights: Mapping[str, float] | None = param(
         None,
         kind="weights",
@@ -225,7 +243,8 @@ class QuerySettings(Estimator):
         "words",
         choices=("words", "raise"),
         group="output",
-        doc="If the encoder's service cannot be reached: search without vectors and retry later, or raise.",
+        doc="If the service of the encoder or the reranker cannot be reached: search without it and retry later, or"
+        " raise.",
         source=cite("workspace", "fallback"),
     )
     where_timeout_s: float = param(

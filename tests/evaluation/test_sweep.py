@@ -64,6 +64,11 @@ def drawn_labels(seed: int, corpus: mk.Corpus, n: int = 8) -> tuple[pd.DataFrame
     return queries, pd.DataFrame(rows, columns=["query_id", "memory_id", "relevance"])
 
 
+def by_length(query: str, texts: list[str]) -> list[float]:
+    """A second look whose scores tie often."""
+    return [len(text) % 5 + len(query) % 3 for text in texts]
+
+
 def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
     """Settings of everything at once; many values are round, so that scores tie."""
 
@@ -93,6 +98,9 @@ def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]
             "mmr_lambda": float(rng.choice([1, 1, 1, 0.5, 0, rng.random()])),
             "unit": str(rng.choice(["memory", "chunk"])),
             "expired": str(rng.choice(["hide", "hide", "keep"])),
+            "rerank": [None, None, "hash", by_length][rng.integers(4)],
+            "rerank_n": int(rng.integers(1, 12)),
+            "rerank_weight": float(rng.choice([0, 0.5, 1, rng.random()])),
         }
 
     return [one() for _ in range(count)]

@@ -34,6 +34,9 @@ SETTINGS = st.fixed_dictionaries(
         "min_score": st.floats(0, 0.6),
         "mmr_lambda": st.sampled_from([0.0, 0.4, 0.8, 1.0]),
         "unit": st.sampled_from(["memory", "chunk"]),
+        "rerank": st.sampled_from([None, "hash"]),
+        "rerank_n": st.integers(1, 12),
+        "rerank_weight": st.floats(0, 1),
     }
 )
 

@@ -37,8 +37,8 @@ class Circuits:
         self._opened: dict[str, tuple[float, str]] = {}
 
     @contextlib.contextmanager
-    def guard(self, fingerprint: str) -> Iterator[None]:
-        """Run a call to the encoder, unless it could not be reached lately.
+    def guard(self, fingerprint: str, what: str = "encoder", expected: str = "vectors") -> Iterator[None]:
+        """Run a call to the encoder (or `what` else), unless it could not be reached lately.
 
         Raises
         ------
@@ -49,7 +49,7 @@ class Circuits:
         try:
             yield
         except Exception as error:  # each client has errors of its own for a broken connection
-            unavailable = _unavailable(error, fingerprint)
+            unavailable = _unavailable(error, f"{what} {fingerprint}: expected {expected}")
             if unavailable is None:
                 raise
             self.open(fingerprint, str(unavailable))
@@ -72,14 +72,14 @@ class Circuits:
             raise EncoderUnavailableError(f"{why} It is asked again in {left:.0f} s.")
 
 
-def _unavailable(error: BaseException, who: str) -> EncoderUnavailableError | None:
+def _unavailable(error: BaseException, expected: str) -> EncoderUnavailableError | None:
     """`error` as `EncoderUnavailableError` where a broken connection or a time-out caused it."""
     if isinstance(error, EncoderUnavailableError):
         return error
     behind: BaseException | None = error
     while behind is not None:
         if isinstance(behind, _UNREACHED):
-            return EncoderUnavailableError(f"encoder {who}: expected vectors. Got {type(error).__name__}: {error}.")
+            return EncoderUnavailableError(f"{expected}. Got {type(error).__name__}: {error}.")
         behind = behind.__cause__ or behind.__context__
     return None
 

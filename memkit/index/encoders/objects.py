@@ -127,7 +127,7 @@ def load_sentence_transformer(path: str) -> ObjectEncoder:
     MissingExtraError, ParameterError
         Where the package or the folder is missing.
     """
-    folder = _local(path, "st", "sentence_transformers", "sentence-transformers")
+    folder = local_model(path, "st", "sentence_transformers", "sentence-transformers")
     from sentence_transformers import SentenceTransformer
 
     encoder = from_sentence_transformer(SentenceTransformer(str(folder)))
@@ -137,19 +137,20 @@ def load_sentence_transformer(path: str) -> ObjectEncoder:
 
 def load_model2vec(path: str) -> ObjectEncoder:
     """A model2vec StaticModel from a local folder; errors as for `load_sentence_transformer`."""
-    folder = _local(path, "m2v", "model2vec", "model2vec")
+    folder = local_model(path, "m2v", "model2vec", "model2vec")
     from model2vec import StaticModel
 
     model = StaticModel.from_pretrained(str(folder))
     return ObjectEncoder("m2v", model.encode, model.encode, _loaded(folder, "model2vec"))
 
 
-def _local(path: str, kind: str, module: str, package: str) -> Path:
+def local_model(path: str, kind: str, module: str, package: str, param: str = "encoder") -> Path:
+    """The local folder `path` of a model for `param`; errors as for `load_sentence_transformer`."""
     if util.find_spec(module) is None:
         raise MissingExtraError(package, package)
     folder = Path(path).expanduser()
     if not folder.is_dir():
-        raise ParameterError(f"'encoder' {kind}:PATH must name a local folder with a model. Got {path!r}.")
+        raise ParameterError(f"'{param}' {kind}:PATH must name a local folder with a model. Got {path!r}.")
     return folder
 
 

@@ -6,6 +6,7 @@ Files are compared with the hashes in the manifest before they are used.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleI
 from memkit.hashes import digest_of_file
 from memkit.index import store
 from memkit.index.cache import shared_cache
-from memkit.index.encode import check_given
+from memkit.index.encode import check_given, was_given
 from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_index
@@ -50,11 +51,19 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
     MemkitError
         If `folder` cannot be written, or another process is saving to it.
     """
-    encoder = params["encoder"]
+    encoder, rerank = params["encoder"], params["rerank"]
+    if not isinstance(rerank, str | None):
+        rerank = None
+        _warn("'rerank' is an object and is not saved: with_params(rerank=...) puts it back after a load.")
     manifest = {
         "version": _VERSION,
         # An engine is not asked because somebody's file names it.
-        "params": {**params, "encoder": encoder if isinstance(encoder, str) else None, "engine": "local"},
+        "params": {
+            **params,
+            "encoder": encoder if isinstance(encoder, str) else None,
+            "rerank": rerank,
+            "engine": "local",
+        },
         "encoder_is_object": encoder is not None and not isinstance(encoder, str),
         "rows": index.digests,
         "arms": sorted(index.arms),
@@ -65,6 +74,10 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
             arm.save(staged / name)
         text = json.dumps(manifest | {"files": digests(staged)}, indent=1, sort_keys=True, ensure_ascii=False)
         (staged / MANIFEST).write_text(text, encoding="utf-8")
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(f"Retriever: {sentence}", RuntimeWarning, stacklevel=4)
 
 
 def load_index(
@@ -101,6 +114,12 @@ def _load(
         params["encoder"] = encoder
     elif not trust:
         check_given(params["encoder"], "Retriever.load")
+    if not trust and not was_given(params.get("rerank")):
+        _warn(
+            f"the saved index names rerank={params['rerank'][:200]!r}, which nobody gave in this process. It is left"
+            " out; with_params(rerank=...) puts it back, and trust=True says that the index is your own."
+        )
+        params["rerank"] = None
     index = build_index(corpus, FitSettings(**{name: params[name] for name in FitSettings.params()}))
     if index.digests != manifest["rows"]:
         raise StaleIndexError(
@@ -171,7 +190,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
         unknown = [name for name in params if not any(name in settings.params() for settings in kinds)]
         missing = [name for name in FitSettings.params() if name not in params]
         others = [name for name in manifest["arms"] if name not in KINDS]
-        is_ours = isinstance(params["encoder"], str | None) and params["engine"] == "local"
+        is_named = all(isinstance(params.get(name), str | None) for name in ("encoder", "rerank"))
+        is_ours = is_named and params["engine"] == "local"
         if unknown or missing or others or not is_ours:
             raise ValueError(f"other parameters or arms: {[*unknown, *missing, *others]!r:.200}")
         _check_files(manifest)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.index.rerank import as_reranker
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
 from memkit.search.settings import QuerySettings
@@ -156,8 +157,9 @@ class Ranked(NamedTuple):
     candidates : Candidates
         Raw scores and ranks of the arms.
     norm : ndarray of float64, shape (n, arms)
-    fused, age_days, decay, score, penalty : ndarray of float64, shape (n,)
-        `score` is fused x prior x decay; `age_days` is NaN if no date is known; `penalty` is subtracted by MMR.
+    fused, reranked, age_days, decay, score, penalty : ndarray of float64, shape (n,)
+        `reranked` is the fused score after the second look, NaN without one; `score` is the latter, or else `fused`, x
+        prior x decay; `age_days` is NaN if no date is known; `penalty` is subtracted by MMR.
     rank : ndarray of int64, shape (n,)
         From 1; 0 for candidates without a rank.
     prior : ndarray of float64, shape (n,)
@@ -171,6 +173,7 @@ class Ranked(NamedTuple):
     candidates: Candidates
     norm: Floats
     fused: Floats
+    reranked: Floats
     age_days: Floats
     decay: Floats
     score: Floats
@@ -186,7 +189,8 @@ class Ranked(NamedTuple):
         size = len(candidates.query)
         unknown, codes = np.full(size, np.nan), np.full(size, CODES[disposition], np.int8)
         norm, ranks = np.full(candidates.raw.shape, np.nan), np.zeros(size, np.int64)
-        return cls(candidates, norm, unknown, unknown, unknown, unknown, unknown, ranks, unknown, ranks - 1, codes)
+        unknowns = (unknown,) * 6
+        return cls(candidates, norm, *unknowns, ranks, unknown, ranks - 1, codes)
 
     def take(self, index: Ints) -> Self:
         """The rows at `index`, in that order."""
@@ -213,16 +217,25 @@ UNIT = 10.0**TIE_DIGITS
 """Scores are compared in units of 1 / `UNIT`; equal units tie."""
 
 
+class Rerank(NamedTuple):
+    """A second look: the name of the reranker, how many candidates it scores, and the share of its scores."""
+
+    name: str
+    n: int
+    weight: float
+
+
 @dataclass(frozen=True)
 class Fusion:
     """Columns of a block whose scores are fused by the same `method` over the same normalised scores, `norm`.
 
-    A chunk that no arm with a weight retrieved is no candidate.
+    A chunk that no arm with a weight retrieved is no candidate. `rerank` is None without a second look.
     """
 
     norm: Any
     method: str
     rrf_k: int
+    rerank: Rerank | None
     columns: slice
     weights: Floats
 
@@ -276,6 +289,11 @@ class Block:
         return units
 
     @cached_property
+    def rerankers(self) -> tuple[str, ...]:
+        """The names of the rerankers."""
+        return tuple(dict.fromkeys(one.rerank.name for one in self.fusions if one.rerank))
+
+    @cached_property
     def lacks_arms(self) -> bool:
         """Whether any column has an arm without weight."""
         return not all(one.weights.all() for one in self.fusions)
@@ -294,6 +312,8 @@ class RankingKey:
     ----------
     norm, method, rrf_k, weights
         How the arms' scores are combined; `norm` is the key of the normalised scores.
+    rerank : Rerank or None
+        None too if the second look has no weight.
     decay, prior : tuple or None
         The keys of the factors by age and by kind.
     """
@@ -301,6 +321,7 @@ class RankingKey:
     norm: Any
     method: str
     rrf_k: int
+    rerank: Rerank | None
     weights: tuple[float, ...]
     decay: Any
     prior: Any
@@ -319,6 +340,7 @@ class RankingKey:
             norm,
             s.fusion,
             s.rrf_k if is_rrf else 0,
+            None if s.rerank is None or not s.rerank_weight else _rerank(s),
             tuple(weights.get(arm, 0.0) for arm in arms),
             None if s.decay == "none" else (s.decay, float(s.decay_days), float(s.decay_floor), kinds),
             tuple(sorted(s.kind_weights.items())) if s.kind_weights else None,
@@ -328,6 +350,10 @@ class RankingKey:
         )
 
 
+def _rerank(s: QuerySettings) -> Rerank:
+    return Rerank(as_reranker(s.rerank).name, s.rerank_n, float(s.rerank_weight))
+
+
 def block_of(keys: Sequence[RankingKey]) -> Block:
     """The block of some settings; either all of them collapse near-duplicates or none, and all are diverse or none."""
     is_diverse = keys[0].mmr_lambda < 1.0
@@ -335,7 +361,7 @@ def block_of(keys: Sequence[RankingKey]) -> Block:
     place = {key: index for index, key in enumerate(dict.fromkeys(columns))}
     fused: dict[Any, int] = {}
     fusions = []
-    for how, group in groupby(place, lambda e: (e.norm, e.method, e.rrf_k)):
+    for how, group in groupby(place, lambda e: (e.norm, e.method, e.rrf_k, e.rerank)):
         weights = list(dict.fromkeys(key.weights for key in group))
         start = len(fused)
         fused |= {(*how, column): start + index for index, column in enumerate(weights)}
@@ -344,7 +370,7 @@ def block_of(keys: Sequence[RankingKey]) -> Block:
     priors = {prior: index for index, prior in enumerate(dict.fromkeys(key.prior for key in place))}
     return Block(
         fusions=fusions,
-        fused=np.array([fused[e.norm, e.method, e.rrf_k, e.weights] for e in place]),
+        fused=np.array([fused[e.norm, e.method, e.rrf_k, e.rerank, e.weights] for e in place]),
         decay=np.array([decays[e.decay] for e in place]),
         decays=() if list(decays) == [None] else tuple(decays),
         prior=None if list(priors) == [None] else np.array([priors[e.prior] for e in place]),
@@ -417,6 +443,8 @@ class CandidateSet:
         The lowest `fold_threshold` of any setting.
     likeness : callable
         The pairwise similarity of some of the candidates, for MMR.
+    looks : mapping of str to ndarray of float64, shape (n,)
+        The scores by each reranker; only those that `looked_at` names are used.
     """
 
     query: Ints
@@ -432,6 +460,7 @@ class CandidateSet:
     repeats: Repeats | None
     least_threshold: float
     likeness: Callable[[Ints], Floats]
+    looks: Mapping[str, Floats] = field(default_factory=dict)
     _last_factors: tuple[Any, Floats] = field(default=(None, np.empty(0)), init=False)
     _last_similar: tuple[bytes, Floats] = field(default=(b"", np.empty(0)), init=False)
 
@@ -487,52 +516,26 @@ class CandidateSet:
         return label if len(self.queries) < 2 else self.query * (int(label.max(initial=0)) + 1) + label
 
 
-class Ranking:
-    """The state of ranking candidates under a block of settings; each stage updates it.
-
-    Parameters
-    ----------
-    candidates : CandidateSet
-    block : Block
-    followed : ndarray of int64
-        The candidates, ascending, for which the candidate that they are collapsed under is recorded.
+class Fused:
+    """The candidates under a block of settings before the factors: what the second look starts from.
 
     Attributes
     ----------
-    fused, score : ndarray of float64, shape (n, fusions) and (n, columns)
-        Without and with the factors. With many settings the arrays are reused: they may hold values of a later stage.
-    key : ndarray of int, shape (n, columns)
-    root : ndarray of int, shape (followed, columns)
-        The key of the candidate under which each of `followed` is collapsed; its own if it is not.
-    floor : ndarray of int64, shape (settings,)
-        The least key that reaches `min_score`, by setting. Candidates below it keep their keys.
+    scores : ndarray of float64, shape (n, fusions)
+        The fused scores.
+    absent : ndarray of bool, shape (n, fusions), or None
+        Which candidates no arm with a weight retrieved; None if each arm has one.
+    beaten : ndarray of bool, or None
+        By fusion, which of `chunks_of_memory` are not the best chunk of their memory; None if there are none.
     """
 
-    def __init__(self, candidates: CandidateSet, block: Block, followed: Ints) -> None:
-        self.candidates, self.block, self.followed = candidates, block, followed
-        self.is_one = len(block.fused) == 1
-        self.fused = self._fused()
-        absent = self._found_by_none() if block.lacks_arms else None
-        if absent is not None:
-            self.fused[absent] = DROPPED
-        beaten = self._beaten()
-        self.score = self._multiplied()
-        units = np.multiply(self.score, UNIT, out=None if block.is_diverse or self.is_one else self.score)
-        np.rint(units, out=units)
-        self.key = self._keys(units, candidates.tie_order)
-        self.floor = self._floor(units)
-        if beaten is not None and candidates.chunks_of_memory is not None:
-            rows = candidates.chunks_of_memory.rows
-            self.key[rows] = np.where(self._by_column(beaten), DROPPED, self.key[rows])
-        if absent is not None:
-            np.putmask(self.key, self._by_column(absent), DROPPED)
-        self.root = self.key[followed]
-
-    def _by_column(self, values: Any) -> Any:
-        """Values by fused score, as values by column."""
-        if self.block.is_identity:
-            return values
-        return np.take(values, self.block.fused, axis=1, mode="clip")
+    def __init__(self, candidates: CandidateSet, block: Block) -> None:
+        self.candidates, self.block = candidates, block
+        self.scores = self._fused()
+        self.absent = self._found_by_none() if block.lacks_arms else None
+        if self.absent is not None:
+            self.scores[self.absent] = DROPPED
+        self.beaten = self._beaten()
 
     def _fused(self) -> Floats:
         """The fused score of each candidate, for each fusion."""
@@ -557,14 +560,145 @@ class Ranking:
         chunks = self.candidates.chunks_of_memory
         if chunks is None:
             return None
-        keys = self._keys(np.rint(self.fused[chunks.rows] * UNIT), self.candidates.tie_order[chunks.rows])
+        order = self.candidates.tie_order[chunks.rows]
+        # Of so few keys the unit is the number of all candidates, so that ties are those of all.
+        keys = as_keys(np.rint(self.scores[chunks.rows] * UNIT), order, self.block.is_bounded, len(self.candidates))
         beaten: Mask = keys != chunks.best(keys)
         return beaten
+
+    def looked_at(self, fusion: Fusion) -> Mask:
+        """Which candidates get a second look, by column of `fusion`: the best of each query, a chunk a memory."""
+        candidates, columns = self.candidates, fusion.columns
+        keys = as_keys(np.rint(self.scores[:, columns] * UNIT), candidates.tie_order, self.block.is_bounded)
+        if self.absent is not None:
+            keys[self.absent[:, columns]] = DROPPED
+        if self.beaten is not None and candidates.chunks_of_memory is not None:
+            rows = candidates.chunks_of_memory.rows
+            keys[rows] = np.where(self.beaten[:, columns], DROPPED, keys[rows])
+        looked: Mask = keys != DROPPED
+        assert fusion.rerank is not None
+        for query in candidates.queries:
+            looked[query] &= keys[query] >= _nth_largest(keys[query], fusion.rerank.n)
+        return looked
+
+    def reranked(self) -> Floats:
+        """The fused scores, with those of the best mixed with their scores by the reranker.
+
+        Of the candidates that are looked at, both scores lie between the lowest and the highest fused score: so they
+        stay above the others, and a score means what it meant.
+        """
+        mixed = self.scores.copy()
+        for fusion in self.block.fusions:
+            if fusion.rerank is not None:
+                looked, second = self.looked_at(fusion), self.candidates.looks[fusion.rerank.name]
+                for query in self.candidates.queries:
+                    scores = mixed[query, fusion.columns]
+                    scores[:] = _mixed(scores, second[query, None], looked[query], fusion.rerank.weight)
+        return np.round(mixed, FUSED_DIGITS, out=mixed)
+
+
+def _nth_largest(keys: Keys, n: int) -> Any:
+    """The n-th largest key of each column; 0, the lowest, if there are fewer."""
+    return np.partition(keys, -n, axis=0)[-n] if len(keys) > n else 0
+
+
+def _mixed(first: Floats, second: Floats, looked: Mask, weight: float) -> Floats:
+    """`first`, where `looked`, with a share of `second` on the same range; as it is where `second` says nothing."""
+    (low, high), (least, most) = _ends(first, looked), _ends(second, looked)
+    with np.errstate(invalid="ignore"):  # columns without a candidate
+        span = most - least
+        on_range = low + (high - low) * np.divide(second - least, span, out=np.zeros(first.shape), where=span > 0)
+    mixed: Floats = np.where(looked & (span > 0), (1 - weight) * first + weight * on_range, first)
+    return mixed
+
+
+def _ends(values: Floats, rows: Mask) -> tuple[Floats, Floats]:
+    """The least and the largest of the `values` of some rows, by column."""
+    least: Floats = np.where(rows, values, np.inf).min(axis=0, initial=np.inf)
+    most: Floats = np.where(rows, values, -np.inf).max(axis=0, initial=-np.inf)
+    return least, most
+
+
+def looked_at(candidates: CandidateSet, block: Block) -> dict[str, Mask]:
+    """By the name of the reranker, which candidates it has to score for any of the settings."""
+    wanted = {name: np.zeros(len(candidates), bool) for name in block.rerankers}
+    if wanted:
+        first = Fused(candidates, block)
+        for fusion in block.fusions:
+            if fusion.rerank is not None:
+                wanted[fusion.rerank.name] |= first.looked_at(fusion).any(axis=1)
+    return wanted
+
+
+def as_keys(units: Floats, order: Keys, is_bounded: bool, size: int | None = None) -> Keys:
+    """A unique integer for each score; `order` breaks ties, the larger first, and is below `size`."""
+    size = len(units) if size is None else size
+    if is_bounded:
+        kind = np.int32 if (UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
+        key: Keys = units.astype(kind)
+        np.multiply(key, size, out=key)
+        np.add(key, order.astype(kind), out=key)
+        return key
+    # Scores of any size are replaced by their ranks.
+    by_tie = np.argsort(-order[:, 0], kind="stable")
+    worst = by_tie[np.argsort(-units[by_tie], axis=0, kind="stable")]
+    ranked = np.empty(units.shape, np.int64)
+    np.put_along_axis(ranked, worst, np.arange(len(units))[::-1][:, None], axis=0)
+    return ranked
+
+
+class Ranking:
+    """The state of ranking candidates under a block of settings; each stage updates it.
+
+    Parameters
+    ----------
+    candidates : CandidateSet
+    block : Block
+    followed : ndarray of int64
+        The candidates, ascending, for which the candidate that they are collapsed under is recorded.
+
+    Attributes
+    ----------
+    fused, score : ndarray of float64, shape (n, fusions) and (n, columns)
+        Without and with the factors. With many settings the arrays are reused: they may hold values of a later stage.
+    reranked : ndarray of float64, shape (n, fusions)
+        The fused scores after the second look: `fused` itself without one.
+    key : ndarray of int, shape (n, columns)
+    root : ndarray of int, shape (followed, columns)
+        The key of the candidate under which each of `followed` is collapsed; its own if it is not.
+    floor : ndarray of int64, shape (settings,)
+        The least key that reaches `min_score`, by setting. Candidates below it keep their keys.
+    """
+
+    def __init__(self, candidates: CandidateSet, block: Block, followed: Ints) -> None:
+        self.candidates, self.block, self.followed = candidates, block, followed
+        self.is_one = len(block.fused) == 1
+        first = Fused(candidates, block)
+        absent, beaten = first.absent, first.beaten
+        self.fused = first.scores
+        self.reranked = first.reranked() if block.rerankers else self.fused
+        self.score = self._multiplied()
+        units = np.multiply(self.score, UNIT, out=None if block.is_diverse or self.is_one else self.score)
+        np.rint(units, out=units)
+        self.key = as_keys(units, candidates.tie_order, block.is_bounded)
+        self.floor = self._floor(units)
+        if beaten is not None and candidates.chunks_of_memory is not None:
+            rows = candidates.chunks_of_memory.rows
+            self.key[rows] = np.where(self._by_column(beaten), DROPPED, self.key[rows])
+        if absent is not None:
+            np.putmask(self.key, self._by_column(absent), DROPPED)
+        self.root = self.key[followed]
+
+    def _by_column(self, values: Any) -> Any:
+        """Values by fused score, as values by column."""
+        if self.block.is_identity:
+            return values
+        return np.take(values, self.block.fused, axis=1, mode="clip")
 
     def _multiplied(self) -> Floats:
         """The fused scores, times kind weight and decay."""
         block, candidates = self.block, self.candidates
-        score: Floats = self.fused.copy() if self.is_one else self._by_column(self.fused)
+        score: Floats = self.reranked.copy() if self.is_one else self._by_column(self.reranked)
         if block.prior is not None:
             score *= np.take(candidates.prior(block.priors), block.prior, axis=1, mode="clip")
         elif candidates.has_own_weights:
@@ -572,22 +706,6 @@ class Ranking:
         if block.decays:
             score *= np.take(candidates.factors(block.decays), block.decay, axis=1, mode="clip")
         return score
-
-    def _keys(self, units: Floats, order: Keys) -> Keys:
-        """A unique integer for each score; `order` breaks ties, the larger first."""
-        size = len(self.candidates)
-        if self.block.is_bounded:
-            kind = np.int32 if (UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
-            key: Keys = units.astype(kind)
-            np.multiply(key, size, out=key)
-            np.add(key, order.astype(kind), out=key)
-            return key
-        # Scores of any size are replaced by their ranks.
-        by_tie = np.argsort(-order[:, 0], kind="stable")
-        worst = by_tie[np.argsort(-units[by_tie], axis=0, kind="stable")]
-        ranked = np.empty(units.shape, np.int64)
-        np.put_along_axis(ranked, worst, np.arange(len(units))[::-1][:, None], axis=0)
-        return ranked
 
     def _floor(self, units: Floats) -> Keys:
         block = self.block
@@ -775,6 +893,7 @@ class RankedQuestion(Protocol):
     def likeness(self, row: Ints, /) -> Likeness: ...
     def across(self, candidates: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
+    def look_again(self, candidates: Candidates, /) -> Floats | None: ...
 
 
 def norms(
@@ -825,10 +944,13 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
     memory = question.rows.memory[candidates.row]
     age_days, decay = question.decay(memory)
     prior = question.rows.prior(memory, settings.kind_weights)
-    block = block_of([RankingKey.from_settings(settings, question.weights, candidates.arms)])
-    ranking = Ranking(_candidate_set(candidates, question, norm, decay, prior), block, np.arange(len(memory)))
+    candidate_set = _candidate_set(candidates, question, norm, decay, prior)
+    key_of_settings = RankingKey.from_settings(settings, question.weights, candidates.arms)
+    block, looked = _second_look(candidate_set, key_of_settings, question, candidates)
+    ranking = Ranking(candidate_set, block, np.arange(len(memory)))
     fused, score, key = ranking.fused[:, 0], ranking.score[:, 0], ranking.key[:, 0].copy()
-    is_low, without_decay = key < ranking.floor[0], np.rint(fused * prior * UNIT) >= block.least[0]
+    after_looks = ranking.reranked[:, 0]
+    is_low, without_decay = key < ranking.floor[0], np.rint(after_looks * prior * UNIT) >= block.least[0]
     low = np.where(without_decay, CODES["decayed_out"], CODES["below_min_score"])
     disposition = np.where(is_low, low, CODES["returned"]).astype(np.int8)
     under = _collapsed(ranking, key, disposition, candidates.row)
@@ -848,8 +970,26 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
     if not is_placed.all():
         order = order[np.lexsort((~is_placed, candidates.query[order]))]
     rank = np.where(place == NOWHERE, 0, place + 1)
-    ranked = Ranked(candidates, norm, fused, age_days, decay, score, penalty, rank, prior, under, disposition)
+    reranked = np.where(looked, after_looks, np.nan)
+    ranked = Ranked(candidates, norm, fused, reranked, age_days, decay, score, penalty, rank, prior, under, disposition)
     return ranked.take(order)
+
+
+def _second_look(
+    candidate_set: CandidateSet, key: RankingKey, question: RankedQuestion, candidates: Candidates
+) -> tuple[Block, Mask]:
+    """The block of one setting, and which candidates got a second look; without it if that is out of reach."""
+    block = block_of([key])
+    for name, looked in looked_at(candidate_set, block).items():
+        rows = np.flatnonzero(looked)
+        scores = question.look_again(candidates.take(rows))
+        if scores is None:
+            block = block_of([replace(key, rerank=None)])
+            break
+        candidate_set.looks = {name: np.full(len(looked), np.nan)}
+        candidate_set.looks[name][rows] = scores
+        return block, looked
+    return block, np.zeros(len(candidate_set), bool)
 
 
 def _candidate_set(
