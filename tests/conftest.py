@@ -119,6 +119,8 @@ def _place(path: Path) -> int:
 
 QUICK_A_FILE = 4
 LONG = {
+    "test_the_examples_run_as_they_stand_and_print_what_is_said",
+    "test_every_memory_of_the_samples_is_in_the_table",
     "test_the_example_runs_as_it_stands",
     "test_a_notes_folder_of_seven_thousand_files",
     "test_two_processes_read_what_one_reads",
@@ -133,6 +135,7 @@ LONG = {
     "test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches",
     "test_optuna_tries_settings_that_score_as_evaluate_does",
     "test_a_power_cut_at_any_step_leaves_the_old_or_the_new_tree",
+    "test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back_by_undo",
 }
 LONG_FILES = {
     *("test_parallel", "test_search_buckets", "test_search_threads", "test_tables_lake_writers", "test_server"),

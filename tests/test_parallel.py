@@ -125,7 +125,7 @@ KINDS: dict[str, Callable[[Sample], list[pa.Table]]] = {
     "replay": _replay,
     "fit": _fit,
 }
-KILLS = [*((name, 3) for name in KINDS), *zip(KINDS, itertools.cycle((4, 2)))]
+KILLS = list(zip(KINDS, itertools.cycle((3, 4, 2))))
 if os.environ.get("MEMKIT_KILLS") == "all":  # each kind of work by any number of workers; one alone is this process
     KILLS = [(name, count) for count in (3, 4, 2) for name in KINDS]
 

@@ -57,34 +57,26 @@ def test_a_circle_would_be_found() -> None:
     assert circles({("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", "e")}) == {("a", "b", "c")}
 
 
-def test_what_knows_git_and_what_draws_are_imported_where_they_are_asked_for() -> None:
-    script = """
-import sys, memkit as mk
-corpus = mk.read(mk.sample_data()).refresh()
-mk.Retriever(encoder=None).fit(corpus).search("пул")
-mk.replay(corpus, mk.Expiry(), mk.Expiry(), as_of="2026-03-01")
-mk.ContextBuilder
-print([name for name in sys.modules if name.startswith(("memkit.past", "memkit.plot"))])
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_what_is_past_memory_is_asked_for_by_one_table() -> None:
     """No module below names the room, and only what the table of `memkit.tables.above` holds is reached."""
     modules = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in MODULES}
     below = {name for name, text in modules.items() if "memkit.scale" in text and not name.startswith("scale/")}
     assert below == {"extend.py", "tables/above.py"}
     assert {module.replace(".", "/") + ".py" for module in SCALE.values()} <= {f"memkit/{name}" for name in modules}
+
+
+def test_what_knows_git_what_draws_and_what_is_past_memory_are_imported_where_they_are_asked_for() -> None:
     script = """
 import sys, tempfile, memkit as mk
 corpus = mk.read(mk.sample_data()).refresh()
 search = mk.Retriever(encoder=None).fit(corpus)
 search.search("пул")
+mk.replay(corpus, mk.Expiry(), mk.Expiry(), as_of="2026-03-01")
+mk.ContextBuilder
 with tempfile.TemporaryDirectory() as folder:
     search.corpus_.save(folder)
     mk.open(folder)
-print([name for name in sys.modules if name.startswith("memkit.scale")])
+print([name for name in sys.modules if name.startswith(("memkit.past", "memkit.plot", "memkit.scale"))])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -661,7 +661,7 @@ def test_no_mutated_record_moves_anything_outside_of_its_folder(home: Path, how:
     sound = [json.loads(data.split(b"\n")[1]) for _, data in hostile(home).values()] + [
         json.loads(record(1, file("MEMORY.md", VICTIM, VICTIM * 2, staged=".~memkit-1-0.tmp")).split(b"\n")[1])
     ]
-    for _ in range(60):
+    for _ in range(30):
         shutil.rmtree(repo)
         files = {"MEMORY.md": VICTIM, "payload": b"#!/bin/sh\n", ".~memkit-1-0.tmp": VICTIM * 2, "sub/a.md": b""}
         mk.testing.write_files(repo, files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import ipywidgets
@@ -49,16 +51,23 @@ def dedup(corpus: mk.Corpus) -> mk.Deduplicator:
 
 
 @pytest.fixture
-def panels(corpus: mk.Corpus, search: mk.Retriever, swept: Any, dedup: mk.Deduplicator) -> dict[str, Panel]:
-    return {
-        "search": mk.panels.search(search, "пул", as_of=DAY),
-        "decay": mk.panels.decay(search, as_of=DAY),
-        "dedup": mk.panels.dedup(dedup),
-        "context": mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
-        "surface": mk.panels.surface(swept),
-        "judge": mk.panels.judge(search, QUERIES, as_of=DAY),
-        **{name: mk.panels.policy(corpus, name, as_of=DAY) for name in ("admission", "classifier", "quota", "expiry")},
-    }
+def panels(
+    corpus: mk.Corpus, search: mk.Retriever, swept: Any, dedup: mk.Deduplicator, made_when_asked: Any
+) -> Mapping[str, Panel]:
+    return made_when_asked(
+        {
+            "search": lambda: mk.panels.search(search, "пул", as_of=DAY),
+            "decay": lambda: mk.panels.decay(search, as_of=DAY),
+            "dedup": lambda: mk.panels.dedup(dedup),
+            "context": lambda: mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
+            "surface": lambda: mk.panels.surface(swept),
+            "judge": lambda: mk.panels.judge(search, QUERIES, as_of=DAY),
+            **{
+                name: partial(mk.panels.policy, corpus, name, as_of=DAY)
+                for name in ("admission", "classifier", "quota", "expiry")
+            },
+        }
+    )
 
 
 @pytest.fixture
@@ -96,7 +105,7 @@ def _other(widget: Any) -> Any:
 
 
 def test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back_by_undo(
-    panels: dict[str, Panel],
+    panels: Mapping[str, Panel],
 ) -> None:
     wrong = []
     for title, panel in panels.items():
@@ -117,7 +126,7 @@ def test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back
     assert not wrong
 
 
-def test_each_kind_of_parameter_has_its_widget(panels: dict[str, Panel]) -> None:
+def test_each_kind_of_parameter_has_its_widget(panels: Mapping[str, Panel]) -> None:
     kinds = {
         ("search", "k"): ipywidgets.IntSlider,
         ("search", "decay_days"): ipywidgets.FloatSlider,
@@ -182,7 +191,7 @@ def test_what_is_refused_is_told_and_changes_nothing(panel: Panel) -> None:
     assert card.controls["min_score"].value == panel.values["min_score"] == 0.0
 
 
-def test_what_is_shown_is_escaped_and_has_no_secret(panels: dict[str, Panel]) -> None:
+def test_what_is_shown_is_escaped_and_has_no_secret(panels: Mapping[str, Panel]) -> None:
     for panel in panels.values():
         card = panel.widgets()
         if "query" in card.controls:
@@ -195,7 +204,7 @@ def test_what_is_shown_is_escaped_and_has_no_secret(panels: dict[str, Panel]) ->
         assert panel.body in card.body.value
 
 
-def test_buttons_do_what_the_page_s_do(panels: dict[str, Panel]) -> None:
+def test_buttons_do_what_the_page_s_do(panels: Mapping[str, Panel]) -> None:
     judge = panels["judge"]
     card, page = judge.widgets(), judge.view
     drawn = page.n
@@ -275,7 +284,7 @@ def test_a_lab_makes_a_panel_when_its_tab_is_chosen(corpus: mk.Corpus, search: m
     assert not lab.session._listeners
 
 
-def test_the_slider_of_decay_says_what_its_days_mean(panels: dict[str, Panel]) -> None:
+def test_the_slider_of_decay_says_what_its_days_mean(panels: Mapping[str, Panel]) -> None:
     # exp(-1) = .368 and 1/2 are left at the form's own time
     said = {"e_folding": "e-folding: left after 60 days: 37 %", "half_life": "half-life: left after 60 days: 50 %"}
     for panel in (panels["search"], panels["decay"]):
@@ -290,7 +299,7 @@ def test_the_slider_of_decay_says_what_its_days_mean(panels: dict[str, Panel]) -
         assert "no score" in card.notes["decay_days"].value
 
 
-def test_each_scalar_parameter_is_a_synced_trait_of_the_page(panels: dict[str, Panel]) -> None:
+def test_each_scalar_parameter_is_a_synced_trait_of_the_page(panels: Mapping[str, Panel]) -> None:
     for panel in panels.values():
         page = panel.view
         scalars = {n: p for n, p in panel.controls.items() if p.kind in ("bool", "int", "float", "str")}

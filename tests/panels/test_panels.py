@@ -8,7 +8,7 @@ import datetime
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,18 +83,20 @@ def swept(search: mk.Retriever, labels: Any) -> Any:
 
 @pytest.fixture
 def panels(
-    corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, labels: Any
-) -> dict[str, Panel]:
-    return {
-        "search": mk.panels.search(search, "пул", as_of=DAY),
-        "decay": mk.panels.decay(search, as_of=DAY),
-        "dedup": mk.panels.dedup(dedup),
-        "policy": mk.panels.policy(corpus, "admission", as_of=DAY),
-        "quota": mk.panels.policy(corpus, "quota", as_of=DAY),
-        "context": mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
-        "surface": mk.panels.surface(swept),
-        "judge": mk.panels.judge(search, labels[0], as_of=DAY),
-    }
+    corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, labels: Any, made_when_asked: Any
+) -> Mapping[str, Panel]:
+    return made_when_asked(
+        {
+            "search": lambda: mk.panels.search(search, "пул", as_of=DAY),
+            "decay": lambda: mk.panels.decay(search, as_of=DAY),
+            "dedup": lambda: mk.panels.dedup(dedup),
+            "policy": lambda: mk.panels.policy(corpus, "admission", as_of=DAY),
+            "quota": lambda: mk.panels.policy(corpus, "quota", as_of=DAY),
+            "context": lambda: mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
+            "surface": lambda: mk.panels.surface(swept),
+            "judge": lambda: mk.panels.judge(search, labels[0], as_of=DAY),
+        }
+    )
 
 
 NAMES = ["search", "decay", "dedup", "policy", "quota", "context", "surface", "judge"]
@@ -157,7 +159,9 @@ def _values(declared: Any, name: str, now: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_panel_has_a_table_a_picture_words_and_a_page(panels: dict[str, Panel], name: str, tmp_path: Path) -> None:
+def test_each_panel_has_a_table_a_picture_words_and_a_page(
+    panels: Mapping[str, Panel], name: str, tmp_path: Path
+) -> None:
     panel = panels[name]
     assert isinstance(panel.result, pa.Table)
     assert panel.picture.startswith(b"\x89PNG")
@@ -170,7 +174,7 @@ def test_each_panel_has_a_table_a_picture_words_and_a_page(panels: dict[str, Pan
 
 
 @pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context"])
-def test_every_declared_parameter_has_a_control(panels: dict[str, Panel], name: str) -> None:
+def test_every_declared_parameter_has_a_control(panels: Mapping[str, Panel], name: str) -> None:
     panel = panels[name]
     made = {one["name"]: one for group in panel.spec()["groups"] for one in group["controls"]}
     assert made.keys() == panel.controls.keys()
@@ -181,7 +185,7 @@ def test_every_declared_parameter_has_a_control(panels: dict[str, Panel], name: 
             assert 0 < one["step"] <= one["high"] - one["low"]
 
 
-def test_each_change_can_be_undone_and_made_again(panels: dict[str, Panel]) -> None:
+def test_each_change_can_be_undone_and_made_again(panels: Mapping[str, Panel]) -> None:
     panel = panels["search"]
     first = panel.result
     panel.set(decay="linear", pool=20)
@@ -208,7 +212,7 @@ def test_each_change_can_be_undone_and_made_again(panels: dict[str, Panel]) -> N
     [{"pool": 0}, {"poool": 5}, {"decay": "exp"}, {"where": "foo bar"}, {"as_of": "soon"}, {"pool": 7, "decay": "exp"}],
     ids=str,
 )
-def test_what_is_refused_changes_nothing(panels: dict[str, Panel], values: dict[str, Any]) -> None:
+def test_what_is_refused_changes_nothing(panels: Mapping[str, Panel], values: dict[str, Any]) -> None:
     panel = panels["search"]
     state = panel.session.state
     with pytest.raises(mk.MemkitError):
@@ -221,7 +225,7 @@ def test_what_is_refused_changes_nothing(panels: dict[str, Panel], values: dict[
     assert panel.session.state is state
 
 
-def test_a_message_of_the_browser_sets_values_and_is_answered(panels: dict[str, Panel]) -> None:
+def test_a_message_of_the_browser_sets_values_and_is_answered(panels: Mapping[str, Panel]) -> None:
     panel = panels["search"]
     page = panel.view
     before = page.n
@@ -238,7 +242,7 @@ def test_a_message_of_the_browser_sets_values_and_is_answered(panels: dict[str, 
     assert json.dumps(page.values)
 
 
-def test_the_steps_of_a_moving_slider_are_one_change(panels: dict[str, Panel]) -> None:
+def test_the_steps_of_a_moving_slider_are_one_change(panels: Mapping[str, Panel]) -> None:
     panel = panels["decay"]
     page = panel.view
     for days, live in ((61, True), (62, True), (63, True), (63, False), (64, True)):
@@ -342,7 +346,7 @@ def test_more_queries_are_asked_for_where_a_loss_cannot_be_told_and_nowhere_else
     assert f"Label about {needed:,} more queries to settle it." in panel.strip_html
 
 
-def test_a_memory_is_explained_and_a_secret_is_not_shown(panels: dict[str, Panel], search: mk.Retriever) -> None:
+def test_a_memory_is_explained_and_a_secret_is_not_shown(panels: Mapping[str, Panel], search: mk.Retriever) -> None:
     panel = panels["search"]
     panel.pick("memory:d")
     assert panel.answer.why == mk.explain(search, "пул", "d", as_of=DAY)
@@ -481,7 +485,7 @@ def test_an_explanation_stands_below_its_row(search: mk.Retriever) -> None:
     assert panel.body.count('class="mk mkwhy"') == 1
 
 
-def test_many_parameters_are_shown_a_few_at_first(panels: dict[str, Panel]) -> None:
+def test_many_parameters_are_shown_a_few_at_first(panels: Mapping[str, Panel]) -> None:
     for name, panel in panels.items():
         groups = panel.spec()["groups"]
         shown = [one["name"] for group in groups if not group.get("closed") for one in group["controls"]]
@@ -596,7 +600,7 @@ def test_agreement_is_cohens_kappa(search: mk.Retriever, labels: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_keeps_the_last_picture_and_table(panels: dict[str, Panel], name: str) -> None:
+def test_a_notebook_keeps_the_last_picture_and_table(panels: Mapping[str, Panel], name: str) -> None:
     panel, kept = panels[name], []
     data, _ = panel._repr_mimebundle_()
     assert data["text/html"] == panel.html
@@ -610,7 +614,7 @@ def test_a_notebook_keeps_the_last_picture_and_table(panels: dict[str, Panel], n
     assert base64.b64encode(panel.picture).decode() in kept[-1]["text/html"]
 
 
-def test_a_profile_holds_the_parameters_of_a_panel(panels: dict[str, Panel], tmp_path: Path) -> None:
+def test_a_profile_holds_the_parameters_of_a_panel(panels: Mapping[str, Panel], tmp_path: Path) -> None:
     changes = {
         "search": {"vector_weight": 0.3, "decay": "linear", "kind_weights": None},
         "decay": {"decay_days": 14.0},
@@ -630,7 +634,7 @@ def test_a_profile_holds_the_parameters_of_a_panel(panels: dict[str, Panel], tmp
         assert mk.Profile.load(path) == panel.profile
 
 
-def test_every_preset_fits_its_panel(panels: dict[str, Panel]) -> None:
+def test_every_preset_fits_its_panel(panels: Mapping[str, Panel]) -> None:
     for name in ("search", "decay", "dedup", "policy", "quota", "context"):
         panel = panels[name]
         assert panel.presets
@@ -656,7 +660,7 @@ def test_no_arm_is_asked_again_by_a_slider(search: mk.Retriever, monkeypatch: py
     assert asked == ["чай", "чай"]
 
 
-def test_budgets_of_a_context_ask_no_arm_again(panels: dict[str, Panel], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budgets_of_a_context_ask_no_arm_again(panels: Mapping[str, Panel], monkeypatch: pytest.MonkeyPatch) -> None:
     panel = panels["context"]
     _ = panel.answer
     monkeypatch.setattr(mk.Retriever, "ask", None)
@@ -710,7 +714,7 @@ def _edges(picture: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_of_a_picture_is_cut_off(panels: dict[str, Panel], name: str) -> None:
+def test_nothing_of_a_picture_is_cut_off(panels: Mapping[str, Panel], name: str) -> None:
     panel = panels[name]
     for values in ({}, {"query": "пул чай деплой connection", "k": 8}, {"forward": 3000}):
         panel.set(**{key: value for key, value in values.items() if key in panel.controls})
@@ -780,7 +784,7 @@ def test_stale_memories_are_counted_where_labels_know_of_any(search: mk.Retrieve
 
 
 @pytest.mark.parametrize("name", ["search", "dedup", "quota", "context", "policy"])
-def test_a_label_names_its_unit_once(panels: dict[str, Panel], name: str) -> None:
+def test_a_label_names_its_unit_once(panels: Mapping[str, Panel], name: str) -> None:
     labels = [one["label"] for group in panels[name].spec()["groups"] for one in group["controls"]]
     assert len(set(labels)) == len(labels)
     for label in labels:

@@ -250,11 +250,18 @@ def test_what_needs_one_index_says_so(lake: Any) -> None:
     assert mk.Retriever(encoder=None).fit(lake.whole()).trace("чай", as_of=DAY).num_rows
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small") / "lake"
     table = {"text": ["чай", "кофе", "пул", "план"], "user_id": ["anna", "boris", "vera", "gleb"]}
-    mk.from_table(table).save(tmp_path / "lake", buckets=3)
-    return tmp_path / "lake"
+    mk.from_table(table).save(folder, buckets=3)
+    return folder
+
+
+@pytest.fixture
+def saved(small: Path, tmp_path: Path) -> Path:
+    """A small lake of its own for each test."""
+    return Path(shutil.copytree(small, tmp_path / "lake"))
 
 
 def test_what_is_read_for_buckets_is_saved_in_them(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import memkit as mk
@@ -125,16 +126,25 @@ def forge(folder: Path, **changes: Any) -> None:
     ],
     ids=str,
 )
-def test_an_odd_manifest_is_one_error_and_a_lake_with_it_is_fitted_anew(tmp_path: Path, change: dict[str, Any]) -> None:
-    corpus = table_of(*ROWS)
-    search = Retriever(encoder="hash").fit(corpus)
-    expected = search.search(QUERIES, as_of=DAY)
-    search.corpus_.save(tmp_path)
-    (vectors,) = tmp_path.glob("saved-*/vectors")
+def test_an_odd_manifest_is_one_error_and_a_lake_with_it_is_fitted_anew(
+    sound: tuple[Path, pa.Table], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    folder, expected = sound
+    lake = Path(shutil.copytree(folder, tmp_path / "lake"))
+    (vectors,) = lake.glob("saved-*/vectors")
     forge(vectors, **change)
     with pytest.raises(FormatError, match=r"retriever\.json: expected"):
         Retriever.load(vectors, table_of(*ROWS))
-    assert Retriever(encoder="hash").fit(mk.open(tmp_path)).search(QUERIES, as_of=DAY).equals(expected)
+    assert Retriever(encoder="hash").fit(mk.open(lake)).search(QUERIES, as_of=DAY).equals(expected)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pa.Table]:
+    """A lake with the arms of a search, and what that search answers."""
+    folder = tmp_path_factory.mktemp("sound")
+    search = Retriever(encoder="hash").fit(table_of(*ROWS))
+    search.corpus_.save(folder)
+    return folder, search.search(QUERIES, as_of=DAY)
 
 
 def test_rows_that_are_odd_are_other_rows(corpus_of: Any, tmp_path: Path) -> None:

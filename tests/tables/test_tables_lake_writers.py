@@ -54,7 +54,7 @@ def test_who_opens_beside_a_writer_sees_the_old_corpus_or_the_new_one(killing: M
 
     with ThreadPoolExecutor(1) as pool:
         looking = pool.submit(look)
-        for _ in range(4):
+        for _ in range(2):
             assert saver.save("new", lake) > 0
             assert saver.save("old", lake) > 0
         done.set()
