@@ -6,6 +6,7 @@ have not expired), RELEVANT (the best hits of a decayed search for the message).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.params import AsOf, Estimator, Moment, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
+from memkit.text.snippet import plain_line, window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +38,7 @@ PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMOR
 BLOCKS = (PROFILE, WORKING, RELEVANT)
 _LEFT_OUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
+_WORD = re.compile(r"\w+")
 _USERS_NAMED = 5  # named where one is unknown
 _MAX_CELLS = 1 << 28
 """Lines x characters up to which the best set is computed: one bit each, 32 MB of the 64 that a fill may take."""
@@ -166,6 +169,7 @@ class Gathered:
     profile: tuple[Candidate, ...]
     working: tuple[Candidate, ...]
     hits: pa.Table
+    message: str = ""
 
     @property
     def note(self) -> str:
@@ -218,7 +222,11 @@ class ContextBuilder(Estimator):
         2000, low=0, unit="characters", doc="Character limit of the block RELEVANT.", source=_SOURCE
     )
     preview_chars: int = param(
-        200, low=1, unit="characters", doc="Lines of RELEVANT are cut to this length.", source=_SOURCE
+        200,
+        low=1,
+        unit="characters",
+        doc="Largest length of a line of RELEVANT: the best whole sentences.",
+        source=_SOURCE,
     )
     k: int = param(5, low=1, unit="memories", doc="Maximum number of hits in RELEVANT.", source=_SOURCE)
     fill: str = param(
@@ -280,8 +288,8 @@ class ContextBuilder(Estimator):
         profile = _own_facts(corpus, {**params, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
         working = _own_facts(corpus, {**params, "kind": "working"}, WORKING, lambda row: True)
         where = _SHOWN_KINDS if user_id is None else f"{_SHOWN_KINDS} and user_id = {literal(user_id)}"
-        hits = search.search(message, k=2 * search.pool, where=where, as_of=moment)
-        return Gathered(corpus, user_id, moment, profile, working, hits)
+        hits = search.search(message, k=2 * search.pool, where=where, as_of=moment, columns=("title", "source_id"))
+        return Gathered(corpus, user_id, moment, profile, working, hits, message)
 
     def within(self, gathered: Gathered) -> Context:
         """The second step of `build`: fill this builder's limits; the candidates may come from another builder."""
@@ -313,20 +321,21 @@ class ContextBuilder(Estimator):
             WORKING: self._fill(gathered.working, self.working_chars),
         }
         shown = [line for lines in filled.values() for line in lines if line.reason is None and self.skip_shown]
-        above = {word for line in shown for word in (line.memory_id, line.line)}
-        filled[RELEVANT] = self._fill(self._relevant(gathered.hits, above), self.relevant_chars)
+        above = {word for line in shown for word in (line.memory_id, _words(line.line))}
+        filled[RELEVANT] = self._fill(self._relevant(gathered, above), self.relevant_chars)
         return filled
 
-    def _relevant(self, hits: pa.Table, above: set[str]) -> list[Candidate]:
-        """The candidates for RELEVANT; `above` holds the ids and lines that earlier blocks show."""
+    def _relevant(self, gathered: Gathered, above: set[str]) -> list[Candidate]:
+        """The candidates for RELEVANT; `above` holds the ids and words that earlier blocks show."""
         lines: list[Candidate] = []
         rank = 0
-        for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
-            repeats = memory_id in above or _line(text) in above
+        for hit in gathered.hits.select(["memory_id", "text", "snippet", "title", "source_id"]).to_pylist():
+            repeats = hit["memory_id"] in above or _words(hit["text"]) in above
             reason = "shown_above" if repeats else "below_k" if rank >= self.k else None
             rank += reason is None
-            line = f"- {_preview(text, self.preview_chars)}"
-            lines.append(Candidate(memory_id, RELEVANT, line, _line_value(rank), reason))
+            title = "" if hit["title"] == hit["source_id"] else hit["title"]
+            line = f"- {_preview(title, hit['snippet'], gathered.message, self.preview_chars)}"
+            lines.append(Candidate(hit["memory_id"], RELEVANT, line, _line_value(rank), reason))
         return lines
 
     def _fitted(self, corpus: Corpus) -> Retriever:
@@ -369,8 +378,13 @@ def _own_facts(
     return tuple(lines)
 
 
+def _words(text: str) -> str:
+    """What a text says, whatever marks and blanks stand between its words."""
+    return " ".join(_WORD.findall(text))
+
+
 def _line(text: str) -> str:
-    return "- " + " ".join(text.split())
+    return f"- {plain_line(text) or ' '.join(text.split())}"
 
 
 def _note_of(gathered: Gathered, filled: dict[str, list[Candidate]]) -> str:
@@ -400,9 +414,19 @@ def _line_value(rank: int) -> float:
     return 1 / float(np.log2(rank + 1)) if rank else 0.0
 
 
-def _preview(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+def _preview(title: str, snippet: str, message: str, limit: int) -> str:
+    """The best whole sentences or lines of a snippet below its title, as one line; cut after a word if need be."""
+    line, is_whole = plain_line(snippet), True
+    head = title + (" " if title[-1:] in ".!?…:" else ": ")
+    head = head if title and title.casefold() not in line.casefold() and len(title) < limit // 2 else ""
+    if len(head + line) > limit:
+        begins, ends = window(snippet, message, max(1, limit - len(head) - 1))
+        line = plain_line(snippet[begins:ends])
+        is_whole = ends == len(snippet) or snippet[ends] == "\n" or line[-1:] in ".!?…»”)"
+    line = head + line
+    if len(line) > limit:  # the marks between lines took more room than their ends
+        line, is_whole = line[: limit - 1].rpartition(" ")[0] or line[: limit - 1], False
+    return line if is_whole else f"{line[: limit - 1]}…"
 
 
 def _greedy(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:

@@ -126,7 +126,7 @@ def test_a_folder_without_users_has_a_context(tmp_path: Path) -> None:
     corpus = mk.read(tmp_path)
     context = ContextBuilder(mk.Retriever(encoder=None))
     assert context.build(corpus, None, "пул", AS_OF).text == (
-        "[RELEVANT MEMORY FOR THIS TURN]\n- # Пул Пул соединений: десять мест."
+        "[RELEVANT MEMORY FOR THIS TURN]\n- Пул: Пул соединений: десять мест."
     )
     assert "No memory is of user 'anna'. None has a user." in context.build(corpus, "anna", "пул", AS_OF).note
 
@@ -214,12 +214,31 @@ def test_the_two_ways_to_fill_can_be_compared() -> None:
 
 
 @settings(max_examples=50)
-@given(st.text(max_size=60), st.integers(1, 30))
-def test_a_preview_is_one_line_within_its_limit(text: str, limit: int) -> None:
-    preview = _preview(text, limit)
+@given(st.text("ab .\n-#", max_size=60), st.integers(1, 30), st.sampled_from(["", "Пул"]))
+def test_a_preview_is_one_line_within_its_limit_of_whole_words(text: str, limit: int, title: str) -> None:
+    preview = _preview(title, text, "ab", limit)
     assert len(preview) <= limit
     assert "\n" not in preview
-    assert preview == " ".join(text.split()) or preview.endswith("…")
+    *whole, last = preview.removesuffix("…").split() or [""]
+    said = {word.strip(";:") for word in (title + " " + text).split()}
+    assert {word.strip(";:") for word in whole} <= said
+    last = last.strip(";:")
+    parted = {word for word in said if word.startswith(last) and len(word) > (limit - len(title) - 2) / 3}
+    assert not last or last in said or parted, "no word is parted but one without a blank near it"
+
+
+def test_the_line_of_a_memory_is_the_sentence_that_answers_below_its_title(tmp_path: Path) -> None:
+    said = (
+        "Чай зелёный, и чашки стоят на полке у окна. " * 8
+        + "Пул соединений вырос до пятнадцати. "
+        + "Кофе чёрный. " * 8
+    )
+    (tmp_path / "MEMORY.md").write_text(f"# Кухня и сервер\n\n- {said}\n- сок\n", encoding="utf-8")
+    text = ContextBuilder(mk.Retriever(encoder=None)).build(mk.read(tmp_path), None, "сколько соединений", AS_OF).text
+    (line,) = text.splitlines()[1:]
+    assert line.startswith("- Кухня и сервер: ")
+    assert "Пул соединений вырос до пятнадцати." in line
+    assert "Чай" not in line
 
 
 def test_the_retriever_is_the_one_parameter_by_position() -> None:

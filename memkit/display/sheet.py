@@ -20,10 +20,10 @@ from memkit.fences import fences, headings
 from memkit.params import describe
 from memkit.schemas import is_verbatim
 from memkit.text.secrets import Mask, mask
-from memkit.text.snippet import snippet
+from memkit.text.snippet import SNIPPET, snippet
 
 ROWS = 20
-_READ, _LEAD, _LONG_LEAD = 4000, 240, 600
+_READ, _LEAD, _LONG_LEAD = 4000, SNIPPET, 600
 """Characters of a text that are considered; the length of a snippet around the query's words, and of a message."""
 _BEYOND = 1000
 """Characters read after these, as a secret may begin within them and end later."""
@@ -161,7 +161,7 @@ def sheet_of(
         for row, query in zip(shown, queries, strict=True)
     ]
     leads = [
-        Cell(hide.lead(_body(row, view.lead), query, long), query=query)
+        Cell(hide.lead(_body(row, _lead_of(row, view.lead, hide.mask)), query, long), query=query)
         for row, query in zip(shown, queries, strict=True)
     ]
     titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
@@ -363,6 +363,13 @@ def _of_memory(value: Any, memories: dict[str, list[str]], hide: _Words) -> str:
         return hide(value)
     title, place = hide(memories[value][0], _SHORT), hide(memories[value][1])  # what is hidden is not cut before
     return f"{title} · {place}" if title and place else title or place or hide(value)
+
+
+def _lead_of(row: dict[str, Any], lead: str, hide: Mask | None) -> str:
+    """The column that is read: of a hit its snippet, unless a part of a secret could be outside of that."""
+    if lead != "text" or not row.get("snippet"):
+        return lead
+    return lead if hide is not None and hide(row["text"]) != row["text"] else "snippet"
 
 
 def _body(row: dict[str, Any], lead: str) -> Any:

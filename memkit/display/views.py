@@ -199,7 +199,7 @@ VIEWS: dict[str, View] = {
         "query_id rank score bm25 vector gram decay n_alike place kind date user_id",
         Column("kind", small=True),
         lead="text",
-        knows="memory_id chunk_id path line_start line_end title alike",
+        knows="memory_id chunk_id path line_start line_end title alike snippet snippet_start snippet_end",
     ),
     "trace": _view(
         "candidate",

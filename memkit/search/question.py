@@ -33,6 +33,7 @@ from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
+from memkit.text.snippet import SNIPPET, window
 
 SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight", "read_dates")
 T = TypeVar("T")
@@ -374,6 +375,9 @@ HITS = pa.schema(
         ("path", _TEXT),
         ("line_start", _COUNT),
         ("line_end", _COUNT),
+        ("snippet", _TEXT),
+        ("snippet_start", _COUNT),
+        ("snippet_end", _COUNT),
         ("alike", pa.list_(_TEXT)),
         ("n_alike", _COUNT),
     ]
@@ -444,6 +448,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
         "score": shown.score,
         **{arm: _floats(shown.candidates.raw[:, column]) for column, arm in enumerate(shown.candidates.arms)},
         "decay": shown.decay,
+        **_snippets(question, shown.candidates),
         **_collapsed(question, ranked, shown),
     }
     table = _table(columns, HITS, len(shown.rank))
@@ -451,6 +456,20 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     note, likely = _note(question, ranked, _empty_note(question, ranked)), _answerability(question, ranked)
     names = _names(question, shown.candidates)
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=likely)
+
+
+def _snippets(question: Question, hits: Candidates) -> dict[str, Any]:
+    """The best window of each hit's memory around its chunk, and where it is in the memory's text."""
+    index = question.index
+    chunks = take_rows(index.chunks["text"], hits.row).to_pylist()
+    memories = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
+    spans = list[tuple[int, int]]()
+    for query, chunk, memory in zip(hits.query.tolist(), chunks, memories, strict=True):
+        start = max(0, (memory or "").find(chunk))
+        spans.append(window(memory or "", question.queries.texts[query], SNIPPET, start, start + len(chunk)))
+    said = [(memory or "")[start:end] for memory, (start, end) in zip(memories, spans, strict=True)]
+    starts, ends = (pa.array([span[side] for span in spans], pa.int64()) for side in (0, 1))
+    return {"snippet": pa.array(said, pa.string()), "snippet_start": starts, "snippet_end": ends}
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:

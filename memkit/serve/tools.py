@@ -51,9 +51,10 @@ LIMITS = {
 
 
 class Hit(TypedDict):
-    """One chunk that a search found."""
+    """One chunk that a search found, and the part of its memory that answers best, in whole sentences or lines."""
 
     content: str
+    snippet: str
     file_path: str
     line_start: int
     line_end: int
@@ -381,6 +382,7 @@ class Tools:
         score = float(row["score"]) if row["score"] is not None and math.isfinite(row["score"]) else 0.0
         return {
             "content": clean(row["text"]),
+            "snippet": clean(row.get("snippet") or row["text"]),
             "file_path": clean(row["path"]),
             "line_start": int(row["line_start"] or 1),
             "line_end": int(row["line_end"] or 1),

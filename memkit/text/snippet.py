@@ -1,17 +1,73 @@
-"""Snippets: the part of a text around a query's words, on one line, and the matching words in it."""
+"""Snippets: the part of a text that answers a query, in whole sentences or lines, and the matching words in it."""
 
 from __future__ import annotations
 
+import functools
 import re
+from bisect import bisect_right
+from itertools import pairwise
 
+from memkit.text.sentences import borders, goes_on
+
+SNIPPET = 240
+"""Characters of a snippet."""
 _WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
 _STEM, _SHORT = 5, 2
 """Two words with the same first letters count as forms of one word: good enough for display, not for search."""
+_MARKS = re.compile(r"[ \t]*(?:(?:>|[-*+•](?=[ \t])|\[[ xX]\](?=[ \t])|#{1,6}(?=[ \t]))[ \t]*)+")
+_RULE = re.compile(r"[ \t]*(?:(?:`{3,}|~{3,}).*|[^\w\n]*)")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+_WRAPPED_AT = 60
+"""A line of so many characters may go on in the next."""
+
+
+def window(text: str, query: str, width: int = SNIPPET, start: int = 0, end: int | None = None) -> tuple[int, int]:
+    """The part of `text` that says most of what `query` asks, in whole sentences or lines.
+
+    Parameters
+    ----------
+    text : str
+        Of any length; cost linear in the characters between `start` and `end`, and `width` beyond.
+    query : str
+        The search query; if none of its words is found, the part begins with what `start` is in.
+    width : int, characters
+        Largest length; a sentence that is longer is cut at blanks.
+    start, end : int
+        The characters of the chunk that was found: the part lies in it, or reaches beyond to begin and end a sentence.
+
+    Returns
+    -------
+    tuple of int
+        Where it begins and ends: a slice of `text`.
+
+    Examples
+    --------
+    >>> text = "Сервер стоит в Казани. Пул соединений вырос до десяти. Чай зелёный."
+    >>> begins, ends = window(text, "соединения", width=40)
+    >>> text[begins:ends]
+    'Пул соединений вырос до десяти.'
+    """
+    if len(text) <= width:
+        last = len(text.rstrip())
+        return min(len(text) - len(text.lstrip()), last), last
+    end = len(text) if end is None else end
+    low, high = max(0, start - width), min(len(text), end + width)
+    places = [low + place for place in borders(text[low:high])]
+    units = []
+    for begins, following in pairwise([*places, high]):
+        first = start if begins == low > 0 else begins  # what is before, and how it ends, is not known
+        last = min(following, end) if following == high < len(text) else following
+        last = first + len(text[first:last].rstrip())
+        units += [(first, last)] * (first < last and first < end and last > start)
+    units = units or [(start, end)]
+    first, last = _best(text, units, query, width)
+    begins, ends = units[first][0], units[last][1]
+    return (begins, ends) if ends - begins <= width else _cut(text, query, width, begins, ends)
 
 
 def snippet(text: str, query: str, width: int = 90) -> str:
-    """About `width` characters of `text` around the first word that looks like one of `query`.
+    """The `window` of `text` for `query`, on one line.
 
     Parameters
     ----------
@@ -30,20 +86,34 @@ def snippet(text: str, query: str, width: int = 90) -> str:
     Examples
     --------
     >>> snippet("Запись. " * 20 + "Пул соединений вырос до десяти. " + "Конец. " * 20, "соединения", width=40)
-    '…Запись. Пул соединений вырос до десяти.…'
+    '…Пул соединений вырос до десяти. Конец.…'
     """
     line = _BLANK.sub(" ", text).strip()
     if len(line) <= width:
         return line
-    stems = _stems(query)
-    first = next((word.start() for word in _WORD.finditer(line) if _folded(word.group())[:_STEM] in stems), 0)
-    start = max(0, min(first - width // 3, len(line) - width))
-    if start:
-        start = line.find(" ", start, start + width // 3) + 1 or start
-    cut = line[start : start + width]
-    if start + width < len(line):
-        cut = cut[: cut.rfind(" ")] if " " in cut[width // 2 :] else cut
-    return ("…" if start else "") + cut + ("…" if start + len(cut) < len(line) else "")
+    begins, ends = window(line, query, width)
+    return ("…" if begins else "") + line[begins:ends] + ("…" if ends < len(line) else "")
+
+
+def plain_line(text: str) -> str:
+    """`text` on one line without the marks of Markdown that begin its lines.
+
+    >>> plain_line("## Шаги\\n\\n- [x] собрать\\n- выложить")
+    'Шаги: собрать; выложить'
+    """
+    parts, previous = list[str](), ""
+    for line in text.split("\n"):
+        said = " ".join(_MARKS.sub("", line, count=1).split())
+        if not said or _RULE.fullmatch(line):
+            continue
+        if parts and parts[-1][-1] not in ".!?…:;,":
+            if _HEADING.match(previous):
+                parts[-1] += ":"
+            elif _MARKS.match(line) or (len(previous) < _WRAPPED_AT and not goes_on(previous, line)):
+                parts[-1] += ";"
+        parts.append(said)
+        previous = line
+    return " ".join(parts)
 
 
 def marked(line: str, query: str) -> list[tuple[str, bool]]:
@@ -58,6 +128,52 @@ def marked(line: str, query: str) -> list[tuple[str, bool]]:
             parts += [(line[done : word.start()], False), (word.group(), True)]
             done = word.end()
     return [(part, is_match) for part, is_match in [*parts, (line[done:], False)] if part]
+
+
+def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tuple[int, int]:
+    """The first and last unit of the run within `width` that has most of the query's words; of equals, the first.
+
+    It begins at a word of the query, and reaches on, then back, as far as there is room.
+    """
+    starts = [begins for begins, _ in units]
+    held: list[set[str]] = [set() for _ in units]
+    pattern = _words_of(query)
+    for word in pattern.finditer(text, units[0][0], units[-1][1]) if pattern else ():
+        held[bisect_right(starts, word.start()) - 1].add(_folded(word.group())[:_STEM])
+    best, found = (0, -1), 0
+    for first in [number for number, stems in enumerate(held) if stems] or [0]:
+        last, stems = first, set(held[first])
+        while last + 1 < len(units) and units[last + 1][1] - units[first][0] <= width:
+            last += 1
+            stems |= held[last]
+        if best[1] < 0 or len(stems) > found:
+            best, found = (first, last), len(stems)
+    first, last = best
+    while first and units[last][1] - units[first - 1][0] <= width:
+        first -= 1
+    return first, last
+
+
+def _cut(text: str, query: str, width: int, begins: int, ends: int) -> tuple[int, int]:
+    """The part of a long sentence around the first word of the query, cut at blanks."""
+    pattern = _words_of(query)
+    word = pattern.search(text, begins, ends) if pattern else None
+    start = begins if word is None else max(begins, min(word.start() - width // 3, ends - width))
+    if start > begins:
+        start = text.find(" ", start, start + width // 3) + 1 or start
+    end = min(ends, start + width)
+    if end < ends and not text[end].isspace():
+        blank = max(text.rfind(sign, start + width // 2, end) for sign in " \n\t")
+        end = blank if blank > 0 else end
+    return start, start + len(text[start:end].rstrip())
+
+
+@functools.lru_cache(maxsize=64)
+def _words_of(query: str) -> re.Pattern[str] | None:
+    """A pattern of the words that look like one of the query's."""
+    stems = sorted(_stems(query))
+    ends = (re.escape(stem).replace("е", "[её]") + ("" if len(stem) == _STEM else r"(?![^\W_])") for stem in stems)
+    return re.compile(rf"(?<![^\W_])(?:{'|'.join(ends)})[^\W_]*", re.IGNORECASE) if stems else None
 
 
 def _stems(query: str) -> set[str]:
