@@ -428,6 +428,10 @@ declare_kinds(
     _of_lines("index", "a contents page, or its list of links", decays="never", weight=0.5, judged=False),
     _of_lines("log", "an entry of a list of changes", weight=0.5),
     _of_lines("topic", "a section of a file about one topic, which an index names"),
+    _of_lines("user", "a topic: what an agent keeps about its user", decays="never"),
+    _of_lines("feedback", "a topic: how the user wants work to be done", decays="never"),
+    _of_lines("project", "a topic: what goes on in a project", decays="always"),
+    _of_lines("reference", "a topic: where something is to be found"),
     Kind("observation", "one statement about an entity of a graph"),
     Kind("entity", "an entity of a graph that no statement is about", decays="never"),
 )

@@ -13,10 +13,10 @@ _CODES = {
     "warning": "missing_field bad_value not_uuid4 name_mismatch implausible_date encoding counter_mismatch"
     " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch two_homes"
     " duplicate_key missing_index empty_text secret foreign_journal over_limit duplicate_entry duplicate_name"
-    " loose_front_matter",
+    " loose_front_matter index_too_long duplicate_of_instructions dead_link",
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
     " undeclared_kind empty_section deleted"
-    " no_repository uncommitted hidden transcript same_mtime two_layouts",
+    " no_repository uncommitted hidden transcript same_mtime two_layouts not_indexed",
 }
 SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""

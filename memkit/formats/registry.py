@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.formats import basic_memory, facts, hermes, mcp_graph, memfs, serena, workspace
+from memkit.formats import basic_memory, claude, facts, hermes, mcp_graph, memfs, serena, workspace
 from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
 from memkit.formats.index_tree import format as index_tree
@@ -34,6 +34,7 @@ FORMATS: tuple[Format, ...] = (
     mcp_graph.FORMAT,
     records.FORMAT,
     hermes.FORMAT,
+    claude.FORMAT,
     memfs.FORMAT,
     serena.FORMAT,
     basic_memory.FORMAT,

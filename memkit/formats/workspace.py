@@ -170,6 +170,10 @@ class Sections:
         """Add what stands in front of the sections as rows of its own; the number of these rows."""
         return 0
 
+    def kind_in(self, section: Section) -> str:
+        """The kind of a section."""
+        return self.kind
+
     def columns(self, section: Section) -> Row:
         """The columns of a section's memory that are from the whole file."""
         front = self.front.fields if self.front and not section.ordinal else Node()
@@ -257,7 +261,7 @@ class Sections:
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
-        row: Row = {"memory_id": memory_id, "path": path, "kind": self.kind}
+        row: Row = {"memory_id": memory_id, "path": path, "kind": self.kind_in(section)}
         row |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
         memory: Row = {"format": "workspace", "title": heading.text, "text": text}
         created, updated = (moment, moment) if moment else (self.created, self.updated)

@@ -1,0 +1,306 @@
+"""Claude Code's memory: ``MEMORY.md``, which is index and memory, and a file for each topic beside it.
+
+Of MEMORY.md the host loads the first 200 lines or 25,000 UTF-16 units, front matter and comments not counted, cut after
+a whole line; what is below is invisible to the agent until it opens the file. `loaded` says what is.
+
+>>> seen = loaded("- a\\n- b\\n- c\\n", most_lines=2)
+>>> seen.cut, seen.lines, seen.total_lines
+(3, 2, 3)
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from memkit.fences import fences
+from memkit.formats.faults import Rule
+from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.linked.links import links_in, without_code
+from memkit.formats.linked.page import LOOSE, Page, is_contents, said
+from memkit.formats.rows import Rows
+from memkit.formats.spelling import TITLES, TYPES
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.values import text_of
+from memkit.formats.workspace import Section, dated
+
+INDEX = "MEMORY.md"
+INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
+"""Files of instructions, which the host loads whole beside the memory."""
+MOST_LINES, MOST_UNITS = 200, 25_000
+"""What the host loads of MEMORY.md: lines, and UTF-16 units with line ends."""
+LONG_LINE = 200
+"""The characters from which a line of the index is long."""
+TYPES_OF_TOPICS = ("user", "feedback", "project", "reference")
+"""The host's types, in the order in which an index should have them."""
+_HOMES = re.compile(
+    r"(?:^|/)(?:\.claude/memory|\.claude/agent-memory(?:-local)?/[^/]+|\.claude/projects/[^/]+/memory|\.agents/memory)$"
+)
+_SLUG = re.compile(r"[\w-]+")
+_COMMENT = re.compile(r" {0,3}<!--")
+_LOOKED_AT = 24
+"""The most files beside a MEMORY.md that are opened to tell what it is."""
+_LEAST_SAID = 30
+"""The least characters of a line that may repeat the instructions."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What the host loads of a MEMORY.md.
+
+    Attributes
+    ----------
+    text : str
+        Exactly that, without front matter and comments.
+    lines, units : int
+        Its lines, and its UTF-16 units with line ends.
+    total_lines, total_units : int
+        The same of the whole file.
+    cut : int or None
+        The first line of the file that is not loaded; None where all is.
+    """
+
+    text: str
+    lines: int
+    units: int
+    total_lines: int
+    total_units: int
+    cut: int | None
+
+
+def counted_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file that count, with their numbers: neither front matter nor comments that are whole lines."""
+    front = front_matter.split(text)
+    lines = text.split("\n")
+    lines = lines[:-1] if lines[-1] == "" else lines
+    code, is_open = fences(text), False
+    for number, line in enumerate(lines, 1):
+        if front and number < front.body_line:
+            continue
+        if is_open or (_COMMENT.match(line) and number not in code):
+            rest = line if is_open else line[line.index("<!--") + 4 :]
+            _, end, after = rest.partition("-->")
+            is_open = not end
+            if is_open or not after.strip():
+                continue
+        yield number, line
+
+
+def loaded(text: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> Loaded:
+    """What the host loads of the text of a MEMORY.md.
+
+    Parameters
+    ----------
+    text : str
+    most_lines, most_units : int
+        The host's limits.
+
+    Examples
+    --------
+    >>> loaded("---\\na: b\\n---\\n<!-- x -->\\nчай\\n").text
+    'чай\\n'
+    """
+    kept, units, total_lines, total_units, cut = list[str](), 0, 0, 0, None
+    for number, line in counted_lines(text):
+        size = len(line.encode("utf-16-le", "surrogatepass")) // 2 + 1
+        total_lines, total_units = total_lines + 1, total_units + size
+        if cut is None and (total_lines > most_lines or total_units > most_units):
+            cut = number
+        if cut is None:
+            kept.append(line)
+            units = total_units
+    return Loaded("".join(f"{line}\n" for line in kept), len(kept), units, total_lines, total_units, cut)
+
+
+def targets_in(text: str) -> Iterator[tuple[int, str, str]]:
+    """The links to Markdown files of a text: line, target path, and the words that stand for it."""
+    for link in links_in(without_code(text, fences(text))):
+        name = link.target if link.target.lower().endswith(MARKDOWN) else f"{link.target}.md"
+        if not link.is_wiki and name != link.target:
+            continue
+        yield link.line, posixpath.normpath(name), link.text
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What the survey found out about a topic file: the title that the index gives it."""
+
+    title: str
+
+
+@dataclass(frozen=True)
+class Index:
+    """What the survey found out about a MEMORY.md: the topic files beside it, and those that no link names."""
+
+    topics: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class _Topic(Page):
+    """A topic file: its type is its kind, its title the index's where its own is a slug."""
+
+    def __init__(self, file: File, rows: Rows, title: str) -> None:
+        self.listed_as = title
+        super().__init__(file, rows, "topic" if dated(file.source.stem) is None else "daily_log")
+        if self.kind == "topic":
+            self.scope = self.scope if self.scope in TYPES_OF_TOPICS else self._type() or self.scope
+            self.kind = self.scope if self.scope in TYPES_OF_TOPICS else "topic"
+        self.source_id = self.source_id or self.in_front(("name",), text_of)
+
+    def title_of(self) -> str:
+        own = (self.in_front(TITLES, text_of) or "").strip()
+        return self.listed_as if self.listed_as and (not own or _SLUG.fullmatch(own)) else super().title_of()
+
+    def _type(self) -> str | None:
+        """The type that the file's name opens with, where its front matter has none."""
+        first = re.split("[_-]", self.source.stem.casefold(), maxsplit=1)[0]
+        return first if first in TYPES_OF_TOPICS and self.in_front(TYPES, text_of) is None else None
+
+
+class _Memory(Page):
+    """A MEMORY.md: sections that are lists of links are an index, all others memories of their own."""
+
+    def __init__(self, file: File, rows: Rows, index: Index) -> None:
+        super().__init__(file, rows, "long_term")
+        self.index = index
+
+    def kind_in(self, section: Section) -> str:
+        lines = self.source.lines[section.lines.start - 1 : section.lines.stop - 1]
+        return "index" if is_contents("\n".join(lines), 1) else self.kind
+
+    def above_section(self, section: Section) -> list[str]:
+        """The headings alone: the file's name says nothing."""
+        return section.above
+
+    def read(self) -> None:
+        super().read()
+        path, first, seen = self.source.path, self.first or None, loaded(self.source.text)
+        if seen.cut is not None:
+            below = [target for line, target, _ in targets_in(self.source.text) if line >= seen.cut]
+            named = f", and {len(below)} links with them, first {below[0]}" if below else ""
+            got = f"{seen.total_lines:,} lines and {seen.total_units:,} units: the host never loads line {seen.cut} and"
+            got = f"{got} below ({seen.total_lines - seen.lines:,} lines{named})"
+            expected = f"at most {MOST_LINES} lines and {MOST_UNITS:,} UTF-16 units"
+            self.rows.problem("index_too_long", path, expected, got, line=seen.cut, memory_id=first, quote=False)
+        for line, target, _ in targets_in(self.source.text):
+            if "/" not in target and target.casefold() not in {name.casefold() for name in self.index.topics}:
+                self.rows.problem("dead_link", path, "a file beside it", target, line=line, memory_id=first)
+        if missing := self.index.missing:
+            got = f"{len(missing):,} of {len(self.index.topics):,} that no link names: {', '.join(missing[:5])}"
+            self.rows.problem("not_indexed", path, "a link to each topic file", got, memory_id=first, quote=False)
+
+
+def _is_index(folder: Folder, place: str, names: list[str]) -> bool:
+    """Whether a MEMORY.md is an index: it links to a file beside it, or these have name and description."""
+    file = folder.open(f"{place}/{INDEX}" if place else INDEX)
+    if file is None:
+        return False
+    if any("/" not in target and target in names for _, target, _ in targets_in(file.source.text)):
+        return True
+    others = [name for name in names if name != INDEX][:_LOOKED_AT]
+    heads = [page.front for name in others if (page := folder.open(f"{place}/{name}" if place else name))]
+    return any(head and {"name", "description"} <= head.fields.keys() for head in heads)
+
+
+def homes_of(folder: Folder) -> list[str]:
+    """The folders that hold such a memory."""
+    parts = folder.listing.root.as_posix()
+    found = []
+    for place, names in folder.markdown.items():
+        is_known = _HOMES.search(f"{parts}/{place}" if place else parts) is not None
+        if folder.is_forced or is_known or (INDEX in names and _is_index(folder, place, names)):
+            found.append(place)
+    return found
+
+
+def survey(folder: Folder) -> Survey:
+    """The MEMORY.md and the topic files of each folder that is such a memory; lines that repeat the instructions."""
+    found = Survey()
+    for home in homes_of(folder):
+        below = f"{home}/" if home else ""
+        topics = [name for name in folder.markdown[home] if name != INDEX]
+        index = folder.open(below + INDEX) if INDEX in folder.markdown[home] else None
+        listed: dict[str, str] = {}
+        for _, target, title in targets_in(index.source.text) if index else ():
+            listed.setdefault(target.casefold(), title)
+        for name in topics:
+            found.findings[below + name] = Topic(listed.get(name.casefold(), ""))
+        if index:
+            missing = tuple(name for name in topics if name.casefold() not in listed and dated(name[:-3]) is None)
+            found.findings[below + INDEX] = Index(tuple(topics), missing)
+    _report_repeated(folder, sorted(found.findings))
+    return found
+
+
+def _report_repeated(folder: Folder, paths: Iterable[str]) -> None:
+    """Report, once a file, the lines of memories that a file of instructions says already."""
+    instructions = [
+        f"{place}/{name}" if place else name
+        for place, names in folder.markdown.items()
+        for name in names
+        if name in INSTRUCTIONS
+    ]
+    known: dict[str, str] = {}
+    for path in instructions:
+        for _, line in _sayings(folder.open(path)):
+            known.setdefault(line, path)
+    for path in paths if known else ():
+        repeated = [(number, known[line]) for number, line in _sayings(folder.open(path)) if line in known]
+        if repeated:
+            number, where = repeated[0]
+            got = f"{len(repeated)} line{'s' * (len(repeated) > 1)} that {where} says already"
+            expected = "what no file of instructions says"
+            folder.rows.problem("duplicate_of_instructions", path, expected, got, line=number, quote=False)
+
+
+def _sayings(file: File | None) -> Iterator[tuple[int, str]]:
+    """The lines of a file that say something, by number, without marks and case."""
+    if file is None:
+        return
+    first = file.front.body_line if file.front else 1
+    for number, line in enumerate(file.source.lines[first - 1 :], first):
+        words = said(line)
+        if len(words) >= _LEAST_SAID and not line.lstrip().startswith("#"):
+            yield number, words
+
+
+def parse(file: File, rows: Rows) -> None:
+    """One file to its rows."""
+    found: Any = file.finding("claude")
+    if isinstance(found, Index) or (found is None and file.source.name == INDEX):
+        _Memory(file, rows, found or Index((), ())).read()
+    else:
+        _Topic(file, rows, found.title if found else "").read()
+
+
+FORMAT = Format(
+    "claude",
+    "MEMORY.md, of which the host loads 200 lines or 25,000 units, and topic files beside it (Claude Code)",
+    kinds=(
+        *TYPES_OF_TOPICS,
+        "topic",
+        "head",
+        "index",
+        "long_term",
+        "daily_log",
+    ),
+    tables=("documents",),
+    endings=MARKDOWN,
+    writes=MARKDOWN,
+    claims=lambda file: file.is_markdown and file.finding("claude") is not None,
+    parse=parse,
+    survey=survey,
+    dates={"created_at": "created", "updated_at": "modified"},
+    rules=(
+        Rule("index_too_long", "claude", "", "a MEMORY.md of at most 200 lines and 25,000 UTF-16 units"),
+        Rule("not_indexed", "claude", "", "a link to each topic file in MEMORY.md"),
+        Rule("dead_link", "claude", "", "links to files beside MEMORY.md"),
+        Rule("duplicate_of_instructions", "claude", "", "memories that CLAUDE.md or AGENTS.md do not say already"),
+        Rule(LOOSE, "claude", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
+        Rule("empty_section", "claude", "", "text below a heading, or a deeper heading with text"),
+        Rule("unbalanced_fence", "claude", "", "a code fence that is closed"),
+    ),
+)

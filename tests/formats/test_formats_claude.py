@@ -1,0 +1,135 @@
+"""Claude Code's memory: what the host loads, which files are it, kinds by type, and its checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.formats.claude import MOST_LINES, MOST_UNITS, loaded
+from memkit.schemas import KINDS
+from memkit.tables.samples import write_files
+
+SAMPLE = Path(__file__).parents[2] / "data" / "layouts" / "claude"
+HOME = ".claude/memory/"
+TOPIC = "---\nname: {name}\ndescription: about\nmetadata:\n  type: {type}\n---\n{text}\n"
+
+
+def read(root: Path, files: dict[str, str]) -> mk.Corpus:
+    return mk.read(write_files(root, files))
+
+
+def told(corpus: mk.Corpus, rule: str) -> list[dict[str, Any]]:
+    return [row for row in corpus.problems.to_pylist() if row["rule"] == rule]
+
+
+def test_the_first_200_lines_are_loaded_and_the_line_of_the_cut_is_said(tmp_path: Path) -> None:
+    for count in (MOST_LINES - 1, MOST_LINES, MOST_LINES + 1, MOST_LINES + 49):
+        text = "".join(f"- строка {number}\n" for number in range(1, count + 1))
+        seen = loaded(text)
+        assert seen.text == "".join(text.splitlines(keepends=True)[:MOST_LINES])
+        assert (seen.cut, seen.total_lines) == (MOST_LINES + 1 if count > MOST_LINES else None, count)
+        problems = told(read(tmp_path / str(count), {HOME + "MEMORY.md": text}), "index_too_long")
+        assert [row["line"] for row in problems] == [MOST_LINES + 1] * (count > MOST_LINES)
+
+
+@pytest.mark.parametrize(("letter", "units"), [("a", 1), ("я", 1), ("漢", 1), ("😀", 2)])
+def test_units_are_those_of_utf_16_and_whole_lines_are_kept(letter: str, units: int) -> None:
+    size = 999 // units
+    line = letter * size + "\n"
+    each = size * units + 1
+    fitting = MOST_UNITS // each
+    assert loaded(line * fitting).cut is None
+    seen = loaded(line * (fitting + 5))
+    assert (seen.text, seen.cut, seen.units) == (line * fitting, fitting + 1, fitting * each)
+
+
+def test_front_matter_and_comments_do_not_count_and_code_does() -> None:
+    text = "---\na: b\n---\n<!-- one -->\n- a\n<!--\nmany\nlines\n-->\n- b\n```\n<!-- code -->\n```\ntext <!-- c -->\n"
+    seen = loaded(text)
+    assert seen.text == "- a\n- b\n```\n<!-- code -->\n```\ntext <!-- c -->\n"
+    assert loaded(text, most_lines=2).cut == 11
+    assert loaded("<!-- never closed\n- a\n").text == ""
+
+
+@given(st.lists(st.text(alphabet="a<!->`# \n", max_size=12), max_size=30), st.integers(1, 10), st.integers(1, 60))
+def test_what_is_loaded_is_a_beginning_of_what_counts(parts: list[str], lines: int, units: int) -> None:
+    text = "\n".join(parts)
+    whole, seen = loaded(text, 10**6, 10**6), loaded(text, lines, units)
+    assert whole.cut is None
+    assert whole.text.startswith(seen.text)
+    assert seen.lines <= lines
+    assert len(seen.text.encode("utf-16-le")) // 2 == seen.units <= units
+    assert (seen.cut is None) == (seen.text == whole.text)
+
+
+def test_types_are_kinds_with_their_own_decay(tmp_path: Path) -> None:
+    types = ("user", "feedback", "project", "reference")
+    files = {f"{HOME}{name}.md": TOPIC.format(name=f"n-{name}", type=name, text="текст") for name in types}
+    files |= {
+        HOME + "feedback_x.md": "---\nname: x\n---\nтекст\n",
+        HOME + "other.md": TOPIC.format(name="o", type="odd", text="t"),
+    }
+    files |= {HOME + "MEMORY.md": "- [Кто](user.md) — кто\n\n## Проза\nДлинная строка.\n"}
+    rows = {row["path"].removeprefix(HOME): row for row in read(tmp_path, files).memories.to_pylist()}
+    assert {name: rows[f"{name}.md"]["kind"] for name in types} == dict(zip(types, types, strict=True))
+    assert (rows["feedback_x.md"]["kind"], rows["feedback_x.md"]["scope"]) == ("feedback", "feedback")
+    assert (rows["other.md"]["kind"], rows["other.md"]["scope"]) == ("topic", "odd")
+    assert rows["user.md"]["title"] == "Кто", "the index's words, where the name is a slug"
+    assert [KINDS[name].decays for name in types] == ["never", "never", "always", "normal"]
+    assert {row["layout"] for row in rows.values()} == {"claude"}
+
+
+def test_a_memory_md_is_index_and_memory_by_section() -> None:
+    kinds = mk.read(SAMPLE).sql("select title, kind from memories where path like '%MEMORY.md'").fetchall()
+    assert dict(kinds) == {"Как работать": "index", "Журнал": "long_term", "Проекты": "index", "Где что": "index"}
+
+
+def test_the_sample_shows_each_check() -> None:
+    corpus = mk.read(SAMPLE)
+    (cut,) = told(corpus, "index_too_long")
+    lines = (SAMPLE / HOME / "MEMORY.md").read_text("utf-8").split("\n")
+    assert cut["line"] == 201
+    below = [line for line in lines[200:] if "](" in line]
+    assert below
+    assert f"and {len(below)} links with them" in cut["message"]
+    (dead,) = told(corpus, "dead_link")
+    assert lines[dead["line"] - 1].startswith("- [Старые заказы](project_import.md)")
+    (left,) = told(corpus, "not_indexed")
+    assert "project_old_import.md" in left["message"]
+    (twice,) = told(corpus, "duplicate_of_instructions")
+    assert (twice["path"], "CLAUDE.md" in twice["message"]) == (HOME + "feedback_tests.md", True)
+
+
+def test_which_memory_md_is_an_index(tmp_path: Path) -> None:
+    cases = {
+        "beside": ({"MEMORY.md": "- [a](a.md) — x\n", "a.md": "text\n"}, {"claude"}),
+        "named": ({"MEMORY.md": "text\n", "a.md": "---\nname: a\ndescription: b\n---\nx\n"}, {"claude"}),
+        "workspace": ({"MEMORY.md": "# A\n[x](docs/x.md)\n", "docs/x.md": "text\n"}, {None}),
+        "hermes": ({"MEMORY.md": "a\n§\nb", "USER.md": "c"}, {"hermes"}),
+        "agents": ({".agents/memory/a.md": "text\n", ".agents/memory/MEMORY.md": "text\n"}, {"claude"}),
+        "subagent": ({".claude/agent-memory/бот/MEMORY.md": "text\n"}, {"claude"}),
+    }
+    for name, (files, layouts) in cases.items():
+        assert {*read(tmp_path / name, files).memories["layout"].to_pylist()} == layouts, name
+
+
+def test_all_projects_of_a_host_are_read_and_their_transcripts_are_not(tmp_path: Path) -> None:
+    files = {f".claude/projects/-home-{name}/memory/MEMORY.md": f"# {name}\ntext\n" for name in ("a", "b")}
+    files |= {".claude/projects/-home-a/0f3c0a52-6f0e-4c3b-9d57-1b7a6d2f8e41.jsonl": "{}\n"}
+    corpus = read(tmp_path, files)
+    assert sorted(corpus.memories["title"].to_pylist()) == ["a", "b"]
+    below = mk.read(tmp_path / ".claude" / "projects")
+    assert sorted(below.memories["layout"].to_pylist()) == ["claude", "claude"]
+    assert told(below, "transcript")
+
+
+def test_a_hostile_index_costs_no_more_than_its_length(tmp_path: Path) -> None:
+    text = "- [a](a.md) " * 3000 + "\n" + "<!-- " * 2000 + "\n" + "- [" * 2000 + "\n" + "[[" * 5000 + "\n"
+    corpus = read(tmp_path, {HOME + "MEMORY.md": text, HOME + "a.md": "x\n"})
+    assert told(corpus, "index_too_long")
+    assert corpus.memories.num_rows >= 2
