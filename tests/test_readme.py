@@ -97,7 +97,10 @@ def test_ci_fails_where_any_run_fails(tmp_path: Path, failing: str) -> None:
 def test_the_oldest_packages_are_those_that_the_project_allows() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lowest = dict(
-        re.match(r"([\w-]+)>=([\d.]+)", package).groups() for package in project["dependencies"] if ">=" in package
+        re.match(r"([\w-]+)>=([\d.]+)", package).groups()
+        for packages in (project["dependencies"], *project["optional-dependencies"].values())
+        for package in packages
+        if re.match(r"[\w-]+>=", package)
     )  # type: ignore[union-attr]  # each has one
     pins = re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / ".ci" / "oldest.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert {"duckdb", "pandas", "numpy", "pyarrow"} <= {name for name, _ in pins}
