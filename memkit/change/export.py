@@ -27,6 +27,7 @@ from memkit.change.edits import Edits
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refused
+from memkit.formats import spelling
 from memkit.formats.facts import COUNTED, TYPES, format_fact
 from memkit.formats.format import MARKDOWN
 from memkit.formats.hermes import title_of
@@ -34,6 +35,7 @@ from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT
 from memkit.formats.notes.format import check_fields, format_note
 from memkit.formats.reader import Options, read
 from memkit.formats.rows import slug_of
+from memkit.formats.spelling import plain
 from memkit.formats.syntax.values import text_of, time_of
 from memkit.formats.syntax.write import block
 from memkit.hashes import digest
@@ -48,17 +50,20 @@ COMPARED = (
     *("created_at", "updated_at", "verified_at", "stale_at", "expires_at", "user_id", "scope", "source_id"),
     *("pinned", "access_count"),
 )
-"""The columns of a memory that are compared; and `LINKS`, its relations to other memories of the corpus."""
-LINKS, LINK_TYPES = "links", "link_types"
+"""The columns of a memory that are compared; and `EXTRA`, its fields without a column, and `LINKS`, its relations."""
+LINKS, LINK_TYPES, EXTRA = "links", "link_types", "extra"
 HEAD = "head"
 """The kind of a page's memory of its front matter alone; it is drafted as such, and no text of the page."""
 _EXPORT = result_schema((pa.string(), "memory_id path to_id"), (WORDS, "held beside lost"), (pa.string(), "reason"))
+_SPELLED = {name for names in vars(spelling).values() if isinstance(names, tuple) for name in names} | {"generated"}
+"""The names of fields, in plain spelling, that a reader of pages makes columns of."""
 _LEAST, _MOST = Admission().min_chars, Admission().max_chars
 _SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
 _USER = re.compile(r"[A-Za-z0-9_.-]+")
 _ODD = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]|[. ]+(?=/|$)|(?<![^/])[. ]+')
 _ID = re.compile(r"(?:pf|wk|ar)_\d+")
 _PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}
+_FIELD = re.compile(r"[^\W\d][\w .-]*")
 _LONGEST = 80
 """The most characters of a file's name that is made from a title; whole names are within the limit of every system."""
 
@@ -79,9 +84,15 @@ class Group:
     title: str
 
     def shared(self, name: str) -> Any:
-        """What all rows say under a column; None where they differ."""
+        """What the page says under a column, on its first row; of sections alone what all say, else None."""
         values = [row[name] for row in self.rows]
-        return values[0] if all(value == values[0] for value in values) else None
+        is_of_page = self.rows[0]["kind"] == HEAD or name == "aliases"
+        return values[0] if is_of_page or all(value == values[0] for value in values) else None
+
+    @property
+    def extra(self) -> Row:
+        """The fields of the first row that have no column."""
+        return extra_of(self.rows[0])
 
     @property
     def text(self) -> str:
@@ -92,6 +103,12 @@ class Group:
     def is_page(self) -> bool:
         """Whether its texts are the sections of a Markdown file."""
         return _is_section(self.rows[0])
+
+
+def extra_of(row: Row) -> Row:
+    """The fields of a memory that have no column; what memkit itself keeps there, under odd names, is none."""
+    fields: Row = json.loads(row["extra"])
+    return {name: value for name, value in fields.items() if value is not None and _FIELD.fullmatch(name)}
 
 
 def _joined(rows: Iterable[Row]) -> str:
@@ -306,7 +323,8 @@ def _check_empty(folder: Path) -> None:
 def _is_section(row: Row) -> bool:
     kind = KINDS.get(row["kind"] or "")
     is_markdown = (row["path"] or "").lower().endswith(MARKDOWN)
-    return bool(kind and kind.verbatim and is_markdown and row["format"] not in ("facts", "hermes"))
+    is_verbatim = bool(kind and kind.verbatim and row["format"] not in ("facts", "hermes"))
+    return is_markdown and (is_verbatim or row["kind"] == HEAD)
 
 
 def _groups(rows: Sequence[Row]) -> list[Group]:
@@ -324,7 +342,7 @@ def _place(number: int, row: Row) -> tuple[int, str]:
 
 def _title(rows: list[Row], path: str) -> str:
     """The title of a page, which stands in the heading_path of all its sections, below the folders; else its own."""
-    if not path or len(rows) == 1:
+    if not path or len(rows) == 1 or rows[0]["kind"] == HEAD:
         return str(rows[0]["title"])
     above = [part for part in path.split("/")[:-1] if part]
     parts = [(row["heading_path"] or "").split(" / ")[len(above) :] for row in rows]
@@ -417,7 +435,8 @@ def _vault_head(group: Group, job: Job) -> Row:
 
 
 def _basic_head(group: Group, job: Job) -> Row:
-    permalink = job.paths[group.rows[0]["memory_id"]].removesuffix(".md")
+    own = group.shared("source_id") if group.is_page else None
+    permalink = own or job.paths[group.rows[0]["memory_id"]].removesuffix(".md")
     named = {"title": _name_of(group), "type": group.shared("scope") or "note", "permalink": permalink}
     return {**named, **{name: value for name, value in _vault_head(group, job).items() if name not in named}}
 
@@ -437,8 +456,7 @@ def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callabl
             if _refuse_unjudged(group, job):
                 continue
             path = job.paths[group.rows[0]["memory_id"]]
-            fields = {**head(group, job), **_front_rest(group, job)}
-            text = block({name: value for name, value in fields.items() if value not in (None, [], "")}, loose=True)
+            text = block(_front(group, head(group, job), job), loose=True)
             job.out.files[path] = f"---\n{text}---\n\n{group.text}\n{_links_below(group, job)}"
             sections = [row for row in group.rows if row["kind"] != HEAD]
             job.out.places |= {row["memory_id"]: (path, number) for number, row in enumerate(sections)}
@@ -450,9 +468,23 @@ def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callabl
     return write
 
 
+def _front(group: Group, head: Row, job: Job) -> Row:
+    """The front matter: what a page's own says beyond its columns stands as it did, so that it reads as it did."""
+    fields, own = _filled({**head, **_front_rest(group, job)}), group.extra
+    if not group.is_page:  # of a record, a name that the reader of pages knows means something else
+        own = {name: value for name, value in own.items() if plain(name) not in _SPELLED}
+    names = {plain(name) for name in own}
+    return {**{name: value for name, value in fields.items() if plain(name) not in names}, **own}
+
+
+def _filled(fields: Row) -> Row:
+    return {name: value for name, value in fields.items() if value not in (None, [], "")}
+
+
 def _front_rest(group: Group, job: Job) -> Row:
     """The columns that have no key of their own in a layout, under their names: a reader keeps them in extra."""
-    rest = {name: group.shared(name) for name in ("importance", "confidence", "user_id", "source_id", "access_count")}
+    rest = {name: group.shared(name) for name in ("importance", "confidence", "user_id", "access_count")}
+    rest["permalink" if group.is_page else "source_id"] = group.shared("source_id")
     rest |= {"pinned": group.shared("pinned") or None, "expires_at": _stamp(group.shared("expires_at"))}
     successor = group.shared("superseded_by")
     rest["superseded_by"] = f"[[{job.paths[successor].removesuffix('.md')}]]" if successor in job.paths else None
@@ -487,10 +519,28 @@ def _refuse_unjudged(group: Group, job: Job, *, also: Iterable[str] = ()) -> boo
         why = f"it is {KINDS[kind].meaning}, which this layout does not have"
         job.out.refused |= {row["memory_id"]: why for row in group.rows}
         return True
-    if not group.text.strip():
+    if not group.text.strip() and group.rows[0]["kind"] != HEAD:
         job.out.refused |= {row["memory_id"]: "it has no text" for row in group.rows}
         return True
     return False
+
+
+def _bodies(group: Group, job: Job) -> list[Row]:
+    """The rows of a page that have a text of their own, the first with what the whole page says; else all."""
+    head, rows = group.rows[0], [row for row in group.rows if row["kind"] != HEAD]
+    if head["kind"] != HEAD or not rows:
+        return group.rows
+    return [{**rows[0], "aliases": head["aliases"], "extra": head["extra"]}, *rows[1:]]
+
+
+def _place_head(group: Group, job: Job) -> None:
+    """Put the front matter of a page where its first section is."""
+    head, first = group.rows[0], group.rows[min(1, len(group.rows) - 1)]
+    if head["kind"] == HEAD and head is not first:
+        why = "it is the front matter of a page, which stands with its first section here"
+        job.out.reasons[head["memory_id"]] = why
+        if first["memory_id"] in job.out.places:
+            job.out.places[head["memory_id"]] = job.out.places[first["memory_id"]]
 
 
 def _write_notes(job: Job) -> None:
@@ -498,7 +548,7 @@ def _write_notes(job: Job) -> None:
     for group in job.groups:
         if _refuse_unjudged(group, job, also=("index",)):
             continue
-        for row in group.rows:
+        for row in _bodies(group, job):
             id, said = _note_id(row), []
             title = " ".join((row["title"] or title_of(row["text"])).split())
             words = [" ".join(word.split()) for word in row["tags"] or [row["kind"] or "memory"]]
@@ -519,7 +569,7 @@ def _write_notes(job: Job) -> None:
             rest |= {name: _stamp(row[name]) for name in ("verified_at", "stale_at", "expires_at")}
             rest |= {"scope": row["scope"] if scope != row["scope"] else None, "source_id": row["source_id"]}
             rest |= {"pinned": row["pinned"] or None, "access_count": row["access_count"]}
-            fields |= {name: value for name, value in rest.items() if value not in (None, [], "")}
+            fields = {**extra_of(row), **_filled(rest), **fields}
             try:
                 check_fields(fields)
                 text = format_note(fields, f"\n{row['text'].strip(chr(10))}\n")
@@ -530,6 +580,7 @@ def _write_notes(job: Job) -> None:
             job.out.files[path] = text
             job.out.places[row["memory_id"]] = path, 0
             job.out.reasons[row["memory_id"]] = "; ".join(said)
+        _place_head(group, job)
 
 
 def _time(moment: datetime) -> str:
@@ -555,7 +606,7 @@ def _write_facts(job: Job) -> None:
     for group in job.groups:
         if _refuse_unjudged(group, job, also=("index",)):
             continue
-        for row in group.rows:
+        for row in _bodies(group, job):
             user, said = row["user_id"] or job.user, " ".join(row["text"].split("\n")).strip()
             if user is None:
                 job.out.refused[row["memory_id"]] = "a fact belongs to a user: give user="
@@ -587,6 +638,7 @@ def _write_facts(job: Job) -> None:
                 path = f"users/{user}/{kind}.md"
                 job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
                 lines[path].append(line)
+        _place_head(group, job)
     for path, found in lines.items():
         job.out.files[path] = "".join(f"{line}\n" for line in found)
     for user in sorted({path.split("/")[1] for path in lines}):
@@ -601,8 +653,13 @@ def _write_graph(job: Job) -> None:
     for group in job.groups:
         if _refuse_unjudged(group, job, also=("index",)):
             continue
-        for row in group.rows:
-            name = row["source_id"] if row["format"] == "mcp_graph" else row["title"] or title_of(row["text"])
+        for row in _bodies(group, job):
+            if group.is_page:
+                name = _name_of(group)
+                if row["title"] and row["title"] != name:
+                    job.out.reasons[row["memory_id"]] = "its entity is the page; its own heading stands in the text"
+            else:
+                name = row["source_id"] if row["format"] == "mcp_graph" else row["title"] or title_of(row["text"])
             name = names[row["memory_id"]] = " ".join(str(name).split()) or "memory"
             entity = entities.setdefault(name, {"type": "entity", "name": name, "entityType": "", "observations": []})
             entity["entityType"] = entity["entityType"] or row["scope"] or row["kind"] or "memory"
@@ -612,6 +669,7 @@ def _write_graph(job: Job) -> None:
             if row["kind"] != "entity" and said not in entity["observations"]:
                 entity["observations"].append(said)
             job.out.places[row["memory_id"]] = "memory.jsonl", (name, said)
+        _place_head(group, job)
     relations = [
         {"type": "relation", "from": names[link.from_id], "to": names[link.to_id], "relationType": link.type}
         for found in job.links.values()
@@ -649,13 +707,18 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         memory_id, back = row["memory_id"], found[row["memory_id"]]
         given = [name for name in COMPARED if row[name] not in (None, "", [], False)]
+        given += [EXTRA] if extra_of(row) else []
         held, beside = list[str](), list[str]()
         if back:
             place = job.out.places[memory_id]
             whole = [back] if isinstance(place[1], tuple) else by_path[place[0]]
             extra = json.loads(whole[0]["extra"])
             for name in given:
-                if _is_held(name, row, back, groups[memory_id], whole, ids):
+                if name == EXTRA:
+                    came_too = {**extra, **extra_of(back)}
+                    is_held = all(key in came_too and _same(came_too[key], own) for key, own in extra_of(row).items())
+                    held += [EXTRA] if is_held else []
+                elif _is_held(name, row, back, groups[memory_id], whole, ids):
                     held.append(name)
                 elif name in extra and _same(extra[name], row[name]):
                     beside.append(name)
@@ -724,7 +787,7 @@ def _is_held(name: str, row: Row, back: Row, group: Group, whole: list[Row], ids
     """Whether a column reads back equal; the text of a page that has other sections now is compared as a whole."""
     value, came = row[name], back[name]
     if name == "text":
-        joined = _joined(whole)
+        joined = "" if row["kind"] == HEAD else _joined(whole)
         return bool(
             came.strip("\n") == value.strip("\n")
             or joined == group.text
@@ -746,8 +809,13 @@ def _same(written: object, value: object) -> bool:
     if isinstance(value, datetime):
         moment = time_of(written)
         return moment is not None and moment == value.astimezone(UTC).replace(tzinfo=None)
+    return _as_text(written) == _as_text(value)
+
+
+def _as_text(value: object) -> object:
+    """A value with each scalar in it as text, which is all that front matter keeps of a number."""
     if isinstance(value, list):
-        return isinstance(written, list) and list(map(text_of, written)) == value
-    if isinstance(value, float):
-        return text_of(written) == str(value)
-    return text_of(written) == text_of(value)
+        return [_as_text(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _as_text(item) for key, item in value.items() if item is not None}
+    return text_of(value)
