@@ -15,7 +15,7 @@ _WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
 _STEM, _SHORT = 5, 2
 """Two words with the same first letters count as forms of one word: good enough for display, not for search."""
-_MARKS = re.compile(r"[ \t]*(?:(?:>|[-*+•](?=[ \t])|\[[ xX]\](?=[ \t])|#{1,6}(?=[ \t]))[ \t]*)+")
+_MARKS = re.compile(r"\A[ \t]*(?:(?:>|[-*+•](?=[ \t])|\[[ xX]\](?=[ \t])|#{1,6}(?=[ \t]))[ \t]*)+")
 _RULE = re.compile(r"[ \t]*(?:(?:`{3,}|~{3,}).*|[^\w\n]*)")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 _WRAPPED_AT = 60

@@ -82,6 +82,7 @@ def test_a_line_for_a_prompt_has_no_marks_of_markdown() -> None:
         "## Шаги\n\n```bash\nmake\n```\n---\n> конец": "Шаги: make; конец",
         "Boris: нажал\nBoris: долго": "Boris: нажал; Boris: долго",
         "-5 градусов": "-5 градусов",
+        "пул - чай > кофе": "пул - чай > кофе",
         "#тег": "#тег",
     }
     assert {text: plain_line(text) for text in cases} == cases
