@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -81,7 +82,8 @@ class Overview(Tabular):
         what (string), count (int64), note (string): one row per finding.
     tables : dict of str to pyarrow.Table
         kinds_by_month, languages, lengths, equal_texts (exact duplicates), near_texts (near-duplicates), empty, links,
-        secrets, expiring, problems (the ten most severe rules with what to do), next (suggested calls).
+        secrets, expiring, problems (the ten most severe rules with what to do), next (suggested calls, and the same as
+        commands).
     hide : Mask
         Hides the folder's secrets wherever the overview is shown.
     """
@@ -98,8 +100,17 @@ class Overview(Tabular):
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         rules = self.tables["problems"].select(["severity", "rule", "count", "do"])
-        sheets = [("What is there", self.table), ("What is wrong", rules), ("What to call next", self.tables["next"])]
+        calls = describe(self.tables["next"].select(["why", "call"]), memkit="calls")
+        sheets = [("What is there", self.table), ("What is wrong", rules), ("What to call next", calls)]
         return tuple(self._titled(title, table, rows, show_secrets) for title, table in sheets if table.num_rows)
+
+    def with_commands(self, path: str | Path) -> Overview:
+        """The same overview, whose suggestions are commands over `path` instead of calls in Python."""
+        following = self.tables["next"]
+        quoted = shlex.quote(str(path))
+        commands = [command.replace(" PATH", f" {quoted}", 1) for command in following["command"].to_pylist()]
+        rows = pa.table({"why": following["why"], "call": commands, "command": commands})
+        return replace(self, tables={**self.tables, "next": rows})
 
     def _further(self, show_secrets: bool = False) -> list[Sheet]:
         tables = {**self.tables, "kinds_by_month": _by_month(self.tables["kinds_by_month"])}
@@ -320,20 +331,25 @@ def _findings(
 
 
 def _next(tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus) -> list[dict[str, str]]:
-    """The three most useful calls for this folder."""
+    """The three most useful calls for this folder, in Python and as commands over ``PATH``."""
+    topic = _topic(corpus)
     calls = []
     if tables["secrets"].num_rows:
-        calls.append(("mk.show(mk.overview(corpus).tables['secrets'])", "where the secrets are"))
+        secrets = "mk.show(mk.overview(corpus).tables['secrets'])"
+        calls.append(("where the secrets are", secrets, "check PATH --secrets"))
     if "error" in corpus.problems["severity"].to_pylist():
-        calls.append(("mk.show(corpus.problems)", "every problem, most severe first"))
-    calls.append((f"search = mk.Retriever().fit(corpus); search.search({_topic(corpus)!r})", "search it"))
+        calls.append(("every problem, most severe first", "mk.show(corpus.problems)", "check PATH"))
+    search = f"mk.Retriever().fit(corpus).search({topic!r})"
+    calls.append(("search it", search, f"search PATH {shlex.quote(topic)}"))
     if counts["expired"]:
-        calls.append(("mk.Expiry().transform(corpus)", "which memories have expired"))
+        calls.append(("which memories have expired", "mk.Expiry().transform(corpus)", "policy expiry PATH"))
     if tables["equal_texts"].num_rows or tables["near_texts"].num_rows:
-        calls.append(("mk.Deduplicator().fit(corpus).transform(corpus)", "exact and near-duplicates"))
-    calls.append(("mk.named_queries()", "ready-made SQL queries"))
-    calls.append(("corpus.sql('select kind, count(*) from memories group by all')", "any other question"))
-    return [{"call": call, "why": why} for call, why in calls[:3]]
+        dedup = "mk.Deduplicator().fit(corpus).transform(corpus)"
+        calls.append(("exact and near-duplicates", dedup, "policy deduplicator PATH"))
+    calls.append(("ready-made SQL queries", "mk.named_queries()", "queries"))
+    query = "select kind, count(*) from memories group by all"
+    calls.append(("any other question", f"corpus.sql({query!r})", f"sql PATH {shlex.quote(query)}"))
+    return [{"why": why, "call": call, "command": f"memkit {command}"} for why, call, command in calls[:3]]
 
 
 def _topic(corpus: Corpus) -> str:

@@ -111,7 +111,7 @@ def overview(
     if as_json:
         print_json(result.table)
     else:
-        show(result, False)
+        show(result.with_commands(path), False)
 
 
 @app.command()

@@ -282,6 +282,7 @@ VIEWS: dict[str, View] = {
         knows="same_user",
     ),
     "overview": _view("finding", "what count note"),
+    "calls": _view("call", "why", lead="call"),
     "block": _view("line", "reason chars line"),
     "kinds": _view("kind", "format kind memories"),
     "evaluate": _view(

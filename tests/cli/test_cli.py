@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -233,3 +234,17 @@ def test_check_looks_for_secrets_only_when_asked_and_never_prints_one(run: Run, 
     assert code == 0
     assert "MEMORY.md:3" in out
     assert "sova-2026" not in out
+
+
+def test_the_commands_that_an_overview_shows_are_whole_and_run(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "память бота"
+    text = "# Чай\nБез сахара, с мёдом.\n\n# Утро\nБез сахара, с мёдом.\n"
+    mk.testing.write_files(folder, {"MEMORY.md": text + "password: hunter2hunter2\n"})
+    code, out, _ = run("overview", folder, "--as-of", "2026-03-01")
+    assert code == 0
+    commands = [line.strip() for line in out.splitlines() if line.startswith("    memkit ")]
+    assert len(commands) == 3
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        more = ["--set", "encoder=none"] if arguments[0] == "search" else []
+        assert (name, run(*arguments, *more)[0]) == ("memkit", 0), command
