@@ -59,6 +59,7 @@ _PLAIN: dict[str, Any] = {
     "gram_weight": 0.0,
     "function_word_weight": 1.0,
     "across_weight": 0.0,
+    "near_words": 0.0,
     "read_dates": False,
     "fusion": "weighted",
     "rrf_k": 60,

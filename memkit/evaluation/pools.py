@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import hidden
 from memkit.evaluation.labels import read_run
+from memkit.index.near_words import Sight
 from memkit.params import Moment
 from memkit.schemas import Ints
 from memkit.search.fitted.arms import KINDS
@@ -202,6 +203,8 @@ class IndexCandidates:
         By query.
     candidates : Candidates
         Their queries are numbered by position in `number`.
+    sights : sequence of Sight
+        The terms that each query may see.
     """
 
     index: MemoryIndex
@@ -209,6 +212,7 @@ class IndexCandidates:
     texts: tuple[str, ...]
     moment: Any
     candidates: Candidates
+    sights: Sequence[Sight]
 
 
 class Pools:
@@ -375,8 +379,10 @@ class Pools:
             pool,
             np.concatenate([part.scale[: batch.rows.num_rows] for part, batch in zip(parts, batches, strict=True)]),
         )
-        index = batches[0].search._index()
-        return IndexCandidates(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), candidates)
+        index, moments = batches[0].search._index(), np.array(moment, "datetime64[us]")
+        pairs = zip(positions, batches, strict=True)
+        sights = [questions[position].sight for position, batch in pairs for _ in range(batch.rows.num_rows)]
+        return IndexCandidates(index, np.array(number, np.int64), texts, moments, candidates, sights)
 
 
 def _without_masks(question: Question) -> Question:

@@ -192,7 +192,7 @@ def _decays(part: IndexCandidates, plan: Plan) -> bool:
 def _norms(name: Any, settings: Settings, part: IndexCandidates) -> Floats:
     if name is None:  # places alone count
         return np.zeros(part.candidates.raw.shape)
-    across = partial(scores_across, part.index, part.texts)
+    across = partial(scores_across, part.index, part.texts, sights=part.sights)
     return norms(part.candidates, settings.with_params(normalise=name[0], across_weight=name[1]), across)
 
 

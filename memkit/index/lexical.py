@@ -6,16 +6,17 @@ import copy
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from memkit.errors import NotFittedError
 from memkit.index import store
+from memkit.index.near_words import NearWords, Sight, readable
 from memkit.index.postings import (
     Lists,
     Postings,
@@ -34,6 +35,9 @@ from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, terms_by
 from memkit.text.function_words import FUNCTION_WORDS
+
+Near: TypeAlias = Sequence[Mapping[str, float]]
+"""For each query terms beside its own, with their share of the weight of a true one; empty: none for any."""
 
 
 class CollectionStatistics(NamedTuple):
@@ -92,6 +96,7 @@ class _Lexical(Estimator):
         allowed: np.ndarray | None = None,
         *,
         function_word_weight: float = 1.0,
+        near: Near = (),
     ) -> pa.Table:
         """The best rows of each query.
 
@@ -104,6 +109,8 @@ class _Lexical(Estimator):
             Rows that may be found.
         function_word_weight : float
             Weight of stop words in a query; the arms of character n-grams skip them if it is below 1.
+        near : sequence of dict of str to float
+            For each query further terms with their share of the weight of a true one; for words alone.
 
         Returns
         -------
@@ -118,7 +125,7 @@ class _Lexical(Estimator):
             If `n` is below 1, or `allowed` is no mask over the rows.
         """
         postings = _fitted(self)
-        weighted = self._weigh_all(queries, function_word_weight)
+        weighted = self._weigh_all(queries, function_word_weight, near)
         for terms, _ in weighted:
             postings.weigh(terms, self._weights)
         return postings.best(weighted, n, allowed)
@@ -142,7 +149,7 @@ class _Lexical(Estimator):
     def _count(self, texts: Texts) -> Postings:
         raise NotImplementedError
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
         raise NotImplementedError
 
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -151,7 +158,7 @@ class _Lexical(Estimator):
 
     def _use(self, postings: Lists) -> Self:
         self.postings_ = postings
-        for name in ("norms_", "lengths_"):
+        for name in ("norms_", "lengths_", "near_words_"):
             vars(self).pop(name, None)
         return self
 
@@ -192,6 +199,7 @@ class BM25(_Lexical):
         lending: np.ndarray | None = None,
         *,
         function_word_weight: float = 1.0,
+        near: Near = (),
     ) -> pa.Table:
         """As `candidates`, where a turn also has a share of the words of the turns around it.
 
@@ -205,7 +213,7 @@ class BM25(_Lexical):
             Rows that lend their words; None: all.
         """
         check_request(n, allowed, _fitted(self).n_rows)
-        weighted = self._weigh_all(queries, function_word_weight)
+        weighted = self._weigh_all(queries, function_word_weight, near)
         norms, line = self._norms_in_turns(turns, lending), np.zeros(turns.size, np.float32)
         scored = (self._scores_in_turns(query, turns, lending, norms, line) for query in weighted)
         return best_of(((scores, np.empty(0, np.int64)) for scores in scored), n, allowed)
@@ -279,8 +287,43 @@ class BM25(_Lexical):
         )
         return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0) -> list[Query]:
-        return [query for _, query in self._weighted_terms(queries, function_word_weight)]
+    def near_terms(self, queries: Sequence[str], sight: Sight) -> list[dict[str, str]]:
+        """For each query its words that no row in sight has, and the nearest term in sight for each, if there is one.
+
+        Never for words with digits or ``_``, or in quotes.
+        """
+        found: list[dict[str, str]] = []
+        for query in queries:
+            words = readable(query)
+            terms = zip(words, terms_by(self.analyser).terms(words), strict=True)
+            unknown = [(word, one) for word, (one, *more) in terms if not more and not sight.count(one)]
+            near = [(word, self.near_words_.nearest(term, sight)) for word, term in unknown]
+            found.append({word: term for word, term in near if term is not None})
+        return found
+
+    @cached_property
+    def near_words_(self) -> NearWords:
+        """The terms to be found by `near_terms`; computed at first use."""
+        return NearWords(term for term in self.postings_.terms if term not in self.function_terms_)
+
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0, near: Near = ()) -> list[Query]:
+        weighted = self._weighted_terms(queries, function_word_weight)
+        if not any(near):
+            return [query for _, query in weighted]
+        return [
+            self._joined(terms, query, also) if also else query
+            for (terms, query), also in zip(weighted, near, strict=True)
+        ]
+
+    def _joined(self, terms: list[str], query: Query, also: Mapping[str, float]) -> Query:
+        """A query with further terms at a share of their weight, sorted by term as the others are."""
+        numbers = self.postings_.terms
+        weights = dict(zip(query[0].tolist(), query[1].tolist(), strict=True))
+        for term, share in also.items():
+            number = numbers[term]
+            weights[number] = weights.get(number, 0.0) + share * float(self.idf_[number]) * self._occurrences(1)
+        known = [numbers[term] for term in sorted({*terms, *also}) if term in numbers]
+        return np.array(known, np.int64), np.array([weights[number] for number in known], np.float32)
 
     def _weighted_terms(self, queries: Sequence[str], function_word_weight: float) -> list[tuple[list[str], Query]]:
         """Terms of each query, and their weights; the last result is cached, as each search needs it twice."""
@@ -363,7 +406,7 @@ class CharGrams(_Lexical):
         weights: np.ndarray = _often(counts) * self.idf_[term] / self.norms_[self.half_[term]][rows]
         return weights
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
         queries = _less(queries, function_word_weight)
         pairs = zip(terms_by("auto").terms(queries), terms_by("char").terms(queries), strict=True)
         return [self._weigh(stems, grams) for stems, grams in pairs]
@@ -394,7 +437,7 @@ class Grams(CharGrams):
     def _half(self, postings: Lists) -> np.ndarray:
         return np.zeros(len(self.idf_), np.int8)
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
         terms = terms_by("char").terms([plain_letters(query) for query in _less(queries, function_word_weight)])
         return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
 

@@ -252,7 +252,7 @@ def _requests(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.T
     if _is_dense(arm):
         vectors = arm.encode_queries(queries)
         return pa.table({"vector": _lists([vector if vector.any() else vector[:0] for vector in vectors], np.float32)})
-    weighed = arm._weigh_all(queries, options.get("function_word_weight", 1.0))
+    weighed = arm._weigh_all(queries, options.get("function_word_weight", 1.0), options.get("near", ()))
     terms, weights = zip(*weighed, strict=True)
     return pa.table({"terms": _lists(terms, np.int64), "weights": _lists(weights, np.float32)})
 

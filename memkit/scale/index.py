@@ -29,6 +29,7 @@ from memkit.index.centre import Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
+from memkit.index.near_words import Sight
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.scale.buckets import Buckets
@@ -91,6 +92,10 @@ class Part(MemoryIndex):
     def words(self) -> Any:
         """The arm of words over the rows of this part."""
         return self.lake.lexical(self, "bm25")
+
+    def spelled(self, term: str, sight: Sight) -> str:
+        """As over all memories, by the texts of this part."""
+        return super().spelled(term, Sight.over((self.words.postings_, None)))
 
     def retrieve(self, *_: object) -> NoReturn:
         """Raise, because a trace needs an index over all memories."""
@@ -254,28 +259,40 @@ class BucketIndex:
         unknown = user_id if all(scope.unknown_user is not None for scope in scopes) else None
         counted = [scope.unseen for scope in scopes if scope.unseen is not None]
         unseen = reduce(operator.add, counted) if counted else None
-        scoped = [(part, scope.allowed) for part, scope in zip(parts, scopes, strict=True)]
-        small, found = self._find(request.texts, how.pool, scoped, how, request.moment.instant)
-        return Answer(small, Scope(None, None, None, None, unseen, unknown), self.weights(how), found)
+        scoped = [(part, scope.allowed) for part, scope in zip(parts, scopes, strict=True) if part.chunks.num_rows]
+        sight, weights, at = (
+            Sight.of([part.sight(allowed) for part, allowed in scoped]),
+            self.weights(how),
+            moment.instant,
+        )
+        near = scoped[0][0].near_terms(request.texts, weights, how, at, sight) if scoped else ()
+        small, found = self._find(request.texts, how.pool, scoped, how, at, near)
+        return Answer(small, Scope(None, None, None, None, unseen, unknown), weights, found, sight, near)
 
     def _find(
-        self, asked: Sequence[str], n: int, scoped: Sequence[tuple[Part, Mask | None]], how: QuerySettings, on: datetime
+        self,
+        asked: Sequence[str],
+        n: int,
+        scoped: Sequence[tuple[Part, Mask | None]],
+        how: QuerySettings,
+        on: datetime,
+        near: Sequence[Mapping[str, str]],
     ) -> tuple[Part, Candidates]:
         """The best `n` chunks of each arm over some buckets, and a small index of their memories.
 
         Parameters
         ----------
         scoped : sequence of tuple (Part, ndarray of bool or None)
-            Buckets, and the chunks in them that may be found.
+            Buckets that have chunks, and the chunks in them that may be found.
+        near : sequence of dict of str to str
+            As `MemoryIndex.retrieve` takes it.
         """
         weights = self.weights(how)
         parts: list[_Found] = []
         for index, allowed in scoped:
-            if index.chunks.num_rows:
-                put = index.arm_queries(asked, weights, how, on)
-                parts.append(
-                    (index, {name: index.arm_candidates(name, put[name], n, allowed, how, allowed) for name in weights})
-                )
+            put = index.arm_queries(asked, weights, how, on)
+            about = n, allowed, how, allowed, near
+            parts.append((index, {name: index.arm_candidates(name, put[name], *about) for name in weights}))
         best = _best(parts, list(weights), n)
         small, rows = self._small(parts, best)
         found = {

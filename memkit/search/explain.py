@@ -14,7 +14,7 @@ from memkit.errors import QueryError, did_you_mean
 from memkit.params import AsOf, until_text
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
-from memkit.search.question import Question, trace_table
+from memkit.search.question import Question, readings, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.stages.ranking import answerability
 from memkit.text.secrets import mask
@@ -77,12 +77,17 @@ def explained(question: Question, memory_id: str) -> str:
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
     if row is None or row["disposition"] in ("below_pool", "filtered", "expired", "future"):
-        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{_doubt(question)}"
+        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{_read(question)}{_doubt(question)}"
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
     reason = _drop_reason(question, row)
     advice = _advice(question, row) if row["disposition"] != "returned" else ""
     score = _score(question, row) + (f", {reason}" if reason else "")
-    return f"'{memory_id}' {verdict}: {score}.{_lent(question, memory_id)}{advice}{_doubt(question)}"
+    return f"'{memory_id}' {verdict}: {score}.{_lent(question, memory_id)}{_read(question)}{advice}{_doubt(question)}"
+
+
+def _read(question: Question) -> str:
+    sentences = readings(question)
+    return f" {sentences}" if sentences else ""
 
 
 def _lent(question: Question, memory_id: str) -> str:

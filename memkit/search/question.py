@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from memkit.display.names import names_of
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.circuit import in_haste
+from memkit.index.near_words import NOTHING, Sight
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
 from memkit.schemas import Floats, Ints, Mask, check_kinds
@@ -35,7 +37,9 @@ from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
 from memkit.text.snippet import SNIPPET, window
 
-SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight", "read_dates")
+SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight", "near_words", "read_dates")
+_MOST_READ = 5
+"""Most words that a note says are read as others."""
 T = TypeVar("T")
 
 
@@ -202,6 +206,10 @@ class Question:
         Who asked; None for everybody.
     unreached : list of str
         Why there was no second look.
+    sight : Sight
+        The terms that the question may see.
+    near : sequence of dict of str to str
+        For each query the words that no text in sight has, and the terms that they are read as; empty: none.
 
     Examples
     --------
@@ -228,6 +236,8 @@ class Question:
     depth: int | None = None
     user_id: str | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
+    sight: Sight = NOTHING
+    near: Sequence[Mapping[str, str]] = ()
 
     def with_params(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without retrieving again.
@@ -261,7 +271,8 @@ class Question:
         if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
         seen = self.scope.allowed
-        return self.index.retrieve(self.queries.texts, n, allowed, self.weights, self.settings, self.moment, seen)
+        about = self.weights, self.settings, self.moment, seen, self.near
+        return self.index.retrieve(self.queries.texts, n, allowed, *about)
 
     @property
     def rows(self) -> Rows:
@@ -279,7 +290,16 @@ class Question:
 
     def across(self, candidates: Candidates) -> tuple[Floats, Mask]:
         """As `scores_across`."""
-        return scores_across(self.index, self.queries.texts, candidates)
+        return scores_across(self.index, self.queries.texts, candidates, [self.sight] * len(self.queries))
+
+    @cached_property
+    def read_as(self) -> dict[str, dict[str, str]]:
+        """By query the words that no text has, and the nearest word of a text, which was searched in its place."""
+        return {
+            query: {word: self.index.spelled(term, self.sight) for word, term in near.items()}
+            for query, near in zip(self.queries.ids, self.near, strict=False)
+            if near
+        }
 
     def look_again(self, candidates: Candidates) -> Floats | None:
         """The score of each of the candidates by the reranker; None if its service cannot be reached."""
@@ -341,7 +361,7 @@ def ask(
     answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     scope, weights, candidates = answer.scope, answer.weights, answer.candidates
     about = (answer.index, settings, queries, k, moment.instant, where, scope, weights, candidates)
-    return Question(*about, note, user_id=user_id)
+    return Question(*about, note, user_id=user_id, sight=answer.sight, near=answer.near)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
@@ -480,6 +500,7 @@ def _note(question: Question, ranked: Ranked, *more: str) -> str:
         _decay_note(question, ranked),
         _future_note(question),
         _context_note(question),
+        readings(question),
         _user_note(question),
     )
     return " ".join(filter(None, sentences))
@@ -608,7 +629,11 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     weights = "those of the default encoder: none are stored for this one" if uses_defaults else None
     facts |= revision_of(index.memories)
     moment = question.moment.isoformat()
-    facts |= {"weights": weights, "conversations": None if index.turns is None else index.conversations}
+    facts |= {
+        "read_as": question.read_as or None,
+        "weights": weights,
+        "conversations": None if index.turns is None else index.conversations,
+    }
     return describe(table, arms=question.weights, encoder=encoder, **facts, as_of=moment)
 
 
@@ -658,6 +683,16 @@ def _decay_note(question: Question, ranked: Ranked) -> str:
         f"Half of the candidates of {_listed([question.queries.ids[query] for query in faded])} have a decay factor"
         f" below {_FADED:g}, so that age decides their rank: set a longer decay_days, a decay_floor, or decay='none'."
     )
+
+
+def readings(question: Question) -> str:
+    """A sentence for each word that is read as another, for the first few of them."""
+    read = dict(pair for words in question.read_as.values() for pair in words.items())
+    said = [
+        f"No text has {word!r:.80}: it is read as {other!r:.80}." for word, other in list(read.items())[:_MOST_READ]
+    ]
+    more = [f"So are {len(read) - _MOST_READ} more words as others."] if len(read) > _MOST_READ else []
+    return " ".join([*said, *more])
 
 
 def _context_note(question: Question) -> str:

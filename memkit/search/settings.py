@@ -125,6 +125,15 @@ class QuerySettings(Estimator):
         group="arms",
         doc="Weight of stop words ('the', «и») in a query; below 1 the arm of letters skips them.",
     )
+    near_words: float = param(
+        0.8,
+        low=0,
+        high=1,
+        unit="ratio",
+        group="arms",
+        doc="Weight of the nearest word of the corpus for a word of a query that no text has, such as one with a typo;"
+        " a true word has 1. Never for words with digits or '_', in quotes, or of fewer than 5 letters. 0: off.",
+    )
     read_dates: bool = param(
         True,
         group="arms",

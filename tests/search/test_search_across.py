@@ -194,3 +194,22 @@ def test_after_an_edit_only_the_new_words_are_asked_for() -> None:
     found = more.trace("чай", as_of=DAY)
     assert sorted(encoder.words) == ["samovar", "warm"]
     assert found.equals(mk.Retriever(encoder=Asked()).fit(corpus([*TEXTS, "a warm samovar"])).trace("чай", as_of=DAY))
+
+
+def test_only_terms_in_sight_stand_for_a_word() -> None:
+    rows = {
+        "text": ["наш сервер pytton", "ваш сервер python", "ваш сервер pyton", "ваш сервер pithon", "тут питон живёт"],
+        "user_id": ["u", "v", "v", "v", "v"],
+        "memory_id": [f"m{at}" for at in range(5)],
+    }
+    search = mk.Retriever(encoder=Bilingual(), gram_weight=0.0).fit(mk.from_table(rows))
+
+    def words_score(**asked: Any) -> float:
+        trace = search.trace("питон", as_of=DAY, **asked).to_pylist()
+        return next(row["bm25_norm"] or 0.0 for row in trace if row["memory_id"] == "m0")
+
+    assert words_score(user_id="u") > 0  # the user sees neither the word nor the three terms that sound more alike
+    assert words_score(user_id="v") == 0
+    assert words_score() == 0  # the word is known
+    assert words_score(where="memory_id <> 'm4'") == 0  # three others are more alike
+    assert words_score(where="memory_id in ('m0', 'm1')") > 0

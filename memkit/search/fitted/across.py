@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from memkit.index.centre import scripts
 from memkit.index.encoders.base import Vectors
 from memkit.index.lexical import plain_letters
+from memkit.index.near_words import Sight
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.stages.fuse import group_starts
 from memkit.text.analyse import terms_by
@@ -105,8 +106,7 @@ class Vocabulary:
 
     def _nearest(self, terms: list[str], cosines: Vectors) -> list[tuple[str, float]]:
         near = np.flatnonzero(cosines >= self._least)
-        best = near[np.argsort(-cosines[near], kind="stable")[:_NEAREST]]
-        return [(terms[index], float(cosines[index])) for index in best.tolist()]
+        return [(terms[index], float(cosines[index])) for index in near.tolist()]
 
     def _vectors_of(self, script: int, terms: list[str]) -> Vectors:
         """The vectors of `terms`; those in the cache are not encoded again."""
@@ -179,7 +179,12 @@ def _most_alike(similar: Iterable[tuple[str, float]]) -> Meant:
     best: dict[str, float] = {}
     for term, similarity in similar:
         best[term] = max(similarity, best.get(term, 0.0))
-    return tuple(sorted(best.items(), key=lambda item: (-item[1], item[0]))[:_NEAREST])
+    return tuple(sorted(best.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _in_sight(meant: Meant, sight: Sight) -> Meant:
+    """The most similar terms that the question may see."""
+    return tuple(islice((one for one in meant if sight.count(one[0])), _NEAREST))
 
 
 def vocabulary_of(index: MemoryIndex) -> Vocabulary | None:
@@ -192,11 +197,14 @@ def vocabulary_of(index: MemoryIndex) -> Vocabulary | None:
     return Vocabulary(words, vectors, least, index.term_vectors.setdefault(encoder.fingerprint, {}))
 
 
-def scores_across(index: MemoryIndex, texts: Sequence[str], candidates: Candidates) -> tuple[Floats, Mask]:
+def scores_across(
+    index: MemoryIndex, texts: Sequence[str], candidates: Candidates, sights: Sequence[Sight]
+) -> tuple[Floats, Mask]:
     """The words score of each candidate from terms of the other script, and which candidates are in the other script.
 
-    `texts` are the queries. A chunk in the script of its query may contain names in the other script; these are matched
-    phonetically, if the index does not contain the query's word.
+    `texts` are the queries, and `sights` the terms that each may see: no other stands for a word. A chunk in the script
+    of its query may contain names in the other script; these are matched phonetically, if no text in sight contains the
+    query's word.
     """
     query_script = scripts(texts)
     script = query_script[candidates.query]
@@ -207,18 +215,19 @@ def scores_across(index: MemoryIndex, texts: Sequence[str], candidates: Candidat
         return scores, is_other
     arm = index.words
     by_meaning, by_sound = index.vocabulary.meant, index.vocabulary.phonetic
-    parts: list[tuple[Ints, Counter[str], int, Any]] = []
+    parts: list[tuple[Ints, Counter[str], int, Any, Sight]] = []
     for group in np.split(rows, group_starts(candidates.query[rows])[1:]):
         query = int(candidates.query[group[0]])
-        of, words = int(query_script[query]), _words(texts[query], query_script[query])
+        of, words, sight = int(query_script[query]), _words(texts[query], query_script[query]), sights[query]
         # A name written in both scripts side by side would count twice.
-        unknown = Counter({word: count for word, count in words.items() if _stem(arm, word) not in arm.postings_.terms})
-        parts += [(group[is_other[group]], words, of, by_meaning), (group[~is_other[group]], unknown, of, by_sound)]
+        unknown = Counter({word: n for word, n in words.items() if not sight.count(_stem(arm, word) or "")})
+        parts.append((group[is_other[group]], words, of, by_meaning, sight))
+        parts.append((group[~is_other[group]], unknown, of, by_sound, sight))
     parts = [part for part in parts if len(part[0])]
     for number in range(len(_WORDS)):  # all words at once fill the cache
-        by_meaning([w for _, words, of, find in parts if of == number and find == by_meaning for w in words], number)
-    for rows, words, of, find in parts:
-        meant = find(list(words), of)
+        by_meaning([w for _, words, of, find, _ in parts if of == number and find == by_meaning for w in words], number)
+    for rows, words, of, find, sight in parts:
+        meant = [_in_sight(one, sight) for one in find(list(words), of)]
         if any(meant):
             scores[rows] = _scores(arm, words, meant)[candidates.row[rows]]
     return scores, is_other

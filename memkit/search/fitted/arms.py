@@ -56,6 +56,8 @@ class Kind:
         The query-time settings that the arm takes.
     reads_dates : bool
         Whether times that a query names are passed to it as dates, if the settings say so.
+    reads_near : bool
+        Whether it takes ``near``, terms beside those of a query, as `BM25.candidates` does.
     lends : str
         What turns of a conversation lend each other: 'counts' (of terms, by ``candidates_in_turns``, where the arm has
         it), 'means' (of scores, by ``rough``), or '' for nothing.
@@ -75,6 +77,7 @@ class Kind:
     weight: Callable[[QuerySettings], float | None]
     options: Callable[[QuerySettings], dict[str, Any]]
     reads_dates: bool
+    reads_near: bool
     lends: str
     everywhere: bool
     make: Callable[[FitSettings], Arm]
@@ -143,6 +146,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.bm25_weight,
         options=_word_options,
         reads_dates=True,
+        reads_near=True,
         lends="counts",
         everywhere=False,
         make=_words,
@@ -154,6 +158,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.vector_weight,
         options=lambda s: {},
         reads_dates=False,
+        reads_near=False,
         lends="means",
         everywhere=True,
         make=_dense,
@@ -165,6 +170,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.gram_weight,
         options=_word_options,
         reads_dates=True,
+        reads_near=False,
         lends="",
         everywhere=False,
         make=lambda settings: lexical().Grams(),

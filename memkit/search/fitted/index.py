@@ -7,6 +7,7 @@ rows another engine holds, and one over many shards.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts, content_key
+from memkit.index.near_words import NOTHING, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
@@ -372,6 +374,7 @@ def make_scope(
 
 
 _BACKGROUND = 256
+_WORDS = re.compile(r"\w+")
 _NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
@@ -397,12 +400,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """The candidates for a request, the index whose rows they are, their scope, and the weights of the arms."""
+    """The candidates for a request, the index whose rows they are, their scope, and the weights of the arms.
+
+    `sight` has the terms that the request may see, and `near`, by query, the term that a word was read as.
+    """
 
     index: MemoryIndex
     scope: Scope
     weights: dict[str, float]
     candidates: Candidates
+    sight: Sight
+    near: Sequence[Mapping[str, str]]
 
 
 class Searchable(Protocol):
@@ -525,8 +533,10 @@ class MemoryIndex:
         weights = self.weights(how)
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
         seen, at = scope.allowed, request.moment.instant
-        candidates = self.retrieve(request.texts, pools * how.pool, seen, weights, how, at, seen)
-        return Answer(self, scope, weights, candidates)
+        sight = self.sight(seen)
+        near = self.near_terms(request.texts, weights, how, at, sight)
+        candidates = self.retrieve(request.texts, pools * how.pool, seen, weights, how, at, seen, near)
+        return Answer(self, scope, weights, candidates, sight, near)
 
     def candidate_source(self, name: str) -> Arm:
         """The object that retrieves candidates for an arm: the arm itself."""
@@ -644,6 +654,7 @@ class MemoryIndex:
         how: QuerySettings,
         on: datetime,
         seen: Mask | None,
+        near: Sequence[Mapping[str, str]],
     ) -> Candidates:
         """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found.
 
@@ -653,12 +664,14 @@ class MemoryIndex:
             Chunks that may be found; None: all.
         seen : ndarray of bool, shape (n_chunks,), or None
             Chunks that the question may see: no other lends anything to those that are found.
+        near : sequence of dict of str to str
+            Of `near_terms`.
         """
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         queries = self.arm_queries(texts, options, how, on)
-        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, how, seen) for name in options}
+        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, how, seen, near) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
         return merge(candidates, self.chunks.num_rows, n, np.stack(scales, axis=1))
@@ -676,12 +689,44 @@ class MemoryIndex:
             return texts
         return [in_days(text, moment.date()) for text in texts]
 
+    def sight(self, seen: Mask | None) -> Sight:
+        """The terms of the chunks `seen`; None: of all."""
+        words: Any = self.arms.get("bm25")
+        return Sight.over((words.postings_, seen)) if hasattr(words, "near_terms") else NOTHING
+
+    def near_terms(
+        self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime, sight: Sight
+    ) -> Sequence[Mapping[str, str]]:
+        """For each query the words that no text in sight has, with the nearest term in sight; empty if off."""
+        if not how.near_words or "bm25" not in arms or not hasattr(self.arms.get("bm25"), "near_terms"):
+            return ()
+        near: Sequence[Mapping[str, str]] = self.arms["bm25"].near_terms(
+            self.arm_queries(texts, ["bm25"], how, on)["bm25"], sight
+        )
+        return near
+
+    def spelled(self, term: str, sight: Sight) -> str:
+        """A word in sight whose term it is; the term itself if there is none."""
+        rows = sight.rows(term)
+        words = _WORDS.findall(self.texts[int(rows[0])].as_py().lower()) if len(rows) else []
+        terms = terms_by(self.settings.analyser).terms(words)
+        return next((word for word, own in zip(words, terms, strict=True) if own == [term]), term)
+
     def arm_candidates(
-        self, name: str, queries: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings, seen: Mask | None
+        self,
+        name: str,
+        queries: Sequence[str],
+        n: int,
+        allowed: Mask | None,
+        how: QuerySettings,
+        seen: Mask | None,
+        near: Sequence[Mapping[str, str]],
     ) -> pa.Table:
         """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have."""
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
         options, allowed = kind.options(how), self._filled(allowed)
+        if kind.reads_near:
+            options["near"] = [dict.fromkeys(terms.values(), how.near_words) for terms in near]
         if turns is not None and kind.lends == "counts" and hasattr(arm, "candidates_in_turns"):
             return arm.candidates_in_turns(queries, n, allowed, turns, seen, **options)
         if turns is not None and kind.lends == "means":
