@@ -22,6 +22,7 @@ from memkit.display.views import IN_WORDS
 from memkit.documents import cite
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
+from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in
 from memkit.params import AsOf, Estimator, Moment, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMORY FOR THIS TURN"
 BLOCKS = (PROFILE, WORKING, RELEVANT)
+ON_DEMAND = "ON DEMAND"
+"""The block of what a host reads only when the agent opens a file."""
 _LEFT_OUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
 _WORD = re.compile(r"\w+")
@@ -60,6 +63,10 @@ _USER_FACTS = f"""
     from memories where ($user_id is null or user_id = $user_id) and kind = $kind
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
+_OF_HOST = """
+    select memory_id, path, kind, title, text, line_start, line_end from memories
+    where layout = 'claude' and kind <> 'head' order by path, line_start, memory_id
+"""
 _USER_IDS = "select distinct user_id from memories where user_id is not null order by all"
 # Lines of a fact file that are no facts are kept in the file, but never shown to a model.
 _HIDDEN_KINDS = literals(("facts", *kinds_where(judged=False)))
@@ -87,7 +94,7 @@ class Context:
         The blocks, joined by a blank line, without empty ones.
     table : pyarrow.Table
         Every candidate: memory_id, block, rank, chars, keep, reason (future, not_high, expired, limit, below_k,
-        shown_above).
+        shown_above; of a host's prompt below_cut, on_demand, link_below_cut, not_indexed).
         The metadata's ``note`` says why nothing is shown, or that search used words alone.
     lines : tuple of Candidate
         The same candidates with their text, in the order of the blocks.
@@ -234,6 +241,12 @@ class ContextBuilder(Estimator):
         choices=("greedy", "knapsack"),
         doc="Lines in order up to the limit, or the most valuable set (approximate where lines x limit > 268 million).",
     )
+    host: str = param(
+        "auto",
+        choices=("auto", "claude", "none"),
+        doc="Whose prompt is shown: 'claude' is exactly what Claude Code loads, MEMORY.md up to its cut; 'none' is the"
+        " blocks above. 'auto': the host's where the corpus is its memory and no user is given.",
+    )
     skip_shown: bool = param(
         True, doc="Leave out of RELEVANT what an earlier block shows; the document repeats it.", source=_SOURCE
     )
@@ -269,6 +282,11 @@ class ContextBuilder(Estimator):
         ParameterError
             For a parameter outside of its declaration.
         """
+        self.check_params()
+        if self.host == "claude" or (self.host == "auto" and user_id is None):
+            rows = corpus.ask(_OF_HOST, {}, timeout_s=None).to_pylist()
+            if rows or self.host == "claude":
+                return _of_host(corpus, rows, Moment.from_as_of(as_of))
         return self.within(self.gather(corpus, user_id, message, as_of))
 
     def gather(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> Gathered:
@@ -364,6 +382,59 @@ class ContextBuilder(Estimator):
             line if line.reason or index in chosen else replace(line, reason="limit")
             for index, line in enumerate(lines)
         ]
+
+
+def _of_host(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -> Context:
+    """What Claude Code loads: each MEMORY.md up to its cut; of what it does not load, why."""
+    files: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        files.setdefault(row["path"], []).append(row)
+    blocks: dict[str, list[Candidate]] = {}
+    texts, notes, seen, unseen = list[str](), list[str](), set[str](), set[str]()
+    for path, sections in files.items():
+        if path.rpartition("/")[2] != INDEX:
+            continue
+        folder = path[: -len(INDEX)]
+        whole = "\n".join(["<!-- -->"] * (sections[0]["line_start"] - 1) + [row["text"] for row in sections])
+        part = loaded(whole)
+        counted = dict(counted_lines(whole))
+        blocks[path] = [line for row in sections for line in _visible(row, path, counted, part.cut)]
+        texts += [f"[{path}]\n{part.text}"] if part.text else []
+        for number, target, _ in targets_in(whole):
+            (unseen if part.cut is not None and number >= part.cut else seen).add(folder + target)
+        if part.cut is not None:
+            notes.append(f"{path}: line {part.cut} and below are not loaded, {part.total_lines - part.lines} lines.")
+    blocks[ON_DEMAND] = [
+        Candidate(row["memory_id"], ON_DEMAND, row["text"], 0.0, _why_not(path, seen, unseen))
+        for path, memories in files.items()
+        if path not in blocks
+        for row in memories
+    ]
+    if not rows:
+        notes.append("Nothing is shown: the corpus holds no memory of Claude Code.")
+    table = _table(blocks)
+    names, revision = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
+    table = describe(table, memkit="context", note=" ".join(notes), shown=names, **revision)
+    limits = {block: 0 if block == ON_DEMAND else MOST_UNITS for block in blocks}
+    lines = tuple(line for block in blocks.values() for line in block)
+    return Context("\n".join(texts), record_as_of(table, moment), lines, limits)
+
+
+def _visible(row: dict[str, Any], block: str, counted: Mapping[int, str], cut: int | None) -> list[Candidate]:
+    """The part of a section of MEMORY.md that is loaded, and the part that is not."""
+    numbers = [number for number in range(row["line_start"], row["line_end"] + 1) if number in counted]
+    above = [number for number in numbers if cut is None or number < cut]
+    parts = ((None, above), ("below_cut", numbers[len(above) :]))
+    return [
+        Candidate(row["memory_id"], block, "\n".join(counted[number] for number in part), 0.0, reason)
+        for reason, part in parts
+        if part
+    ]
+
+
+def _why_not(path: str, seen: set[str], unseen: set[str]) -> str:
+    """Why a topic file is not in the prompt: the agent opens it by its link, if it sees that."""
+    return "on_demand" if path in seen else "link_below_cut" if path in unseen else "not_indexed"
 
 
 def _own_facts(
@@ -490,7 +561,7 @@ def _table(filled: dict[str, list[Candidate]]) -> pa.Table:
             "keep": line.reason is None,
             "reason": line.reason,
         }
-        for block in BLOCKS
-        for rank, line in enumerate(filled[block], 1)
+        for block, lines in filled.items()
+        for rank, line in enumerate(lines, 1)
     ]
     return pa.Table.from_pylist(rows, schema=TABLE)

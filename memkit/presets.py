@@ -96,6 +96,7 @@ memory_v2_context: dict[str, Any] = {
     "k": 5,
     "fill": "greedy",
     "skip_shown": False,
+    "host": "none",
 }
 _RULE: dict[str, Any] = {"normalise": "calibrated", "function_word_weight": 0.1}
 recommended_use = {"encoder": "use", "vector_weight": 0.2, "bm25_weight": 0.6, "gram_weight": 0.2} | _RULE

@@ -326,3 +326,38 @@ def test_without_a_retriever_the_default_one_searches_and_the_document_has_its_o
     assert mk.presets.memory_v2_context["retriever"] is mk.presets.memory_v2
     with pytest.raises(ParameterError, match="a mapping of its parameters"):
         ContextBuilder("memory_v2").build(corpus, "anna", "чай", AS_OF)
+
+
+def test_the_prompt_of_a_host_is_exactly_what_it_loads() -> None:
+    root = mk.sample_data() / "layouts" / "claude"
+    corpus = mk.read(root)
+    built = mk.ContextBuilder().build(corpus, None, "выпуск", AS_OF)
+    path = ".claude/memory/MEMORY.md"
+    text = (root / path).read_text("utf-8")
+    assert built.text == f"[{path}]\n" + "".join(text.splitlines(keepends=True)[:200])
+    rows = built.table.to_pylist()
+    assert {
+        row["memory_id"].partition("#")[0].rpartition("/")[2]: row["reason"] for row in rows if not row["keep"]
+    } == {
+        "MEMORY.md": "below_cut",
+        "feedback_build.md": "on_demand",
+        "feedback_tests.md": "on_demand",
+        "project_old_import.md": "not_indexed",
+        "project_release.md": "link_below_cut",
+        "project_search.md": "link_below_cut",
+        "reference_grafana.md": "link_below_cut",
+        "user_anna.md": "on_demand",
+    }
+    assert built.note == f"{path}: line 201 and below are not loaded, 12 lines."
+    search = mk.Retriever(encoder=None)
+    assert mk.ContextBuilder(search, host="none").build(corpus, None, "каталог", AS_OF).text.startswith("[RELEVANT")
+    assert mk.ContextBuilder(search).build(mk.from_table({"text": ["чай"]}), None, "чай", AS_OF).text.startswith("[REL")
+
+
+def test_front_matter_and_comments_of_a_memory_md_are_not_loaded(tmp_path: Path) -> None:
+    files = {
+        ".claude/memory/MEMORY.md": "---\na: b\n---\n\n<!-- x -->\n# A\n- [b](b.md)\n",
+        ".claude/memory/b.md": "text\n",
+    }
+    built = mk.ContextBuilder().build(mk.read(mk.testing.write_files(tmp_path, files)), None, "x", AS_OF)
+    assert built.text == "[.claude/memory/MEMORY.md]\n\n# A\n- [b](b.md)\n"

@@ -181,6 +181,10 @@ IN_WORDS = {
     "not_high": "not of high importance",
     "limit": "over the limit of the block",
     "shown_above": "shown in a block above",
+    "below_cut": "below the cut of the host",
+    "on_demand": "read when the agent opens it",
+    "link_below_cut": "its link is below the cut",
+    "not_indexed": "no link names it",
 }
 """Dispositions and reasons in the words of a sentence."""
 _OF_MEMORIES = " ".join(TABLES["memories"].names)
