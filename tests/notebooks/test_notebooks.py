@@ -13,6 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from memkit.formats.format import DOCUMENTED
 from memkit.formats.registry import FORMATS
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -102,7 +103,9 @@ def _tags(cell: Any) -> list[str]:
 
 def test_there_is_a_tour_and_a_notebook_for_each_format() -> None:
     named = {path.stem.partition("_")[2] for path in PATHS}
-    assert {"tour", *(format.name for format in FORMATS)} <= named
+    assert {"tour", *DOCUMENTED, "linked_notes", "small_layouts"} <= named
+    told = "\n".join(cell.source for path in PATHS for cell in _read(path).cells)
+    assert [format.name for format in FORMATS if not re.search(rf"\b{format.name.replace('_', '.')}\b", told)] == []
 
 
 def test_every_code_cell_was_run_once_from_the_top() -> None:
