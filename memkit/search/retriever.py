@@ -162,7 +162,8 @@ class Retriever(QuerySettings, FitSettings):
             The metadata's ``note`` says why a query has no hit, whether vectors were missing, and how many memories
             `as_of` hides, or may show too new (no `created_at`, or updated later). ``arms`` holds the weights,
             ``encoder`` the encoder's fingerprint, ``answerability``, by query, how likely any memory answers it (0 to
-            1).
+            1), ``read_as``, by query, the words that no text has and the nearest ones, which were searched in their
+            place, ``conversations`` the column by which turns lend each other words.
 
         Raises
         ------
@@ -187,8 +188,8 @@ class Retriever(QuerySettings, FitSettings):
             row per memory (or chunk), ranked ones first. `reranked` is the fused score after the second look, null for
             what did not get one. `disposition` is returned, below_k, below_pool (not among the arms' candidates),
             filtered, expired, future, below_min_score, decayed_out, diversified_away, duplicate (an exact duplicate of
-            a better one) or folded (a near-duplicate). The metadata holds the weights of the arms and the
-            parameters.
+            a better one) or folded (a near-duplicate). The metadata holds the weights of the arms, the
+            parameters, and ``read_as`` as for hits.
         """
         queries = as_queries(queries)
         index, settings, days = self._index().whole, Settings.from_estimator(self), queries.by_day()
