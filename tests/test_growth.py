@@ -45,7 +45,7 @@ LEAST_SECONDS = 0.003
 TIMES = 8
 GREATEST_RATIO = 2.3
 """For each doubling: 2 is linear, 4 quadratic."""
-MOST_UNITS = 2**15
+MOST_UNITS = 2**14
 """What takes less than `LEAST_SECONDS` for so many is not quadratic, nor is a pattern that does for `MOST_LETTERS`:
 that many squared are eight million steps."""
 MOST_LETTERS = 2**12

@@ -125,12 +125,16 @@ def test_a_users_question_opens_one_bucket(lake: Any, monkeypatch: pytest.Monkey
     assert opened == lake.needed("u3")
 
 
+@pytest.fixture(scope="module")
+def by_words(corpus: mk.Corpus, lake: Any) -> list[mk.Retriever]:
+    return [mk.Retriever(encoder=None).fit(held) for held in (corpus, lake)]
+
+
 @pytest.mark.parametrize("user", ["u1", "u3", "o'neill", "unknown"])
-def test_a_user_sees_what_the_predicate_says(user: str, lake: Any, corpus: mk.Corpus) -> None:
+def test_a_user_sees_what_the_predicate_says(user: str, by_words: list[mk.Retriever]) -> None:
     named = user.replace("'", "''")
     where = f"user_id = '{named}' or user_id is null"
-    for held in (corpus, lake):
-        search = mk.Retriever(encoder=None).fit(held)
+    for search in by_words:
         assert_same(search.search(QUESTIONS, where=where, as_of=DAY), search.search(QUESTIONS, user_id=user, as_of=DAY))
         assert_same(search.trace(QUESTIONS, where=where, as_of=DAY), search.trace(QUESTIONS, user_id=user, as_of=DAY))
         with pytest.raises(ParameterError, match="or None for everybody"):
