@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.hashes import key
 from memkit.index.cache import shared_cache
 from memkit.index.encode import ENCODERS, as_encoder, note_given
@@ -59,20 +59,18 @@ class Reranker:
             If it does not return a finite number for each pair.
         """
         keys = [key(f"{len(query)}|{query}{text}") for query, text in zip(queries, texts, strict=True)]
-        known = self._known
-        new = {pair: row for row, pair in enumerate(keys) if pair not in known}
+        known = {pair: self._known.get(pair) for pair in keys}  # a copy: other threads may empty the original
+        new = {pair: row for row, pair in enumerate(keys) if known[pair] is None}
         if new:
             rows = sorted(new.values(), key=lambda row: queries[row])
             with CIRCUITS.guard(self.name, "reranker", "scores"):
                 found = self._score([queries[row] for row in rows], [texts[row] for row in rows])
             scored = dict(zip([keys[row] for row in rows], self._checked(found, len(rows)), strict=True))
-            # What was known before may be dropped only after it was read.
-            values = np.array([scored[pair] if pair in scored else known[pair] for pair in keys])
-            if len(known) + len(scored) > _REMEMBERED:
-                known.clear()
-            known.update(scored)
-            return values
-        return np.array([known[pair] for pair in keys])
+            known |= scored
+            if len(self._known) + len(scored) > _REMEMBERED:
+                self._known.clear()
+            self._known.update(scored)
+        return np.array([known[pair] for pair in keys], np.float64)
 
     def _checked(self, found: Any, number: int) -> list[float]:
         values = np.asarray(found)
@@ -115,7 +113,7 @@ def _kept(x: Any) -> Reranker:
 def _made(x: Any) -> Reranker:
     if isinstance(x, str):
         note_given(x)
-        return _cross_encoder(x) if x.startswith(_CROSS) else _by_cosine(x, as_encoder(x))
+        return _cross_encoder(x) if x.startswith(_CROSS) else _by_cosine(x, _encoder_named(x))
     if callable(getattr(x, "predict", None)):
         return Reranker(_name_of(x), _by_pairs(x.predict))
     if callable(getattr(x, "encode_query", None)) or callable(getattr(x, "embed_query", None)):
@@ -124,6 +122,15 @@ def _made(x: Any) -> Reranker:
     if callable(x) and not isinstance(x, type):
         return Reranker(_name_of(x), _by_function(x))
     raise ParameterError(f"'rerank' must be {_ACCEPTED}. Got {type(x).__name__} {x!r:.100}.")
+
+
+def _encoder_named(x: str) -> Encoder:
+    try:
+        return as_encoder(x)
+    except ParameterError as error:
+        if ":" in x:
+            raise
+        raise ParameterError(f"'rerank' must be {_ACCEPTED}. Got {x!r:.100}.{did_you_mean(x, ENCODERS)}") from error
 
 
 def _name_of(x: Any) -> str:

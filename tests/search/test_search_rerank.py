@@ -205,7 +205,7 @@ def test_a_cross_encoder_gets_pairs_one_at_a_time(tmp_path: Path, monkeypatch: p
 
 def test_what_is_no_reranker_or_returns_no_scores_is_an_error(retriever_over: Any) -> None:
     search = retriever_over(FIVE, bm25={"q": {0: 10.0, 1: 8.0}}, **ONE_ARM)
-    for wrong in (3, object(), Given, ["e5"]):
+    for wrong in (3, object(), Given, ["e5"], "e55"):
         with pytest.raises(ParameterError, match="'rerank' must be"):
             search.with_params(rerank=wrong).search("q", as_of=DAY)
     for scores in ([1.0], [1.0, float("nan")], ["a", "b"], [[1.0], [2.0]], [None, 1.0]):
