@@ -143,7 +143,7 @@ def test_a_loss_that_unjudged_hits_could_undo_cannot_be_told(unseen: dict[str, A
     found = mk.compare(**unseen)
     row = found.table.to_pylist()[0]
     assert (row["word"], row["n_to_judge"]) == ("cannot tell yet", found.to_judge.num_rows)
-    assert row["reason"] == f"unjudged hits could change the verdict: judge these {row['n_to_judge']} first"
+    assert row["reason"] == f"{row['n_to_judge']} unjudged hits could change the verdict: judge these first"
     assert (row["judged_a"], row["judged_b"]) == (1.0, 0.8)
     assert 0 < row["n_to_judge"] <= 60
     assert set(found.to_judge["memory_id"].to_pylist()) == {"new"}

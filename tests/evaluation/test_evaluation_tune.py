@@ -263,7 +263,7 @@ def test_a_loss_that_unjudged_hits_could_undo_says_what_to_judge_first(aging: di
     found = mk.tune(**rows)
     assert found.verdict_.word == "cannot tell yet"
     assert found.verdict_.reason == (
-        f"unjudged hits could change the verdict: judge these {found.to_judge_.num_rows} first"
+        f"{found.to_judge_.num_rows} unjudged hits could change the verdict: judge these first"
     )
     assert 0 < found.to_judge_.num_rows <= 120
     assert all(name.endswith("new") for name in found.to_judge_["memory_id"].to_pylist())
