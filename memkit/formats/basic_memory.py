@@ -20,7 +20,9 @@ from itertools import islice
 from memkit.fences import fences
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Format
+from memkit.formats.linked.links import Link
 from memkit.formats.linked.page import LOOSE, Page
+from memkit.formats.linked.relations import link_rules, relate
 from memkit.formats.rows import Row, Rows
 from memkit.formats.workspace import Section
 
@@ -111,6 +113,11 @@ def relation(line: str) -> Relation | None:
 class _Page(Page):
     """A page whose observations are a table beside its sections: as memories of their own each would be found twice."""
 
+    def type_of(self, link: Link) -> str:
+        """What a bullet that is a relation calls its link."""
+        found = relation(self.source.lines[link.line - 1])
+        return found.type if found else super().type_of(link)
+
     def beside(self, section: Section, memory_id: str) -> None:
         super().beside(section, memory_id)
         for number, line in self.text_lines(section.lines):
@@ -145,13 +152,15 @@ FORMAT = Format(
     "basic_memory",
     "Markdown pages with permalink and type, or with three observations `- [category] text` (basic-memory)",
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "session", "heartbeat"),
-    tables=("documents", "observations", "turns", "checklist"),
+    tables=("documents", "observations", "turns", "checklist", "relations"),
     endings=MARKDOWN,
     writes=MARKDOWN,
     claims=_claims,
     parse=parse,
+    relate=relate,
     dates={"created_at": "created", "updated_at": "updated"},
     rules=(
+        *link_rules("basic_memory"),
         Rule(LOOSE, "basic_memory", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
         Rule("empty_section", "basic_memory", "", "text below a heading, or a deeper heading with text"),
     ),

@@ -21,6 +21,7 @@ from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.page import LOOSE, Page, is_contents, said
+from memkit.formats.linked.relations import link_rules, relate
 from memkit.formats.rows import Rows
 from memkit.formats.spelling import TITLES, TYPES
 from memkit.formats.syntax import front_matter
@@ -131,12 +132,8 @@ class Topic:
     title: str
 
 
-@dataclass(frozen=True)
-class Index:
-    """What the survey found out about a MEMORY.md: the topic files beside it, and those that no link names."""
-
-    topics: tuple[str, ...]
-    missing: tuple[str, ...]
+IS_INDEX = "index"
+"""What the survey found out about a MEMORY.md."""
 
 
 class _Topic(Page):
@@ -163,9 +160,8 @@ class _Topic(Page):
 class _Memory(Page):
     """A MEMORY.md: sections that are lists of links are an index, all others memories of their own."""
 
-    def __init__(self, file: File, rows: Rows, index: Index) -> None:
+    def __init__(self, file: File, rows: Rows) -> None:
         super().__init__(file, rows, "long_term")
-        self.index = index
 
     def kind_in(self, section: Section) -> str:
         lines = self.source.lines[section.lines.start - 1 : section.lines.stop - 1]
@@ -185,12 +181,6 @@ class _Memory(Page):
             got = f"{got} below ({seen.total_lines - seen.lines:,} lines{named})"
             expected = f"at most {MOST_LINES} lines and {MOST_UNITS:,} UTF-16 units"
             self.rows.problem("index_too_long", path, expected, got, line=seen.cut, memory_id=first, quote=False)
-        for line, target, _ in targets_in(self.source.text):
-            if "/" not in target and target.casefold() not in {name.casefold() for name in self.index.topics}:
-                self.rows.problem("dead_link", path, "a file beside it", target, line=line, memory_id=first)
-        if missing := self.index.missing:
-            got = f"{len(missing):,} of {len(self.index.topics):,} that no link names: {', '.join(missing[:5])}"
-            self.rows.problem("not_indexed", path, "a link to each topic file", got, memory_id=first, quote=False)
 
 
 def _is_index(folder: Folder, place: str, names: list[str]) -> bool:
@@ -229,8 +219,7 @@ def survey(folder: Folder) -> Survey:
         for name in topics:
             found.findings[below + name] = Topic(listed.get(name.casefold(), ""))
         if index:
-            missing = tuple(name for name in topics if name.casefold() not in listed and dated(name[:-3]) is None)
-            found.findings[below + INDEX] = Index(tuple(topics), missing)
+            found.findings[below + INDEX] = IS_INDEX
     _report_repeated(folder, sorted(found.findings))
     return found
 
@@ -270,8 +259,8 @@ def _sayings(file: File | None) -> Iterator[tuple[int, str]]:
 def parse(file: File, rows: Rows) -> None:
     """One file to its rows."""
     found: Any = file.finding("claude")
-    if isinstance(found, Index) or (found is None and file.source.name == INDEX):
-        _Memory(file, rows, found or Index((), ())).read()
+    if file.source.name == INDEX:
+        _Memory(file, rows).read()
     else:
         _Topic(file, rows, found.title if found else "").read()
 
@@ -287,17 +276,17 @@ FORMAT = Format(
         "long_term",
         "daily_log",
     ),
-    tables=("documents",),
+    tables=("documents", "relations"),
     endings=MARKDOWN,
     writes=MARKDOWN,
     claims=lambda file: file.is_markdown and file.finding("claude") is not None,
     parse=parse,
+    relate=relate,
     survey=survey,
     dates={"created_at": "created", "updated_at": "modified"},
     rules=(
         Rule("index_too_long", "claude", "", "a MEMORY.md of at most 200 lines and 25,000 UTF-16 units"),
-        Rule("not_indexed", "claude", "", "a link to each topic file in MEMORY.md"),
-        Rule("dead_link", "claude", "", "links to files beside MEMORY.md"),
+        *link_rules("claude"),
         Rule("duplicate_of_instructions", "claude", "", "memories that CLAUDE.md or AGENTS.md do not say already"),
         Rule(LOOSE, "claude", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
         Rule("empty_section", "claude", "", "text below a heading, or a deeper heading with text"),

@@ -16,7 +16,8 @@ _CODES = {
     " loose_front_matter index_too_long duplicate_of_instructions dead_link",
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
     " undeclared_kind empty_section deleted"
-    " no_repository uncommitted hidden transcript same_mtime two_layouts not_indexed",
+    " no_repository uncommitted hidden transcript same_mtime two_layouts not_indexed ambiguous_link dead_anchor orphan"
+    " no_successor stale",
 }
 SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""
@@ -50,6 +51,11 @@ ADVICE: dict[str, str] = {
     "uncommitted": "It has no date until it is committed.",
     "secret": "Remove it and change it.",
     "undeclared_kind": "It is kept as it is; declare it with memkit.schemas.declare_kinds.",
+    "dead_link": "Write the page, or mend the link.",
+    "ambiguous_link": "Write more of its path.",
+    "not_indexed": "Add a line for each; an agent that reads the index alone does not know them.",
+    "orphan": "Link to them, or take out what is no longer needed.",
+    "stale": "It ranks lower and stays; look whether it still holds, and set a new day.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",
 }
 """What to do about a problem, for codes where one sentence fits every case."""

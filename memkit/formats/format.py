@@ -186,6 +186,9 @@ class Format:
         ``batch(files) -> (tables, remaining)`` reads many plain files at once and returns the files that it left.
     beside : callable, optional
         ``beside(file, rows)`` is called for a file that its survey found but another format reads.
+    relate : callable, optional
+        ``relate(tables, rows)`` completes the tables with what all files only tell together, before any `check`, and
+        adds problems; formats that share it share one call.
     check : callable, optional
         ``check(tables, rows)`` adds the problems that show only when all files are read.
 
@@ -222,6 +225,7 @@ class Format:
     survey: Callable[[Folder], Survey] | None = None
     batch: Batch | None = None
     beside: Callable[[File, Rows], None] | None = None
+    relate: Callable[[Tables, Rows], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None
 
     @property

@@ -42,6 +42,7 @@ _ANY = (
     Rule("secret", "any", "", "no key, token, password or card (always counted, listed by `memkit check --secrets`)"),
     Rule("no_repository", "any", "", "a folder of a git repository (checked only where read() was given dates='git')"),
     Rule("uncommitted", "any", "created_at", "a text that is committed (checked only with dates='git')"),
+    Rule("stale", "any", "stale_at", "a day that is still to come (checked only where read() was given as_of)"),
     Rule("future_date", "any", "", "no date after as_of (checked only where read() was given one)"),
 )
 _TABLE = (
@@ -80,6 +81,11 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     """The problems that show only when all files are read; cost is linear in the rows."""
     rows = Rows()
     _duplicates(tables["_ids"], rows)
+    formats = tuple(formats)
+    for relate, format in {format.relate: format for format in reversed(formats)}.items():
+        if relate and any(tables[name].num_rows for name in format.tables):
+            with guarded(format, ".", rows):
+                relate(tables, rows)
     for format in formats:
         if format.check and any(tables[name].num_rows for name in (*format.tables, *format.schemas)):
             with guarded(format, ".", rows):
@@ -87,6 +93,7 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     undeclared_kinds(tables["memories"], rows)
     if as_of is not None:
         _future(tables["memories"], {format.name: format for format in formats}, as_of, rows)
+        _stale(tables["memories"], as_of, rows)
     return rows.table("problems")
 
 
@@ -163,3 +170,13 @@ def _future(memories: pa.Table, formats: dict[str, Format], as_of: datetime, row
             where = {"line": row["line_start"] if format.dates_in_lines else None, "memory_id": row["memory_id"]}
             field = format.dates.get(name, name)
             rows.problem("future_date", row["path"], expected, got, field=field, quote=False, **where)
+
+
+def _stale(memories: pa.Table, as_of: datetime, rows: Rows) -> None:
+    """Report each file whose author wanted it to be looked at again by now; stale it is from that moment on."""
+    limit = pa.scalar(as_of, memories.schema.field("stale_at").type)
+    late = memories.filter(pc.fill_null(pc.less_equal(memories["stale_at"], limit), False))
+    found = late.select(["path", "memory_id", "stale_at"]).to_pylist()
+    for path, row in {row["path"]: row for row in reversed(found)}.items():
+        expected, got = f"a day after {as_of.isoformat()}", row["stale_at"].isoformat()
+        rows.problem("stale", path, expected, got, field="stale_at", quote=False, memory_id=row["memory_id"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.linked.links import Link
 from memkit.formats.linked.page import LOOSE, Page, kind_of_page
+from memkit.formats.linked.relations import MEM, link_rules, relate
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.values import day_of
+from memkit.formats.workspace import Section
 
 _HOME = re.compile(r"(?:^|.*/)\.serena/memories/")
 _DATED = re.compile(
@@ -17,6 +21,7 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 _IN_NAME = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
+_BY_NAME = re.compile(rf"(?<![\w/]){MEM}[^\s()\[\]<>,;]*[\w]")
 _LOOKED_AT = 20
 """The lines below the title in which a line says when the memory is from."""
 
@@ -35,6 +40,14 @@ class _Memory(Page):
         kind = kind_of_page(file)
         super().__init__(file, rows, kind if kind in ("index", "log") else "page")
         self._date()
+
+    def links(self, section: Section) -> Iterator[Link]:
+        """The links of a section, those by name alone (``mem:name``) included."""
+        yield from super().links(section)
+        begin = max(section.lines.start, self.above + 1)
+        for number, line in enumerate(self.plain(section).split("\n"), begin):
+            for match in _BY_NAME.finditer(line):
+                yield Link(match[0], match[0], "", "", number, True, False)
 
     def title_of(self) -> str:
         return self.source.path.removeprefix(self.home).rpartition(".")[0]
@@ -72,13 +85,15 @@ FORMAT = Format(
     "serena",
     ".serena/memories/**/*.md, each by its name (Serena)",
     kinds=("page", "head", "index", "log"),
-    tables=("documents",),
+    tables=("documents", "relations"),
     endings=MARKDOWN,
     writes=MARKDOWN,
     claims=lambda file: file.is_markdown and file.finding("serena") is not None,
     survey=survey,
     parse=parse,
+    relate=relate,
     rules=(
+        *link_rules("serena"),
         Rule(LOOSE, "serena", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
         Rule("empty_section", "serena", "", "text below a heading, or a deeper heading with text"),
     ),

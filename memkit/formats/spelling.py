@@ -36,6 +36,8 @@ TAGS = ("tags", "tag", "keywords", "labels", "categories")
 TYPES = ("type", "category", "kind")
 STATUS_WORDS = {"complete": "done", "completed": "done", "obsolete": "deprecated", "replaced": "superseded"}
 """Other words of authors for those of `memkit.schemas.STATUSES`."""
+SUPERSEDED_BY = ("supersededby", "replacedby", "successor")
+SUPERSEDES = ("supersedes", "replaces")
 IDS_OF_PAGES = ("permalink", "slug")
 IDS = ("id", "uuid", "memoryid")
 OWNERS = ("userid", "user", "owner")

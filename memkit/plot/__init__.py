@@ -5,6 +5,7 @@ same in words (`words`). What is drawn was computed by the result: nothing here 
 where a picture is drawn.
 
 - `memories`: a corpus, its history, policies and prompts
+- `pages`: pages around a page
 - `search`: candidates, scores and ranks
 - `settings`: sweeps, thresholds
 - `measured`: differences by query and by group, losses, power
@@ -13,6 +14,7 @@ where a picture is drawn.
 from memkit.plot.axes import words
 from memkit.plot.measured import differences, groups, power, scores, stages
 from memkit.plot.memories import alive, budgets, changes, counts, decay, growth, reasons
+from memkit.plot.pages import links
 from memkit.plot.search import contributions, funnel, ranks
 from memkit.plot.settings import pool, precision_recall, similarity, surface
 
@@ -27,6 +29,7 @@ __all__ = [
     "funnel",
     "groups",
     "growth",
+    "links",
     "pool",
     "power",
     "precision_recall",

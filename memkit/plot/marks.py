@@ -59,7 +59,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, `style` as matplotlib names it: '-', '--', '-.' or ':'."""
+    """A line through points, broken where one is NaN; `style` as matplotlib names it: '-', '--', '-.' or ':'."""
 
     x: Any
     y: Any
@@ -300,8 +300,11 @@ class _Sheet:
         return _filled(mark, x1, y1, x2 - x1, y2 - y1)
 
     def _line(self, mark: Line) -> str:
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(self._x(mark.x), self._y(mark.y), strict=True))
-        return f'<polyline points="{points}" {_stroke(mark)}/>'
+        xs, ys = self._x(mark.x), self._y(mark.y)
+        gaps = np.flatnonzero(np.isnan(xs))
+        parts = zip([0, *(gaps + 1)], [*gaps, len(xs)], strict=True)
+        runs = (" ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs[a:b], ys[a:b], strict=True)) for a, b in parts)
+        return "".join(f'<polyline points="{points}" {_stroke(mark)}/>' for points in runs if points)
 
     def _dots(self, mark: Dots) -> str:
         xs, ys, sizes = np.broadcast_arrays(self._x(mark.x), self._y(mark.y), _floats(mark.size))

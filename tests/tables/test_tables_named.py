@@ -43,7 +43,7 @@ def sample() -> mk.Corpus:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_query_has_an_answer_on_the_sample_corpus(name: str, sample: mk.Corpus) -> None:
     answer = sample.named(name, as_of=AS_OF).fetchall()
-    assert answer or name in ("contradictory_relations", "dangling_relations", "duplicates_by_text")
+    assert answer or name in ("contradictory_relations", "dangling_relations", "duplicates_by_text") or "links_" in name
 
 
 @pytest.mark.parametrize("name", NAMES)

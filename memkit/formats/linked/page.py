@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
 from memkit.fences import Heading, headings
 from memkit.formats.format import File
-from memkit.formats.linked.links import links_in, without_code
+from memkit.formats.linked.links import Link, links_in, without_code
+from memkit.formats.linked.relations import LINKS_TO, is_relation, written_in
 from memkit.formats.rows import Row, Rows, heading_path, json_text
 from memkit.formats.spelling import (
     ALIASES,
@@ -198,6 +201,8 @@ class Page(Sections):
                 memory_id=self.first or None,
                 quote=False,
             )
+        for type, written in written_in(self.front.fields):
+            self._relation(type, written, None, self.first)
         self.rows.repeated(self.front.fields, self.source.path, None, self.first or None)
 
     def headings(self) -> Iterator[Heading]:
@@ -248,20 +253,41 @@ class Page(Sections):
             return above[:place] + described + above[place:]
         return [*([] if says(own, self.title) else [self.title]), *described, *above]
 
+    def beside(self, section: Section, memory_id: str) -> None:
+        """Add the links of a section, in their order."""
+        for link in sorted(self.links(section), key=lambda link: link.line):
+            if is_relation(link):
+                self._relation(self.type_of(link), link.written, link.line, memory_id)
+
+    def links(self, section: Section) -> Iterator[Link]:
+        """The links of a section, with their lines in the file; those in code are text."""
+        begin = max(section.lines.start, self.above + 1)
+        return (replace(link, line=begin + link.line - 1) for link in links_in(self.plain(section)))
+
+    def type_of(self, link: Link) -> str:
+        """What a link is called."""
+        return LINKS_TO
+
+    def _relation(self, type: str, written: str, line: int | None, memory_id: str) -> None:
+        row: Row = {"from_id": self.first, "type": type, "written": written, "line": line, "state": "dead"}
+        self.rows.add("relations", {**row, "memory_id": memory_id})
+
     def _marks(self, section: Section) -> Iterator[str]:
         """The tags in the text of a section."""
         if "#" not in self.plain_text:
             return
-        lines = self._plain_lines[section.lines.start - self.above - 1 : section.lines.stop - self.above - 1]
-        for word in marks_in("\n".join(lines)):
+        for word in marks_in(self.plain(section)):
             if self.is_vault or word.casefold() in self.known_tags:
                 yield word
 
-    @property
+    def plain(self, section: Section) -> str:
+        """The text of a section without code; its front matter is no part of it."""
+        lines = section.lines
+        return "\n".join(self._plain_lines[max(lines.start - self.above, 1) - 1 : lines.stop - self.above - 1])
+
+    @cached_property
     def _plain_lines(self) -> list[str]:
-        if not hasattr(self, "_split"):
-            self._split = self.plain_text.split("\n")
-        return self._split
+        return self.plain_text.split("\n")
 
     def _of_page(self, *, is_first: bool) -> Row:
         row: Row = {"scope": self.scope, "source_id": self.source_id, "status": self.status}

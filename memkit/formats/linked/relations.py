@@ -1,0 +1,340 @@
+"""Links as rows of ``relations``: what a page writes, and, when all files are read, the page that each link leads to.
+
+A link is looked up as a path, then by file name, title, id and alias, then by these with case, blanks, ``-`` and ``_``
+made equal, then by its last part alone. Of several pages the one counts that shares most folders with the linking page.
+Cost is linear in pages and links.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import near
+from memkit.formats.faults import Rule
+from memkit.formats.format import MARKDOWN
+from memkit.formats.linked.links import Link, links_in
+from memkit.formats.rows import Rows, Tables
+from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
+
+LINKS_TO = "links_to"
+MEM = "mem:"
+"""What opens a link by name alone, as Serena writes it."""
+_PARTED = re.compile(r"[\s_-]+")
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
+_APART = frozenset(("index", "log", "daily_log", "session", "heartbeat", "long_term"))
+"""Kinds of pages that no index has to list."""
+_HOST_INDEX = "MEMORY.md"
+"""An index of which a host knows its topics: it should name each, however many it leaves out."""
+_INDEX_STEMS = ("index", "_index", "readme")
+_STAMP = re.compile(r"\d{14}|\d{12}")
+"""The id that opens the file names of a slip box."""
+_HINTS, _NAMED = 50, 5
+"""How many dead links of a folder get a suggestion, and how many pages a message names."""
+
+
+def link_rules(format: str) -> tuple[Rule, ...]:
+    """The checks of the links of a format's pages."""
+    return (
+        Rule("dead_link", format, "", "a link that leads to a page of this folder"),
+        Rule("ambiguous_link", format, "", "a link that leads to one page"),
+        Rule("dead_anchor", format, "", "a heading of the page that the link leads to"),
+        Rule("not_indexed", format, "", "every page of its folder, where the index lists most of them"),
+        Rule("orphan", format, "", "a page that another one links to, where most pages are"),
+        Rule("no_successor", format, "", "the page that takes the place of a deprecated one"),
+    )
+
+
+def written_in(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """The links of front matter: a field's name and each link in it, in brackets; a successor needs none.
+
+    Examples
+    --------
+    >>> list(written_in({"related": ["[[чай]]", "кофе"], "superseded_by": "чай.md", "x": [["мёд"]]}))
+    [('related', '[[чай]]'), ('superseded_by', '[[чай.md]]'), ('x', '[[мёд]]')]
+    """
+    for name, value in fields.items():
+        kind = next((kind for kind, names in _SUCCESSION.items() if plain(name) in names), None)
+        for text in _texts(value):
+            if "[[" in text or "](" in text:
+                yield from ((kind or name, link.written) for link in links_in(text))
+            elif kind and text.strip():
+                yield kind, f"[[{text.strip()}]]"
+
+
+_SUCCESSION = {"superseded_by": SUPERSEDED_BY, "supersedes": SUPERSEDES}
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts of a field; YAML reads an unquoted ``[[a]]`` as a list in a list."""
+    if isinstance(value, str):
+        yield value
+    for item in value if isinstance(value, list) else ():
+        is_link = isinstance(item, list) and len(item) == 1 and isinstance(item[0], str)
+        yield from (f"[[{item[0]}]]",) if is_link else (item,) if isinstance(item, str) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page that links may lead to: its first memory, its names besides its path, its kind."""
+
+    memory_id: str
+    title: str
+    source_id: str | None
+    aliases: tuple[str, ...]
+    kind: str
+
+
+@dataclass
+class _Pages:
+    """The pages of a folder by all their names; each maps to paths without their ending."""
+
+    pages: dict[str, _Page] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    names: list[dict[str, list[str]]] = field(default_factory=list)
+    """By path's end, by title, by id, by alias; then the same with case and what parts words made equal."""
+    headings: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    """Of a page: the memory below each heading, by the heading as anchors spell it."""
+    indexed: set[str] = field(default_factory=set)
+    """Folders with an index, from which paths may start."""
+
+    @classmethod
+    def from_tables(cls, tables: Tables) -> _Pages:
+        """The Markdown pages that were read, and their headings."""
+        found = cls()
+        columns = ["memory_id", "path", "kind", "title", "source_id", "aliases"]
+        memories = tables["memories"].filter(pc.field("format") == "workspace").select(columns)
+        levels = tables["documents"].select(["memory_id", "level"])
+        level = dict(zip(levels["memory_id"].to_pylist(), levels["level"].to_pylist(), strict=True))
+        for memory_id, path, kind, title, source_id, aliases in zip(
+            *(column.to_pylist() for column in memories.columns), strict=True
+        ):
+            if path not in found.pages:
+                is_titled = level.get(memory_id, 0) <= 1
+                page = _Page(memory_id, title if is_titled else "", source_id, tuple(aliases or ()), kind)
+                found._add(path, page)
+            elif found.pages[path].kind == "head":
+                found.pages[path] = replace(found.pages[path], kind=kind)
+            if title:
+                found.headings[path].setdefault(_folded(title), memory_id)
+        found.names += [_merged((_folded(name), paths) for name, paths in names.items()) for names in list(found.names)]
+        return found
+
+    def _add(self, path: str, page: _Page) -> None:
+        self.pages[path] = page
+        key = _without_ending(path)
+        self.paths.setdefault(key, path)
+        if not self.names:
+            self.names = [{}, {}, {}, {}]
+        folder, _, stem = key.rpartition("/")
+        if stem.casefold() in _INDEX_STEMS:
+            self.indexed.add(folder)
+        parts = key.split("/")
+        ends = ["/".join(parts[begin:]) for begin in range(len(parts))]
+        if stamp := _STAMP.match(stem):
+            ends.append(stamp[0])
+        aliases = (*page.aliases, *([page.source_id.rpartition("/")[2]] if page.source_id else ()))
+        for names, words in zip(self.names, (ends, (page.title,), (page.source_id,), aliases), strict=True):
+            for word in dict.fromkeys(filter(None, words)):
+                names.setdefault(word, []).append(path)
+
+    def lead_to(self, link: Link, source: str) -> list[str]:
+        """The pages that a link of the page at `source` may lead to, the nearest first; empty for a dead one."""
+        target = link.target.strip()
+        is_folder = target.endswith("/")
+        key = _without_ending(target.strip("/")) if not is_folder else target.strip("/")
+        home = posixpath.dirname(source)
+        below = [posixpath.join(home, key)] if not target.startswith("/") else []
+        above = [folder for folder in _above(home) if folder in self.indexed]
+        places = [posixpath.normpath(place) for place in (*below, key, *(posixpath.join(up, key) for up in above))]
+        if is_folder or not key:
+            places = [posixpath.join(place, stem) for place in places for stem in _INDEX_STEMS]
+        for place in places:
+            if path := self.paths.get(place.removeprefix("./")):
+                return [path]
+        if is_folder or not key or key.startswith(".."):
+            return []
+        last = key.rpartition("/")[2]
+        half = len(self.names) // 2
+        tries = [(self.names[:half], key), (self.names[half:], _folded(key))]
+        if last != key:
+            tries += [(self.names[:1], last), (self.names[half : half + 1], _folded(last))]
+        paths = next((names[word] for kinds, word in tries for names in kinds if word in names), [])
+        return _nearest(paths, source)
+
+    def anchor(self, path: str, part: str) -> str | None:
+        """The memory below a heading of a page; None where it has no such heading."""
+        return self.headings[path].get(_folded(part.rpartition("#")[2]))
+
+
+def _merged(pairs: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
+    merged: dict[str, list[str]] = {}
+    for name, paths in pairs:
+        merged.setdefault(name, []).extend(paths)
+    return {name: list(dict.fromkeys(paths)) for name, paths in merged.items()}
+
+
+def _without_ending(path: str) -> str:
+    """A path without the ending of Markdown; another dot is part of the name.
+
+    >>> _without_ending("a/Чай 1.2.MD"), _without_ending("v1.2")
+    ('a/Чай 1.2', 'v1.2')
+    """
+    return path[: path.rindex(".")] if path.lower().endswith(MARKDOWN) else path
+
+
+def _folded(name: str) -> str:
+    """A name with case, blanks, ``-`` and ``_`` made equal, and without signs, as anchors spell headings.
+
+    >>> _folded("Учёт  заказов_(Net)!") == _folded("учёт-заказов-net")
+    True
+    """
+    return _PARTED.sub("-", re.sub(r"[^\w\s/.-]", "", name.casefold()).strip())
+
+
+def _above(folder: str) -> Iterator[str]:
+    """A folder and those above it, the root last."""
+    while folder:
+        yield folder
+        folder = posixpath.dirname(folder)
+    yield ""
+
+
+def _nearest(paths: list[str], source: str) -> list[str]:
+    """Of several pages those that share most folders with the linking one, by path."""
+    if len(paths) < 2:
+        return paths
+    home = source.split("/")[:-1]
+
+    def shared(path: str) -> int:
+        pairs = zip(home, path.split("/")[:-1], strict=False)
+        return next(
+            (number for number, (one, other) in enumerate(pairs) if one != other), min(len(home), path.count("/"))
+        )
+
+    most = max(map(shared, paths))
+    return sorted(path for path in paths if shared(path) == most)
+
+
+def is_relation(link: Link) -> bool:
+    """Whether a link may lead to a page: no part of its own page, and no file of another kind.
+
+    >>> [is_relation(link) for link in links_in("[[#часть]] ![[a.png]] [[v1.2]] [[b.md]]")]
+    [False, False, True, True]
+    """
+    ending = _ENDING.fullmatch(posixpath.splitext(link.target)[1])
+    is_other = ending is not None and not link.target.lower().endswith(MARKDOWN)
+    return bool(link.target) and not (is_other and (link.is_embed or not link.is_wiki))
+
+
+def relate(tables: Tables, rows: Rows) -> None:
+    """Give each written link the page that it leads to, each page its successor, and report what leads nowhere."""
+    relations = tables["relations"]
+    of_pages = pc.is_valid(relations["written"]).to_numpy(zero_copy_only=False)
+    pages = _Pages.from_tables(tables)
+    path_of = {page.memory_id: path for path, page in pages.pages.items()}
+    stems = [posixpath.basename(key) for key in pages.paths]
+    found, resolved, n_hints = relations.to_pylist(), list[tuple[str, str, str]](), 0
+    for row, is_link in zip(found, of_pages.tolist(), strict=True):
+        source = path_of.get(row["from_id"] or "")
+        link = _link_of(row["written"]) if is_link and source else None
+        if link is None or source is None:
+            continue
+        nearest = pages.lead_to(link, source)
+        row["state"] = "dead" if not nearest else "found" if len(nearest) == 1 else "ambiguous"
+        row["to_id"] = pages.pages[nearest[0]].memory_id if nearest else None
+        where = {"line": row["line"], "memory_id": row["memory_id"], "quote": False}
+        written = f"{row['written']:.200}"
+        if not nearest:
+            alike = near(link.target.rpartition("/")[2], stems) if n_hints < _HINTS else []
+            n_hints += 1
+            got = f"{written} (did you mean {' or '.join(alike)}?)" if alike else written
+            rows.problem("dead_link", source, "a page of this folder", got, **where)
+            continue
+        if len(nearest) > 1:
+            got = f"{written}, which names {_listed(nearest)} alike; the first is taken"
+            rows.problem("ambiguous_link", source, "a link that leads to one page", got, **where)
+        if link.part and not link.part.startswith("^"):
+            below = pages.anchor(nearest[0], link.part)
+            row["to_id"] = below or row["to_id"]
+            if below is None:
+                rows.problem("dead_anchor", source, f"a heading of {nearest[0]}", f"{link.part:.200}", **where)
+        if nearest[0] != source:
+            resolved.append((source, nearest[0], row["type"]))
+    tables["relations"] = pa.Table.from_pylist(found, relations.schema)
+    _succeed(tables, pages, resolved)
+    _unreached(pages, resolved, rows)
+    _without_successor(tables["memories"], rows)
+
+
+def _link_of(written: str) -> Link | None:
+    if written.startswith(MEM):
+        return Link(written, written.removeprefix(MEM), "", "", 1, False, False)
+    return next(links_in(written), None)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(islice(names, _NAMED)) + more
+
+
+def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -> None:
+    """The memory that supersedes each memory of a page, and the status that follows from it."""
+    successor: dict[str, str] = {}
+    for source, target, kind in links:
+        if kind in _SUCCESSION:
+            old, new = (source, target) if kind == "superseded_by" else (target, source)
+            successor.setdefault(old, pages.pages[new].memory_id)
+    if not successor:
+        return
+    memories = tables["memories"]
+    keys, values = pa.array(list(successor), pa.string()), pa.array(list(successor.values()), pa.string())
+    own = pc.if_else(pc.equal(memories["format"], "workspace"), memories["path"], None)
+    by = pc.take(values, pc.index_in(own, value_set=keys))
+    status = pc.if_else(pc.and_(pc.is_valid(by), pc.is_null(memories["status"])), "superseded", memories["status"])
+    for name, column in (("superseded_by", by), ("status", status)):
+        place = memories.schema.get_field_index(name)
+        memories = memories.set_column(place, memories.schema.field(name), column)
+    tables["memories"] = memories
+
+
+def _unreached(pages: _Pages, links: list[tuple[str, str, str]], rows: Rows) -> None:
+    """Report, once a folder, pages that its index leaves out, and pages that no other links to."""
+    siblings: dict[str, list[str]] = defaultdict(list)
+    for path, page in pages.pages.items():
+        if page.kind not in _APART:
+            siblings[posixpath.dirname(path)].append(path)
+    listed: dict[str, set[str]] = defaultdict(set)
+    for source, target, _ in links:
+        listed[source].add(target)
+    reached = {target for _, target, _ in links}
+    for path, page in pages.pages.items():
+        is_host = posixpath.basename(path) == _HOST_INDEX
+        beside = siblings[posixpath.dirname(path)] if is_host or page.kind == "index" else []
+        missing = [other for other in beside if other not in listed[path]]
+        if missing and (is_host or 2 * len(missing) < len(beside)):
+            got = f"{len(missing):,} of {len(beside):,} that are not: {_listed(missing)}"
+            rows.problem("not_indexed", path, "every page beside it in it", got, memory_id=page.memory_id, quote=False)
+            reached.update(missing)
+    for folder, paths in siblings.items():
+        alone = [path for path in paths if path not in reached]
+        if alone and 2 * len(alone) < len(paths):
+            got = f"{len(alone):,} of {len(paths):,} that none links to: {_listed(alone)}"
+            rows.problem("orphan", folder or ".", "pages that another one links to", got, quote=False)
+
+
+def _without_successor(memories: pa.Table, rows: Rows) -> None:
+    is_left = pc.and_(
+        pc.is_in(memories["status"], pa.array(["deprecated", "superseded"])), pc.is_null(memories["superseded_by"])
+    )
+    left = memories.filter(is_left).select(["path", "memory_id", "status"]).to_pylist()
+    for path, row in {row["path"]: row for row in reversed(left)}.items():
+        expected = "superseded_by: the page that takes its place"
+        rows.problem("no_successor", path, expected, row["status"], field="status", memory_id=row["memory_id"])
