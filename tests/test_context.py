@@ -223,7 +223,7 @@ def test_a_preview_is_one_line_within_its_limit_of_whole_words(words: list[str],
     preview = _preview(title, " ".join(words), "ab", limit)
     assert len(preview) <= limit
     assert "\n" not in preview
-    assert {word.strip(";:….") for word in preview.split()} <= {"пул", "вырос", "чай", "Да", "ab", "Сок", ""}
+    assert {word.strip(";:….#-") for word in preview.split()} <= {"пул", "вырос", "чай", "Да", "ab", "Сок", ""}
 
 
 def test_the_line_of_a_memory_is_the_sentence_that_answers_below_its_title(tmp_path: Path) -> None:

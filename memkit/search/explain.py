@@ -17,6 +17,7 @@ from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, readings, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.stages.ranking import answerability
+from memkit.text.boilerplate import evidence
 from memkit.text.secrets import mask
 
 _DOUBTFUL = 0.2
@@ -77,17 +78,29 @@ def explained(question: Question, memory_id: str) -> str:
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
     if row is None or row["disposition"] in ("below_pool", "filtered", "expired", "future"):
-        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{_read(question)}{_doubt(question)}"
+        beside = _left_out(question, memory_id) + _read(question)
+        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{beside}{_doubt(question)}"
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
     reason = _drop_reason(question, row)
     advice = _advice(question, row) if row["disposition"] != "returned" else ""
     score = _score(question, row) + (f", {reason}" if reason else "")
-    return f"'{memory_id}' {verdict}: {score}.{_lent(question, memory_id)}{_read(question)}{advice}{_doubt(question)}"
+    beside = _lent(question, memory_id) + _left_out(question, memory_id) + _read(question)
+    return f"'{memory_id}' {verdict}: {score}.{beside}{advice}{_doubt(question)}"
 
 
 def _read(question: Question) -> str:
     sentences = readings(question)
     return f" {sentences}" if sentences else ""
+
+
+def _left_out(question: Question, memory_id: str) -> str:
+    """A sentence if a part of the memory's text is boilerplate."""
+    index = question.index
+    text = index.memories["text"][pc.index(index.memories["memory_id"], memory_id).as_py()].as_py() or ""
+    counted = evidence(pa.array([text]), index.settings.boilerplate)[0].as_py()
+    if len(counted) == len(text):
+        return ""
+    return f" Of its {len(text):,} characters {len(text) - len(counted):,} are boilerplate, which counts for nothing."
 
 
 def _lent(question: Question, memory_id: str) -> str:
@@ -190,7 +203,7 @@ def _outside(question: Question, memory_id: str) -> str:
     if reason == "filtered":
         return _filter_words(index.memories["kind"][memory].as_py(), question)
     if not (index.rows.memory == memory).any():
-        return "it is a heading without text, and there is nothing to search"
+        return "it is a heading without text, or has no letters beside boilerplate, and there is nothing to search"
     alone = question.retrieve_among(index.rows.memory == memory, 1)
     pool = question.candidates()
     return " and ".join(

@@ -14,6 +14,7 @@ from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS
 from memkit.tables.sandbox import TIMEOUT_S
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
+from memkit.text.boilerplate import PATTERNS
 from memkit.text.chunk import PROSE_DOC
 
 _DECAY = cite("memory_v2", "decay")
@@ -51,6 +52,14 @@ class FitSettings(Estimator):
         refit=True,
         group="fit",
         doc="Columns of a memory whose text is searched; None: all of them.",
+    )
+    boilerplate: Sequence[str] = param(
+        None,
+        stands_for=PATTERNS,
+        refit=True,
+        group="fit",
+        doc="Regular expressions (RE2) of what chat programs write around messages: shown, and left out of what search"
+        " compares; None: `memkit.text.boilerplate`'s; (): nothing is left out.",
     )
     context_column: str | None = param(
         "auto",

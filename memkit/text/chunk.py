@@ -36,7 +36,8 @@ _SOURCE = cite("workspace", "chunks")
 PROSE_DOC = "Size up to which one line, a paragraph of prose, is not cut, if that is above chunk_tokens."
 _BARE = r"^(?:[ \t]*#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\p{L}\p{N}\n]*(?:\n|$))+$"
 """A text of headings, by the rules of the workspace format, and of lines without letters or digits."""
-_SAID = r"[\p{L}\p{N}]"
+SAID = r"[\p{L}\p{N}]"
+"""What a text has that says anything: a letter or a digit."""
 _LETTER = re.compile(r"[^\W_]")
 _INTRODUCES = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*|.{0,60}:[ \t]*")
 """A heading, a blank line, or a short one that ends in a colon."""
@@ -113,7 +114,7 @@ class Chunker(Estimator):
             return a number of tokens.
         """
         self._check(memories)
-        memories, owner = _by_part(_that_say_something(memories))
+        memories, owner = _by_part(memories.filter(pa.array(says(memories))))
         texts = pc.fill_null(memories["text"].combine_chunks(), "")
         is_long = self._is_long(texts)
         rows = np.arange(len(texts))
@@ -159,13 +160,13 @@ class Chunker(Estimator):
         return rows[order], ordinals[order], pieces.take(pa.array(order)), starts[order], ends[order]
 
 
-def _that_say_something(memories: pa.Table) -> pa.Table:
-    """`memories` without workspace sections that are a bare heading, and texts of signs alone without a title."""
+def says(memories: pa.Table) -> np.ndarray:
+    """Which memories have chunks: all but workspace sections of bare headings, and untitled texts of signs alone."""
     texts = pc.fill_null(memories["text"], "")
     has_text = pc.not_equal(pc.utf8_trim_whitespace(texts), "")
-    of_signs = pc.and_(has_text, pc.invert(pc.match_substring_regex(texts, _SAID)))
+    of_signs = pc.and_(has_text, pc.invert(pc.match_substring_regex(texts, SAID)))
     if "title" in memories.column_names:
-        has_title = pc.match_substring_regex(pc.fill_null(memories["title"], ""), _SAID)
+        has_title = pc.match_substring_regex(pc.fill_null(memories["title"], ""), SAID)
         of_signs = pc.and_(of_signs, pc.invert(has_title))
     is_silent = _column(of_signs).copy()
     if "format" in memories.column_names:
@@ -173,7 +174,7 @@ def _that_say_something(memories: pa.Table) -> pa.Table:
         is_bare = pc.and_(pc.and_(of_workspace, has_text), pc.match_substring_regex(texts, _BARE))
         rows = np.flatnonzero(_column(is_bare))
         is_silent[rows] = [not says_something(text) for text in texts.take(pa.array(rows)).to_pylist()]
-    return memories.filter(pa.array(~is_silent)) if is_silent.any() else memories
+    return ~is_silent
 
 
 def _by_part(memories: pa.Table) -> tuple[pa.Table, np.ndarray | None]:

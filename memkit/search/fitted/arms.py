@@ -17,7 +17,8 @@ from memkit.errors import StaleIndexError
 from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import searchable_sql
-from memkit.text.chunk import Chunker
+from memkit.text.boilerplate import evidence
+from memkit.text.chunk import SAID, Chunker, says
 
 
 class Arm(Protocol):
@@ -196,19 +197,43 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
 
 
 def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
-    """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings)."""
+    """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings).
+
+    Both are without boilerplate. A chunk of boilerplate alone is left out, where its memory has others.
+    """
     chunker = Chunker(
         chunk_tokens=settings.chunk_tokens,
         overlap_tokens=settings.overlap_tokens,
         prose_tokens=settings.prose_tokens,
     )
-    chunks = chunker.transform(memories)
+    column = memories.column_names.index("text")
+    told = memories.set_column(column, "text", evidence(memories["text"], settings.boilerplate))
+    chunks = chunker.transform(memories.filter(pa.array(says(told))))
+    texts = evidence(chunks["text"], settings.boilerplate)
+    chunks = chunks.append_column("evidence", texts)
+    if not texts.equals(chunks["text"]):
+        is_mere = pc.and_(
+            pc.match_substring_regex(chunks["text"], SAID), pc.invert(pc.match_substring_regex(texts, SAID))
+        ).to_numpy()
+        of_memory = places(chunks["memory_id"], memories["memory_id"])
+        has_others = np.bincount(of_memory[~is_mere], minlength=len(memories) + 1)[of_memory] > 0
+        is_first = np.diff(of_memory, prepend=-1) != 0
+        chunks = chunks.filter(pa.array(~is_mere | (is_first & ~has_others)))
     without_context = [name for name in settings.searched if name not in _CONTEXT] or settings.searched
-    return searched_texts(memories, chunks, {"searched": settings.searched, "own": without_context})
+    columns = {"searched": settings.searched, "own": without_context}
+    return searched_texts(memories, chunks, columns, chunks["evidence"]).drop_columns("evidence")
 
 
-def searched_texts(memories: pa.Table, chunks: pa.Table, columns: Mapping[str, Sequence[str]]) -> pa.Table:
-    """`chunks` with further columns, each the text made of some columns of its memory and of the chunk's own text."""
+def searched_texts(
+    memories: pa.Table,
+    chunks: pa.Table,
+    columns: Mapping[str, Sequence[str]],
+    told: pa.ChunkedArray | None = None,
+) -> pa.Table:
+    """`chunks` with further columns, each the text made of some columns of its memory and of the chunk's own text.
+
+    `told` are the texts that stand for the chunks' own, if some of these is not searched.
+    """
     of_memory = take_rows(
         memories.select([name for name in _COLUMN_TYPES if name in memories.column_names]),
         places(chunks["memory_id"], memories["memory_id"]),
@@ -217,7 +242,7 @@ def searched_texts(memories: pa.Table, chunks: pa.Table, columns: Mapping[str, S
     available |= {"front_matter"} if {"layout", "extra"} <= available else set()
     available -= {"description"} if "heading_path" not in available else set()
     texts = [f"{searchable_sql([part for part in of if part in available])} as {name}" for name, of in columns.items()]
-    parts = of_memory.append_column("text", chunks["text"])
+    parts = of_memory.append_column("text", chunks["text"] if told is None else told)
     sql = f"select {', '.join(texts)} from"  # expressions of ours
     if len(parts) <= _FEW:  # as a value: to look into a table of Arrow's takes longer than the rest
         types = _COLUMN_TYPES | {"text": "varchar"}

@@ -1,0 +1,114 @@
+"""What chat programs write around messages, which is no evidence of anything: one list as data, `BOILERPLATE`.
+
+It is shown as it is and left out of what search compares: terms, letters and vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Boilerplate:
+    """One kind of boilerplate.
+
+    Attributes
+    ----------
+    name : str
+    pattern : str
+        Regular expression of RE2; what it matches is left out.
+    examples : tuple of str
+        An English and a Russian text that are boilerplate alone.
+    others : tuple of str
+        Texts that look alike, and are evidence.
+    """
+
+    name: str
+    pattern: str
+    examples: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+
+BOILERPLATE: tuple[Boilerplate, ...] = (
+    Boilerplate(
+        "comment",
+        r"<!--(?s:.*?)-->",
+        ("<!-- consolidated -->", "<!-- сведено\n2026-02-24 -->"),
+        ("a <- b",),
+    ),
+    Boilerplate(
+        "sender",
+        r"(?m)^[^\n]{0,80}\((?:untrusted|недоверенн)[^)\n]{0,60}\):?[ \t]*\n+"
+        r"[ \t]*```[a-z]*[ \t]*\n(?s:.*?)\n[ \t]*```[ \t]*$",
+        (
+            'Sender (untrusted metadata):\n```json\n{\n  "label": "Anna",\n  "id": "u1"\n}\n```',
+            'Отправитель (недоверенные метаданные):\n\n```json\n{"label": "Анна"}\n```',
+        ),
+        ('Answer of the gateway:\n```json\n{"order": 13}\n```',),
+    ),
+    Boilerplate(
+        "message",
+        r'(?m)^[ \t]*\{"(?:message_id|sender|sender_id|chat_id|update_id)":[^\n]*\}[ \t]*$'
+        r"|^[ \t]*\[message_id: [^\]\n]*\]",
+        ('{"message_id": 42, "sender": "anna"}', '{"chat_id": 7, "title": "Дупло"}', "[message_id: 42]"),
+        ('{"order": 13}',),
+    ),
+    Boilerplate(
+        "startup",
+        r"(?mi)^[^\n]{0,200}\b(?:run|execute|perform|follow) (?:your|the session)(?: session)?"
+        r" ?start-?up (?:sequence|routine)\b[^\n]*$"
+        r"|^[^\n]{0,60}(?:выполни|запусти|проделай)\S{0,4} (?:свою |твою )?стартовую"
+        r" (?:последовательность|процедуру)[^\n]*$",
+        (
+            "A new session was started via /new. Run your startup sequence before you answer.",
+            "Начат новый сеанс. Выполни свою стартовую последовательность.",
+        ),
+        ("The startup sequence of the server takes a minute.", "Стартовая последовательность занимает минуту."),
+    ),
+    Boilerplate(
+        "frame",
+        r"(?mi)^[ \t]*(?:\*\*|\[)?(?:user|assistant|human|пользователь|ассистент)(?:\*\*|\])?"
+        r"[ \t]*:(?:\*\*)?(?:[ \t]|$)",
+        ("user: ", "**Assistant**: ", "Пользователь: ", "ассистент: "),
+        ("The user: a person", "users: 12", "username: anna"),
+    ),
+    Boilerplate(
+        "tool",
+        r"(?mi)^[ \t]*(?:\[?tool[ _](?:call|result|output|use)\b[^\n]*|tool: \S+ (?:ok|error|failed)\b[^\n]*"
+        r"|NO_REPLY|HEARTBEAT_OK|\[(?:вызов|результат) инструмента[^\n]*)[ \t]*$"
+        r"|<(?:tool_call|tool_result|system-reminder)>(?s:.*?)"
+        r"</(?:tool_call|tool_result|system-reminder)>",
+        ("tool: memory_log ok", "[tool_call: read]", "HEARTBEAT_OK", "[результат инструмента: 2 строки]"),
+        ("Tool: a hammer", "Toolchain is pinned"),
+    ),
+)
+PATTERNS = tuple(one.pattern for one in BOILERPLATE)
+
+
+def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+    """`texts` without what any of the `patterns` matches; cost linear in the texts.
+
+    Raises
+    ------
+    ParameterError
+        If a pattern is no regular expression of RE2.
+
+    Examples
+    --------
+    >>> evidence(pa.array(["<!-- seen -->", "user: чай"]), PATTERNS).to_pylist()
+    ['', 'чай']
+    """
+    for pattern in patterns:
+        try:
+            texts = pc.replace_substring_regex(texts, pattern, "")
+        except pa.ArrowInvalid as error:
+            raise ParameterError(
+                f"Retriever: 'boilerplate' must be regular expressions of RE2. Got {pattern!r:.80}: {error}"
+            ) from error
+    return texts
