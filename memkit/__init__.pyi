@@ -10,6 +10,7 @@ from memkit import presets as presets
 from memkit import records as records
 from memkit import schemas as schemas
 from memkit import testing as testing
+from memkit.change.budget import IndexBudget as IndexBudget
 from memkit.change.diff import diff as diff
 from memkit.change.edits import Edits as Edits
 from memkit.change.export import Export as Export

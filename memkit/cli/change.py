@@ -147,6 +147,11 @@ _add_repair_verb(
     lambda: memkit.Migrate,
     "Show how files of older layouts are migrated, or with --yes migrate them.",
 )
+_add_repair_verb(
+    "budget",
+    lambda: memkit.IndexBudget,
+    "Show how a MEMORY.md that its host cuts comes below the host's limits, or with --yes bring it there.",
+)
 
 
 @app.command()
