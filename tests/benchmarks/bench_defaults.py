@@ -48,6 +48,7 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
     "fold='near'": [{"fold": "none"}],
     "read_dates=True": [{"read_dates": False}],
     "function_word_weight=0.1": [{"function_word_weight": weight} for weight in (0.0, 0.3, 1.0)],
+    "near_words=0.8": [{"near_words": weight} for weight in (0.0, 0.5, 1.0)],
     "across_weight=0.6": [{"across_weight": weight} for weight in (0.0, 0.3, 0.8, 1.0)],
     "centre='none'": [{"centre": "language"}],
     "context_column of turns": [{"context_column": None}],
