@@ -51,6 +51,7 @@ _PLAIN: dict[str, Any] = {
     "context_column": None,
     "centre": "none",
     "chunk_tokens": 400,
+    "prose_tokens": 400,
     "overlap_tokens": 80,
     "pool": 100,
     "unit": "memory",
