@@ -52,6 +52,7 @@ _PLAIN: dict[str, Any] = {
     "centre": "none",
     "chunk_tokens": 400,
     "prose_tokens": 400,
+    "boilerplate": (),
     "overlap_tokens": 80,
     "pool": 100,
     "unit": "memory",
