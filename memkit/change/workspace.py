@@ -16,7 +16,7 @@ from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, QueryError
 from memkit.fences import fences, headings, is_mark
-from memkit.formats.syntax.speech import clock_of, escaped, said_in
+from memkit.formats.syntax.speech import clock_of, escaped, turn_of
 from memkit.formats.syntax.values import day_of
 from memkit.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
 from memkit.presets import workspace
@@ -152,7 +152,7 @@ class MemoryStorage(Operations):
         day = day_of(path.rpartition("/")[2][:10])
         code, last = fences(text), None
         for number, line in enumerate(text.split("\n"), 1):
-            turn = said_in(line, None) if number not in code else None
+            turn = turn_of(line, None) if number not in code else None
             if turn and turn.time and (clock := clock_of(turn.time)):
                 turn_day = day_of(turn.time[:10]) or day
                 last = turn_day and datetime.combine(turn_day, time.fromisoformat(clock))

@@ -23,7 +23,7 @@ from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, slug_of
 from memkit.formats.spelling import CREATED, TITLES, UPDATED, first_of, plain
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.speech import CLOCK, KNOWN, Said, clock_of, said_in, unescaped
+from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, unescaped
 from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
-_NOBODY = Said("", None, "")
+_NOBODY = Turn("", None, "")
 _OF_ENTRY = 7
 """The level of such a line: below every heading, as the day's title may stand over it."""
 
@@ -147,7 +147,7 @@ class Sections:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
         needed, roles = 1 if self.dated and self.dated.time else 2, set()
         for _, line in self.text_lines(range(1, len(self.source.lines) + 1)):
-            if turn := said_in(line, KNOWN):
+            if turn := turn_of(line, KNOWN):
                 roles.add(turn.role.casefold())
                 if len(roles) >= needed:
                     return True
@@ -307,7 +307,7 @@ class Sections:
     def _turns(self, section: Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
         roles, lines = None if self.kind == "session" else KNOWN, self.text_lines(section.lines)
-        turns = ((number, turn) for number, line in lines if (turn := said_in(line, roles)))
+        turns = ((number, turn) for number, line in lines if (turn := turn_of(line, roles)))
         for (begin, turn), (end, _) in pairwise(chain(turns, [(section.lines.stop, _NOBODY)])):
             self._turn(memory_id, range(begin, end), turn)
 
@@ -316,7 +316,7 @@ class Sections:
         texts = enumerate(self._lines(lines), lines.start)
         return ((number, line) for number, line in texts if number - self.above not in self.code)
 
-    def _turn(self, memory_id: str, lines: range, turn: Said) -> None:
+    def _turn(self, memory_id: str, lines: range, turn: Turn) -> None:
         written_day = _HEADING_DAY.match(turn.time or "")
         day, clock = self.dated.day if self.dated else None, clock_of(turn.time or "")
         day = day_of(written_day.group(1)) if written_day else day

@@ -38,7 +38,7 @@ _ESCAPE = "\\"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Turn:
     """The opening of a turn: the speaker, the time as written, and the text that follows on the line."""
 
     role: str
@@ -46,7 +46,7 @@ class Said:
     text: str
 
 
-def said_in(line: str, roles: frozenset[str] | None) -> Said | None:
+def turn_of(line: str, roles: frozenset[str] | None) -> Turn | None:
     """The turn that `line` opens; None where it opens none, or its speaker is not one of `roles`."""
     match = _TURN.match(line)
     if match is None:
@@ -54,7 +54,7 @@ def said_in(line: str, roles: frozenset[str] | None) -> Said | None:
     role = next(filter(None, map(match.group, _SPEAKERS))).strip()
     if roles is not None and role.casefold() not in roles:
         return None
-    return Said(role, next(filter(None, map(match.group, _CLOCKS)), None), match.group("text"))
+    return Turn(role, next(filter(None, map(match.group, _CLOCKS)), None), match.group("text"))
 
 
 def clock_of(text: str) -> str | None:
@@ -123,4 +123,4 @@ def _is_special(line: str) -> bool:
 
 def _opens(line: str) -> bool:
     """Whether a line is a heading or a turn, where it is no code."""
-    return is_heading(line) or said_in(line, None) is not None
+    return is_heading(line) or turn_of(line, None) is not None
