@@ -6,7 +6,6 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,11 +131,32 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     assert corpus.problems["rule"].to_pylist() == ["outside_root"]
 
 
-def test_a_policy_says_what_it_makes_of_entries() -> None:
-    memories = mk.read(sample_data() / "layouts" / "hermes").memories
-    for policy in (mk.Expiry(), mk.Quota()):  # neither dates nor facts
-        assert pc.all(policy.transform(memories, "2026-06-01")["keep"]).as_py()
-    assert set(mk.Decay().transform(memories, "2026-06-01")["factor"].to_pylist()) == {1.0}
-    admission = mk.Admission(min_chars=40).transform(memories)
-    long = [len(text) >= 40 for text in memories["text"].to_pylist()]
-    assert set(admission.filter(pa.array([not is_long for is_long in long]))["keep"].to_pylist()) <= {False}
+def test_a_policy_that_is_made_for_facts_says_that_it_does_not_apply() -> None:
+    for name in ("hermes", "mcp-graph", "basic-memory", "memfs", "serena"):
+        memories = mk.read(sample_data() / "layouts" / name).memories
+        for policy in (mk.Quota(max_facts=1), mk.Admission(max_chars=20)):
+            judged = policy.transform(memories, "2026-06-01")
+            assert pc.all(judged["keep"]).as_py()
+            assert b"is made for facts, and does not apply" in judged.schema.metadata[b"note"]
+        assert pc.all(mk.Expiry().transform(memories, "2030-01-01")["keep"]).as_py()
+        factors = mk.Decay().transform(memories, "2026-06-01")["factor"]
+        undated = pc.is_null(pc.coalesce(memories["updated_at"], memories["created_at"]))
+        assert set(factors.filter(undated).to_pylist()) == {1.0}
+
+
+def test_entries_and_graphs_of_an_earlier_commit_are_read_as_they_were(tmp_path: Path) -> None:
+    line = '{"name": "Чай", "entityType": "t", "observations": ["%s"]}'
+    states = [
+        ("2026-01-05", {"h/MEMORY.md": "старое\n§\nчай", "h/USER.md": "Анна", "g/memory.json": line % "зелёный"}),
+        ("2026-02-05", {"h/MEMORY.md": "новое", "g/memory.json": line % "чёрный"}),
+    ]
+    root = mk.testing.write_commits(tmp_path / "repo", states)
+    for rev, texts, layout in (
+        ("2026-01-06", ["зелёный", "старое", "чай", "Анна"], "hermes"),
+        (None, ["чёрный", "новое", "Анна"], None),
+    ):
+        memories = mk.read(root, rev=rev).memories
+        assert memories["text"].to_pylist() == texts
+        assert memories["layout"].to_pylist()[-1] == layout
+    dated = mk.read(root, dates="git").memories
+    assert {row["text"]: row["created_at"].date().isoformat() for row in dated.to_pylist()}["Анна"] == "2026-01-05"
