@@ -342,8 +342,10 @@ def _place(number: int, row: Row) -> tuple[int, str]:
 
 def _title(rows: list[Row], path: str) -> str:
     """The title of a page, which stands in the heading_path of all its sections, below the folders; else its own."""
-    if not path or len(rows) == 1 or rows[0]["kind"] == HEAD:
-        return str(rows[0]["title"])
+    first = rows[0]
+    opens = first["layout"] is not None and not first["text"].lstrip().startswith("#")  # above the first heading
+    if not path or len(rows) == 1 or first["kind"] == HEAD or opens:
+        return str(first["title"])
     above = [part for part in path.split("/")[:-1] if part]
     parts = [(row["heading_path"] or "").split(" / ")[len(above) :] for row in rows]
     firsts = {part[0] for part in parts if part and part[0]}
@@ -669,6 +671,8 @@ def _write_graph(job: Job) -> None:
             if row["kind"] != "entity" and said not in entity["observations"]:
                 entity["observations"].append(said)
             job.out.places[row["memory_id"]] = "memory.jsonl", (name, said)
+        if group.is_page:
+            names[group.rows[0]["memory_id"]] = _name_of(group)  # its links are from the page
         _place_head(group, job)
     relations = [
         {"type": "relation", "from": names[link.from_id], "to": names[link.to_id], "relationType": link.type}
@@ -704,6 +708,7 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
     ids = {memory_id: row["memory_id"] for memory_id, row in found.items() if row}
     table = []
     groups = {row["memory_id"]: group for group in job.groups for row in group.rows}
+    ends_of = _Ends(job, by_path, ids, groups)
     for row in rows:
         memory_id, back = row["memory_id"], found[row["memory_id"]]
         given = [name for name in COMPARED if row[name] not in (None, "", [], False)]
@@ -725,8 +730,8 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
         lost = [name for name in given if name not in held and name not in beside]
         own = job.links.get(memory_id, [])
         if own:
-            wanted: set[tuple[str | None, str]] = {(ids.get(link.to_id), link.type) for link in own}
-            came = links.get(ids.get(memory_id, ""), set())
+            wanted = {(ends_of.of(link.to_id), link.type) for link in own}
+            came = links.get(ends_of.of(memory_id) or "", set()) | links.get(ids.get(memory_id, ""), set())
             ends = {to_id for to_id, _ in wanted}
             (held if back and ends <= {to_id for to_id, _ in came} else lost).append(LINKS)
             if any(link.type != "links_to" for link in own):
@@ -746,6 +751,32 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
             }
         )
     return table
+
+
+@dataclass
+class _Ends:
+    """Where links should lead in what was drafted."""
+
+    job: Job
+    by_path: Mapping[str, list[Row]]
+    ids: Mapping[str, str]
+    groups: Mapping[str, Group]
+
+    @cached_property
+    def _first(self) -> dict[tuple[str, str | None], str]:
+        """The first memory of each entity, by its file and name."""
+        rows = (row for rows in self.by_path.values() for row in reversed(rows))
+        return {(row["path"], row["source_id"]): row["memory_id"] for row in rows}
+
+    def of(self, memory_id: str) -> str | None:
+        """A page or an entity is its first memory there too; any other memory is itself."""
+        place, group = self.job.out.places.get(memory_id), self.groups[memory_id]
+        if place and isinstance(place[1], tuple):
+            return self._first.get((place[0], place[1][0]))
+        if place and group.is_page and group.rows[0]["memory_id"] == memory_id:
+            rows = self.by_path.get(place[0])
+            return str(rows[0]["memory_id"]) if rows else None
+        return self.ids.get(memory_id)
 
 
 def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], dict[str, set[tuple[str | None, str]]]]:
