@@ -153,8 +153,10 @@ def _score(question: Question, row: dict[str, Any]) -> str:
 def _arm_score(question: Question, row: dict[str, Any], arm: str, weight: float) -> str:
     label, norm = KINDS[arm].label, row[f"{arm}_norm"]
     if row[arm] is None:
-        across = f", but matched across alphabets with {norm:.2f}" if arm == "bm25" and norm else ""
-        return f"not among the best {question.settings.pool} by {label}{across}"
+        if not norm:
+            return f"not among the best {question.settings.pool} by {label}"
+        how = "but matched across alphabets with" if arm == "bm25" else "and counts as the last found, normalised"
+        return f"not among the best {question.settings.pool} by {label}, {how} {norm:.2f}, weight {weight:.2f}"
     normalised = f"normalised {norm:.2f}, " if question.settings.fusion != "rrf" else ""
     return f"{label} score {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {normalised}weight {weight:.2f})"
 
