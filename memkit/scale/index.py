@@ -259,9 +259,9 @@ class BucketIndex:
         unknown = user_id if all(scope.unknown_user is not None for scope in scopes) else None
         counted = [scope.unseen for scope in scopes if scope.unseen is not None]
         unseen = reduce(operator.add, counted) if counted else None
-        scoped = [(part, scope.allowed) for part, scope in zip(parts, scopes, strict=True) if part.chunks.num_rows]
+        scoped = [(part, scope) for part, scope in zip(parts, scopes, strict=True) if part.chunks.num_rows]
         sight, weights, at = (
-            Sight.of([part.sight(allowed) for part, allowed in scoped]),
+            Sight.of([part.sight(scope.allowed) for part, scope in scoped]),
             self.weights(how),
             moment.instant,
         )
@@ -273,7 +273,7 @@ class BucketIndex:
         self,
         asked: Sequence[str],
         n: int,
-        scoped: Sequence[tuple[Part, Mask | None]],
+        scoped: Sequence[tuple[Part, Scope]],
         how: QuerySettings,
         on: datetime,
         near: Sequence[Mapping[str, str]],
@@ -282,16 +282,16 @@ class BucketIndex:
 
         Parameters
         ----------
-        scoped : sequence of tuple (Part, ndarray of bool or None)
-            Buckets that have chunks, and the chunks in them that may be found.
+        scoped : sequence of tuple (Part, Scope)
+            Buckets that have chunks, and what may be found in them.
         near : sequence of dict of str to str
             As `MemoryIndex.retrieve` takes it.
         """
         weights = self.weights(how)
         parts: list[_Found] = []
-        for index, allowed in scoped:
+        for index, scope in scoped:
             put = index.arm_queries(asked, weights, how, on)
-            about = n, allowed, how, allowed, near
+            about = n, scope.allowed, how, scope.allowed, near, scope.heirs
             parts.append((index, {name: index.arm_candidates(name, put[name], *about) for name in weights}))
         best = _best(parts, list(weights), n)
         small, rows = self._small(parts, best)

@@ -23,6 +23,10 @@ from memkit.text.secrets import mask
 _DOUBTFUL = 0.2
 
 
+_LEFT_OUT = ("below_pool", "filtered", "expired", "future", "deprecated", "superseded")
+"""Dispositions of memories that are no candidates."""
+
+
 def explain(
     search: Retriever,
     query: str,
@@ -77,7 +81,7 @@ def explained(question: Question, memory_id: str) -> str:
         raise QueryError(f"explain: expected the memory_id of one of {len(ids)} memories. Got {memory_id!r}.{hint}")
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
-    if row is None or row["disposition"] in ("below_pool", "filtered", "expired", "future"):
+    if row is None or row["disposition"] in _LEFT_OUT:
         beside = _left_out(question, memory_id) + _read(question)
         return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{beside}{_doubt(question)}"
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
@@ -202,6 +206,11 @@ def _outside(question: Question, memory_id: str) -> str:
         until = until_text(unseen.until) if unseen else ""
         day = created.date() if created.date().isoformat() != until[:10] else until_text(created)
         return f"it was created on {day}, after {until}, and the future is hidden"
+    if reason == "deprecated":
+        return "its author says that it is deprecated, and deprecated memories are hidden (status)"
+    if reason == "superseded" and index.rows.successor is not None:
+        successor = index.memories["memory_id"][int(index.rows.successor[memory])].as_py()
+        return f"{successor!r} supersedes it and is shown in its place (status)"
     if reason == "filtered":
         return _filter_words(index.memories["kind"][memory].as_py(), question)
     if not (index.rows.memory == memory).any():

@@ -37,7 +37,16 @@ from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
 from memkit.text.snippet import SNIPPET, window
 
-SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight", "near_words", "read_dates")
+SCOPING = (
+    "expired",
+    "future",
+    "kinds_hidden",
+    "status",
+    "on_encoder_error",
+    "function_word_weight",
+    "near_words",
+    "read_dates",
+)
 _MOST_READ = 5
 """Most words that a note says are read as others."""
 T = TypeVar("T")

@@ -248,6 +248,13 @@ class QuerySettings(Estimator):
         group="time",
         doc="Whether expired memories are hidden, kept, or the only ones.",
     )
+    status: str = param(
+        "obey",
+        choices=("obey", "keep"),
+        group="output",
+        doc="What its author says of a memory: 'obey' hides deprecated memories and shows the successor of a superseded"
+        " one in its place; 'keep' shows all.",
+    )
     future: str | None = param(
         None,
         kind="str",

@@ -265,6 +265,7 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
         decays=np.ones(3, bool),
         text=np.arange(4),
         filled=None,
+        file=np.arange(3),
         owner=np.zeros(3, np.int64),
         expires=np.full(3, np.datetime64("NaT"), "datetime64[D]"),
         created=dates,

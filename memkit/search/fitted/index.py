@@ -38,7 +38,7 @@ from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, cut, places,
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.fuse import arm_weights
+from memkit.search.stages.fuse import arm_weights, group_starts, spread
 from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import ages, decaying, expired, factors, later
 from memkit.tables.sandbox import QueryTimeoutError, parse_select
@@ -78,6 +78,10 @@ class Rows:
         NaT if the memory does not expire.
     created : ndarray of datetime64[us], shape (n_memories,)
         Creation, UTC; NaT if unknown.
+    deprecated : ndarray of bool, shape (n_memories,), or None
+        What its author no longer recommends; None if there is none.
+    successor : ndarray of int64, shape (n_memories,), or None
+        Row of the memory that supersedes it, the last one of a chain; -1 for none; None if no memory has one.
     """
 
     memory: Ints
@@ -91,6 +95,8 @@ class Rows:
     file: Ints
     expires: NDArray[np.datetime64]
     created: NDArray[np.datetime64]
+    deprecated: Mask | None = None
+    successor: Ints | None = None
 
     @cached_property
     def has_dates(self) -> bool:
@@ -210,7 +216,32 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
         created=memories["created_at"].to_numpy().astype("datetime64[us]"),
         decays=decaying(memories),
+        deprecated=_deprecated(memories),
+        successor=_successors(memories),
     )
+
+
+def _deprecated(memories: pa.Table) -> Mask | None:
+    """Which memories are deprecated; None if none is."""
+    is_so: Mask = pc.fill_null(pc.equal(memories["status"], "deprecated"), False).to_numpy()
+    return is_so if is_so.any() else None
+
+
+def _successors(memories: pa.Table) -> Ints | None:
+    """The row of the last successor of each memory, else -1; a circle has none."""
+    if memories["superseded_by"].null_count == memories.num_rows:
+        return None
+    found = pc.index_in(memories["superseded_by"], value_set=memories["memory_id"].combine_chunks())
+    following: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    last = following.copy()
+    for memory in np.flatnonzero(following >= 0).tolist():
+        chain = {memory}
+        while (after := int(following[last[memory]])) >= 0 and last[memory] not in chain:
+            chain.add(int(last[memory]))
+            last[memory] = after
+        if last[memory] in chain:
+            last[memory] = -1
+    return last
 
 
 _BARE = "select memory_id from memories where "
@@ -316,6 +347,10 @@ class Scope:
         Counts of memories newer than the moment of the query; None if it hides nothing.
     unknown_user : str or None
         The user of the query, if no memory is of that user.
+    deprecated, superseded : ndarray of bool, shape (n_memories,), or None
+        Left out by their status.
+    heirs : ndarray of int64, shape (n_chunks,), or None
+        For a chunk of a superseded memory the chunk of its successor that is found in its place, else -1.
     """
 
     filtered: Mask | None
@@ -324,6 +359,9 @@ class Scope:
     allowed: Mask | None
     unseen: Unseen | None = None
     unknown_user: str | None = None
+    deprecated: Mask | None = None
+    superseded: Mask | None = None
+    heirs: Ints | None = None
 
     @property
     def until(self) -> datetime | None:
@@ -332,7 +370,8 @@ class Scope:
 
     def reasons(self) -> list[tuple[str, Mask]]:
         """The reasons that leave out any memory; the last one counts for a memory with several."""
-        masks = {"expired": self.expired, "future": self.future, "filtered": self.filtered}
+        by_status = {"deprecated": self.deprecated, "superseded": self.superseded}
+        masks = by_status | {"expired": self.expired, "future": self.future, "filtered": self.filtered}
         return [(word, mask) for word, mask in masks.items() if mask is not None]
 
 
@@ -345,7 +384,7 @@ def make_scope(
     moment: Moment,
     user_id: str | None = None,
 ) -> Scope:
-    """The scope of a query, by `where`, the user, and the settings `expired`, `future` and `kinds_hidden`.
+    """The scope of a query, by `where`, the user, and the settings `expired`, `future`, `kinds_hidden` and `status`.
 
     `where` is a predicate, for which `ask` is as in `memories_where`, or the ids of the memories that pass one;
     `user_id` is as for `seen_by`.
@@ -367,10 +406,34 @@ def make_scope(
     expired = is_expired if how.expired == "hide" else None
     until = moment.unseen(how.future)
     future = None if until is None else rows.future(until)
-    reasons = [mask for mask in (filtered, expired, future) if mask is not None]
+    gone = [mask for mask in (filtered, expired, future) if mask is not None]
+    out = np.logical_or.reduce(gone) if gone else None
+    deprecated = rows.deprecated if how.status == "obey" else None
+    superseded, heirs = _succession(rows, out) if how.status == "obey" else (None, None)
+    reasons = [mask for mask in (out, deprecated, superseded) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
     unseen = None if until is None else Unseen.from_rows(rows, until, future, filtered)
-    return Scope(filtered, expired, future, allowed, unseen, unknown)
+    return Scope(filtered, expired, future, allowed, unseen, unknown, deprecated, superseded, heirs)
+
+
+def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]:
+    """The memories whose successor the query may show, and for each of their chunks the successor's first chunk.
+
+    A memory stays where it is if its successor is left out (`out`), deprecated itself, or has no text.
+    """
+    if rows.successor is None:
+        return None, None
+    to = rows.successor
+    first = np.minimum(np.searchsorted(rows.memory, to), max(len(rows.memory) - 1, 0))
+    shows = (to >= 0) & (rows.memory[first] == to) if len(rows.memory) else np.zeros(len(to), bool)
+    for hidden in (out, rows.deprecated):
+        shows &= True if hidden is None else ~hidden[to]
+    if rows.filled is not None:
+        shows &= rows.filled[first]
+    superseded = shows if out is None else shows & ~out
+    if not superseded.any():
+        return None, None
+    return superseded, np.where(superseded, first, -1)[rows.memory]
 
 
 _BACKGROUND = 256
@@ -535,7 +598,8 @@ class MemoryIndex:
         seen, at = scope.allowed, request.moment.instant
         sight = self.sight(seen)
         near = self.near_terms(request.texts, weights, how, at, sight)
-        candidates = self.retrieve(request.texts, pools * how.pool, seen, weights, how, at, seen, near)
+        about = weights, how, at, seen, near, scope.heirs
+        candidates = self.retrieve(request.texts, pools * how.pool, seen, *about)
         return Answer(self, scope, weights, candidates, sight, near)
 
     def candidate_source(self, name: str) -> Arm:
@@ -655,6 +719,7 @@ class MemoryIndex:
         on: datetime,
         seen: Mask | None,
         near: Sequence[Mapping[str, str]],
+        heirs: Ints | None = None,
     ) -> Candidates:
         """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found.
 
@@ -666,12 +731,15 @@ class MemoryIndex:
             Chunks that the question may see: no other lends anything to those that are found.
         near : sequence of dict of str to str
             Of `near_terms`.
+        heirs : ndarray of int64, shape (n_chunks,), optional
+            As in `Scope`.
         """
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         queries = self.arm_queries(texts, options, how, on)
-        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, how, seen, near) for name in options}
+        about = n, allowed, how, seen, near, heirs
+        candidates = {name: self.arm_candidates(name, queries[name], *about) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
         return merge(candidates, self.chunks.num_rows, n, np.stack(scales, axis=1))
@@ -721,8 +789,17 @@ class MemoryIndex:
         how: QuerySettings,
         seen: Mask | None,
         near: Sequence[Mapping[str, str]],
+        heirs: Ints | None = None,
     ) -> pa.Table:
-        """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have."""
+        """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have.
+
+        A chunk that has one of the `heirs` is found for it: the heir has the better score of both.
+        """
+        if heirs is not None:
+            replaced = heirs >= 0
+            wide, more = allowed if allowed is None else allowed | replaced, int(replaced.sum())
+            found = self.arm_candidates(name, queries, n + more, wide, how, seen, near)
+            return inherited(found, heirs, n)
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
         options, allowed = kind.options(how), self._filled(allowed)
         if kind.reads_near:
@@ -755,6 +832,23 @@ class MemoryIndex:
             return Likeness(None, self.arms["vector"].vectors_)
         rows = np.unique(row)
         return Likeness(rows, terms_by(self.settings.analyser).terms(take_rows(self.texts, rows).to_pylist()))
+
+
+def inherited(found: pa.Table, heirs: Ints, n: int) -> pa.Table:
+    """Candidates with each chunk's heir in its place, each once with its best score; the best `n` of a query.
+
+    >>> found = pa.table({"query": [0, 0, 0], "row": [0, 1, 2], "score": [5.0, 3.0, 2.0]})
+    >>> inherited(found, np.array([1, -1, -1]), 2).to_pydict()
+    {'query': [0, 0], 'row': [1, 2], 'score': [5.0, 2.0]}
+    """
+    query, row, score = (found[name].to_numpy() for name in ("query", "row", "score"))
+    row = np.where(heirs[row] >= 0, heirs[row], row)
+    order = np.lexsort((row, -score, query))
+    _, first = np.unique(query[order] * len(heirs) + row[order], return_index=True)
+    kept = order[np.sort(first)]
+    starts = group_starts(query[kept])
+    kept = kept[np.arange(len(kept)) - spread(starts, starts, len(kept)) < n]
+    return pa.table({"query": query[kept], "row": row[kept], "score": score[kept]}, schema=found.schema)
 
 
 Index = TypeVar("Index", bound=MemoryIndex)

@@ -145,6 +145,8 @@ DISPOSITIONS = (
     "diversified_away",
     "duplicate",
     "folded",
+    "deprecated",
+    "superseded",
 )
 CODES = {name: code for code, name in enumerate(DISPOSITIONS)}
 
