@@ -90,6 +90,8 @@ def press(panel: Locator, where: Locator, key: str) -> tuple[bool, bool]:
 
 
 def slider(panel: Locator, name: str) -> Locator:
+    """The slider of a parameter, those that are not shown at first opened."""
+    panel.locator("details.more").evaluate_all("all => all.forEach((one) => (one.open = true))")
     return panel.get_by_role("slider", name=re.compile(f"^{name}"))
 
 
