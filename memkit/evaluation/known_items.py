@@ -18,6 +18,7 @@ from memkit.dates import MONTHS, WEEKDAYS
 from memkit.errors import ParameterError
 from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
+from memkit.formats.linked.links import links_in
 from memkit.params import check_choice, check_column, check_value, describe
 from memkit.tables.corpus import Corpus
 
@@ -26,10 +27,12 @@ FIELDS = {
     "keywords": (("note",), "tags"),
     "triggers": (("pathway",), "tags"),
     "input": (("memory_item",), "title"),
-    "headings": (("long_term", "daily_log", "document"), "title"),
+    "headings": (("long_term", "daily_log", "document", "page", "topic"), "title"),
     "titles": (("entry", None), "title"),
 }
 """Short texts that describe a memory, by the name of the field: the kinds that have it, and its column."""
+LINKS = "links"
+"""The words with which one page links to another: they ask for that page, and nothing is hidden of it."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _TIME_WORD = re.compile(
     rf"(?:{'|'.join(one.pattern for one in (*MONTHS, *WEEKDAYS))}|utc|gmt|msk|мск|am|pm)", re.IGNORECASE
@@ -50,7 +53,9 @@ def known_items(
 
     This measure is biased. The same author wrote the subject and the text, so that they share more words than a
     question and its answer do: search by words looks better than it is. Of all memories that answer, only one counts.
-    Facts have no such field and are never asked for. Use it to compare settings, and trust labels of people more.
+    Facts have no such field and are never asked for. The words of links (`links`) are somebody's second name for a
+    page, so they say more than headings do; they stand in the linking page, which is a rival. Use it to compare
+    settings, and trust labels of people more.
 
     Parameters
     ----------
@@ -59,7 +64,7 @@ def known_items(
         Draw this many queries; None is all.
     fields : sequence of str, optional
         None is all: subject and keywords (notes), triggers (pathways), input (memory items), headings (workspace),
-        titles (index trees, tables).
+        titles (index trees, tables), links (pages that another page names otherwise than they do themselves).
     seed : int
 
     Returns
@@ -83,11 +88,15 @@ def known_items(
     """
     check_value("known_items", "n", n, "int", nullable=True, low=1)
     check_value("known_items", "seed", seed, "int", low=0)
-    chosen = list(dict.fromkeys(FIELDS if fields is None else fields))
+    known = (*FIELDS, LINKS)
+    chosen = list(dict.fromkeys(known if fields is None else fields))
     for name in chosen:
-        check_choice("fields", name, FIELDS, "known_items")
+        check_choice("fields", name, known, "known_items")
     rows = corpus.memories.select(COLUMNS).to_pylist()
-    made = [query_for(row, text, name, FIELDS[name][1]) for name in chosen for row, text in askable(name, rows)]
+    texts = [name for name in chosen if name != LINKS]
+    made = [query_for(row, text, name, FIELDS[name][1]) for name in texts for row, text in askable(name, rows)]
+    if LINKS in chosen:
+        made += [query_for(row, text, LINKS) for row, text in linked(corpus, rows)]
     if not made:
         raise ParameterError(f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more.")
     if n is not None and n < len(made):
@@ -123,6 +132,24 @@ def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, A
             and len(_WORD.findall(" ".join((title, *tags, remaining)))) >= _LEAST_LEFT
         ):
             yield row, text
+
+
+def linked(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
+    """The memories that links lead to, with the words of the link; each words once, and none that is the title."""
+    relations = corpus.tables.get("relations")
+    if relations is None:
+        return
+    by_id = {row["memory_id"]: row for row in rows}
+    words: dict[str, dict[str, str]] = {}
+    for row in relations.filter(pc.equal(relations["state"], "found")).to_pylist():
+        link = next(links_in(row["written"] or ""), None)
+        if link and says_something(link.text):
+            words.setdefault(" ".join(link.text.split()).casefold(), {})[row["to_id"]] = " ".join(link.text.split())
+    for asked, targets in words.items():
+        if len(targets) == 1:
+            ((memory_id, text),) = targets.items()
+            if memory_id in by_id and _bare(by_id[memory_id]["title"]) != asked:
+                yield by_id[memory_id], text
 
 
 def says_something(text: str) -> bool:

@@ -168,3 +168,18 @@ def test_a_log_says_what_was_used(tmp_path: Path) -> None:
 def test_a_log_that_says_nothing_is_refused(log: dict[str, Any], said: str) -> None:
     with pytest.raises(mk.ParameterError, match=said):
         mk.import_log(log)
+
+
+def test_the_words_of_a_link_ask_for_the_page_that_only_others_call_so(tmp_path: Path) -> None:
+    pages = {
+        "returns.md": "---\ntitle: Возвраты\n---\nДеньги приходят за три дня.\n",
+        "orders.md": "---\ntitle: Заказы\n---\nСм. [политику возврата денег](returns.md), [[returns|Возвраты]].\n",
+        "stock.md": "---\ntitle: Склад\n---\n[[orders|весь список]], [[returns|весь список]], [[returns|раз]].\n",
+    }
+    corpus = mk.read(mk.testing.write_files(tmp_path, pages))
+    queries, qrels = mk.known_items(corpus, fields=["links"])
+    asked = queries.select(["text", "field", "hidden_field", "group"]).to_pylist()
+    (target,) = (row["memory_id"] for row in corpus.memories.to_pylist() if row["path"] == "returns.md")
+    expected = {"text": "политику возврата денег", "field": "links", "hidden_field": None, "group": target}
+    assert asked == [expected], "neither a title, nor one word, nor words that lead to two pages"
+    assert qrels["memory_id"].to_pylist() == [target]
