@@ -61,9 +61,9 @@ BOILERPLATE: tuple[Boilerplate, ...] = (
     ),
     Boilerplate(
         "startup",
-        r"(?mi)^[^\n]{0,200}\b(?:run|execute|perform|follow) (?:your|the session)(?: session)?"
+        r"(?mi)^[^\n]*\b(?:run|execute|perform|follow) (?:your|the session)(?: session)?"
         r" ?start-?up (?:sequence|routine)\b[^\n]*$"
-        r"|^[^\n]{0,60}(?:выполни|запусти|проделай)\S{0,4} (?:свою |твою )?стартовую"
+        r"|^[^\n]*(?:выполни|запусти|проделай)\S{0,4} (?:свою |твою )?стартовую"
         r" (?:последовательность|процедуру)[^\n]*$",
         (
             "A new session was started via /new. Run your startup sequence before you answer.",
