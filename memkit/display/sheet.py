@@ -166,11 +166,10 @@ def sheet_of(
     ]
     titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
     cells = [_column(column, [row.get(column.name) for row in shown], hide, stored["memories"]) for column in chosen]
+    notes = ("" if partial else _tally(table, view), answerability_note(table), facts.get("note", ""))
     return Sheet(
         heading=("the first " if partial else "") + _heading(view, table.num_rows, facts, hide, stored["queries"]),
-        notes=tuple(
-            hide(note, _LONG_LEAD) for note in ("" if partial else _tally(table, view), facts.get("note", "")) if note
-        ),
+        notes=tuple(hide(note, _LONG_LEAD) for note in notes if note),
         columns=tuple(chosen),
         rows=tuple(zip(*cells, strict=True)) if cells else ((),) * len(shown),
         leads=tuple(leads) if view.lead in table.column_names else (),
@@ -180,6 +179,43 @@ def sheet_of(
         more=more,
         hide=hide.mask,
     )
+
+
+_LOW, _HIGH = 1 / 3, 2 / 3
+
+
+def likelihood(answerability: float) -> str:
+    """An answerability in a word, low, middle or high: it is no probability, so its digits promise too much.
+
+    >>> [likelihood(share) for share in (0.2, 0.5, 0.9)]
+    ['low', 'middle', 'high']
+    """
+    return "low" if answerability < _LOW else "high" if answerability >= _HIGH else "middle"
+
+
+def answerability_note(hits: pa.Table) -> str:
+    """How likely hits answer their queries, in words, as a sentence; empty where the metadata do not say.
+
+    >>> answerability_note(pa.table({}).replace_schema_metadata({"answerability": '{"0": 0.12}'}))
+    'Answerability is low: probably no memory answers the query.'
+    """
+    try:
+        stored = json.loads((hits.schema.metadata or {}).get(b"answerability", b"{}"))
+        words = {str(query): likelihood(float(share)) for query, share in stored.items()}
+    except (ValueError, TypeError, AttributeError):  # another program wrote something else
+        return ""
+    low = [query for query, word in words.items() if word == "low"]
+    if len(words) == 1:
+        return (
+            f"Answerability is {next(iter(words.values()))}{': probably no memory answers the query' if low else ''}."
+        )
+    if not low:
+        return ""
+    more = f" and {len(low) - _MOST_LOW} more" if len(low) > _MOST_LOW else ""
+    return f"Answerability is low for {', '.join(map(repr, low[:_MOST_LOW]))}{more}: probably no memory answers."
+
+
+_MOST_LOW = 5
 
 
 def texts_in(value: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.sheet import likelihood
 from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
 from memkit.params import AsOf, until_text
@@ -19,8 +20,6 @@ from memkit.search.retriever import Retriever
 from memkit.search.stages.ranking import answerability
 from memkit.text.boilerplate import evidence
 from memkit.text.secrets import mask
-
-_DOUBTFUL = 0.2
 
 
 _LEFT_OUT = ("below_pool", "filtered", "expired", "future", "deprecated", "superseded")
@@ -137,9 +136,9 @@ def _rank(question: Question, row: dict[str, Any]) -> int:
 
 def _doubt(question: Question) -> str:
     likely = answerability(question.ranked(), question)
-    if likely is None or likely[0] >= _DOUBTFUL:
+    if likely is None or likelihood(likely[0]) != "low":
         return ""
-    return f" Probably no memory answers the query (answerability {likely[0]:.2f})."
+    return " Probably no memory answers the query: its answerability is low."
 
 
 def _score(question: Question, row: dict[str, Any]) -> str:

@@ -161,8 +161,9 @@ class Retriever(QuerySettings, FitSettings):
 
             The metadata's ``note`` says why a query has no hit, whether vectors were missing, and how many memories
             `as_of` hides, or may show too new (no `created_at`, or updated later). ``arms`` holds the weights,
-            ``encoder`` the encoder's fingerprint, ``answerability``, by query, how likely any memory answers it (0 to
-            1), ``read_as``, by query, the words that no text has and the nearest ones, which were searched in their
+            ``encoder`` the encoder's fingerprint, ``answerability``, by query, how likely an answer is among the first
+            hits: 0 to 1, and no probability; shown as low (below a third), middle or high (from two thirds on).
+            ``read_as`` holds, by query, the words that no text has and the nearest ones, which were searched in their
             place, ``conversations`` the column by which turns lend each other words.
 
         Raises

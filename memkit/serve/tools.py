@@ -20,6 +20,7 @@ from memkit.change.operations import missing
 from memkit.change.store import store
 from memkit.change.users import check_user
 from memkit.change.workspace import Live
+from memkit.display.sheet import answerability_note
 from memkit.duck import literal
 from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.facts import TYPES
@@ -231,6 +232,7 @@ class Tools:
         hits = [self._hit(row) for row in self._with_fact_ids(table).to_pylist() if (row["score"] or 0.0) > 0.0]
         shown = {hit["chunk_id"]: hit["memory_id"] for hit in hits}
         notes = (
+            answerability_note(table),
             (table.schema.metadata or {}).get(b"note", b"").decode(),
             self.calls.log_search(query, user_id, {"k": k}, shown),
         )
@@ -343,6 +345,7 @@ class Tools:
         ]
         shown = {hit["chunk_id"]: hit["memory_id"] for hit in hits}
         notes = (
+            answerability_note(table),
             (table.schema.metadata or {}).get(b"note", b"").decode(),
             self.calls.log_search(query, None, {"k": k}, shown),
         )

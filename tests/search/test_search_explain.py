@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memkit.display.sheet import answerability_note, likelihood
 from memkit.errors import QueryError
 from memkit.search.explain import explain
 from memkit.search.retriever import Retriever
@@ -103,8 +104,8 @@ def test_a_query_that_nothing_answers_is_told_and_its_answerability_is_with_the_
     search = Retriever(encoder=None).fit(corpus_of("Пул соединений держит десять", "Кот спит на подоконнике"))
     hits = search.search(["пул соединений", "возврат билетов на поезд и спит"], as_of=DAY)
     likely = json.loads(hits.schema.metadata[b"answerability"])
-    assert likely["0"] > 0.9
-    assert likely["1"] < 0.2
+    assert [likelihood(likely[query]) for query in ("0", "1")] == ["middle", "low"]
+    assert answerability_note(hits) == "Answerability is low for '1': probably no memory answers."
     assert "Probably no memory answers" in explain(search, "возврат билетов на поезд и спит", "m1", as_of=DAY)
     assert "Probably" not in explain(search, "пул соединений", "m0", as_of=DAY)
     other = search.with_params(normalise="max").search("пул", as_of=DAY)

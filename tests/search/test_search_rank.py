@@ -17,7 +17,7 @@ from memkit.schemas import Ints
 from memkit.search.fitted.index import Rows
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.ranking import DISPOSITIONS, Candidates, merge, rank
+from memkit.search.stages.ranking import DISPOSITIONS, Candidates, evidence, merge, rank
 
 DAY = "2026-03-01"
 LATIN = ["alpha", "beta", "gamma", "delta"]
@@ -250,6 +250,9 @@ class Bare:
     def across(self, found: Candidates) -> Any:
         raise AssertionError("no arm of vectors")
 
+    def look_again(self, candidates: Candidates) -> None:
+        return None
+
     def decay(self, memory: Ints) -> Any:
         return self.rows.decay(memory, datetime(2026, 3, 1, tzinfo=UTC), "half_life", 10.0, 0.0)
 
@@ -269,6 +272,7 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
         owner=np.zeros(3, np.int64),
         expires=np.full(3, np.datetime64("NaT"), "datetime64[D]"),
         created=dates,
+        file=np.arange(3),
     )
     repeats = Repeats(["one", "two", "three", "four"], np.zeros(4, np.int64))
     found = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
@@ -278,3 +282,18 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
     assert ranked.candidates.row.tolist() == [2, 1, 3]
     assert ranked.score.tolist() == pytest.approx([0.5, 0.4, 0.1])
     assert [DISPOSITIONS[code] for code in ranked.disposition] == ["returned", "returned", "below_k"]
+
+
+def test_what_speaks_for_an_answer_is_the_best_score_and_its_distance_to_the_next_ten(retriever_over: Any) -> None:
+    texts = ["чай", "кофе", "липа", "клён", "река", "море", "гора", "поле", "окно", "дверь", "снег", "туман"]
+    # Rows are by id, so m12, with the text of the first again, is the fifth; the others have 12, 11, …, 1.
+    scores = dict(zip([0, 1, 2, 3, *range(5, 13)], range(12, 0, -1), strict=True)) | {4: 11.5}
+    scored = {"bm25": {"q": scores, "none": {}}, "encoder": None, "normalise": "max"}
+    question = retriever_over([*texts, texts[0]], **scored).ask(["q", "none"], as_of=DAY)
+    best, gap = evidence(question.ranked(), 2)
+    assert best.tolist() == [1.0, 0.0]
+    assert gap.tolist() == pytest.approx([1 - 6.5 / 12, 0.0])  # the mean of 11 / 12, …, 2 / 12
+    few = retriever_over(texts[:3], **scored | {"bm25": {"q": {0: 4.0, 1: 3.0, 2: 2.0}}}).ask("q", as_of=DAY)
+    assert evidence(few.ranked(), 1)[1].tolist() == pytest.approx(
+        [(0.25 + 0.5) / 10]
+    )  # the eight that lack add nothing

@@ -1,0 +1,175 @@
+"""Superseded statements in the first hits: `stale@k`, on pairs of update made here, among the memories of `data/`.
+
+    python tests/benchmarks/bench_stale.py [--folder BENCH --limit 120]
+
+A pair is a statement, a later one that replaces it, and a question about what holds now. ``stale@1``: the share of
+questions of which the older one ranks first of the two. ``stale@5``: the share of superseded ones among what the first
+five hits hold of the pair. "cosine" ranks by vectors alone. The rules were considered: where two hits are alike and
+their scores near, the newer one comes first. With --folder they are put to all questions of labelled sets, and to those
+alone that ask for what holds now.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import bench_labels
+import bench_quality
+import numpy as np
+import pyarrow as pa
+
+import memkit as mk
+from memkit.tables.corpus import Corpus
+
+OLD, NEW, ASKED = "2026-01-12", "2026-05-20", "2026-06-15"
+SUBJECTS = {
+    "en": (
+        ("default model", "Alder-2", "Birch-3"),
+        ("meeting room for the retro", "Oak", "Willow"),
+        ("deploy day", "Tuesday", "Thursday"),
+        ("owner of the billing service", "Marta", "Denis"),
+        ("password manager", "Keyholm", "Lockbay"),
+        ("staging server", "larch", "rowan"),
+        ("office address", "Mill Street", "Harbour Road"),
+        ("linter", "strictly", "tidyline"),
+        ("dentist", "Dr Lund", "Dr Mora"),
+        ("gym", "Northside", "Ironworks"),
+        ("message queue", "Heron", "Kite"),
+        ("favourite tea", "oolong", "rooibos"),
+    ),
+    "ru": (
+        ("модель по умолчанию", "Ольха-2", "Берёза-3"),
+        ("комната для ретро", "Дуб", "Ива"),
+        ("день релиза", "вторник", "четверг"),
+        ("ответственный за счета", "Марта", "Денис"),
+        ("менеджер паролей", "Хранитель", "Ларец"),
+        ("тестовый сервер", "листвен", "рябин"),
+        ("адрес офиса", "улица Мельничная", "Портовая дорога"),
+        ("линтер", "строгий", "опрятный"),
+        ("стоматолог", "доктор Лунд", "доктор Мора"),
+        ("спортзал", "Северный", "Цех"),
+        ("очередь сообщений", "Цапля", "Коршун"),
+        ("любимый чай", "улун", "ройбуш"),
+    ),
+}
+STATED = {
+    "en": (
+        ("The {0} is {1}.", "The {0} is {2}."),
+        ("The {0} is {1}. All new projects use the {0} {1}.", "Decision: switched the {0} to {2}."),
+        ("We chose {1} as the {0}.", "From now on it is {2} and not {1}: the {0} has changed."),
+    ),
+    "ru": (
+        ("{0}: {1}.", "{0}: {2}."),
+        ("{0}: {1}. Во всех новых проектах {0}: {1}.", "Решение: перешли на {2} ({0})."),
+        ("Выбрали: {1} ({0}).", "Теперь {2}, а не {1}: {0} другой."),
+    ),
+}
+QUESTIONS = {
+    "en": ("what is the {0} now", "current {0}"),
+    "ru": ("{0} сейчас", "какой сейчас {0}"),
+}
+RULES = {"near .05, alike .75": (0.05, 0.75), "near .05, alike .5": (0.05, 0.5), "near .1, alike .5": (0.1, 0.5)}
+"""The greatest difference of scores, and the least cosine; .75 is the threshold of duplicates of `use` less .1."""
+SAYS_NOW = re.compile(
+    r"\b(now|current(ly)?|latest|nowadays|сейчас|теперь|последн\w+|актуальн\w+|нынешн\w+)\b", re.IGNORECASE
+)
+
+
+def pairs() -> tuple[pa.Table, list[tuple[str, str, str]]]:
+    """The statements, and the questions with the ids of the older and the newer statement."""
+    rows, questions = [], []
+    for language, subjects in SUBJECTS.items():
+        for (number, subject), (form, stated) in product(enumerate(subjects), enumerate(STATED[language])):
+            if number % len(STATED[language]) != form:
+                continue
+            name = f"{language}-{number}"
+            for age, text, day in (("old", stated[0], OLD), ("new", stated[1], NEW)):
+                text = text.format(*subject)
+                rows.append({"memory_id": f"{name}-{age}", "text": text[:1].upper() + text[1:], "created_at": day})
+            questions += [(asked.format(*subject), f"{name}-old", f"{name}-new") for asked in QUESTIONS[language]]
+    return pa.Table.from_pylist(rows), questions
+
+
+def order(search: mk.Retriever, text: str, rule: tuple[float, float] | None, k: int, **scope: Any) -> list[str]:
+    """The ids of the first hits, in the order of a rule if there is one."""
+    question = search.ask(text, k=k, **scope)
+    ranked = question.ranked().returned()
+    index, row = question.index, ranked.candidates.row
+    ids = index.memories["memory_id"].take(pa.array(index.rows.memory[row])).to_pylist()
+    if rule is None or len(row) < 2:
+        return list(ids)
+    dated = index.rows.dated[index.rows.memory[row]]
+    vectors = index.arms["vector"].vectors_[row]
+    (near, least), score = rule, ranked.score.copy()
+    alike = vectors @ vectors.T >= least
+    for better, other in product(range(len(row)), repeat=2):
+        if alike[better, other] and dated[other] > dated[better] and 0 <= score[better] - score[other] <= near:
+            score[other] = score[better] + 1e-9
+    return [ids[place] for place in np.argsort(-score, kind="stable")]
+
+
+def stale(
+    search: mk.Retriever, questions: list[tuple[str, str, str]], rule: tuple[float, float] | None
+) -> tuple[float, float]:
+    first, shares = [], []
+    for text, old, new in questions:
+        hits = order(search, text, rule, 10, as_of=ASKED)
+        places = [hits.index(name) if name in hits else len(hits) for name in (old, new)]
+        first.append(places[0] < places[1])
+        held = [name for name in hits[:5] if name in (old, new)]
+        shares += [name == old for name in held]
+    return float(np.mean(first)), float(np.mean(shares))
+
+
+def ndcg(search: mk.Retriever, labelled: bench_quality.Labelled, rule: tuple[float, float] | None) -> list[float]:
+    """Of each question."""
+    values = []
+    for query in labelled.queries:
+        wanted = labelled.relevant[query["id"]]
+        hits = order(search, query["text"], rule, 10, as_of="2026-11-01")
+        gains = [2.0 ** wanted.get(name, 0) - 1 for name in hits]
+        best = sorted((2.0**grade - 1 for grade in wanted.values()), reverse=True)[:10]
+        discounts = 1 / np.log2(np.arange(2, 12))
+        values.append(float(gains @ discounts[: len(gains)] / (best @ discounts[: len(best)])))
+    return values
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--limit", type=int, default=120)
+    options = parser.parse_args()
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}")
+    made, questions = pairs()
+    others = mk.read(bench_labels.DATA).memories.select(["memory_id", "text", "created_at"]).to_pylist()
+    corpus = mk.from_table(
+        pa.Table.from_pylist([*made.to_pylist(), *({**row, "created_at": str(row["created_at"])} for row in others)])
+    )
+    settings = {"default": {}, "cosine": {"bm25_weight": 0.0, "gram_weight": 0.0, "vector_weight": 1.0}}
+    settings["words"] = {"vector_weight": 0.0}
+    for name, values in settings.items():
+        search = mk.Retriever(**values).fit(corpus)
+        for rule in (None, *RULES)[: 4 if "vector_weight" not in values or values["vector_weight"] else 1]:
+            one, five = stale(search, questions, RULES.get(rule or ""))
+            print(f"{name}, {rule or 'no rule'}: stale@1 {one:.2f}, stale@5 {five:.2f}", flush=True)
+    if options.folder:
+        for name in ("locomo", "locomo_obs", "madial_en", "realmem"):
+            labelled = bench_quality.read_set(options.folder / name, options.folder / name, options.limit)
+            search = mk.Retriever(decay="none").fit(Corpus({"memories": labelled.memories}))
+            says_now = np.array([bool(SAYS_NOW.search(query["text"])) for query in labelled.queries])
+            print(f"{name}, nDCG@10 of {len(says_now)} questions and of the {says_now.sum()} that ask for now")
+            for rule in (None, *RULES):
+                values = np.array(ndcg(search, labelled, RULES.get(rule or "")))
+                now = f"{values[says_now].mean():.3f}" if says_now.any() else "none"
+                print(f"    {rule or 'no rule'}: {values.mean():.3f}, {now}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
