@@ -153,10 +153,10 @@ def main() -> None:
         pa.Table.from_pylist([*made.to_pylist(), *({**row, "created_at": str(row["created_at"])} for row in others)])
     )
     settings = {"default": {}, "cosine": {"bm25_weight": 0.0, "gram_weight": 0.0, "vector_weight": 1.0}}
-    settings["words"] = {"vector_weight": 0.0}
+    settings |= {"words": {"vector_weight": 0.0}, "all kinds decay": {"decay_kinds": "*"}}
     for name, values in settings.items():
         search = mk.Retriever(**values).fit(corpus)
-        for rule in (None, *RULES)[: 4 if "vector_weight" not in values or values["vector_weight"] else 1]:
+        for rule in (None, *RULES) if name in ("default", "cosine") else (None,):
             one, five = stale(search, questions, RULES.get(rule or ""))
             print(f"{name}, {rule or 'no rule'}: stale@1 {one:.2f}, stale@5 {five:.2f}", flush=True)
     if options.folder:
