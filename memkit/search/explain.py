@@ -21,7 +21,6 @@ from memkit.search.stages.ranking import answerability
 from memkit.text.boilerplate import evidence
 from memkit.text.secrets import mask
 
-
 _LEFT_OUT = ("below_pool", "filtered", "expired", "future", "deprecated", "superseded")
 """Dispositions of memories that are no candidates."""
 

@@ -272,7 +272,6 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
         owner=np.zeros(3, np.int64),
         expires=np.full(3, np.datetime64("NaT"), "datetime64[D]"),
         created=dates,
-        file=np.arange(3),
     )
     repeats = Repeats(["one", "two", "three", "four"], np.zeros(4, np.int64))
     found = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
