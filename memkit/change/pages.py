@@ -1,7 +1,8 @@
-"""Pages of basic-memory, MemFS and Serena: one line, one description or one text is added, all other bytes stay."""
+"""Pages of basic-memory, MemFS, Serena and Claude Code: one line or one text is added, all other bytes stay."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,12 +14,13 @@ from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.fences import fences
-from memkit.formats import basic_memory
+from memkit.formats import basic_memory, claude
+from memkit.formats.rows import slug_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Head, Splice, spliced
 from memkit.formats.syntax.values import bool_of, integer_of
 from memkit.formats.syntax.write import quoted
-from memkit.params import AsOf
+from memkit.params import AsOf, check_choice
 from memkit.tables.corpus import read
 
 _NAME = re.compile(r"[\w .,()+-]+(?:/[\w .,()+-]+)*")
@@ -323,3 +325,85 @@ def _words(tags: object) -> list[str]:
     if isinstance(tags, str) or not isinstance(tags, Sequence):
         raise ParameterError(f"tags: expected a list of words. Got {tags!r:.80}.")
     return [checked(tag, "tags").removeprefix("#") for tag in tags]
+
+
+class ClaudeStore(_Pages):
+    """Topics of Claude Code's memory: a new one is a file of its own and a line in MEMORY.md, never a longer index.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> store = mk.store(mk.testing.write_files(tempfile.mkdtemp(), {".claude/memory/MEMORY.md": "# Память\\n"})).claude
+    >>> store.add("Сборка", "CI собирает с нуля, без кэша.", "feedback")
+    '.claude/memory/feedback_сборка.md'
+    >>> print((store.root / ".claude/memory/MEMORY.md").read_text("utf-8"), end="")
+    # Память
+    - [Сборка](feedback_сборка.md) — CI собирает с нуля, без кэша.
+    """
+
+    policy = layout = "claude"
+
+    def home(self) -> str | None:
+        """The folder of the memory: the one in ``.claude`` of the root, else the only one there is; None for none."""
+        paths = read(self.root).memories
+        rows = paths.filter(pc.equal(paths["layout"], self.layout)).to_pylist()
+        homes = sorted({row["path"].rpartition("/")[0] for row in rows})
+        known = ".claude/memory"
+        return known if known in homes else homes[0] if len(homes) == 1 else None
+
+    def add(
+        self, title: str, text: str, type: str = "project", *, now: AsOf = None, dry_run: bool = False
+    ) -> str | Edits:
+        """Write a topic file, and its line after the last of its group in MEMORY.md; return the file's path.
+
+        Raises
+        ------
+        ParameterError
+            For another type than user, feedback, project or reference, or a title of several lines.
+        ChangeRefusedError
+            Where the folder holds no such memory, or several, or the topic exists.
+        """
+        check_choice("type", type, claude.TYPES_OF_TOPICS, "add")
+        words = " ".join(checked(title, "title").split())
+        if "\n" in title.strip() or set(words) & set("[]"):
+            raise ParameterError(f"title: expected one line without brackets. Got {title!r:.80}.")
+        body = checked(text, "text").strip("\n") + "\n"
+
+        def work(draft: Draft) -> str:
+            home = self.home()
+            if home is None:
+                raise ChangeRefusedError("expected one memory of Claude Code below the folder. Got none, or several.")
+            slug = slug_of(words)
+            name = slug if slug.startswith(f"{type}-") else f"{type}_{slug}"
+            path, index = posixpath.join(home, f"{name}.md"), posixpath.join(home, claude.INDEX)
+            if draft.exists(path):
+                raise ChangeRefusedError(f"{path}: it exists already.")
+            said = " ".join(body.split())
+            about = f"description: {quoted(said[:_ABOUT].rstrip())}\n"
+            front = f"---\nname: {name}\n{about}metadata:\n  node_type: memory\n  type: {type}\n---\n"
+            draft.write(path, front + body, "a topic", together=path)
+            room = claude.LONG_LINE - len(f"- [{words}]({name}.md) — ") - 1
+            hook = said if len(said) <= room else said[: max(room, 0)].rstrip() + "…"
+            self._list(draft, index, f"- [{words}]({name}.md) — {hook}\n", type, path)
+            return path
+
+        return self._do(work, now, dry_run)
+
+    def _list(self, draft: Draft, index: str, line: str, type: str, group: str) -> None:
+        """Draft a line of MEMORY.md: below the last link to a topic of its type, else below the last link."""
+        before = draft.text_or_none(index)
+        if before is None or not before.strip():
+            draft.write(index, line, "its line", together=group)
+            return
+        newline = "\r\n" if "\r\n" in before else "\n"
+        lines = before.splitlines(keepends=True)
+        listed = [(number, target) for number, target, _ in claude.targets_in(before.replace("\r\n", "\n"))]
+        of_type = [number for number, target in listed if target.startswith((f"{type}_", f"{type}-"))]
+        after = max(of_type or [number for number, _ in listed], default=len(lines))
+        at = sum(map(len, lines[:after]))
+        gap = "" if before[:at].endswith("\n") else newline
+        draft.splice("update", index, Splice(at, at, gap + line.replace("\n", newline)), "its line", together=group)
+
+
+_ABOUT = 160
+"""The most characters of a topic's description."""

@@ -11,7 +11,7 @@ from memkit.change.graph import GraphStore
 from memkit.change.hermes import HermesStore
 from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
-from memkit.change.pages import BasicMemoryStore, MemfsStore, SerenaStore
+from memkit.change.pages import BasicMemoryStore, ClaudeStore, MemfsStore, SerenaStore
 from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryStorage
 from memkit.formats.hermes import LIMITS
@@ -49,6 +49,8 @@ class Store:
         Files of a MemFS (Letta): describe, append.
     serena : SerenaStore
         Memories by name (Serena): write, append.
+    claude : ClaudeStore
+        Topics with their line in MEMORY.md (Claude Code): add.
 
     Examples
     --------
@@ -73,6 +75,7 @@ class Store:
         self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
         self.hermes, self.graph = hermes, graph
         self.basic_memory, self.memfs, self.serena = BasicMemoryStore(root), MemfsStore(root), SerenaStore(root)
+        self.claude = ClaudeStore(root)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"

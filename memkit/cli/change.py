@@ -180,10 +180,16 @@ def add(
     text: Annotated[str, typer.Argument(help="The text to save; for a record, its JSON.")],
     kind: Annotated[str, typer.Option("--kind", help="fact, note, memory, log, record, entry or observation.")],
     user: Annotated[str | None, typer.Option("--user", help="For a fact: the user.")] = None,
-    type: Annotated[str | None, typer.Option("--type", help="For a fact: profile, working or archive.")] = None,
+    type: Annotated[
+        str | None,
+        typer.Option(
+            "--type",
+            help="For a fact: profile, working or archive; for a topic: user, feedback, project or reference.",
+        ),
+    ] = None,
     importance: Annotated[str | None, typer.Option(help="For a fact: high, normal or low.")] = None,
     expires_at: Annotated[str | None, typer.Option("--expires-at", help="For a fact: its last day.")] = None,
-    subject: Annotated[str | None, typer.Option(help="For a note: the subject, one line.")] = None,
+    subject: Annotated[str | None, typer.Option(help="For a note or a topic: its subject, one line.")] = None,
     keyword: Annotated[
         list[str] | None, typer.Option("--keyword", help="For a note, or a tag; may be repeated.")
     ] = None,
@@ -221,6 +227,9 @@ def add(
         result = memory.basic_memory.add_observation(page, text, category, keyword or [], **options)
     elif kind == "observation":
         result = memory.graph.add_observations(_required("--entity", entity), [text], **options)
+    elif kind == "memory" and memory.claude.home() is not None:
+        title = subject or " ".join(text.split()[:6])
+        result = memory.claude.add(title, text, type or "project", **options)
     else:
         storage = memory.workspace
         result = (storage.append_to_memory if kind == "memory" else storage.append_to_daily_log)(text, **options)

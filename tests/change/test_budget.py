@@ -97,3 +97,26 @@ def test_the_sample_is_seen_whole_afterwards(tmp_path: Path) -> None:
     assert "index_too_long" not in corpus.problems["rule"].to_pylist()
     built = mk.ContextBuilder().build(corpus, None, "x", "2026-07-30")
     assert {row["reason"] for row in built.table.to_pylist() if not row["keep"]} <= {"on_demand", "not_indexed"}
+
+
+def test_a_new_topic_is_a_file_and_a_line_after_those_of_its_type(tmp_path: Path) -> None:
+    index = "# Память\r\n- [A](user_a.md) — a\r\n- [B](project_b.md) — b\r\n\r\n## Проза\r\nтекст"
+    others = {f"{HOME}{name}.md": TOPIC.format(name, name[:-2], 1) for name in ("user_a", "project_b")}
+    root = mk.testing.write_files(tmp_path, others)
+    (root / HOME / "MEMORY.md").write_bytes(index.encode())
+    before, store = files_of(root), mk.store(root).claude
+    text = "Анна читает Python.\n\n" + "Длинный рассказ о ней. " * 30
+    path = store.add("Анна: хозяйка", text, "user")
+    assert path == HOME + "user_анна-хозяйка.md"
+    lines = (root / HOME / "MEMORY.md").read_bytes().decode().split("\r\n")
+    assert [line for line in lines if line not in index.split("\r\n")] == [lines[2]]
+    assert lines[2].startswith("- [Анна: хозяйка](user_анна-хозяйка.md) — Анна читает Python. Длинный")
+    assert len(lines[2]) <= 200
+    (row,) = [row for row in mk.read(root).memories.to_pylist() if row["path"] == path]
+    assert (row["kind"], row["title"], row["text"].strip()) == ("user", "Анна: хозяйка", text.strip())
+    mk.undo(root)
+    assert files_of(root) == before
+    with pytest.raises(mk.ParameterError, match="type"):
+        store.add("x", "text", "odd")
+    with pytest.raises(mk.ChangeRefusedError, match="Got none"):
+        mk.store(mk.testing.write_files(tmp_path / "other", {"MEMORY.md": "text\n"})).claude.add("x", "text")
