@@ -140,7 +140,7 @@ def test_utf_16_with_its_mark_is_read_as_such(tmp_path: Path, encoding: str) -> 
 
 def test_empty_files_of_every_format_are_rows(tmp_path: Path) -> None:
     names = ["MEMORY.md", "HEARTBEAT.md", "memory/2026-02-03.md", "sessions/2026-02-03-a.md", "users/u/profile.md"]
-    names += ["docs/x.md", "notes/x.md", "pathways.json", "memory.jsonl", "wisdom.yaml", "users/u/meta.json"]
+    names += ["docs/x.md", "notes/x.md", "a/pathways.json", "b/memory.jsonl", "c/wisdom.yaml", "users/u/meta.json"]
     corpus = mk.read(write_files(tmp_path, dict.fromkeys(names, "")))
     assert {path for path, _ in rules_of(corpus)} == set(names)
 

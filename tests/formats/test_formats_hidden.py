@@ -86,16 +86,15 @@ def test_a_link_in_a_hidden_place_is_not_followed(tmp_path: Path) -> None:
     ]
 
 
-def test_memories_in_a_hidden_place_are_changed_and_undone_byte_for_byte(tmp_path: Path) -> None:
-    text = "# Чай\nok\n\n## Кофе\nПользователь пьёт кофе только утром и без молока.\n"
+def test_memories_in_a_hidden_place_are_written_and_undone_byte_for_byte(tmp_path: Path) -> None:
+    text = "# Память\n\nПользователь пьёт кофе только утром.\n"
     root = write_files(tmp_path, {".claude/memory/MEMORY.md": text})
-    path = root / ".claude/memory/MEMORY.md"
-    edits = mk.plan(mk.read(root), [mk.Admission()])
-    edits.apply(force=True)
-    assert "ok" not in path.read_text("utf-8")
-    assert "Кофе" in path.read_text("utf-8")
+    path = mk.store(root).claude.add("Чай", "Без сахара.", "user")
+    assert path == ".claude/memory/user_чай.md"
+    assert "user_чай.md" in (root / ".claude/memory/MEMORY.md").read_text("utf-8")
     mk.undo(root)
-    assert path.read_text("utf-8") == text
+    assert (root / ".claude/memory/MEMORY.md").read_text("utf-8") == text
+    assert not (root / path).exists()
 
 
 def lines(*rows: Any) -> str:

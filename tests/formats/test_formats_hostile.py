@@ -219,7 +219,7 @@ BOMB = (
     ids=["aliases", "long alias", "itself", "unknown", "flow nest", "block nest", "keys", "lists"],
 )
 def test_a_yaml_bomb_is_kept_as_text(tmp_path: Path, text: str) -> None:
-    note = f"---\nid: x\nsubject: y\n{text}---\nтело заметки\n"
+    note = f"---\nid: x\nsubject: y\nkeywords: [z]\n{text}---\nтело заметки\n"
     corpus = mk.read(write_files(tmp_path, {"wisdom.yaml": f"fact_id: f\ncontent: c\n{text}", "note.md": note}))
     assert {row["path"] for row in corpus.problems.to_pylist() if row["rule"] == "unparsable"} == {
         "wisdom.yaml",

@@ -485,14 +485,13 @@ def _sort_out(
         name = entry.name
         path = prefix + name
         try:
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if not (is_plain and name[0] != ".") and is_passed_over(path, listing.hidden, is_folder=is_folder):
-                listing.note_passed(path, is_folder=is_folder, is_file=entry.is_file(follow_symlinks=False))
-            elif entry.is_file(follow_symlinks=False):
+            if not (is_plain and name[0] != ".") and _is_passed(listing, path, entry):
+                continue
+            if entry.is_file(follow_symlinks=False):
                 stats[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None
             elif entry.is_symlink():
                 listing.links[listing.shown(path)] = is_inside(listing.root / path, listing.root)
-            elif not is_folder:
+            elif not entry.is_dir(follow_symlinks=False):
                 listing.unreadable[listing.shown(path)] = "a pipe, socket or device"
             elif name not in SKIPPED_FOLDERS:
                 folders.append(path)
@@ -500,6 +499,15 @@ def _sort_out(
         except OSError as error:  # gone since the folder was listed
             listing.unreadable[listing.shown(path)] = error.strerror or "an error"
     return folders
+
+
+def _is_passed(listing: Listing, path: str, entry: os.DirEntry[str]) -> bool:
+    """Whether a file or folder is left out for its name, which is noted."""
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if not is_passed_over(path, listing.hidden, is_folder=is_folder):
+        return False
+    listing.note_passed(path, is_folder=is_folder, is_file=entry.is_file(follow_symlinks=False))
+    return True
 
 
 def _stat(status: os.stat_result) -> Stat:
