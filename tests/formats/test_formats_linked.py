@@ -82,7 +82,7 @@ def test_what_the_front_matter_says_stands_on_every_section(tmp_path: Path) -> N
 
 
 def test_a_word_of_the_front_matter_alone_finds_the_page(tmp_path: Path) -> None:
-    files = {"a.md": RETURNS, "b.md": "---\ntitle: Чай\n---\n# Сорта\nУлун и пуэр.\n"}
+    files = {"a.md": RETURNS.replace("Deprecated", "draft"), "b.md": "---\ntitle: Чай\n---\n# Сорта\nУлун и пуэр.\n"}
     search = mk.Retriever(encoder=None).fit(mk.read(write_files(tmp_path, files)))
     for query in ("Анна", "return rate", "витрина", "обмена"):
         assert search.search(query, k=1)["memory_id"].to_pylist()[0].startswith("workspace:a.md"), query
@@ -141,16 +141,14 @@ def test_contents_pages_and_lists_of_changes_are_kinds_of_their_own(tmp_path: Pa
     files = {f"p{n}.md": f"---\ntitle: P{n}\n---\ntext {n}\n" for n in range(6)}
     files |= {"index.md": "# Index\n", "log.md": "## [2026-05-22T10:00:00+03:00] op | title\nx\n", "moc.md": links}
     files |= {"related.md": "Text of its own, in lines.\nAnd a second.\nAnd a third.\n\n- [[p1]]\n- [[p2]]\n"}
-    files |= {"MEMORY.md": links + "\nИ строка текста.\n"}
     rows = rows_of(tmp_path, files)
     kinds = {row["path"]: row["kind"] for row in rows if row["path"] not in files or row["kind"] != "head"}
-    named = {name: kinds[name] for name in ("index.md", "log.md", "moc.md", "related.md", "MEMORY.md", "p1.md")}
+    named = {name: kinds[name] for name in ("index.md", "log.md", "moc.md", "related.md", "p1.md")}
     assert named == {
         "index.md": "index",
         "log.md": "log",
         "moc.md": "index",
         "related.md": "page",
-        "MEMORY.md": "index",
         "p1.md": "page",
     }
     assert by_id(rows)["log.md#2026-05-22t10-00-00-03-00-op-title"]["created_at"] == moment(2026, 5, 22, 7)
