@@ -445,6 +445,25 @@ PLANS: dict[str, tuple[Files, Any]] = {
 }
 
 
+EXPORTED = {
+    "graph": lines_of("g.jsonl", '{"name": "n%d", "entityType": "t", "observations": ["the number %d", "b%d"]}\n'),
+    "entity": lines_of("g.jsonl", '"the number %d",', '{"name": "n", "observations": [', '"b"]}'),
+    "page": lines_of("a.md", "# heading %d\n\ntext of %d\n", "---\ntitle: t\ntags: [a]\n---\n"),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.parametrize("layout", ["okf", "facts", "mcp-graph"])
+def test_an_export_of_twice_the_memories_takes_twice_the_time(name: str, layout: str, tmp_path: Path) -> None:
+    def corpus(count: int) -> mk.Corpus:
+        return mk.read(write_files(tmp_path / str(count), EXPORTED[name](count)))
+
+    def work(corpus: mk.Corpus) -> None:
+        mk.export(corpus, tmp_path / "new", layout, user="u", as_of="2026-03-01")
+
+    assert_grows_linearly(work, corpus, least=100, most=800, times=4)
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_over_twice_the_memories_takes_twice_the_time(name: str, tmp_path: Path) -> None:
     files, policy = PLANS[name]

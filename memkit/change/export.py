@@ -94,7 +94,7 @@ class Group:
         """The fields of the first row that have no column."""
         return extra_of(self.rows[0])
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The texts joined, as they stood in the page."""
         return _joined(self.rows)
@@ -130,12 +130,15 @@ class Written:
         Memory id to why the layout cannot hold it.
     reasons : dict of str to str
         Memory id to what was added or changed.
+    is_paged : bool
+        Whether a file is one page, or one memory, so that its first memory speaks for it.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     places: dict[str, tuple[str, Any]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    is_paged: bool = True
 
 
 @dataclass(frozen=True)
@@ -601,6 +604,7 @@ def _note_id(row: Row) -> str:
 
 def _write_facts(job: Job) -> None:
     """A line a memory, in the file of its user and type."""
+    job.out.is_paged = False
     lines: dict[str, list[str]] = {}
     numbers: Counter[tuple[str, str]] = Counter()
     taken = {(row["user_id"], row["source_id"]) for group in job.groups for row in group.rows}
@@ -650,6 +654,7 @@ def _write_facts(job: Job) -> None:
 
 def _write_graph(job: Job) -> None:
     """An entity a title, an observation a memory, as strings: the server knows no others, so an entity has one date."""
+    job.out.is_paged = False
     entities: dict[str, Row] = {}
     names: dict[str, str] = {}
     for group in job.groups:
@@ -668,7 +673,7 @@ def _write_graph(job: Job) -> None:
             if row["created_at"] and "createdAt" not in entity:
                 entity["createdAt"] = _time(row["created_at"])
             said = row["text"].strip("\n")
-            if row["kind"] != "entity" and said not in entity["observations"]:
+            if row["kind"] != "entity":
                 entity["observations"].append(said)
             job.out.places[row["memory_id"]] = "memory.jsonl", (name, said)
         if group.is_page:
@@ -680,6 +685,8 @@ def _write_graph(job: Job) -> None:
         for link in found
         if link.from_id in names and link.to_id in names
     ]
+    for entity in entities.values():
+        entity["observations"] = list(dict.fromkeys(entity["observations"]))
     lines = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in [*entities.values(), *relations]]
     if lines:
         job.out.files["memory.jsonl"] = "\n".join(dict.fromkeys(lines))
@@ -700,86 +707,35 @@ LAYOUTS: dict[str, Callable[[Job], None]] = {
 
 
 def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
-    """One row a memory: what of it reads back from the drafted files."""
+    """One row a memory: what of it reads back from the drafted files; cost is linear in the corpus."""
     for path in job.out.files:
         check_new(path)
-    by_path, links = _read_back(job.out.files)
-    found = {row["memory_id"]: _match(job.out.places.get(row["memory_id"]), by_path) for row in rows}
-    ids = {memory_id: row["memory_id"] for memory_id, row in found.items() if row}
+    back = _Back(job, *_read_back(job.out.files))
     table = []
-    groups = {row["memory_id"]: group for group in job.groups for row in group.rows}
-    ends_of = _Ends(job, by_path, ids, groups)
     for row in rows:
-        memory_id, back = row["memory_id"], found[row["memory_id"]]
+        memory_id, came = row["memory_id"], back.found.get(row["memory_id"])
         given = [name for name in COMPARED if row[name] not in (None, "", [], False)]
         given += [EXTRA] if extra_of(row) else []
-        held, beside = list[str](), list[str]()
-        if back:
-            place = job.out.places[memory_id]
-            whole = [back] if isinstance(place[1], tuple) else by_path[place[0]]
-            extra = json.loads(whole[0]["extra"])
-            for name in given:
-                if name == EXTRA:
-                    came_too = {**extra, **extra_of(back)}
-                    is_held = all(key in came_too and _same(came_too[key], own) for key, own in extra_of(row).items())
-                    held += [EXTRA] if is_held else []
-                elif _is_held(name, row, back, groups[memory_id], whole, ids):
-                    held.append(name)
-                elif name in extra and _same(extra[name], row[name]):
-                    beside.append(name)
+        held, beside = back.kept(row, came, given) if came else ([], [])
         lost = [name for name in given if name not in held and name not in beside]
-        own = job.links.get(memory_id, [])
-        if own:
-            wanted = {(ends_of.of(link.to_id), link.type) for link in own}
-            came = links.get(ends_of.of(memory_id) or "", set()) | links.get(ids.get(memory_id, ""), set())
-            ends = {to_id for to_id, _ in wanted}
-            (held if back and ends <= {to_id for to_id, _ in came} else lost).append(LINKS)
+        if own := job.links.get(memory_id, []):
+            wanted = {(back.end(link.to_id), link.type) for link in own}
+            led = back.links.get(back.end(memory_id) or "", set()) | back.links.get(back.ids.get(memory_id, ""), set())
+            (held if came and {to for to, _ in wanted} <= {to for to, _ in led} else lost).append(LINKS)
             if any(link.type != "links_to" for link in own):
-                (held if back and wanted <= came else lost).append(LINK_TYPES)
+                (held if came and wanted <= led else lost).append(LINK_TYPES)
         reason = job.out.refused.get(memory_id) or job.out.reasons.get(memory_id)
-        reason = reason or (None if back else "the layout reads it as something else")
-        to_path = job.out.places[memory_id][0] if back else None
-        table.append(
-            {
-                "memory_id": memory_id,
-                "path": to_path,
-                "to_id": ids.get(memory_id),
-                "held": held,
-                "beside": beside,
-                "lost": lost,
-                "reason": reason,
-            }
-        )
+        reason = reason or (None if came else "the layout reads it as something else")
+        place = {"path": job.out.places[memory_id][0] if came else None, "to_id": back.ids.get(memory_id)}
+        table.append({"memory_id": memory_id, **place, "held": held, "beside": beside, "lost": lost, "reason": reason})
     return table
 
 
-@dataclass
-class _Ends:
-    """Where links should lead in what was drafted."""
-
-    job: Job
-    by_path: Mapping[str, list[Row]]
-    ids: Mapping[str, str]
-    groups: Mapping[str, Group]
-
-    @cached_property
-    def _first(self) -> dict[tuple[str, str | None], str]:
-        """The first memory of each entity, by its file and name."""
-        rows = (row for rows in self.by_path.values() for row in reversed(rows))
-        return {(row["path"], row["source_id"]): row["memory_id"] for row in rows}
-
-    def of(self, memory_id: str) -> str | None:
-        """A page or an entity is its first memory there too; any other memory is itself."""
-        place, group = self.job.out.places.get(memory_id), self.groups[memory_id]
-        if place and isinstance(place[1], tuple):
-            return self._first.get((place[0], place[1][0]))
-        if place and group.is_page and group.rows[0]["memory_id"] == memory_id:
-            rows = self.by_path.get(place[0])
-            return str(rows[0]["memory_id"]) if rows else None
-        return self.ids.get(memory_id)
+_Led = dict[str, set[tuple[str | None, str]]]
+"""Where the links of each memory lead, with their types."""
 
 
-def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], dict[str, set[tuple[str | None, str]]]]:
+def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], _Led]:
     """The memories of the drafted files by path, and where the links of each lead."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -792,7 +748,7 @@ def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], dict[str
     for row in tables["memories"].to_pylist():
         by_path.setdefault(row["path"], []).append(row)
     first = {row["memory_id"]: rows[0]["memory_id"] for rows in by_path.values() for row in rows}
-    links: dict[str, set[tuple[str | None, str]]] = {}
+    links: _Led = {}
     for row in tables["relations"].to_pylist():
         ends = (row["to_id"], row["type"] or "links_to")
         for memory_id in {row["memory_id"], row["from_id"], first.get(row["memory_id"])}:
@@ -800,39 +756,93 @@ def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], dict[str
     return by_path, links
 
 
-def _match(place: tuple[str, Any] | None, by_path: Mapping[str, list[Row]]) -> Row | None:
-    """The memory that came of one: by its number in the file, or by its entity and text."""
-    rows = by_path.get(place[0], []) if place else []
-    if not place or not rows:
-        return None
-    sections = [row for row in rows if row["kind"] != HEAD] or rows
-    if isinstance(place[1], int):
-        return sections[min(place[1], len(sections) - 1)]
-    if place[1] == HEAD:
-        return rows[0] if rows[0]["kind"] == HEAD else None
-    name, said = place[1]
-    return next((row for row in rows if row["source_id"] == name and row["text"] in (said, name)), None)
+class _Back:
+    """What came back of a job.
 
+    Attributes
+    ----------
+    found : dict of str to dict
+        The memory that came of each, by id.
+    ids : dict of str to str
+        Its id.
+    """
 
-def _is_held(name: str, row: Row, back: Row, group: Group, whole: list[Row], ids: Mapping[str, str]) -> bool:
-    """Whether a column reads back equal; the text of a page that has other sections now is compared as a whole."""
-    value, came = row[name], back[name]
-    if name == "text":
-        joined = "" if row["kind"] == HEAD else _joined(whole)
-        return bool(
-            came.strip("\n") == value.strip("\n")
-            or joined == group.text
-            or joined.startswith(f"{group.text}\n\n## Relations\n")
-        )
-    if name == "superseded_by":
-        return bool(came is not None and came == ids.get(value))
-    if name in ("tags", "aliases"):
-        return set(value) == set(came or ())
-    if name == "title" and came != value:  # of a page whose sections are memories now it stands above them
-        return f" / {value} / " in f" / {back['heading_path']} / " or (
-            whole[0]["kind"] == HEAD and whole[0]["title"] == value
-        )
-    return bool(came == value)
+    def __init__(self, job: Job, by_path: dict[str, list[Row]], links: _Led) -> None:
+        self.job, self.by_path, self.links = job, by_path, links
+        self.groups = {row["memory_id"]: group for group in job.groups for row in group.rows}
+        self._sections = {path: [row for row in rows if row["kind"] != HEAD] or rows for path, rows in by_path.items()}
+        self._whole: dict[tuple[str, int], bool] = {}
+        every = [row for rows in by_path.values() for row in reversed(rows)]
+        self._first: dict[tuple[str, Any], Row] = {(row["path"], row["source_id"]): row for row in every}
+        self._said: dict[tuple[Any, ...], Row] = {(row["path"], row["source_id"], row["text"]): row for row in every}
+        matched = {memory_id: self._match(*place) for memory_id, place in job.out.places.items()}
+        self.found = {memory_id: row for memory_id, row in matched.items() if row}
+        self.ids = {memory_id: row["memory_id"] for memory_id, row in self.found.items()}
+
+    def _match(self, path: str, place: int | str | tuple[str, str]) -> Row | None:
+        """The memory at a place: by its number in the file, or by its entity and text."""
+        rows = self.by_path.get(path)
+        if not rows:
+            return None
+        if isinstance(place, str):
+            return rows[0] if rows[0]["kind"] == HEAD else None
+        if isinstance(place, tuple):
+            return self._said.get((path, *place)) or self._said.get((path, place[0], place[0]))
+        sections: list[Row] = self._sections[path]
+        return sections[min(place, len(sections) - 1)]
+
+    def end(self, memory_id: str) -> str | None:
+        """Where a link to a memory should lead: to a page or an entity, its first memory there; else to itself."""
+        place, group = self.job.out.places.get(memory_id), self.groups[memory_id]
+        if place and isinstance(place[1], tuple):
+            first = self._first.get((place[0], place[1][0]))
+            return str(first["memory_id"]) if first else None
+        if place and group.is_page and group.rows[0]["memory_id"] == memory_id and place[0] in self.by_path:
+            return str(self.by_path[place[0]][0]["memory_id"])
+        return self.ids.get(memory_id)
+
+    def kept(self, row: Row, came: Row, given: Iterable[str]) -> tuple[list[str], list[str]]:
+        """The columns of a memory that read back equal, and those that read back from extra."""
+        head = self.by_path[came["path"]][0] if self.job.out.is_paged else came
+        extra, held, beside = json.loads(head["extra"]), list[str](), list[str]()
+        for name in given:
+            if name == EXTRA:
+                all_extra = {**extra, **extra_of(came)}
+                if all(key in all_extra and _same(all_extra[key], value) for key, value in extra_of(row).items()):
+                    held.append(name)
+            elif self._is_held(name, row, came, head):
+                held.append(name)
+            elif name in extra and _same(extra[name], row[name]):
+                beside.append(name)
+        return held, beside
+
+    def _is_held(self, name: str, row: Row, came: Row, head: Row) -> bool:
+        """Whether a column reads back equal; the text of a page that has other sections now is compared as a whole."""
+        value, found = row[name], came[name]
+        if name == "text":
+            is_same = found.strip("\n") == value.strip("\n")
+            return bool(
+                is_same or (row["kind"] != HEAD and self._is_whole(came["path"], self.groups[row["memory_id"]]))
+            )
+        if name == "superseded_by":
+            return bool(
+                found is not None and found in (self.ids.get(value), self.end(value) if value in self.groups else None)
+            )
+        if name in ("tags", "aliases"):
+            return set(value) == set(found or ())
+        if name == "title" and found != value:  # of a page whose sections are memories now it stands above them
+            stands = f" / {value} / " in f" / {came['heading_path']} / "
+            return stands or bool(head["kind"] == HEAD and head["title"] == value)
+        return bool(found == value)
+
+    def _is_whole(self, path: str, group: Group) -> bool:
+        """Whether the page of a group has its text, whatever its sections are now; told once a page."""
+        key = path, id(group)
+        if key not in self._whole:
+            joined = _joined(self.by_path[path]) if self.job.out.is_paged else ""
+            below = joined.startswith(f"{group.text}\n\n## Relations\n")
+            self._whole[key] = self.job.out.is_paged and (joined == group.text or below)
+        return self._whole[key]
 
 
 def _same(written: object, value: object) -> bool:
