@@ -279,7 +279,7 @@ function render({ model, el }) {
     parts.code.textContent = model.get("code");
     fill(parts.strip, model.get("strip"));
     fill(parts.body, model.get("body"));
-    parts.said.textContent = error || model.get("status");
+    parts.said.textContent = error || model.get("summary");
     parts.said.classList.toggle("wrong", Boolean(error));
     parts.said.dataset.n = model.get("n");
     answered();

@@ -53,7 +53,7 @@ class Page(anywidget.AnyWidget):
         SVG.
     words : str
         The picture in words.
-    strip, body, code, status, error : str
+    strip, body, code, summary, error : str
         HTML under the sliders and below the picture; the code that gives the table; one line on it; why nothing new is
         shown.
     n : int
@@ -71,7 +71,7 @@ class Page(anywidget.AnyWidget):
     strip = traitlets.Unicode().tag(sync=True)
     body = traitlets.Unicode().tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)
-    status = traitlets.Unicode().tag(sync=True)
+    summary = traitlets.Unicode().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
     n = traitlets.Int().tag(sync=True)
 
@@ -93,7 +93,7 @@ class Page(anywidget.AnyWidget):
             self.automatic, self.notes = panel.automatic, panel.notes
             self.strip, self.body, hide = panel.strip_html, panel.body, panel.hide
             self.picture = hide.in_html(panel.marks.svg)
-            self.words, self.code, self.status = (hide(text) for text in (panel.words, panel.code, panel.status))
+            self.words, self.code, self.summary = (hide(text) for text in (panel.words, panel.code, panel.status))
             self.error = hide(error)
             values = self.owner._panel().values
             for name in self.linked:
@@ -145,7 +145,7 @@ class Page(anywidget.AnyWidget):
             case {"save": str() as path}:
                 panel.save_profile(path)
                 self.draw()
-                self.status = f"Saved to {path}."
+                self.summary = f"Saved to {path}."
             case {"tab": str() as name} if name in self.spec.get("tabs", ()):
                 self.panel = self.owner._panel(name)
             case {"left": _}:

@@ -23,7 +23,7 @@ FLAGS = [
     "--no-first-run",
     "--disable-background-networking",
 ]
-TRAITS = ("spec", "values", "automatic", "notes", "picture", "words", "strip", "body", "code", "status", "error", "n")
+TRAITS = ("spec", "values", "automatic", "notes", "picture", "words", "strip", "body", "code", "summary", "error", "n")
 NAMED = {
     *("button", "checkbox", "combobox", "image", "link", "listbox", "listboxoption", "option", "radio", "slider"),
     *("searchbox", "spinbutton", "switch", "tab", "tablist", "textbox", "group", "region", "menuitem"),

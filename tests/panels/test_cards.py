@@ -211,7 +211,7 @@ def test_buttons_do_what_the_page_s_do(panels: Mapping[str, Panel]) -> None:
     card.buttons["2"].click()
     assert judge.result["relevance"].to_pylist() == [2.0]
     assert "1 judged" in card.status.value
-    assert ("1 judged" in page.status, page.n) == (True, drawn + 1)
+    assert ("1 judged" in page.summary, page.n) == (True, drawn + 1)
     assert judge.undo()
     assert "0 judged" in card.status.value
     pairs = panels["dedup"].widgets()

@@ -684,7 +684,7 @@ def test_a_large_corpus_is_judged_in_part_while_a_slider_moves() -> None:
         page = panel.view
         page._take(page, {"set": {name: value}, "live": True}, [])
         assert 0 < panel.result.num_rows <= 1000
-        assert "at rest" in page.status
+        assert "at rest" in page.summary
         page._take(page, {"set": {name: value}, "live": False}, [])
         assert panel.result.num_rows == 2500
         assert run(panel, corpus=corpus).equals(panel.result)
@@ -696,7 +696,7 @@ def test_policies_of_other_tables_are_shown_as_they_are(policy: str) -> None:
     panel = mk.panels.policy(corpus, policy, as_of=DAY)
     assert panel.result.num_rows
     assert "<table>" in panel.body
-    assert "part;" not in panel.view.status
+    assert "part;" not in panel.view.summary
 
 
 def test_pictures_have_at_most_four_hundred_marks(search: mk.Retriever) -> None:
