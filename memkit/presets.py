@@ -76,6 +76,7 @@ _PLAIN: dict[str, Any] = {
     "decay_floor": 0.0,
     "decay_kinds": kinds_where(fact=True),
     "expired": "hide",
+    "status": "keep",
     "future": None,
     "kinds_hidden": kinds_where(searched=False),
 }
