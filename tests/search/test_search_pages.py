@@ -52,7 +52,8 @@ def test_files_are_measured_as_they_are_shown() -> None:
 def test_a_contents_page_has_its_own_weight_unless_one_is_given() -> None:
     corpus = mk.read(LAYOUTS / "okf")
     query = "metrics of the bookshop"
-    search = mk.Retriever(encoder=None).fit(corpus)
+    options = {"encoder": None, "status": "keep"}  # a superseded page, which is hidden by itself, has a weight too
+    search = mk.Retriever(**options).fit(corpus)
     traced = search.trace(query).to_pylist()
     kinds = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "kind")), strict=True))
     assert {
@@ -62,7 +63,7 @@ def test_a_contents_page_has_its_own_weight_unless_one_is_given() -> None:
         ("page", 1.0),
     }
     assert KINDS["index"].weight < 1
-    as_pages = mk.Retriever(encoder=None, kind_weights={"index": 1.0}).fit(corpus).trace(query).to_pylist()
+    as_pages = mk.Retriever(**options, kind_weights={"index": 1.0}).fit(corpus).trace(query).to_pylist()
     unweighted = {row["memory_id"]: row["score"] for row in as_pages}
     for row in traced:
         weight = KINDS[kinds[row["memory_id"]]].weight
