@@ -174,7 +174,7 @@ class QuerySettings(Estimator):
     rerank: Any = param(
         None,
         kind="object",
-        group="first",
+        group="arms",
         doc="A second look at the best `rerank_n`: an encoder ('e5'), a cross-encoder ('st:PATH'), or a function of a"
         " query and a list of texts that returns scores; None: none. Choose it by labels of your own.",
     )
