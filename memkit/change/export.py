@@ -60,7 +60,7 @@ _SPELLED = {name for names in vars(spelling).values() if isinstance(names, tuple
 _LEAST, _MOST = Admission().min_chars, Admission().max_chars
 _SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
 _USER = re.compile(r"[A-Za-z0-9_.-]+")
-_ODD = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]|[. ]+(?=/|$)|(?<![^/])[. ]+')
+_ODD = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]|(?<![. ])[. ]+(?=/|$)|(?<![^/])[. ]+')
 _ID = re.compile(r"(?:pf|wk|ar)_\d+")
 _PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}
 _FIELD = re.compile(r"[^\W\d][\w .-]*")

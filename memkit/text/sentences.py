@@ -16,7 +16,7 @@ _SHORTENED = frozenset(_WORDS.split())
 _BORDER = re.compile(
     r"(?P<line>\n\s*)|(?<=[.!?…。！？])[\"'»”’)\]*_`]*[ \t]+(?=[\"'«“(\[*_`—–-]*(?P<next>[^\W_]))|(?<=[。！？])(?=\S)"
 )
-_LAST_WORD = re.compile(r"([^\W\d_]+)\.\Z")
+_LAST_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]+)\.\Z")
 _WRAPPED_AT = 40
 """A line that goes on in the next has at least so many characters."""
 _ENDS = re.compile(r"[.!?…:;|。！？][\"'»”’)\]*_`]*[ \t]*\Z")
