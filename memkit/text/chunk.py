@@ -301,19 +301,18 @@ class _Cutter:
         weights = [sum(sizes[start:end]) for start, end in blocks]
         room = self.limit + self.spare
         first, used = 0, 0
+        last = 0  # after the last block that introduces nothing: a heading goes with what is below it
         for here, weight in enumerate(weights):
-            if here > first and used + weight > room:
-                last = here
-                while last > first and introduces[last - 1]:  # a heading goes with what is below it
-                    last -= 1
-                if last > first:
-                    yield blocks[first][0], blocks[last - 1][1], sum(weights[first:last]) <= room
-                    first, used = (
-                        self._overlap_from(weights, first, here, room - weight)
-                        if last == here
-                        else (last, sum(weights[last:here]))
-                    )
+            if last > first and used + weight > room:
+                yield blocks[first][0], blocks[last - 1][1], sum(weights[first:last]) <= room
+                first, used = (
+                    self._overlap_from(weights, first, here, room - weight)
+                    if last == here
+                    else (last, sum(weights[last:here]))
+                )
             used += weight
+            if not introduces[here]:
+                last = here + 1
         if first < len(blocks):
             yield blocks[first][0], blocks[-1][1], used <= room
 
@@ -345,23 +344,24 @@ class _Cutter:
         """Where the sentences begin; one too long for a chunk is cut after a blank if there is one."""
         places = [start + place for place in borders(text[start:end])]
         for begins, ends in pairwise([*places, end]):
-            while self.size(text[begins:ends]) > self.prose:
+            is_long = self.size(text[begins:ends]) > self.prose
+            while is_long and (cut := self._prefix_end(text, begins, ends)) < ends:
                 yield begins
-                cut = begins + self._prefix(text[begins:ends], self.prose)
                 blank = max(text.rfind(" ", begins, cut), text.rfind("\t", begins, cut), text.rfind("\n", begins, cut))
                 begins = blank + 1 if blank > begins else cut
             yield begins
 
-    def _prefix(self, line: str, room: int) -> int:
-        """How many characters of `line` fit in `room`, at least one."""
+    def _prefix_end(self, text: str, start: int, end: int) -> int:
+        """Where what fits in a chunk from `start` on ends: after one character at least, at `end` at most."""
+        room = self.prose
         if self.size is len:
-            return min(room, len(line))
-        low, high = 1, min(len(line), room * CHARS_PER_TOKEN)
-        while high < len(line) and self.size(line[:high]) <= room:
-            low, high = high, min(len(line), high * 2)
+            return min(start + room, end)
+        low, high = start + 1, min(end, start + room * CHARS_PER_TOKEN)
+        while high < end and self.size(text[start:high]) <= room:
+            low, high = high, min(end, 2 * high - start)
         while low < high:
             middle = (low + high + 1) // 2
-            if self.size(line[:middle]) <= room:
+            if self.size(text[start:middle]) <= room:
                 low = middle
             else:
                 high = middle - 1
