@@ -51,7 +51,7 @@ def test_what_is_no_number_of_tokens_is_refused(use: Callable[[Any], pa.Table], 
 @pytest.mark.parametrize("number", [int, float, np.int64, np.float32])
 def test_numbers_of_any_type_count(number: Callable[[int], Any]) -> None:
     chunks = Chunker(chunk_tokens=2, overlap_tokens=0, counter=lambda text: number(len(text.split()))).transform(TABLE)
-    assert chunks["text"].to_pylist() == ["один два", "три четыре\n"]
+    assert chunks["text"].to_pylist() == ["один два", "три четыре"]
 
 
 def test_a_fraction_is_rounded_up_as_the_own_count_is() -> None:
@@ -62,4 +62,4 @@ def test_a_fraction_is_rounded_up_as_the_own_count_is() -> None:
 def test_a_counter_for_which_everything_is_huge_gives_a_chunk_a_letter() -> None:
     chunks = Chunker(chunk_tokens=2, overlap_tokens=0, counter=lambda text: 2**53).transform(TABLE)
     assert max(map(len, chunks["text"].to_pylist())) == 1
-    assert "".join(chunks["text"].to_pylist()) == TABLE["text"][0].as_py().replace("\n", "")
+    assert "".join(chunks["text"].to_pylist()) == "".join(TABLE["text"][0].as_py().split())
