@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +37,7 @@ _HOST_INDEX = "MEMORY.md"
 _INDEX_STEMS = ("index", "_index", "readme")
 _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
+_HELD = 1_000
 _HINTS, _NAMED = 50, 5
 """How many dead links of a folder get a suggestion, and how many pages a message names."""
 
@@ -110,15 +112,14 @@ class _Pages:
         """The Markdown pages that were read, and their headings."""
         found = cls()
         columns = ["memory_id", "path", "kind", "title", "source_id", "aliases"]
-        memories = tables["memories"].filter(pc.field("format") == "workspace").select(columns)
-        levels = tables["documents"].select(["memory_id", "level"])
-        level = dict(zip(levels["memory_id"].to_pylist(), levels["level"].to_pylist(), strict=True))
-        for memory_id, path, kind, title, source_id, aliases in zip(
-            *(column.to_pylist() for column in memories.columns), strict=True
-        ):
+        memories = tables["memories"].select([*columns, "format"])
+        documents = tables["documents"].select(["memory_id", "level"])
+        is_deep = pc.greater(documents["level"], 1)
+        deep = set(documents["memory_id"].filter(is_deep).to_pylist())
+        for memory_id, path, kind, title, source_id, aliases in _rows_of(memories, "workspace"):
             if path not in found.pages:
-                is_titled = level.get(memory_id, 0) <= 1
-                page = _Page(memory_id, title if is_titled else "", source_id, tuple(aliases or ()), kind)
+                own = title if memory_id not in deep else ""
+                page = _Page(memory_id, own, source_id, tuple(aliases or ()), kind)
                 found._add(path, page)
             elif found.pages[path].kind == "head":
                 found.pages[path] = replace(found.pages[path], kind=kind)
@@ -172,6 +173,14 @@ class _Pages:
     def anchor(self, path: str, part: str) -> str | None:
         """The memory below a heading of a page; None where it has no such heading."""
         return self.headings[path].get(_folded(part.rpartition("#")[2]))
+
+
+def _rows_of(memories: pa.Table, format: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of a format without it, few of them at a time, as every line of a page may be a memory."""
+    for batch in memories.to_batches(max_chunksize=_HELD):
+        of_format = batch.filter(pc.equal(batch.column("format"), format))
+        columns = [of_format.column(name) for name in memories.column_names if name != "format"]
+        yield from zip(*(column.to_pylist() for column in columns), strict=True)
 
 
 def _merged(pairs: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
