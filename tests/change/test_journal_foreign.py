@@ -25,6 +25,7 @@ from memkit.change.disk import Disk, check_path
 from memkit.change.journal import Change, hash_of, opened, to_record
 from memkit.cli import main
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, ParameterError
+from memkit.formats.disk.files import _by_first
 from memkit.formats.disk.signed import Signer, made_key, state_folder, users_key
 
 VICTIM = b"nobody but me\n"
@@ -300,7 +301,7 @@ def test_a_hidden_place_is_hidden_for_readers_and_writers_alike(home: Path, monk
     for path in (".agent/memory/a.md", ".agent/b.md", ".agent/memory/.c/d.md", ".agentic/memory.md"):
         with pytest.raises(ChangeRefusedError, match="hidden"):
             check_path(path)
-    monkeypatch.setattr("memkit.formats.disk.files.HIDDEN_PLACES", (".agent/memory",))
+    monkeypatch.setattr("memkit.formats.disk.files._KNOWN", _by_first((".agent/memory",)))
     assert check_path(".agent/memory/a.md") == ".agent/memory/a.md"
     for path in (".agent/b.md", ".agent/memory/.c/d.md", ".agent/memoryx/a.md", ".git/.agent/memory/a.md"):
         with pytest.raises(ChangeRefusedError, match="hidden"):

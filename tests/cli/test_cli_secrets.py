@@ -204,7 +204,7 @@ def test_panels_and_what_they_export_show_none_and_only_memkits_own_script_can_r
     for name, panel in panels(corpus, search).items():
         page = panel.export(tmp_path / f"{name}.html").read_text("utf-8")
         live = panel.view
-        sent = "".join((live.body, live.strip, live.code, live.status, live.words, repr(panel)))
+        sent = "".join((live.body, live.strip, live.code, live.summary, live.words, repr(panel)))
         page = re.sub(r'src="data:[^"]*"', "", page)
         assert (name, seen(page + sent, VALUES)) == (name, [])
         assert re.search(r'<meta http-equiv="Content-Security-Policy"\s+content="default-src \'none\';', page)
