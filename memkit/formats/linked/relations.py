@@ -33,7 +33,7 @@ _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 _APART = frozenset(("index", "log", "daily_log", "session", "heartbeat", "long_term"))
 """Kinds of pages that no index has to list."""
 _HOST_INDEX = "MEMORY.md"
-"""An index of which a host knows its topics: it should name each, however many it leaves out."""
+"""An index; where Claude Code knows its topics by it, it should name each, however many it leaves out."""
 _INDEX_STEMS = ("index", "_index", "readme")
 _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
@@ -85,13 +85,14 @@ def _texts(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page that links may lead to: its first memory, its names besides its path, its kind."""
+    """A page that links may lead to: its first memory, its names besides its path, its kind and its layout."""
 
     memory_id: str
     title: str
     source_id: str | None
     aliases: tuple[str, ...]
     kind: str
+    layout: str | None
 
 
 @dataclass
@@ -111,15 +112,15 @@ class _Pages:
     def from_tables(cls, tables: Tables) -> _Pages:
         """The Markdown pages that were read, and their headings."""
         found = cls()
-        columns = ["memory_id", "path", "kind", "title", "source_id", "aliases"]
+        columns = ["memory_id", "path", "kind", "title", "source_id", "aliases", "layout"]
         memories = tables["memories"].select([*columns, "format"])
         documents = tables["documents"].select(["memory_id", "level"])
         is_deep = pc.greater(documents["level"], 1)
         deep = set(documents["memory_id"].filter(is_deep).to_pylist())
-        for memory_id, path, kind, title, source_id, aliases in _rows_of(memories, "workspace"):
+        for memory_id, path, kind, title, source_id, aliases, layout in _rows_of(memories, "workspace"):
             if path not in found.pages:
                 own = title if memory_id not in deep else ""
-                page = _Page(memory_id, own, source_id, tuple(aliases or ()), kind)
+                page = _Page(memory_id, own, source_id, tuple(aliases or ()), kind, layout)
                 found._add(path, page)
             elif found.pages[path].kind == "head":
                 found.pages[path] = replace(found.pages[path], kind=kind)
@@ -325,8 +326,9 @@ def _unreached(pages: _Pages, links: list[tuple[str, str, str]], rows: Rows) -> 
         listed[source].add(target)
     reached = {target for _, target, _ in links}
     for path, page in pages.pages.items():
-        is_host = posixpath.basename(path) == _HOST_INDEX
-        beside = siblings[posixpath.dirname(path)] if is_host or page.kind == "index" else []
+        is_named = posixpath.basename(path) == _HOST_INDEX
+        is_host = is_named and page.layout == "claude"
+        beside = siblings[posixpath.dirname(path)] if is_named or page.kind == "index" else []
         missing = [other for other in beside if other not in listed[path]]
         if missing and (is_host or 2 * len(missing) < len(beside)):
             got = f"{len(missing):,} of {len(beside):,} that are not: {_listed(missing)}"
