@@ -22,6 +22,7 @@ from memkit.schemas import result_schema
 from memkit.search.question import check_user
 from memkit.tables.age import later
 from memkit.text.analyse import QueryTerms
+from memkit.text.chunk import SAID
 
 OWN_WORDS = "own words"
 _ASKED = 16
@@ -215,6 +216,15 @@ def _filled(search: Any) -> set[str]:
     return {memory for memory, text in pairs if text.strip()}
 
 
+def _of_signs(memories: pa.Table) -> set[str]:
+    """The memories with a text besides headings that has no letter and no digit; some of these have no chunk."""
+    texts = pc.fill_null(memories["text"], "")
+    below = pc.replace_substring_regex(texts, r"(?m)^[ ]{0,3}#{1,6}(?:[ \t].*)?$", "")
+    has_signs = pc.not_equal(pc.utf8_trim_whitespace(below), "")
+    of_signs = pc.and_(has_signs, pc.invert(pc.match_substring_regex(texts, SAID)))
+    return set(memories["memory_id"].filter(of_signs).to_pylist())
+
+
 def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     """The memories that no query can find."""
     search = questions.search
@@ -225,6 +235,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
         for memory, terms_of_chunk in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True)
         if terms_of_chunk
     }
+    filled |= _of_signs(memories)
     rows = []
     for memory, kind in zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True):
         why = "no text" if memory not in filled else "" if memory in worded else "no word"
