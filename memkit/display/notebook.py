@@ -103,12 +103,13 @@ def show(
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["Пул соединений вырос", "Чай"]}))
     >>> show(search.search("пулы", as_of="2026-03-01"), width=60)
     1 hit for “пулы”, as of 2026-03-01
+    Answerability is middle.
     #       score   words  letters
     ─  ──────────  ──────  ───────
     1  0.348 █▍    0.5754   0.2582
         Пул соединений вырос
     further columns: memory_id, chunk_id, path, line_start,
-    line_end and 1 more
+    line_end and 4 more
     """
     check_value("show", "rows", rows, "int", low=1)
     sheets = shown(result, rows, columns, show_secrets)

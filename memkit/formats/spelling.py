@@ -64,7 +64,9 @@ def first_of(places: Iterable[Mapping[str, Any]], names: Iterable[str], read: Ca
 
     Examples
     --------
-    >>> first_of([{"created": "soon", "date": "2026"}], CREATED, lambda value: value if value.isdigit() else None)
+    >>> def year(value):
+    ...     return value if value and value.isdigit() else None
+    >>> first_of([{"created": "soon", "date": "2026"}], CREATED, year)
     '2026'
     """
     return next((value for place in places for name in names if (value := read(place.get(name))) is not None), None)

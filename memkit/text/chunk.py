@@ -55,11 +55,12 @@ class Chunker(Estimator):
 
     Examples
     --------
-    >>> memories = pa.table({"memory_id": ["a", "b"], "text": ["Пул: 10", "one two\\nthree four\\nfive"]})
+    >>> texts = ["Пул: 10", "one two\\nthree four\\nfive six seven eight nine"]
+    >>> memories = pa.table({"memory_id": ["a", "b"], "text": texts})
     >>> chunks = Chunker(chunk_tokens=5, overlap_tokens=1).transform(memories)
     >>> chunks.select(["chunk_id", "text", "line_start", "line_end"]).to_pylist()[1:]
     [{'chunk_id': 'b@0', 'text': 'one two\\nthree four', 'line_start': 1, 'line_end': 2}, \
-{'chunk_id': 'b@1', 'text': 'five', 'line_start': 3, 'line_end': 3}]
+{'chunk_id': 'b@1', 'text': 'five six seven eight nine', 'line_start': 3, 'line_end': 3}]
     """
 
     learns = False
