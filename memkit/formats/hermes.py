@@ -172,8 +172,10 @@ def parse(file: File, rows: Rows) -> None:
         if len(said) > limit:
             expected = f"at most {limit:,} characters in an entry: above, the host refuses every change of the file"
             rows.problem("over_limit", source.path, expected, f"{len(said):,}", quote=False, **place)
+        line, offset = part.line, 0
         for found in _NEAR.finditer(part.text):
-            line = part.line + part.text.count("\n", 0, found.start())
+            line += part.text.count("\n", offset, found.start())
+            offset = found.start()
             rows.problem("bad_value", source.path, _LOOSE.expected, found[0], line=line, memory_id=memory_id)
     _check_limit(source.path, chars(first), limit, rows)
     if not first:
