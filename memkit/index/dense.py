@@ -151,7 +151,7 @@ class Dense(Estimator):
         NotFittedError, ParameterError, MemkitError
         """
         self._check_fitted()
-        vectors = self._query_vectors(queries)
+        vectors = self.encode_queries(queries)
         numbers = np.flatnonzero(vectors.any(axis=1))
         nearest = Nearest(self.vectors_, self.index_, self.exact_up_to)
         rows, scores = nearest.best(vectors[numbers], n, self._mask(allowed))
@@ -159,13 +159,13 @@ class Dense(Estimator):
             return CANDIDATES.empty_table()
         return self._with_empty_rows(numbers, rows, scores, n - rows.shape[1], allowed)
 
-    def rough(self, queries: Texts) -> Iterator[NDArray[np.float32]]:
+    def rough(self, queries: Texts | Vectors) -> Iterator[NDArray[np.float32]]:
         """For each query the cosine of every row, not rounded; 0 for rows and queries without content."""
         vectors = self.encode_queries(queries)
         for start in range(0, len(vectors), _AT_ONCE):
             yield from vectors[start : start + _AT_ONCE] @ self.vectors_.T
 
-    def scale(self, queries: Texts, background: NDArray[np.int64]) -> NDArray[np.float64]:
+    def scale(self, queries: Texts | Vectors, background: NDArray[np.int64]) -> NDArray[np.float64]:
         """For each query the cosines that calibration maps to 0 and 1, given a sample of rows, `background`."""
         calibration = getattr(self.encoder_, "calibration", None)
         calibration = Calibration() if calibration is None or self.centre != "none" else calibration
@@ -174,10 +174,12 @@ class Dense(Estimator):
             self._sample = (background, self.vectors_, sample := self.vectors_[background])
         return calibration.scale(self.encode_queries(queries) @ sample.T).round(SCORE_DIGITS)
 
-    def encode_queries(self, queries: Texts) -> Vectors:
-        """Encode `queries` (or take their vectors from the cache) and centre them."""
+    def encode_queries(self, queries: Texts | Vectors) -> Vectors:
+        """Encode `queries` (or take their vectors from the cache) and centre them; given vectors are as in fit."""
         self._check_fitted()
-        vectors = self.cache_.encode(self.encoder_, queries, "query")
+        if isinstance(queries, np.ndarray) and queries.dtype.kind in "fiu":
+            return self._given_queries(queries)
+        vectors = self.cache_.encode(self.encoder_, as_texts(queries), "query")
         if vectors.shape[1] != self.vectors_.shape[1] and len(self.vectors_):
             raise StaleIndexError(
                 f"expected {self.vectors_.shape[1]} dimensions, as in fit. Got {vectors.shape[1]} of"
@@ -352,9 +354,7 @@ class Dense(Estimator):
             )
         return allowed if self._live is None else np.logical_and(allowed, self._live)
 
-    def _query_vectors(self, queries: Texts | Vectors) -> Vectors:
-        if not isinstance(queries, np.ndarray) or queries.dtype.kind not in "fiu":
-            return self.encode_queries(as_texts(queries))
+    def _given_queries(self, queries: Vectors) -> Vectors:
         dim = self.vectors_.shape[1]
         if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
             raise ParameterError(

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from memkit.display.names import names_of
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
+from memkit.index.encoders.base import Vectors
 from memkit.index.encoders.circuit import in_haste
 from memkit.index.near_words import NOTHING, Sight
 from memkit.index.rerank import Reranker, as_reranker
@@ -90,11 +91,21 @@ class Settings(QuerySettings):
 
 @dataclass(frozen=True)
 class Queries:
-    """Texts of queries with their ids and, optionally, the day on which each is asked."""
+    """Texts of queries with their ids and, optionally, the day on which each is asked.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_queries, dim), or None
+        What the arm of meaning searches in place of the texts, in the space of the indexed vectors.
+    without : tuple of str
+        Ids of memories that no query finds.
+    """
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     days: tuple[Moment | None, ...] = ()
+    vectors: Vectors | None = field(default=None, compare=False, repr=False)
+    without: tuple[str, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -108,7 +119,8 @@ class Queries:
 
     def _take(self, rows: list[int]) -> Self:
         ids, texts, days = zip(*((self.ids[row], self.texts[row], self.days[row]) for row in rows), strict=True)
-        return type(self)(ids, texts, days)
+        vectors = None if self.vectors is None else self.vectors[rows]
+        return replace(self, ids=ids, texts=texts, days=days, vectors=vectors)
 
 
 def as_queries(queries: Any) -> Queries:
@@ -281,7 +293,7 @@ class Question:
             return self.retrieved.narrowed(tuple(self.weights), n)
         seen = self.scope.allowed
         about = self.weights, self.settings, self.moment, seen, self.near
-        return self.index.retrieve(self.queries.texts, n, allowed, *about)
+        return self.index.retrieve(self.queries.texts, n, allowed, *about, vectors=self.queries.vectors)
 
     @property
     def rows(self) -> Rows:
@@ -366,7 +378,7 @@ def ask(
     if len(days) > 1:
         raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
     moment = next(iter(days), None) or Moment.from_as_of(as_of)
-    request = Request(queries.texts, where, moment, to_trace, user_id)
+    request = Request(queries.texts, where, moment, to_trace, user_id, queries.vectors, queries.without)
     answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     scope, weights, candidates = answer.scope, answer.weights, answer.candidates
     about = (answer.index, settings, queries, k, moment.instant, where, scope, weights, candidates)
@@ -547,7 +559,8 @@ def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answerability(question: Question, ranked: Ranked) -> dict[str, float] | None:
-    likely = answerability(ranked, question)
+    """By query; None if it cannot be said, as of a query that is a memory and no question."""
+    likely = None if question.queries.without else answerability(ranked, question)
     return None if likely is None else dict(zip(question.queries.ids, likely.tolist(), strict=True))
 
 

@@ -14,6 +14,7 @@ from memkit.errors import MemkitError, NotFittedError
 from memkit.params import AsOf, estimator, path_of
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.store import FOLDER, load_index, save_index, saved_arm
+from memkit.search.like import ask_like
 from memkit.search.question import (
     Question,
     Settings,
@@ -173,6 +174,56 @@ class Retriever(QuerySettings, FitSettings):
         queries, added = as_queries(queries), check_added(columns)
         parts = (self.ask(part, k, where, as_of, user_id=user_id) for part in queries.by_day())
         return joined([hits_table(part, added) for part in parts], queries.ids)
+
+    def like(
+        self,
+        memory_id: str,
+        k: int = 10,
+        where: str | None = None,
+        as_of: AsOf = None,
+        *,
+        user_id: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> pa.Table:
+        """The best k memories that are like a memory: more of the same.
+
+        The memory is asked for as a query: by meaning with the mean vector of its own chunks, by words and letters with
+        its 12 strongest words. Strong is what stands often in it and in few others, tf / (tf + 1.2) x log(1 + n / df);
+        words that no other memory has, stop words and numbers do not count. All stages and settings act as in
+        `search`.
+
+        Parameters
+        ----------
+        memory_id : str
+            The id of a memory that the user may see.
+        k, where, as_of, user_id, columns
+            As for `search`; they say which memories are found.
+
+        Returns
+        -------
+        pa.Table
+            As of `search`; `query_id` is the memory's id. The memory itself, those that it supersedes, and memories
+            with a near-duplicate of one of its chunks (exact duplicates with ``fold="none"``) are left out; the
+            metadata's ``note`` names them, and the words that were asked. Of buckets (shards) all are searched at once,
+            as by `trace`.
+
+        Raises
+        ------
+        NotFoundError
+            For an id that the corpus does not have, that is another user's, or that was created after `as_of`; the
+            message names similar ids of those that the user may see.
+        NotFittedError, ParameterError, QueryError
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> texts = {"a": "Пул соединений вырос", "b": "Пулы соединений у базы", "c": "Чай и кофе"}
+        >>> search = Retriever(encoder=None).fit(mk.from_table({"memory_id": [*texts], "text": [*texts.values()]}))
+        >>> search.like("a", k=1)["memory_id"].to_pylist()
+        ['b']
+        """
+        added, settings = check_added(columns), Settings.from_estimator(self)
+        return hits_table(ask_like(self._index().whole, settings, memory_id, k, where, as_of, user_id), added)
 
     def trace(
         self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, *, user_id: str | None = None

@@ -161,6 +161,19 @@ def mask(text: str, secrets: Iterable[Secret] | None = None) -> str:
     return Mask(secrets=secrets)(text)
 
 
+def without_secrets(text: str) -> str:
+    """`text` with a blank in place of each secret, for who takes words from it.
+
+    >>> without_secrets("пароль: sova-2026, чай")
+    'пароль:  , чай'
+    """
+    parts, done = [], 0
+    for _, start, end in find(text):
+        parts.append(text[done:start])
+        done = end
+    return " ".join([*parts, text[done:]])
+
+
 class Mask:
     """`mask` for texts that are shown together: a secret that one of them says is hidden in all.
 

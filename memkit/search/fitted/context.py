@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
+from memkit.index.encoders.base import Vectors
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import SHARES, Turns
 from memkit.schemas import Floats, Ints, Mask
@@ -30,7 +31,7 @@ _LONGEST = 40
 
 
 def means_in_turns(
-    arm: Any, queries: Sequence[str], n: int, allowed: Mask | None, turns: Turns, lending: Mask | None
+    arm: Any, queries: Sequence[str] | Vectors, n: int, allowed: Mask | None, turns: Turns, lending: Mask | None
 ) -> pa.Table:
     """As ``arm.candidates``, with scores that are weighted means over a turn and its neighbours.
 
@@ -50,13 +51,13 @@ def means_in_turns(
         return np.asarray(means if allowed is None else np.where(allowed[row], means, 0.0))
 
     every, tables = np.arange(len(beside)), []
-    for number, (query, rough) in enumerate(zip(queries, arm.rough(queries), strict=True)):
+    for number, rough in enumerate(arm.rough(queries)):
         likely = _may_be_best(mixed(every, rough), n)
         if not len(likely):
             continue
         near = np.zeros(len(rough), bool)
         near[likely] = near[beside[likely]] = True  # -1, no neighbour, is the last row, which does no harm
-        hits = arm.candidates([query], len(rough), near)
+        hits = arm.candidates(queries[number : number + 1], len(rough), near)
         scores = np.zeros(len(rough))
         scores[hits["row"].to_numpy()] = hits["score"].to_numpy()
         best = mixed(likely, scores)

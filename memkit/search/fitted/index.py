@@ -26,7 +26,7 @@ from memkit.errors import QueryError
 from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.base import Calibration, as_texts, content_key
+from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
 from memkit.index.near_words import NOTHING, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
@@ -383,13 +383,16 @@ def make_scope(
     where: Where,
     moment: Moment,
     user_id: str | None = None,
+    without: Sequence[str] = (),
 ) -> Scope:
     """The scope of a query, by `where`, the user, and the settings `expired`, `future`, `kinds_hidden` and `status`.
 
     `where` is a predicate, for which `ask` is as in `memories_where`, or the ids of the memories that pass one;
-    `user_id` is as for `seen_by`.
+    `user_id` is as for `seen_by`; the memories `without` are left out.
     """
     ids, excluded = memories["memory_id"], []
+    if without:
+        excluded.append(pc.is_in(ids, value_set=pa.array(without, pa.string())).to_numpy())
     if where is not None:
         passed = memories_where(ask, where, how.where_timeout_s) if isinstance(where, str) else where
         excluded.append(~pc.is_in(ids, value_set=passed).to_numpy())
@@ -451,7 +454,8 @@ Source = Callable[["MemoryIndex", str], Any]
 class Request:
     """Query texts at one moment, and the conditions on the memories that may answer them.
 
-    For a trace the arms retrieve twice the pool at once, if the first half of that is the pool itself.
+    For a trace the arms retrieve twice the pool at once, if the first half of that is the pool itself. `vectors` and
+    `without` are as in `Queries`.
     """
 
     texts: tuple[str, ...]
@@ -459,6 +463,8 @@ class Request:
     moment: Moment
     to_trace: bool = False
     user_id: str | None = None
+    vectors: Vectors | None = None
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -591,14 +597,14 @@ class MemoryIndex:
 
     def answer(self, request: Request, how: QuerySettings) -> Answer:
         """The candidates of each arm for a request."""
-        where, moment, user_id = request.where, request.moment, request.user_id
-        scope = make_scope(self.memories, self.rows, self.corpus.ask, how, where, moment, user_id)
+        who = request.where, request.moment, request.user_id, request.without
+        scope = make_scope(self.memories, self.rows, self.corpus.ask, how, *who)
         weights = self.weights(how)
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
         seen, at = scope.allowed, request.moment.instant
         sight = self.sight(seen)
         near = self.near_terms(request.texts, weights, how, at, sight)
-        about = weights, how, at, seen, near, scope.heirs
+        about = weights, how, at, seen, near, scope.heirs, request.vectors
         candidates = self.retrieve(request.texts, pools * how.pool, seen, *about)
         return Answer(self, scope, weights, candidates, sight, near)
 
@@ -720,6 +726,7 @@ class MemoryIndex:
         seen: Mask | None,
         near: Sequence[Mapping[str, str]],
         heirs: Ints | None = None,
+        vectors: Vectors | None = None,
     ) -> Candidates:
         """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found.
 
@@ -733,11 +740,13 @@ class MemoryIndex:
             Of `near_terms`.
         heirs : ndarray of int64, shape (n_chunks,), optional
             As in `Scope`.
+        vectors : ndarray of shape (n_queries, dim), optional
+            As in `Queries`.
         """
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
-        queries = self.arm_queries(texts, options, how, on)
+        queries = self.arm_queries(texts, options, how, on, vectors)
         about = n, allowed, how, seen, near, heirs
         candidates = {name: self.arm_candidates(name, queries[name], *about) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
@@ -745,11 +754,19 @@ class MemoryIndex:
         return merge(candidates, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
     def arm_queries(
-        self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime
-    ) -> dict[str, Sequence[str]]:
-        """The query texts for each arm; times are replaced by dates for the arms that search dates."""
+        self,
+        texts: Sequence[str],
+        arms: Iterable[str],
+        how: QuerySettings,
+        on: datetime,
+        vectors: Vectors | None = None,
+    ) -> dict[str, Any]:
+        """The queries for each arm: texts (times are replaced by dates for the arms that search those) or `vectors`."""
         dated = self._with_dates(texts, on) if how.read_dates else texts
-        return {name: dated if KINDS[name].reads_dates else texts for name in arms}
+        queries: dict[str, Any] = {name: dated if KINDS[name].reads_dates else texts for name in arms}
+        if vectors is not None and "vector" in queries:
+            queries["vector"] = vectors
+        return queries
 
     def _with_dates(self, texts: Sequence[str], moment: datetime) -> Sequence[str]:
         """`texts` with times replaced by dates, if dates are searched; else memories may contain the words as such."""

@@ -1,0 +1,144 @@
+"""A memory as a query: its vectors and its strongest words, and what its hits leave out.
+
+`Retriever.like` asks with it through the same arms and stages as any other question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.compute as pc
+
+from memkit.duck import check_unicode
+from memkit.errors import NotFoundError, did_you_mean
+from memkit.index.encoders.base import Vectors, unit_rows
+from memkit.params import AsOf, Moment, check_value
+from memkit.schemas import Ints, Mask
+from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.index import MemoryIndex, seen_by
+from memkit.search.question import Queries, Question, Settings, ask, check_user
+from memkit.tables.age import later
+from memkit.text.analyse import terms_by
+from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.secrets import without_secrets
+
+STRONGEST = 12
+"""So many words of a memory are searched, those of most weight by tf-idf."""
+_SATURATION = 1.2
+"""A word that stands again counts less, as in BM25."""
+_WORD = re.compile(r"\w*[^\W\d_]\w*")
+_LISTED = 5
+
+
+def ask_like(
+    index: MemoryIndex,
+    settings: Settings,
+    memory_id: str,
+    k: int,
+    where: str | None,
+    as_of: AsOf,
+    user_id: str | None,
+) -> Question:
+    """The question whose query is a memory; parameters and errors are those of `Retriever.like`."""
+    check_value("Retriever.like", "memory_id", memory_id, "str")
+    check_unicode(memory_id)
+    check_user(user_id, "Retriever.like")
+    settings = settings.with_params(read_dates=False)  # a time in a memory is no time of the question
+    moment = Moment.from_as_of(as_of)
+    seen = _seen(index, settings, moment, user_id)
+    memory = _memory(index, memory_id, seen)
+    rows = np.flatnonzero(index.rows.memory == memory)
+    vectors = _vector(index, rows) if "vector" in index.weights(settings) else None
+    words = strongest_words(index, rows, seen)
+    without = _versions(index, memory)
+    while True:
+        query = Queries((memory_id,), (" ".join(words),), (moment,), vectors, without)
+        question = ask(index, settings, query, k, where, as_of, user_id=user_id)
+        if not (alike := _near_duplicates(question, rows)):
+            return replace(question, note=" ".join(filter(None, (_note(memory_id, words, without), question.note))))
+        without = (*without, *alike)
+
+
+def _seen(index: MemoryIndex, settings: Settings, moment: Moment, user_id: str | None) -> Mask:
+    """The memories that exist for who asks: of the user and of nobody, and not created after the moment."""
+    seen = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
+    until = moment.unseen(settings.future)
+    return seen if until is None else seen & ~later(index.rows.created, until)
+
+
+def _memory(index: MemoryIndex, memory_id: str, seen: Mask) -> int:
+    place = pc.index(index.memories["memory_id"], memory_id).as_py()
+    if place >= 0 and seen[place]:
+        return int(place)
+    known = take_rows(index.memories["memory_id"], np.flatnonzero(seen)).to_pylist()
+    hint = did_you_mean(memory_id, known)
+    raise NotFoundError(
+        f"Retriever.like: expected the memory_id of one of {len(known):,} memories. Got {memory_id!r:.200}.{hint}"
+    )
+
+
+def _vector(index: MemoryIndex, rows: Ints) -> Vectors:
+    """The mean of the vectors of a memory's chunks, shape (1, dim); zeros if it has none."""
+    vectors: Vectors = index.arms["vector"].vectors_ if "vector" in index.arms else np.zeros((0, 1), np.float32)
+    return unit_rows(vectors[rows].sum(axis=0, keepdims=True))
+
+
+def strongest_words(index: MemoryIndex, rows: Ints, seen: Mask) -> list[str]:
+    """The `STRONGEST` words of the chunks `rows`, in the order of their text.
+
+    The weight of a word is tf / (tf + 1.2) x log(1 + n / df), where df counts the other chunks among the memories
+    `seen` that have its term, of n. Words that no other chunk has find nothing and are left out, as are stop words and
+    numbers. Without an arm of words df is not known, and tf decides alone.
+    """
+    analyser = index.settings.analyser if index.settings.analyser != "char" else "auto"
+    text = without_secrets("\n".join(take_rows(index.own_texts, rows).to_pylist())).lower()
+    words = [word for word in _WORD.findall(text) if word.replace("ё", "е") not in FUNCTION_WORDS]
+    terms = terms_by(analyser).terms(words)
+    counts = Counter(term for of_word in terms for term in dict.fromkeys(of_word))
+    spelled: dict[str, str] = {}
+    for word, of_word in zip(words, terms, strict=True):
+        for term in of_word if len(of_word) > 1 and "_" not in word else of_word[:1]:
+            spelled.setdefault(term, term if len(of_word) > 1 and "_" not in word else word)
+    others = seen[index.rows.memory]
+    others[rows] = False
+    sight = index.sight(others)
+    n = int(others.sum())
+    weights = {}
+    for term in spelled:
+        frequency = sight.count(term) if sight.parts and analyser == index.settings.analyser else 1
+        if frequency:
+            weights[term] = counts[term] / (counts[term] + _SATURATION) * np.log1p(n / frequency)
+    strongest = sorted(weights, key=lambda term: -weights[term])[:STRONGEST]  # stable: ties in the order of the text
+    return [spelled[term] for term in spelled if term in strongest]
+
+
+def _versions(index: MemoryIndex, memory: int) -> tuple[str, ...]:
+    """The memory itself, and those that it supersedes."""
+    same = [memory] if index.rows.successor is None else [memory, *np.flatnonzero(index.rows.successor == memory)]
+    return tuple(index.memories["memory_id"][int(row)].as_py() for row in same)
+
+
+def _near_duplicates(question: Question, rows: Ints) -> tuple[str, ...]:
+    """Ids of the memories with a candidate that repeats one of the chunks `rows`, as `fold` collapses hits."""
+    index, settings = question.index, question.settings
+    candidates = np.unique(question.retrieved.row)
+    if settings.fold == "none":
+        alike = candidates[np.isin(index.rows.twin[candidates], index.rows.twin[rows])]
+    else:
+        both, limit = np.concatenate([rows, candidates]), settings.fold_threshold
+        likely = index.repeats.likely(both, limit)[: len(rows), len(rows) :]
+        pairs = zip(rows[likely.nonzero()[0]].tolist(), candidates[likely.nonzero()[1]].tolist(), strict=True)
+        alike = np.array([other for one, other in pairs if index.repeats.same(one, other, limit)], np.int64)
+    ids = take_rows(index.memories["memory_id"], np.unique(index.rows.memory[alike]).astype(np.int64))
+    return tuple(ids.to_pylist())
+
+
+def _note(memory_id: str, words: list[str], without: tuple[str, ...]) -> str:
+    others = [one for one in without if one != memory_id]
+    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+    beside = f", and its near-duplicates or old versions {', '.join(map(repr, others[:_LISTED]))}{more}"
+    asked = f"by its meaning and its words {', '.join(words)}" if words else "by its meaning"
+    return f"Like {memory_id!r}, {asked}; left out: itself{beside if others else ''}."
