@@ -6,6 +6,7 @@ import atexit
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -28,6 +29,10 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     atexit.register(shutil.rmtree, _OF_THE_RUN, ignore_errors=True)
     os.environ["MEMKIT_STATE"] = f"{_OF_THE_RUN}/state"
     os.environ["MEMKIT_TESTS_CACHE"] = f"{_OF_THE_RUN}/cache"
+
+# A shell has its background jobs ignore Control-C, and so would the processes whose end by it is tested.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Nor does any of them compile all of memkit anew, as a kernel or a worker would.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -157,8 +157,6 @@ import memkit as mk
 from memkit.duck import connect, rows_of
 from memkit.tables import sandbox, database
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background inherits that it is ignored
-
 def ctrl_c(after=0.3):
     threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
 

@@ -380,8 +380,6 @@ SIGNALLED = """
 import os, signal, threading
 import memkit as mk
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background inherits that it is ignored
-
 texts = [" ".join(f"слово{i * j % 997}" for j in range(40)) for i in range(1500)]
 expected = mk.from_table({"text": texts}).sql("from fts('слово1', k := 10000)").fetchall()
 stopped = 0
