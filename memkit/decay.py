@@ -29,6 +29,8 @@ class Decay(Annotator):
     decay, ``future`` for a date after `as_of` (age 0), ``undated`` for a missing date (age null, factor 1), else
     ``exempt``.
 
+    Age alone counts, and what an author says of a memory does not: search has a factor of its own for what is stale.
+
     Examples
     --------
     >>> table = pa.table({"text": ["архив"], "kind": ["archive"], "created_at": ["2026-01-01"]})

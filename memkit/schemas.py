@@ -98,6 +98,10 @@ MEMORIES = table(
 
 STATUSES = ("superseded", "deprecated", "archived", "draft", "active", "done")
 """The words of the column status; any other word of an author stays in extra."""
+REPLACED = ("superseded", "deprecated")
+"""Those of which an author says that something else counts now, or nothing."""
+STALE_WEIGHT = 0.8
+"""The factor on the score of a memory that is stale at the moment of a query: it ranks lower and stays."""
 LINK_STATES = ("found", "ambiguous", "dead")
 """The words of the column state of relations."""
 

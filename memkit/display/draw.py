@@ -37,6 +37,8 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _GAP = "  "
 _NOTE = 5  # lines; in 60 columns a verdict takes four, and its end says what could not be seen
 _BAR, _LINE, _LEAST = 4, 11, 7
+_REPLACED = "replaced"
+"""The look of a column that has a line of its own in a terminal."""
 _PAGE, _LEAD_WIDTH, _WORD_WIDTH, _SHORT = 670, 240, 11, 18
 """The width of a narrow page and of the main text, in pixels; the least width of a column of texts and the largest of a
 short one, in characters."""
@@ -199,6 +201,7 @@ def as_text(sheet: Sheet, width: int = 80, colour: bool = False) -> str:
             else []
         )
         lines += _lead_text(sheet, number, width, most, colour) if sheet.leads else []
+        lines += _replaced(sheet, number, width)
     no_room = [_name(column) for number, column in enumerate(columns) if number not in widths]
     return "\n".join(line.rstrip() for line in [*lines, *fold(_foot(sheet, len(rows), no_room), width, 3)])
 
@@ -206,7 +209,7 @@ def as_text(sheet: Sheet, width: int = 80, colour: bool = False) -> str:
 def _joined(sheet: Sheet) -> tuple[list[Column], list[list[str]]]:
     """The columns as text, with the small ones joined into a last one."""
     wide = [number for number, column in enumerate(sheet.columns) if not column.small]
-    small = [number for number, column in enumerate(sheet.columns) if column.small]
+    small = [number for number, column in enumerate(sheet.columns) if column.small and column.look != _REPLACED]
     columns, table = (
         [sheet.columns[number] for number in wide],
         [[_words(sheet.columns[number], row[number]) for number in wide] for row in sheet.rows],
@@ -235,6 +238,12 @@ def _lead_text(sheet: Sheet, number: int, width: int, most: int, colour: bool) -
         "".join(f"{_BOLD}{part}{_PLAIN}" if is_marked else part for part, is_marked in marked(x, lead.query))
         for x in lines
     ]
+
+
+def _replaced(sheet: Sheet, number: int, width: int) -> list[str]:
+    """What a hit stands for, in a line of its own."""
+    cells = (cell for column, cell in zip(sheet.columns, sheet.rows[number], strict=True) if column.look == _REPLACED)
+    return [f"    {line}" for cell in cells if cell.text for line in fold(cell.text, width - 4, 2)]
 
 
 def _fitted(columns: list[Column], table: list[list[str]], width: int) -> dict[int, int]:

@@ -29,6 +29,8 @@ _BEYOND = 1000
 """Characters read after these, as a secret may begin within them and end later."""
 _COLUMNS = 10
 _SHORT = 60
+_NAMED = 3
+"""The most memories that one cell names."""
 _BLANK = re.compile(r"\s+")
 _JOINERS = {"\u200c", "\u200d"}
 _NUMBERS = {"number", "score", "bar", "share", "exact", "signed", "interval", "count"}
@@ -359,6 +361,8 @@ def _look(kind: pa.DataType | None) -> str:
 def _column(column: Column, values: list[Any], hide: _Words, memories: dict[str, list[str]]) -> list[Cell]:
     if column.look == "memory":
         return [Cell(_of_memory(value, memories, hide)) for value in values]
+    if column.look == "replaced":
+        return [Cell(_replaced(value or [], memories, hide)) for value in values]
     if column.look == "interval":
         return _intervals(values)
     are_numbers = all(value is None or isinstance(value, Number) for value in values)  # another program's may be none
@@ -399,6 +403,13 @@ def _of_memory(value: Any, memories: dict[str, list[str]], hide: _Words) -> str:
         return hide(value)
     title, place = hide(memories[value][0], _SHORT), hide(memories[value][1])  # what is hidden is not cut before
     return f"{title} · {place}" if title and place else title or place or hide(value)
+
+
+def _replaced(ids: list[Any], memories: dict[str, list[str]], hide: _Words) -> str:
+    """The memories that a hit stands for, the first few by name."""
+    named = ", ".join(_of_memory(one, memories, hide) for one in ids[:_NAMED])
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return f"replaces: {named}{more}" if ids else ""
 
 
 def _lead_of(row: dict[str, Any], lead: str, hide: Mask | None) -> str:

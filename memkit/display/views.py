@@ -23,8 +23,9 @@ class Column:
     head : str
         The heading; by default the name.
     look : str
-        text, words, memory, place, number, score (of 0 to 1, with a bar), bar (measured by the largest), share (of 0 to
-        1), signed, interval (of low and high, with a bar), count, day, flag; empty: what fits the type.
+        text, words, memory, replaced (memories, after that word), place, number, score (of 0 to 1, with a bar), bar
+        (measured by the largest), share (of 0 to 1), signed, interval (of low and high, with a bar), count, day, flag;
+        empty: what fits the type.
     small : bool
         Whether it is joined with the other small ones: in HTML below the main text, in a terminal in one column.
     varies : bool
@@ -81,6 +82,7 @@ _LOOKS = {
         Column("gram", "letters", "bar"),
         Column("decay", look="share", usual=1.0),
         Column("n_alike", "alike", "count", usual=0),
+        Column("replaces", look="replaced", small=True),
         Column("place", "where", "place", small=True),
         Column("date", small=True),
         Column("user_id", "user", small=True, varies=True),
@@ -200,7 +202,7 @@ def _view(word: str, columns: str, *otherwise: Column, knows: str = "", **more: 
 VIEWS: dict[str, View] = {
     "hits": _view(
         "hit",
-        "query_id rank score bm25 vector gram decay n_alike place kind date user_id",
+        "query_id rank score bm25 vector gram decay n_alike place kind date replaces user_id",
         Column("kind", small=True),
         lead="text",
         knows="memory_id chunk_id path line_start line_end title alike snippet snippet_start snippet_end",
@@ -321,6 +323,7 @@ VIEWS: dict[str, View] = {
         tally="why",
         knows="query_id score decay",
     ),
+    "audit_outdated": _view("memory", "memory_id why rank n_queries by_id", tally="why"),
     "context": _view("candidate", "block rank memory_id chars keep reason", tally="reason", blank="kept"),
 }
 for _name, _lead in (("facts", "text"), ("turns", "text"), ("checklist", "text"), ("wisdom_facts", "content")):

@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
-from memkit.evaluation.findability import AuditQuestions, hubs_of, shadowed_of, unreached_of, unsearchable_of
+from memkit.evaluation.findability import (
+    AuditQuestions,
+    hubs_of,
+    outdated_of,
+    shadowed_of,
+    unreached_of,
+    unsearchable_of,
+)
 from memkit.evaluation.horizon import LATER, NEVER, horizon_of
 from memkit.evaluation.pools import revision_of
 from memkit.evaluation.result import Result
@@ -34,6 +41,10 @@ _WORDS = {
         "Shadowed by a near-duplicate or a newer version",
     ),
     "horizon": ("are found now and will drop out", "Found now, but not for good"),
+    "outdated": (
+        "are found though their author calls them superseded, deprecated or stale",
+        "Found, and outdated in their author's words",
+    ),
 }
 """The words for each audit in a sentence, and above its table."""
 _TO_DO = {
@@ -42,6 +53,7 @@ _TO_DO = {
     "unsearchable": "Write a sentence below each heading, or remove it; what search leaves out by kind may stay.",
     "shadowed": "Merge or remove the older: mk.plan(corpus, 'deduplicator') shows how.",
     "horizon": "Mark what must stay as of high importance, or raise decay_days.",
+    "outdated": "Check what is stale and set a new day; status='obey' hides the others where a successor may be shown.",
 }
 """What a person can do about each."""
 _SHOWN = {"unreached": 3}
@@ -56,7 +68,7 @@ class Audit(Result):
     table : pa.Table
         A row for each audit: audit, count, of (how many were looked at), note, to_do.
     tables : dict of str to pa.Table
-        unreached, hubs, unsearchable, shadowed, horizon; `audit` says what each holds.
+        unreached, hubs, unsearchable, shadowed, horizon, outdated; `audit` says what each holds.
     """
 
     table: pa.Table
@@ -165,6 +177,11 @@ def audit(
         alike), and ``later`` (not within ten years). The arms are asked once, on the first day; each later day is
         computed from their candidates, rounded and ordered as in ranking, so that a search on that day agrees. What is
         collapsed on the first day stays collapsed, and MMR is left out.
+    outdated
+        Memories among the first k of any query whose author says that they no longer count: memory_id; why:
+        ``superseded``, ``deprecated``, or ``stale`` at the moment of a query (never without `as_of`); by_id, its
+        successor; the best rank, and in how many queries. With status='obey' those that are superseded or deprecated
+        are hits only where their successor may not be shown.
 
     Examples
     --------
@@ -194,6 +211,7 @@ AUDITS: dict[str, Callable[[AuditQuestions], pa.Table]] = {
     "unsearchable": unsearchable_of,
     "shadowed": shadowed_of,
     "horizon": lambda questions: horizon_of(questions.batches, questions.task.labels, questions.k, _DAYS),
+    "outdated": outdated_of,
 }
 """The audits by name."""
 
@@ -220,6 +238,9 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
             "of": n_asked_for,
             "note": f"{alone:,} of them by no query at all; {_counts(table, 'why')}",
         }
+    if name == "outdated":
+        n_found = pc.count_distinct(questions.hits["memory_id"]).as_py()
+        return {"count": table.num_rows, "of": n_found, "note": _counts(table, "why")}
     if name == "horizon":
         falls = table.filter(pc.invert(pc.is_in(table["why"], pa.array([NEVER, LATER]))))
         first = pc.min(falls["day"]).as_py()

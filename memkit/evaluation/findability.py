@@ -1,4 +1,4 @@
-"""The audits of what queries find: unreached memories, hubs, unsearchable and shadowed ones."""
+"""The audits of what queries find: unreached memories, hubs, outdated, unsearchable and shadowed ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, q
 from memkit.evaluation.pools import Batch, Pools, check_fitted, with_user
 from memkit.params import Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.schemas import result_schema
+from memkit.schemas import REPLACED, result_schema
 from memkit.search.question import check_user
 from memkit.tables.age import later
 from memkit.text.analyse import QueryTerms
@@ -40,6 +40,7 @@ _UNREACHED = result_schema(
 _HUBS = result_schema(
     (pa.string(), "memory_id"), (pa.int64(), "n_queries"), (pa.float64(), "share times"), (pa.int64(), "own")
 )
+_OUTDATED = result_schema((pa.string(), "memory_id why by_id"), (pa.int64(), "rank n_queries"))
 _UNSEARCHABLE = result_schema((pa.string(), "memory_id kind why"))
 _SHADOWED = result_schema(
     (pa.string(), "memory_id by_id how"),
@@ -207,6 +208,33 @@ def hubs_of(questions: AuditQuestions) -> pa.Table:
             rows.append({"memory_id": memory, "n_queries": count, "share": share, "times": times, "own": n_own[memory]})
     rows.sort(key=lambda row: (-row["share"], row["memory_id"]))
     return pa.Table.from_pylist(rows, schema=_HUBS)
+
+
+def outdated_of(questions: AuditQuestions) -> pa.Table:
+    """The memories among the hits whose author says that they no longer count, or are to be checked again."""
+    until = {
+        query_id: batch.moment.until for batch in questions.batches for query_id in batch.rows["query_id"].to_pylist()
+    }
+    memories = questions.search.corpus_.memories
+    marked = pc.or_(
+        pc.or_(pc.is_in(memories["status"], value_set=pa.array(REPLACED)), pc.is_valid(memories["superseded_by"])),
+        pc.is_valid(memories["stale_at"]),
+    )
+    columns = memories.filter(marked).select(["memory_id", "status", "superseded_by", "stale_at"])
+    said = {row["memory_id"]: row for row in columns.to_pylist()}
+    rows: dict[str, dict[str, Any]] = {}
+    for hit in questions.hits.select(["query_id", "rank", "memory_id"]).to_pylist():
+        own, end = said.get(hit["memory_id"]), until[hit["query_id"]]
+        if own is None:
+            continue
+        is_stale = end is not None and own["stale_at"] is not None and own["stale_at"] <= end
+        status = own["status"] if own["status"] in REPLACED else "superseded" if own["superseded_by"] else None
+        if status or is_stale:
+            why = {"memory_id": hit["memory_id"], "why": status or "stale", "by_id": own["superseded_by"]}
+            row = rows.setdefault(hit["memory_id"], {**why, "rank": hit["rank"], "n_queries": 0})
+            row |= {"rank": min(row["rank"], hit["rank"]), "n_queries": row["n_queries"] + 1}
+    ordered = sorted(rows.values(), key=lambda row: (-row["n_queries"], row["rank"], row["memory_id"]))
+    return pa.Table.from_pylist(ordered, schema=_OUTDATED)
 
 
 def _filled(search: Any) -> set[str]:

@@ -99,13 +99,15 @@ class _Race:
 
     def on(self, moment: datetime) -> tuple[Floats, Mask]:
         """Each candidate's score at a moment, rounded as in ranking, and whether it is expired or not created yet."""
-        _, factor = replace(self.question, moment=moment).decay(self.memory)
-        score = np.round(self.ranked.fused * self.ranked.prior * factor, TIE_DIGITS)
+        until, passed = self.question.until, moment - self.question.moment
+        then = replace(self.question, moment=moment, until=None if until is None else until + passed)
+        _, factor = then.decay(self.memory)
+        score = np.round(self.ranked.fused * then.prior(self.memory) * factor, TIE_DIGITS)
         rows, gone = self.question.index.rows, np.zeros(len(score), bool)
         if self.question.settings.expired == "hide" and (expired := rows.expired(moment)) is not None:
             gone |= expired[self.memory]
         if (until := self.question.scope.until) is not None:
-            gone |= later(rows.created[self.memory], until + (moment - self.question.moment))
+            gone |= later(rows.created[self.memory], until + passed)
         return score, gone
 
     def run(self, most: int) -> tuple[Ints, list[str]]:

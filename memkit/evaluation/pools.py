@@ -199,8 +199,8 @@ class IndexCandidates:
     number : ndarray of int64
         The position of each query among all labelled queries.
     texts : tuple of str
-    moment : ndarray of datetime64
-        By query.
+    moment, until : ndarray of datetime64
+        By query: the moment, and by when a memory is stale; NaT where nothing is.
     candidates : Candidates
         Their queries are numbered by position in `number`.
     sights : sequence of Sight
@@ -211,6 +211,7 @@ class IndexCandidates:
     number: Ints
     texts: tuple[str, ...]
     moment: Any
+    until: Any
     candidates: Candidates
     sights: Sequence[Sight]
 
@@ -380,9 +381,15 @@ class Pools:
             np.concatenate([part.scale[: batch.rows.num_rows] for part, batch in zip(parts, batches, strict=True)]),
         )
         index, moments = batches[0].search._index(), np.array(moment, "datetime64[us]")
-        pairs = zip(positions, batches, strict=True)
-        sights = [questions[position].sight for position, batch in pairs for _ in range(batch.rows.num_rows)]
-        return IndexCandidates(index, np.array(number, np.int64), texts, moments, candidates, sights)
+        asked = [
+            questions[position]
+            for position, batch in zip(positions, batches, strict=True)
+            for _ in range(batch.rows.num_rows)
+        ]
+        ends = (question.stale_by for question in asked)
+        until = np.array([np.datetime64("NaT") if end is None else naive(end) for end in ends], "datetime64[us]")
+        sights = [question.sight for question in asked]
+        return IndexCandidates(index, np.array(number, np.int64), texts, moments, until, candidates, sights)
 
 
 def _without_masks(question: Question) -> Question:

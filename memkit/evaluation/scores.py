@@ -26,7 +26,7 @@ from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import decay_factors, priors
+from memkit.search.fitted.index import decay_factors, priors, stale_factors
 from memkit.search.question import Settings, scores_again
 from memkit.search.stages.diversify import NOWHERE
 from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, looked_at, norms, places
@@ -150,10 +150,13 @@ def _facts(
     """Everything that the scores depend on, as fingerprints."""
     labels, rows, memories = task.labels, pools.index.rows, pools.index.memories
     arrays = (rows.kind[0], rows.expires, rows.dated, rows.created, rows.decays, rows.twin)
+    by_status = [memories[name].to_pylist() for name in ("status", "superseded_by", "stale_at")]
     questions = [batch.rows.drop_columns(["group"]).to_pylist() for batch in pools.batches]
     return {
         "version": __version__,
-        "corpus": fingerprint(pools.index.digests, memories["user_id"].to_pylist(), list(rows.kind[1]), *arrays),
+        "corpus": fingerprint(
+            pools.index.digests, memories["user_id"].to_pylist(), list(rows.kind[1]), by_status, *arrays
+        ),
         "encoder": pools.index.fingerprint,
         "labels": fingerprint(
             labels.key, labels.gain, labels.stale, labels.queries.to_pylist(), labels.memories.to_pylist(), questions
@@ -297,7 +300,8 @@ class Scorer:
         names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
         self.norms = {name: _norms(name, settings, part) for name in names}
         self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]
-        self.has_own_weights = index.rows.has_own_weights
+        self.stale = stale_factors(index.rows.stale(self.memory, part.until[candidates.query]))
+        self.has_priors = index.rows.has_own_weights or bool((self.stale != 1.0).any())
         decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
         self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
         self.repeats = part.index.repeats if any(block.folds for block in plan.blocks) else None
@@ -313,7 +317,7 @@ class Scorer:
         rows, part = slice(first, last), copy.copy(self)
         part.number, part.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
         part.candidates = self.candidates.take(np.arange(first, last))
-        for name in ("twin", "memory", "hit", "age", "label", "kind"):
+        for name in ("twin", "memory", "hit", "age", "label", "kind", "stale"):
             setattr(part, name, getattr(self, name)[rows])
         part.norms = {name: values[rows] for name, values in self.norms.items()}
         part.looks = {name: values[rows] for name, values in self.looks.items()}
@@ -378,7 +382,7 @@ class Scorer:
             norm=lambda name: self.norms[name][rows],
             factor=lambda decays: decay_factors(self.age[rows], lambda kinds: self.decaying[kinds][rows], decays),
             prior=lambda weights: self._priors(rows, weights),
-            has_own_weights=self.has_own_weights,
+            has_priors=self.has_priors,
             repeats=self.repeats,
             least_threshold=self.plan.least_threshold,
             likeness=lambda positions: self.similarity(row[positions]),
@@ -387,7 +391,8 @@ class Scorer:
         return of_query, wanted, labels
 
     def _priors(self, rows: slice, weights: tuple[Any, ...]) -> Floats:
-        return np.stack([priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights], axis=1)
+        by_kind = [priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights]
+        return np.stack(by_kind, axis=1) * self.stale[rows, None]
 
     def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
         """As `Judged.from_hits`, a row for each setting; columns that no metric uses stay empty."""

@@ -73,7 +73,7 @@ class Admission(Policy):
     ``length``). Lengths are Unicode code points of the trimmed text. The words of a list match as whole words, ignoring
     case, and е matches ё. Secrets are those of the document, and those that memkit masks on a screen
     (`known_secrets`). It is made for facts: memories of other declared kinds, such as notes, are kept, and a note says
-    how many.
+    how many. A status is not looked at: it says what became of a text later.
 
     Examples
     --------

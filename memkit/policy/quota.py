@@ -30,7 +30,8 @@ class Quota(Policy):
     that are no facts do not count. Age follows ``updated_at``, else ``created_at``; a future date counts as `as_of`,
     and a missing one as the oldest, in the order of the file (``path``, ``line_start``, else the row). A user's newest
     fact is never evicted: it was just saved, and a full archive could otherwise never take a fact of low importance.
-    Rows without ``user_id`` count as one user.
+    Rows without ``user_id`` count as one user. A fact that is superseded, deprecated or stale counts as any other: it
+    takes as much room, until it is removed.
 
     Examples
     --------

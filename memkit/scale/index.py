@@ -49,6 +49,7 @@ from memkit.search.fitted.index import (
     build_index,
     make_scope,
     memories_where,
+    replaced_by,
 )
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.ranking import Candidates, merge
@@ -267,7 +268,11 @@ class BucketIndex:
         )
         near = scoped[0][0].near_terms(request.texts, weights, how, at, sight) if scoped else ()
         small, found = self._find(request.texts, how.pool, scoped, how, at, near)
-        return Answer(small, Scope(None, None, None, None, unseen, unknown), weights, found, sight, near)
+        shown = small.memories["memory_id"]
+        replaced = [replaced_by(part.memories, part.rows, scope, shown) for part, scope in scoped]
+        together = pa.concat_tables(replaced) if replaced else None
+        scope = Scope(None, None, None, None, unseen, unknown, replaced=together)
+        return Answer(small, scope, weights, found, sight, near)
 
     def _find(
         self,

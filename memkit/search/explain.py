@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.names import day_of
 from memkit.display.sheet import likelihood
 from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
 from memkit.params import AsOf, until_text
-from memkit.schemas import Floats
+from memkit.schemas import STALE_WEIGHT, Floats
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, readings, trace_table
 from memkit.search.retriever import Retriever
@@ -143,13 +144,25 @@ def _doubt(question: Question) -> str:
 def _score(question: Question, row: dict[str, Any]) -> str:
     """The scores of the arms, and the way from these to the final score."""
     arms = "; ".join(_arm_score(question, row, arm, weight) for arm, weight in question.weights.items())
-    factors = [f"times {row['prior']:.2f} for its kind"] if row["prior"] < 1 else []
+    factors = _priors(question, row)
     if row["decay"] < 1:
         age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
         factors.append(f"times decay {row['decay']:.2f} after {age}")
     product = f", {', '.join(factors)}, is {row['score']:.3f}" if factors else ""
     again = "" if row["reranked"] is None else f", after the second look {row['reranked']:.3f}"
     return f"{arms}; fused score {row['fused']:.3f}{again}{product}"
+
+
+def _priors(question: Question, row: dict[str, Any]) -> list[str]:
+    """The factors by kind and for being stale, in words."""
+    index = question.index
+    memory = np.array([pc.index(index.memories["memory_id"], row["memory_id"]).as_py()], np.int64)
+    by_kind = index.rows.prior(memory, question.settings.kind_weights)[0]
+    words = [f"times {by_kind:.2f} for its kind"] if by_kind < 1 else []
+    if index.rows.stale(memory, question.stale_by)[0]:
+        since = day_of(index.memories["stale_at"][int(memory[0])].as_py())
+        words.append(f"times {STALE_WEIGHT:.2f} as it is stale since {since} (status)")
+    return words
 
 
 def _arm_score(question: Question, row: dict[str, Any], arm: str, weight: float) -> str:
@@ -238,8 +251,8 @@ def _too_low(arm: str, scores: np.ndarray, pool: np.ndarray) -> str:
 def contributions(trace: pa.Table) -> pa.Table:
     """The share of each arm in the score of each hit of a trace: memory_id, bm25, vector, gram, lost.
 
-    The three shares sum to the score; `lost` is what kind weight and decay took off. Under a fusion that is not a sum,
-    and after a second look, the score is divided in proportion to weight x normalised score.
+    The three shares sum to the score; `lost` is what kind, staleness and decay took off. Under a fusion that is not a
+    sum, and after a second look, the score is divided in proportion to weight x normalised score.
 
     Parameters
     ----------

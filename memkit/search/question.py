@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.names import names_of
+from memkit.display.names import day_of, names_of
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
@@ -27,11 +27,11 @@ from memkit.index.encoders.circuit import in_haste
 from memkit.index.near_words import NOTHING, Sight
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
-from memkit.schemas import Floats, Ints, Mask, check_kinds
+from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.context import AUTO
-from memkit.search.fitted.index import MemoryIndex, Request, Rows, Scope, Searchable
+from memkit.search.fitted.index import MemoryIndex, Request, Rows, Scope, Searchable, replaced_by, stale_factors
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import group_starts
@@ -225,6 +225,8 @@ class Question:
         Number of places that MMR orders; None: all. The first places do not depend on it.
     user_id : str or None
         Who asked; None for everybody.
+    until : datetime or None
+        The last instant of the moment, if one was given.
     unreached : list of str
         Why there was no second look.
     sight : Sight
@@ -256,6 +258,7 @@ class Question:
     note: str = ""
     depth: int | None = None
     user_id: str | None = None
+    until: datetime | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
     sight: Sight = NOTHING
     near: Sequence[Mapping[str, str]] = ()
@@ -344,6 +347,22 @@ class Question:
         check_kinds(kinds, "Retriever: 'decay_kinds'", also=self.index.rows.kind[1])
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
+    @property
+    def stale_by(self) -> datetime | None:
+        """A memory that is stale by then ranks lower; None if none does: no moment was given, or status is 'keep'."""
+        return self.until if self.settings.status == "obey" else None
+
+    def prior(self, memory: Ints) -> Floats:
+        """The factor of each of the memories in the rows `memory`, by its kind and for being stale."""
+        factors = stale_factors(self.rows.stale(memory, self.stale_by))
+        return self.rows.prior(memory, self.settings.kind_weights) * factors
+
+    def replaced(self, ids: pa.ChunkedArray) -> pa.Table:
+        """As `replaced_by` for the memories `ids`."""
+        if self.scope.replaced is not None:
+            return self.scope.replaced.filter(pc.is_in(self.scope.replaced["by"], value_set=ids))
+        return replaced_by(self.index.memories, self.rows, self.scope, ids)
+
 
 def scores_again(reranker: Reranker, index: MemoryIndex, texts: Sequence[str], candidates: Candidates) -> Floats:
     """The score by `reranker` of each candidate: of its searched text and the text of its query."""
@@ -382,7 +401,7 @@ def ask(
     answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     scope, weights, candidates = answer.scope, answer.weights, answer.candidates
     about = (answer.index, settings, queries, k, moment.instant, where, scope, weights, candidates)
-    return Question(*about, note, user_id=user_id, sight=answer.sight, near=answer.near)
+    return Question(*about, note, user_id=user_id, until=moment.until, sight=answer.sight, near=answer.near)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
@@ -421,6 +440,7 @@ HITS = pa.schema(
         ("snippet_end", _COUNT),
         ("alike", pa.list_(_TEXT)),
         ("n_alike", _COUNT),
+        ("replaces", pa.list_(_TEXT)),
     ]
 )
 _MOST_ALIKE = 20
@@ -492,11 +512,23 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
         **_snippets(question, shown.candidates),
         **_collapsed(question, ranked, shown),
     }
+    replaced = question.replaced(columns["memory_id"])
+    columns["replaces"] = _by_hit(columns["memory_id"], replaced)
     table = _table(columns, HITS, len(shown.rank))
     table = with_memories(table, question.index.memories, added, "Retriever.search")
-    note, likely = _note(question, ranked, _empty_note(question, ranked)), _answerability(question, ranked)
+    sentences = _empty_note(question, ranked), _stale_note(question, table)
+    note, likely = _note(question, ranked, *sentences), _answerability(question, ranked)
     names = _names(question, shown.candidates)
+    names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED))
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=likely)
+
+
+def _by_hit(ids: pa.ChunkedArray, replaced: pa.Table) -> pa.Array:
+    """For each hit the ids of the superseded memories in whose place it is shown."""
+    names: dict[str, list[str]] = {}
+    for by, memory_id in zip(replaced["by"].to_pylist(), replaced["memory_id"].to_pylist(), strict=True):
+        names.setdefault(by, []).append(memory_id)
+    return pa.array([names.get(memory_id, []) for memory_id in ids.to_pylist()], pa.list_(pa.string()))
 
 
 def _snippets(question: Question, hits: Candidates) -> dict[str, Any]:
@@ -659,7 +691,10 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     return describe(table, arms=question.weights, encoder=encoder, **facts, as_of=moment)
 
 
-def _names(question: Question, candidates: Candidates, most: int = 40) -> dict[str, Any]:
+_MOST_NAMED = 40
+
+
+def _names(question: Question, candidates: Candidates, most: int = _MOST_NAMED) -> dict[str, Any]:
     """The texts of the first queries and names of the first memories, for a reader without the corpus."""
     index, queries = question.index, question.queries
     memory = dict.fromkeys(index.rows.memory[candidates.row[:most]].tolist())
@@ -704,6 +739,23 @@ def _decay_note(question: Question, ranked: Ranked) -> str:
     return (
         f"Half of the candidates of {_listed([question.queries.ids[query] for query in faded])} have a decay factor"
         f" below {_FADED:g}, so that age decides their rank: set a longer decay_days, a decay_floor, or decay='none'."
+    )
+
+
+def _stale_note(question: Question, hits: pa.Table) -> str:
+    """A sentence on the hits that are stale."""
+    index = question.index
+    found = pc.index_in(pc.unique(hits["memory_id"]), value_set=index.memories["memory_id"].combine_chunks())
+    memory = found.to_numpy().astype(np.int64)
+    stale = memory[index.rows.stale(memory, question.stale_by)]
+    if not len(stale):
+        return ""
+    first = int(stale[0])
+    named, since = index.memories["memory_id"][first].as_py(), day_of(index.memories["stale_at"][first].as_py())
+    which = f"One hit is stale, {named!r}," if len(stale) == 1 else f"{len(stale)} hits are stale, such as {named!r}"
+    return (
+        f"{which} since {since}: its author wanted it to be checked again, and it counts {STALE_WEIGHT:g} of its score"
+        " (status='keep' changes nothing)."
     )
 
 

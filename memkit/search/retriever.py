@@ -43,7 +43,7 @@ class Retriever(QuerySettings, FitSettings):
     1. Each arm retrieves its best `pool` chunks (candidates per arm) of the memories that pass `where`, `expired`,
        `future` and `kinds_hidden`.
     2. Scores are normalised and fused; with `rerank` the best are scored a second time. Scores are multiplied by the
-       weight of the memory's kind and by decay.
+       weight of the memory's kind and by decay, and fall for what is stale (`status`).
     3. Candidates below `min_score` are dropped; exact duplicates and near-duplicates are collapsed (`fold`).
     4. MMR makes the hits diverse; the first k are returned.
 
@@ -155,10 +155,11 @@ class Retriever(QuerySettings, FitSettings):
         -------
         pa.Table
             query_id, rank, memory_id, chunk_id, score, bm25, vector, gram, decay, text, path, line_start, line_end,
-            snippet, snippet_start, snippet_end, alike, n_alike. The arms' scores are raw, and null if the arm did not
-            retrieve the chunk; `decay` is the factor. `text` and the lines are the chunk's; `snippet` is the part of
-            the memory that answers best, in whole sentences or lines: its ``text[snippet_start:snippet_end]``. `alike`
-            are the near-duplicates that are collapsed under the hit, at most 20 of `n_alike`.
+            snippet, snippet_start, snippet_end, alike, n_alike, replaces. The arms' scores are raw, and null if the
+            arm did not retrieve the chunk; `decay` is the factor. `text` and the lines are the chunk's; `snippet` is
+            the part of the memory that answers best, in whole sentences or lines: its
+            ``text[snippet_start:snippet_end]``. `alike` are the near-duplicates that are collapsed under the hit, at
+            most 20 of `n_alike`; `replaces` are the memories that it supersedes and stands for.
 
             The metadata's ``note`` says why a query has no hit, whether vectors were missing, and how many memories
             `as_of` hides, or may show too new (no `created_at`, or updated later). ``arms`` holds the weights,
@@ -238,10 +239,10 @@ class Retriever(QuerySettings, FitSettings):
             query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, gram,
             gram_rank, gram_norm, fused, reranked, prior, age_days, decay, mmr_penalty, score, rank, disposition: one
             row per memory (or chunk), ranked ones first. `reranked` is the fused score after the second look, null for
-            what did not get one. `disposition` is returned, below_k, below_pool (not among the arms' candidates),
-            filtered, expired, future, below_min_score, decayed_out, diversified_away, duplicate (an exact duplicate of
-            a better one) or folded (a near-duplicate). The metadata holds the weights of the arms, the
-            parameters, and ``read_as`` as for hits.
+            what did not get one; `prior` the factor by kind, and for what is stale. `disposition` is returned, below_k,
+            below_pool (not among the arms' candidates), filtered, expired, future, deprecated, superseded,
+            below_min_score, decayed_out, diversified_away, duplicate (an exact duplicate of a better one) or folded (a
+            near-duplicate). The metadata holds the weights of the arms, the parameters, and ``read_as`` as for hits.
         """
         queries = as_queries(queries)
         index, settings, days = self._index().whole, Settings.from_estimator(self), queries.by_day()

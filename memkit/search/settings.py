@@ -9,7 +9,7 @@ from memkit.documents import cite
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
 from memkit.params import Estimator, estimator, param
-from memkit.schemas import kinds_where
+from memkit.schemas import STALE_WEIGHT, kinds_where
 from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS
 from memkit.tables.sandbox import TIMEOUT_S
@@ -252,8 +252,9 @@ class QuerySettings(Estimator):
         "obey",
         choices=("obey", "keep"),
         group="output",
-        doc="What its author says of a memory: 'obey' hides deprecated memories and shows the successor of a superseded"
-        " one in its place; 'keep' shows all.",
+        doc="What its author says of a memory: 'obey' hides deprecated memories, shows the successor of a superseded"
+        f" one in its place, and multiplies the score of one that is stale at `as_of` by {STALE_WEIGHT:g}; 'keep' does"
+        " nothing.",
     )
     future: str | None = param(
         None,

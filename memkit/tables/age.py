@@ -152,6 +152,11 @@ def later(dates: NDArray[np.datetime64], until: datetime) -> Mask:
     return np.asarray(dates > naive(until))  # a comparison with NaT is False
 
 
+def stale(dates: NDArray[np.datetime64], until: datetime | NDArray[np.datetime64]) -> Mask:
+    """Which of the dates `stale_at`, in microseconds, have come by `until`, one for all or one for each."""
+    return np.asarray(dates <= (naive(until) if isinstance(until, datetime) else until))  # NaT: false
+
+
 def naive(moment: datetime) -> np.datetime64:
     """`moment`, which is in UTC, as a NumPy datetime64."""
     return np.datetime64(moment.replace(tzinfo=None), "us")

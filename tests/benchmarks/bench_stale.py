@@ -7,6 +7,9 @@ questions of which the older one ranks first of the two. ``stale@5``: the share 
 five hits hold of the pair. "cosine" ranks by vectors alone. The rules were considered: where two hits are alike and
 their scores near, the newer one comes first. With --folder they are put to all questions of labelled sets, and to those
 alone that ask for what holds now.
+
+Last, the factor of what its author marked as stale: with each older statement stale, beside the newer one and alone;
+and with every other answer of labelled sets stale, which costs what a mark costs that says nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 import memkit as mk
+from memkit.schemas import STALE_WEIGHT
+from memkit.search.fitted import index
 from memkit.tables.corpus import Corpus
 
 OLD, NEW, ASKED = "2026-01-12", "2026-05-20", "2026-06-15"
@@ -128,6 +133,39 @@ def stale(
     return float(np.mean(first)), float(np.mean(shares))
 
 
+def weights(made: pa.Table, questions: list[tuple[str, str, str]], others: list[dict[str, Any]]) -> None:
+    """The factor of what is stale: what it gains where a later statement is there, and costs where there is none."""
+    until = [*["2026-06-01"] * made.num_rows, *[None] * len(others)]
+    statements, everything = made["memory_id"].to_pylist(), [*made.to_pylist(), *others]
+    for row, day in zip(everything, until, strict=True):
+        row["stale_at"] = day if row["memory_id"].endswith("-old") and row["memory_id"] in statements else None
+    both = mk.Retriever().fit(mk.from_table(pa.Table.from_pylist(everything)))
+    alone = mk.Retriever().fit(
+        mk.from_table(pa.Table.from_pylist([row for row in everything if not row["memory_id"].endswith("-new")]))
+    )
+    for weight in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3):
+        index.STALE_WEIGHT = weight
+        one, five = stale(both, questions, None)
+        found = [order(alone, text, None, 5, as_of=ASKED) for text, _, _ in questions]
+        first = np.mean([bool(hits) and hits[0] == old for hits, (_, old, _) in zip(found, questions, strict=True)])
+        fifth = np.mean([old in hits for hits, (_, old, _) in zip(found, questions, strict=True)])
+        words = f"stale@1 {one:.2f}, stale@5 {five:.2f}; alone hit@1 {first:.2f}, hit@5 {fifth:.2f}"
+        print(f"stale counts {weight:g}: {words}", flush=True)
+
+
+def stale_of(labelled: bench_quality.Labelled) -> Corpus:
+    """The memories of a labelled set, of which every other one that answers is stale."""
+    answers = sorted({name for wanted in labelled.relevant.values() for name, grade in wanted.items() if grade > 0})
+    chosen = set(answers[::2])
+    days = [
+        datetime(2026, 6, 1, tzinfo=UTC) if name in chosen else None
+        for name in labelled.memories["memory_id"].to_pylist()
+    ]
+    place = labelled.memories.schema.get_field_index("stale_at")
+    field = labelled.memories.schema.field(place)
+    return Corpus({"memories": labelled.memories.set_column(place, field, pa.array(days, field.type))})
+
+
 def ndcg(search: mk.Retriever, labelled: bench_quality.Labelled, rule: tuple[float, float] | None) -> list[float]:
     """Of each question."""
     values = []
@@ -159,7 +197,16 @@ def main() -> None:
         for rule in (None, *RULES) if name in ("default", "cosine") else (None,):
             one, five = stale(search, questions, RULES.get(rule or ""))
             print(f"{name}, {rule or 'no rule'}: stale@1 {one:.2f}, stale@5 {five:.2f}", flush=True)
+    weights(made, questions, [{**row, "created_at": str(row["created_at"])} for row in others])
     if options.folder:
+        for name in ("locomo_obs", "madial_en", "rumeddanet_ru", "se_meta_dups"):
+            labelled = bench_quality.read_set(options.folder / name, options.folder / name, options.limit)
+            search = mk.Retriever(decay="none").fit(stale_of(labelled))
+            for weight in (1.0, 0.9, 0.8, 0.7, 0.5):
+                index.STALE_WEIGHT = weight
+                value = np.mean(ndcg(search, labelled, None))
+                print(f"{name}, half of the answers stale, counting {weight:g}: nDCG@10 {value:.3f}", flush=True)
+        index.STALE_WEIGHT = STALE_WEIGHT
         for name in ("locomo", "locomo_obs", "madial_en", "realmem"):
             labelled = bench_quality.read_set(options.folder / name, options.folder / name, options.limit)
             search = mk.Retriever(decay="none").fit(Corpus({"memories": labelled.memories}))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -256,3 +257,32 @@ def test_the_command_says_it_on_less_than_40_lines_and_as_json(folder: Path) -> 
     assert {row["why"] for row in rows} == {"no word", "kind not searched"}
     wrong = CliRunner().invoke(app, [*options, "--table", "hub"])
     assert wrong.exit_code
+
+
+def test_hits_that_their_author_calls_outdated_are_counted() -> None:
+    rows = {
+        "memory_id": ["old", "new", "gone", "stale", "well"],
+        "title": ["Пул соединений", "Размер пула", "Таймаут запроса", "Порт сервера", "Цвет кнопки"],
+        "text": ["пул соединений десять", "размер пула двадцать", "таймаут минута", "порт сервера 8080", "цвет синий"],
+        "status": [None, None, "deprecated", "active", "done"],
+        "superseded_by": ["new", None, None, None, None],
+        "stale_at": [None, None, None, "2026-02-01", "2027-01-01"],
+    }
+    queries = {"query_id": [*"abcd"], "text": ["пул соединений", "таймаут", "порт сервера", "цвет"]}
+    qrels = {"query_id": [*"abcd"], "memory_id": ["old", "gone", "stale", "well"], "relevance": [1] * 4}
+    search = fitted(rows)
+    expected = {
+        ("keep", NOW): {"old": ("superseded", "new"), "gone": ("deprecated", None), "stale": ("stale", None)},
+        ("keep", None): {"old": ("superseded", "new"), "gone": ("deprecated", None)},
+        ("obey", NOW): {"stale": ("stale", None)},
+        ("obey", None): {},
+    }
+    for (status, day), outdated in expected.items():
+        found = mk.audit(search.with_params(status=status), queries, qrels, only="outdated", as_of=day)
+        table = {row["memory_id"]: row for row in found.tables["outdated"].to_pylist()}
+        assert {name: (row["why"], row["by_id"]) for name, row in table.items()} == outdated, (status, day)
+        assert found.table["count"].to_pylist() == [len(outdated)]
+        hits = search.with_params(status=status).search(pd.DataFrame(queries), as_of=day).to_pylist()
+        for name, row in table.items():
+            ranks = [hit["rank"] for hit in hits if hit["memory_id"] == name]
+            assert (row["rank"], row["n_queries"]) == (min(ranks), len(ranks)), name

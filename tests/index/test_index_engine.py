@@ -82,7 +82,9 @@ def corpus() -> mk.Corpus:
     draw = np.random.default_rng(3)
     texts = [" ".join(draw.choice(WORDS, 6)) if at % 40 else "--" for at in range(N)]
     users = [None if at % 9 == 0 else f"u{at % 7}" for at in range(N)]
-    return mk.from_table({"memory_id": [f"m{at:04}" for at in range(N)], "text": texts, "user_id": users})
+    columns = {"memory_id": [f"m{at:04}" for at in range(N)], "text": texts, "user_id": users}
+    stale_at = ["2026-01-01" if at % 3 else None for at in range(N)]
+    return mk.from_table({**columns, "stale_at": stale_at})
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,28 @@ def test_a_number_a_date_or_a_negation_is_flagged_and_never_merged(a: str, b: st
     assert (counts["contradiction"], counts["refused"]) == (len(dedup.pairs_), 0)
 
 
+def test_what_its_author_calls_superseded_or_deprecated_is_neither_merged_nor_kept_for_another() -> None:
+    texts = ["Пул соединений: десять", "пул соединений: десять", "Пул соединений: десять."]
+    rows = {
+        "memory_id": [*"abc"],
+        "text": texts,
+        "created_at": ["2026-01-01", "2026-02-01", "2026-03-01"],
+        "kind": ["page"] * 3,
+    }
+    plain = mk.from_table(rows)
+    assert outcome(mk.Deduplicator(encoder=None).fit(plain), plain)[1] == ("duplicate", "a", "a")
+    for said in (
+        {"status": ["superseded", None, None]},
+        {"superseded_by": ["b", None, None]},
+        {"status": ["deprecated", None, None]},
+    ):
+        table = mk.from_table(rows | said)
+        dedup = mk.Deduplicator(encoder=None).fit(table)
+        judged = {row["memory_id"]: (row["keep"], row["duplicate_of"]) for row in dedup.transform(table).to_pylist()}
+        assert judged == {"a": (True, None), "b": (True, None), "c": (False, "b")}, said
+        assert dict(zip(*dedup.report().to_pydict().values(), strict=True))["left_by_status"] == 1
+
+
 def test_a_pair_of_vectors_alone_is_a_semantic_duplicate_with_its_cosine() -> None:
     table = memories("Пьёт капучино", "Loves coffee", "Живёт в Перми")
     judged = fitted(table, at_angles(0, 10, 90)).transform(table)

@@ -55,15 +55,22 @@ def corpus() -> mk.Corpus:
     users = [None if at % 11 == 0 else f"u{at % 13}" for at in range(n)]
     made = [f"2026-0{1 + at % 2}-{1 + at % 28:02}" if at % 3 else None for at in range(n)]
     kinds = ["archive" if at % 2 else "note" for at in range(n)]
+    ids = [f"m{at * 7 % n:04}" for at in range(n)]
+    stale_at = ["2026-02-10" if at % 5 == 1 else "2026-03-02" if at % 5 == 2 else None for at in range(n)]
+    successor = [
+        ids[at + 13] if at % 17 == 3 and at + 13 < n and users[at + 13] == users[at] else None for at in range(n)
+    ]
     return mk.from_table(
         {
-            "memory_id": [f"m{at * 7 % n:04}" for at in range(n)],
+            "memory_id": ids,
             **{
                 "text": texts,
                 "user_id": users,
                 "created_at": made,
                 "kind": kinds,
                 "path": [f"p{at}.md" for at in range(n)],
+                "stale_at": stale_at,
+                "superseded_by": successor,
             },
         }
     )

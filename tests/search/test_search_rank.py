@@ -256,6 +256,9 @@ class Bare:
     def decay(self, memory: Ints) -> Any:
         return self.rows.decay(memory, datetime(2026, 3, 1, tzinfo=UTC), "half_life", 10.0, 0.0)
 
+    def prior(self, memory: Ints) -> Any:
+        return self.rows.prior(memory, self.settings.kind_weights)
+
 
 def test_candidates_are_ranked_over_rows_without_any_index() -> None:
     dates = np.array(["2026-03-01", "2026-02-19", "NaT"], "datetime64[us]")

@@ -54,7 +54,7 @@ def test_hits_have_the_columns_of_the_documentation_in_their_order(search: Retri
     assert hits.schema.equals(HITS)
     expected = (
         "query_id rank memory_id chunk_id score bm25 vector gram decay text path line_start line_end"
-        " snippet snippet_start snippet_end alike n_alike"
+        " snippet snippet_start snippet_end alike n_alike replaces"
     )
     assert " ".join(hits.column_names) == expected
     assert hits.to_pylist()[0]["memory_id"] == "m0"

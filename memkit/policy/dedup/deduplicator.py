@@ -19,7 +19,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, find_pairs, mergeable, node_table
-from memkit.schemas import kinds_where
+from memkit.schemas import REPLACED, kinds_where
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -35,6 +35,9 @@ class Deduplicator(Policy):
     `fit` finds every pair once, within a user and across sources; `transform` applies the thresholds. Pairs that differ
     in a number, a date or a negation are flagged in ``pairs_`` and never merged. Exact duplicates of a user (ignoring
     case and blanks) share one vector, that of the least memory_id.
+
+    What its author calls superseded or deprecated takes no part: it is neither merged into its successor nor kept in
+    the place of a valid memory, and `report` counts it as ``left_by_status``. What is archived or stale takes part.
 
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     survivor), ``similarity`` (float64, 0 to 1, with the survivor) and ``cluster`` (string, least memory_id of the
@@ -61,7 +64,8 @@ class Deduplicator(Policy):
     """
 
     needs: ClassVar[pa.Schema] = needed(
-        *("memory_id", "user_id", "kind", "text", "importance", "created_at", "updated_at", "path", "line_start")
+        *("memory_id", "user_id", "kind", "text", "importance", "created_at", "updated_at", "path", "line_start"),
+        *("status", "superseded_by"),
     )
     adds: ClassVar[dict[str, str]] = VERDICT | {
         "duplicate_of": "the survivor, of which it is a duplicate",
@@ -162,6 +166,7 @@ class Deduplicator(Policy):
         clustered = verdicts(self.nodes_, merging, self.nodes_.rows, self.survivor, self.linkage)
         counts["refused"] = pc.sum(pc.not_equal(clustered["survivor"], clustered["memory_id"])).as_py() or 0
         counts["clusters"] = pc.count_distinct(clustered["cluster"]).as_py()
+        counts["left_by_status"] = int(pc.sum(_replaced(self.nodes_.rows)).as_py() or 0)
         counts["chains"] = pc.count_distinct(chains(self.nodes_, merging, clustered)["chain"]).as_py()
         return pa.table({"measure": list(counts), "count": pa.array(counts.values(), pa.int64())})
 
@@ -236,11 +241,17 @@ class Deduplicator(Policy):
 from input left join clusters on clusters.memory_id = coalesce(input.memory_id, input.row::varchar)"""  # noqa: S608  # declared parameters only
 
 
+def _replaced(rows: pa.Table) -> pa.ChunkedArray:
+    """Whether the author of each row says that it is superseded or deprecated."""
+    is_said = pc.is_in(rows["status"], value_set=pa.array(REPLACED, pa.string()))
+    return pc.or_(is_said, pc.is_valid(rows["superseded_by"]))
+
+
 def _identified(rows: pa.Table) -> pa.Table:
     """Rows with row numbers for missing ids; texts that are missing, or that policies leave alone, are empty."""
     ids = pc.coalesce(rows["memory_id"], rows["row"].cast(pa.string()))
     only_kept = pc.is_in(rows["kind"], value_set=pa.array(kinds_where(judged=False), pa.string()))
-    texts = pc.if_else(only_kept, "", pc.fill_null(rows["text"], ""))
+    texts = pc.if_else(pc.or_(only_kept, _replaced(rows)), "", pc.fill_null(rows["text"], ""))
     return rows.set_column(rows.schema.get_field_index("memory_id"), "memory_id", ids).set_column(
         rows.schema.get_field_index("text"), "text", texts
     )

@@ -32,7 +32,7 @@ from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
-from memkit.schemas import Floats, Ints, Mask, check_kinds
+from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
 from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, cut, places, take_rows, text_codes
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
@@ -40,7 +40,7 @@ from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights, group_starts, spread
 from memkit.search.stages.ranking import Candidates, merge
-from memkit.tables.age import ages, decaying, expired, factors, later
+from memkit.tables.age import ages, decaying, expired, factors, later, stale
 from memkit.tables.sandbox import QueryTimeoutError, parse_select
 from memkit.text.analyse import terms_by
 from memkit.text.secrets import mask
@@ -82,6 +82,8 @@ class Rows:
         What its author no longer recommends; None if there is none.
     successor : ndarray of int64, shape (n_memories,), or None
         Row of the memory that supersedes it, the last one of a chain; -1 for none; None if no memory has one.
+    stale_at : ndarray of datetime64[us], shape (n_memories,), or None
+        From when on it should be checked again; NaT if it says no such time; None if no memory does.
     """
 
     memory: Ints
@@ -97,6 +99,7 @@ class Rows:
     created: NDArray[np.datetime64]
     deprecated: Mask | None = None
     successor: Ints | None = None
+    stale_at: NDArray[np.datetime64] | None = None
 
     @cached_property
     def has_dates(self) -> bool:
@@ -114,6 +117,12 @@ class Rows:
     def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
         """The factor by kind of each of the rows `memory`; a kind that `weights` do not name has its own."""
         return priors(self.kind[0][memory], self.kind[1], weights)
+
+    def stale(self, memory: Ints, until: datetime | NDArray[np.datetime64] | None) -> Mask:
+        """Which of the rows `memory` are stale by `until`, one for all or one for each; None: no moment was given."""
+        if self.stale_at is None or until is None:
+            return np.zeros(len(memory), bool)
+        return stale(self.stale_at[memory], until)
 
     @property
     def has_own_weights(self) -> bool:
@@ -181,6 +190,11 @@ def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float]
     return np.array([chosen.get(str(name), 1.0) for name in names], float)[kind]
 
 
+def stale_factors(is_stale: Mask) -> Floats:
+    """The factor on the score of memories of which some are stale."""
+    return np.where(is_stale, STALE_WEIGHT, 1.0)
+
+
 def follow() -> Any:
     """The module for a refit, imported at the first one."""
     from memkit.search.fitted import follow
@@ -218,7 +232,16 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         decays=decaying(memories),
         deprecated=_deprecated(memories),
         successor=_successors(memories),
+        stale_at=_stale_at(memories),
     )
+
+
+def _stale_at(memories: pa.Table) -> NDArray[np.datetime64] | None:
+    """When each memory becomes stale; None if none does."""
+    if memories["stale_at"].null_count == memories.num_rows:
+        return None
+    dates: NDArray[np.datetime64] = memories["stale_at"].to_numpy().astype("datetime64[us]")
+    return dates
 
 
 def _deprecated(memories: pa.Table) -> Mask | None:
@@ -351,6 +374,8 @@ class Scope:
         Left out by their status.
     heirs : ndarray of int64, shape (n_chunks,), or None
         For a chunk of a superseded memory the chunk of its successor that is found in its place, else -1.
+    replaced : pa.Table or None
+        As `replaced_by` for all that was found, where that is over many shards; None: the masks tell.
     """
 
     filtered: Mask | None
@@ -362,6 +387,7 @@ class Scope:
     deprecated: Mask | None = None
     superseded: Mask | None = None
     heirs: Ints | None = None
+    replaced: pa.Table | None = None
 
     @property
     def until(self) -> datetime | None:
@@ -437,6 +463,15 @@ def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]
     if not superseded.any():
         return None, None
     return superseded, np.where(superseded, first, -1)[rows.memory]
+
+
+def replaced_by(memories: pa.Table, rows: Rows, scope: Scope, ids: pa.ChunkedArray) -> pa.Table:
+    """The superseded memories in whose place one of the memories `ids` is shown: their names, and its id as `by`."""
+    some = np.empty(0, np.int64) if scope.superseded is None else np.flatnonzero(scope.superseded)
+    named = memories.select([name for name in NAMED if name in memories.column_names])
+    by = memories["memory_id"] if rows.successor is None else take_rows(memories["memory_id"], rows.successor[some])
+    found = take_rows(named, some).append_column("by", by.slice(0, len(some)))
+    return found.filter(pc.is_in(found["by"], value_set=ids))
 
 
 _BACKGROUND = 256

@@ -165,7 +165,7 @@ class Ranked(NamedTuple):
     rank : ndarray of int64, shape (n,)
         From 1; 0 for candidates without a rank.
     prior : ndarray of float64, shape (n,)
-        The factor by kind.
+        The factor by kind, and for what is stale.
     under : ndarray of int64, shape (n,)
         The row of the better (near-)duplicate under which it is collapsed; -1 if there is none.
     disposition : ndarray of int8, shape (n,)
@@ -437,8 +437,8 @@ class CandidateSet:
         From a key of `Fusion.norm` to normalised scores, shape (n, arms).
     factor, prior : callable
         From the keys of decays or kind weights to factors, shape (n, keys).
-    has_own_weights : bool
-        Whether some kind has a weight other than 1 where the settings give none.
+    has_priors : bool
+        Whether some factor `prior` is other than 1 where the settings give no weight: of a kind, or of what is stale.
     repeats : Repeats or None
         None if no setting collapses near-duplicates.
     least_threshold : float
@@ -458,7 +458,7 @@ class CandidateSet:
     norm: Callable[[Any], Floats]
     factor: Callable[[tuple[Any, ...]], Floats]
     prior: Callable[[tuple[Any, ...]], Floats]
-    has_own_weights: bool
+    has_priors: bool
     repeats: Repeats | None
     least_threshold: float
     likeness: Callable[[Ints], Floats]
@@ -703,7 +703,7 @@ class Ranking:
         score: Floats = self.reranked.copy() if self.is_one else self._by_column(self.reranked)
         if block.prior is not None:
             score *= np.take(candidates.prior(block.priors), block.prior, axis=1, mode="clip")
-        elif candidates.has_own_weights:
+        elif candidates.has_priors:
             score *= candidates.prior((None,))
         if block.decays:
             score *= np.take(candidates.factors(block.decays), block.decay, axis=1, mode="clip")
@@ -895,6 +895,7 @@ class RankedQuestion(Protocol):
     def likeness(self, row: Ints, /) -> Likeness: ...
     def across(self, candidates: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
+    def prior(self, memory: Ints, /) -> Floats: ...
     def look_again(self, candidates: Candidates, /) -> Floats | None: ...
 
 
@@ -963,7 +964,7 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
     settings, norm = question.settings, norms(candidates, question.settings, question.across)
     memory = question.rows.memory[candidates.row]
     age_days, decay = question.decay(memory)
-    prior = question.rows.prior(memory, settings.kind_weights)
+    prior = question.prior(memory)
     candidate_set = _candidate_set(candidates, question, norm, decay, prior)
     key_of_settings = RankingKey.from_settings(settings, question.weights, candidates.arms)
     block, looked = _second_look(candidate_set, key_of_settings, question, candidates)
@@ -1026,7 +1027,7 @@ def _candidate_set(
         norm=lambda _: norm,
         factor=lambda _: decay[:, None],
         prior=lambda _: prior[:, None],
-        has_own_weights=question.rows.has_own_weights,
+        has_priors=bool((prior != 1.0).any()),
         repeats=question.repeats,
         least_threshold=question.settings.fold_threshold,
         likeness=lambda index: likeness()(candidates.row[index]),
