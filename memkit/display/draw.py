@@ -230,8 +230,7 @@ def _words(column: Column, cell: Cell) -> str:
 def _lead_text(sheet: Sheet, number: int, width: int, most: int, colour: bool) -> list[str]:
     title, lead = sheet.titles[number].text, sheet.leads[number]
     words = f"{title}: {lead.text}" if title and lead.text else title or lead.text
-    is_command = words.startswith("memkit ")  # it is there to be copied, so it stays on one line
-    lines = [f"    {line}" for line in ([_plain(words)] if is_command else fold(words, width - 4, most))]
+    lines = [f"    {line}" for line in ([_plain(words)] if sheet.is_command else fold(words, width - 4, most))]
     if not colour:
         return lines
     return [

@@ -33,14 +33,25 @@ def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 20
 
 
 def kept_of(shown: str) -> dict[str, dict[Any, Any]]:
-    """The queries and names of memories stored in a result; empty where another program wrote something else."""
+    """What is stored in a result for its display; empty where another program wrote something else.
+
+    That is the texts of its queries, the names of its memories, and, by query and chunk, the scores that arms which did
+    not find a chunk count it with.
+    """
     try:
         stored = json.loads(shown or "{}")
         queries = {str(key): str(text) for key, text in stored.get("queries", {}).items()}
         memories = {str(key): [str(word) for word in words] for key, words in stored.get("memories", {}).items()}
+        counted = {
+            (str(query), str(chunk), str(arm)): float(score)
+            for query, chunks in stored.get("counted", {}).items()
+            for chunk, scores in chunks.items()
+            for arm, score in scores.items()
+        }
     except (ValueError, AttributeError, TypeError, RecursionError):
-        return {"queries": {}, "memories": {}}
-    return {"queries": queries, "memories": {key: words for key, words in memories.items() if len(words) == 4}}
+        return {"queries": {}, "memories": {}, "counted": {}}
+    named = {key: words for key, words in memories.items() if len(words) == 4}
+    return {"queries": queries, "memories": named, "counted": counted}
 
 
 def name_of(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:

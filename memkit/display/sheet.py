@@ -69,6 +69,8 @@ class Sheet:
         The main text of each row; empty where the result has no such column.
     titles : tuple of Cell
         The titles above the leads.
+    is_command : bool
+        Whether the leads are there to be copied: each stays on one line.
     bar : float or None
         A bar of length 0 to 1 below the heading.
     total : int
@@ -87,6 +89,7 @@ class Sheet:
     rows: tuple[tuple[Cell, ...], ...] = ()
     leads: tuple[Cell, ...] = ()
     titles: tuple[Cell, ...] = ()
+    is_command: bool = False
     bar: float | None = None
     total: int = 0
     left: tuple[str, ...] = ()
@@ -153,11 +156,12 @@ def sheet_of(
     first = _first(table, view, rows)
     given = first.to_pylist()
     hide = _Words(None if show_secrets else Mask(texts_in([*given, stored, facts.get("note")])))
-    shown = [_named(row if show_secrets else _without_span(row), stored["memories"]) for row in given]
+    named = [_named(row if show_secrets else _without_span(row), stored["memories"]) for row in given]
+    shown = [_with_counted(row, stored["counted"]) for row in named]
     chosen, left = _chosen(table, view, shown, columns is not None)
     stored["memories"] |= _names_in_table(table, first, chosen)
     queries = [stored["queries"].get(row.get("query_id"), "") for row in shown]
-    long = _LONG_LEAD if view.lead == "message" else _LEAD
+    long = _LONG_LEAD if view.lead == "message" or view.is_command else _LEAD
     titles = [
         Cell(hide(row["title"] if view.lead == "text" else ""), query=query)
         for row, query in zip(shown, queries, strict=True)
@@ -168,7 +172,9 @@ def sheet_of(
     ]
     titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
     cells = [_column(column, [row.get(column.name) for row in shown], hide, stored["memories"]) for column in chosen]
+    is_counted = any(isinstance(value, _Counted) for row in shown for value in row.values())
     notes = ("" if partial else _tally(table, view), answerability_note(table), facts.get("note", ""))
+    notes += (_COUNTED_NOTE,) if is_counted else ()
     return Sheet(
         heading=("the first " if partial else "") + _heading(view, table.num_rows, facts, hide, stored["queries"]),
         notes=tuple(hide(note, _LONG_LEAD) for note in notes if note),
@@ -176,6 +182,7 @@ def sheet_of(
         rows=tuple(zip(*cells, strict=True)) if cells else ((),) * len(shown),
         leads=tuple(leads) if view.lead in table.column_names else (),
         titles=tuple(titles),
+        is_command=view.is_command,
         total=table.num_rows,
         left=tuple(map(hide, left)) if shown else (),
         more=more,
@@ -358,6 +365,25 @@ def _look(kind: pa.DataType | None) -> str:
     return "day" if pa.types.is_temporal(kind) else "words" if pa.types.is_nested(kind) else "text"
 
 
+class _Counted(float):
+    """The score with which an arm counts a hit that it did not find."""
+
+
+_COUNTED_NOTE = (
+    "A score after 'as': not among the best of this arm, so it counts as the last of them, or as matched across"
+    " alphabets."
+)
+
+
+def _with_counted(row: dict[str, Any], counted: dict[tuple[str, str, str], float]) -> dict[str, Any]:
+    """A hit with the scores that it counts with, where an arm did not find it."""
+    if not counted:
+        return row
+    lacks = [name for name, value in row.items() if value is None]
+    scores = {name: counted.get((row.get("query_id", ""), row.get("chunk_id", ""), name)) for name in lacks}
+    return {**row, **{name: _Counted(score) for name, score in scores.items() if score is not None}}
+
+
 def _column(column: Column, values: list[Any], hide: _Words, memories: dict[str, list[str]]) -> list[Cell]:
     if column.look == "memory":
         return [Cell(_of_memory(value, memories, hide)) for value in values]
@@ -378,6 +404,7 @@ def _measured(value: Any, top: float, look: str) -> Cell:
         return Cell("")
     words = f"{value:{_FORMATS[look]}}" if look in _FORMATS else _text_of(value)
     words = f"{value:.1g}" if look == "exact" and value and not float(words) else words  # such a p is not 0
+    words = f"as {words}" if isinstance(value, _Counted) else words
     share = float(value) / top if top > 0 else 0.0
     return Cell(words, None if look not in ("score", "bar") or share != share else min(1.0, max(0.0, share)))
 

@@ -54,6 +54,8 @@ class View:
         The columns that come first, in order; columns that memkit does not know follow.
     lead : str
         The main text: in HTML the wide column, in a terminal a line below the others.
+    is_command : bool
+        Whether the main text is there to be copied, so that it stays whole and on one line.
     tally : str
         The column whose values are counted in the heading, `blank` standing for null.
     order : tuple of str and of values
@@ -65,6 +67,7 @@ class View:
     word: str
     columns: tuple[Column, ...]
     lead: str = ""
+    is_command: bool = False
     tally: str = ""
     blank: str = "none"
     order: tuple[str, tuple[object, ...]] | None = None
@@ -288,7 +291,7 @@ VIEWS: dict[str, View] = {
         knows="same_user",
     ),
     "overview": _view("finding", "what count note"),
-    "calls": _view("call", "why", lead="call"),
+    "calls": _view("call", "why", lead="call", is_command=True),
     "block": _view("line", "reason chars line"),
     "kinds": _view("kind", "format kind memories"),
     "evaluate": _view(

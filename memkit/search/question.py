@@ -518,7 +518,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     table = with_memories(table, question.index.memories, added, "Retriever.search")
     sentences = _empty_note(question, ranked), _stale_note(question, table)
     note, likely = _note(question, ranked, *sentences), _answerability(question, ranked)
-    names = _names(question, shown.candidates)
+    names = _names(question, shown.candidates) | {"counted": _counted(question, shown)}
     names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED))
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=likely)
 
@@ -692,6 +692,19 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
 
 
 _MOST_NAMED = 40
+
+
+def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str, float]]]:
+    """By query and chunk, the score with which an arm counts a hit that it did not find, on the scale of its others."""
+    scores = dict[str, dict[str, dict[str, float]]]()
+    candidates = shown.candidates
+    for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_MOST_NAMED].tolist():
+        query, arm = int(candidates.query[hit]), candidates.arms[column]
+        zero, one = candidates.scale[query, column].tolist()
+        chunk = question.index.chunks["chunk_id"][int(candidates.row[hit])].as_py()
+        score = zero + float(shown.norm[hit, column]) * (one - zero)
+        scores.setdefault(question.queries.ids[query], {}).setdefault(chunk, {})[arm] = round(score, 6)
+    return scores
 
 
 def _names(question: Question, candidates: Candidates, most: int = _MOST_NAMED) -> dict[str, Any]:

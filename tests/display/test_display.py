@@ -190,6 +190,33 @@ def test_hits_show_what_was_asked_for_where_it_is_and_what_it_scored(results: di
     assert f"{results['hits'].num_rows} hits" in words
 
 
+def test_a_hit_that_an_arm_did_not_find_shows_the_score_that_it_counts_with() -> None:
+    read = mk.from_table(
+        {
+            "memory_id": ["a", "b", "c"],
+            "text": ["зелёный чай заварили", "the pool of connections is ten", "connections: a pool, ten"],
+        }
+    )
+    hits = mk.Retriever(encoder="hash", pool=1, fold="none").fit(read).search("pool", as_of=DAY)
+    assert hits.select(["memory_id", "vector"]).to_pylist()[0] == {"memory_id": "c", "vector": None}
+    last_found = hits["vector"][1].as_py()
+    (sheet,) = shown(hits).sheets
+    at = [column.name for column in sheet.columns].index("vector")
+    assert [row[at].text for row in sheet.rows] == [f"as {last_found:.4g}", f"{last_found:.4g}"]
+    assert [row[at].bar for row in sheet.rows] == [1.0, 1.0]
+    assert any("not among the best of this arm" in note for note in sheet.notes)
+    shown_alone = hits.replace_schema_metadata({"memkit": "hits"})
+    assert "not among the best" not in shown(shown_alone).text()
+
+
+def test_a_command_to_copy_stays_on_one_line_and_a_text_that_begins_like_one_does_not() -> None:
+    long = "memkit " + "--option value " * 20
+    calls = describe(pa.table({"why": ["to see"], "call": [long]}), memkit="calls")
+    assert f"    {long.strip()}" in shown(calls).text(60).splitlines()
+    memories = mk.from_table({"text": [long]}).memories
+    assert all(wcswidth(line) <= 60 for line in shown(memories).text(60).splitlines())
+
+
 def test_results_stay_plain_tables_that_say_which_they_are(results: dict[str, Any]) -> None:
     labels = {
         name: (results[name].schema.metadata or {}).get(b"memkit") for name in ("hits", "trace", "pairs", "decay")
@@ -200,7 +227,7 @@ def test_results_stay_plain_tables_that_say_which_they_are(results: dict[str, An
 
 
 def test_a_table_of_another_program_that_claims_to_be_hits_is_shown_all_the_same() -> None:
-    for told in ("", "[", "[1]", '{"memories": {"a": 1}}', '{"queries": 5}', "[" * 100_000):
+    for told in ("", "[", "[1]", '{"memories": {"a": 1}}', '{"queries": 5}', '{"counted": {"0": 1}}', "[" * 100_000):
         table = pa.table({"text": [ATTACK], "memory_id": ["a"]}).replace_schema_metadata(
             {"memkit": "hits", "shown": told}
         )
