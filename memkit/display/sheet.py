@@ -173,8 +173,8 @@ def sheet_of(
     titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
     cells = [_column(column, [row.get(column.name) for row in shown], hide, stored["memories"]) for column in chosen]
     is_counted = any(isinstance(value, _Counted) for row in shown for value in row.values())
-    notes = ("" if partial else _tally(table, view), answerability_note(table), facts.get("note", ""))
-    notes += (_COUNTED_NOTE,) if is_counted else ()
+    notes = ["" if partial else _tally(table, view), answerability_note(table), facts.get("note", "")]
+    notes += [_COUNTED_NOTE] if is_counted else []
     return Sheet(
         heading=("the first " if partial else "") + _heading(view, table.num_rows, facts, hide, stored["queries"]),
         notes=tuple(hide(note, _LONG_LEAD) for note in notes if note),
