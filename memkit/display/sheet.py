@@ -317,11 +317,26 @@ def _first(table: pa.Table, view: View, rows: int) -> pa.Table:
         column, values = view.order
         rank = pc.index_in(table[column], value_set=pa.array(values, table.schema.field(column).type))
         table = table.take(np.argsort(pc.fill_null(rank, len(values)).to_numpy(), kind="stable")[:rows])
-    table = table.slice(0, rows)
-    for place, field_ in enumerate(table.schema):
+    return begun(table.slice(0, rows))
+
+
+def begun(rows: pa.Table) -> pa.Table:
+    """Rows with their texts cut to the characters that are considered."""
+    for place, field_ in enumerate(rows.schema):
         if pa.types.is_string(field_.type) or pa.types.is_large_string(field_.type):
-            table = table.set_column(place, field_, pc.utf8_slice_codeunits(table[field_.name], 0, _READ + _BEYOND))
-    return table
+            rows = rows.set_column(place, field_, pc.utf8_slice_codeunits(rows[field_.name], 0, _READ + _BEYOND))
+    return rows
+
+
+def lines_of(rows: pa.Table, most: int = SHOWN) -> list[list[str]]:
+    """The values of each row as lines of at most `most` characters, as they are shown: without secrets.
+
+    >>> lines_of(pa.table({"text": ["пароль: sova-2026"], "tags": [["a", "b"]], "n": [2]}))
+    [['пароль: [password hidden]', 'a, b', '2']]
+    """
+    given = [_without_span(row) for row in rows.to_pylist()]
+    hide = _Words(Mask(texts_in(given)))
+    return [[hide(value, most) for value in row.values()] for row in given]
 
 
 def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool) -> tuple[list[Column], list[str]]:

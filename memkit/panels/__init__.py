@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from memkit.panels.policy_panel import PolicyPanel as policy
     from memkit.panels.search_panel import SearchPanel as search
     from memkit.panels.surface_panel import SurfacePanel as surface
+    from memkit.panels.table_panel import TablePanel as table
 
 # What a panel is called, its module (of another name, as a module would hide the class) and its class.
 _PANELS = {
@@ -39,10 +40,11 @@ _PANELS = {
     "policy": ("policy_panel", "PolicyPanel"),
     "context": ("context_panel", "ContextPanel"),
     "judge": ("judge_panel", "JudgePanel"),
+    "table": ("table_panel", "TablePanel"),
     "lab": ("lab_panel", "Lab"),
 }
 
-__all__ = ["context", "decay", "dedup", "judge", "lab", "policy", "search", "surface"]
+__all__ = ["context", "decay", "dedup", "judge", "lab", "policy", "search", "surface", "table"]
 
 
 def __getattr__(name: str) -> Any:

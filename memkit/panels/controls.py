@@ -8,6 +8,7 @@ from typing import Any
 from memkit.params import Param
 
 _STEPS = 100
+_HINTS = {"query": "Enter asks", "filter": "Enter filters"}
 
 
 def control(declared: Param) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def control(declared: Param) -> dict[str, Any]:
             "least": declared.low,
             "most": declared.high,
         }
-    return {**about, "kind": "text", "hint": "Enter asks" if declared.name == "query" else ""}
+    return {**about, "kind": "text", "hint": _HINTS.get(declared.name, "")}
 
 
 def scale(declared: Param) -> tuple[float, float, float]:
@@ -53,7 +54,8 @@ def scale(declared: Param) -> tuple[float, float, float]:
     high = declared.high if declared.high is not None else 10 * usual if usual > 1 else 1.0
     low = declared.low if declared.low is not None else min(0, usual)
     if declared.kind == "int":
-        return int(low), int(max(high, 10)), max(1, int((high - low) / 1000))
+        high = max(high, 10) if declared.high is None else high
+        return int(low), int(high), max(1, int((high - low) / 1000))
     step = 1.0 if high > _STEPS else (high - low) / _STEPS
     return float(low) + (step if declared.low_open else 0.0), float(high), step
 

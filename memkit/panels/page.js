@@ -107,9 +107,11 @@ function fill(place, text) {
   const had = focused?.dataset.pick, at = focused ? picks(focused).indexOf(focused) : -1;
   const list = focused ? [...place.querySelectorAll("table,[data-list]")].indexOf(focused.closest("table,[data-list]")) : -1;
   const open = [...place.querySelectorAll("details")].map((one) => one.open);
+  const across = [...place.querySelectorAll("[role=region]")].map((one) => one.scrollLeft);
   place.memkit = text;
   place.innerHTML = text; // made by memkit, each word of the user's escaped
   place.querySelectorAll("details").forEach((one, at) => { if (open[at]) one.open = true; });
+  place.querySelectorAll("[role=region]").forEach((one, at) => { if (across[at]) one.scrollLeft = across[at]; });
   const lists = [...place.querySelectorAll("table,[data-list]")];
   for (const one of lists) picks(one).forEach((row, at) => (row.tabIndex = at ? -1 : 0));
   const scroll = () => place.querySelectorAll("[data-scroll]").forEach((one) => {
@@ -216,7 +218,7 @@ function render({ model, el }) {
       pic.setAttribute("aria-label", "picture: arrow keys walk in it");
     }
     root.replaceChildren(...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": "panels" }, ...list)] : []),
-      top, help, element("div", { class: groups.length ? "all" : "all alone" }, set, element("div", { class: spec.reads ? "seen first" : "seen" },
+      top, help, element("div", { class: spec.wide ? "all wide" : groups.length ? "all" : "all alone" }, set, element("div", { class: spec.reads ? "seen first" : "seen" },
         element("div", {}, element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said,
           element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.code), parts.body)));
   };

@@ -21,6 +21,14 @@ STYLE = (
 .mkjudged{max-height:340px;overflow-y:auto;position:relative}
 .mkjudged{font-size:15px;border-left:3px solid #2f81c4;padding:2px 12px;max-width:80ch}
 .mkjudged [data-scroll]{background:rgba(47,129,196,.1)}
+.mkgrid{overflow:auto;position:relative}.mkgrid table{width:auto;min-width:100%}
+.mkgrid td,.mkgrid th{white-space:nowrap}.mkgrid td{max-width:330px;overflow:hidden;text-overflow:ellipsis}
+.mkgrid th{opacity:1}.mkgrid th button{border:0;padding:1px 2px;font-weight:600}
+.mkgrid .mkbin{opacity:.6;margin-left:2px}
+.mkgrid .mkbin[aria-pressed=true]{opacity:1;color:#2f81c4}
+.mk.mkgrid th[aria-sort] button::after{content:none}.mkgrid td[colspan]{max-width:none;white-space:normal}
+.mkwhole{display:grid;grid-template-columns:max-content minmax(0,80ch);gap:2px 12px;margin:4px 0;position:sticky;left:0}
+.mkwhole dt{opacity:.72}.mkwhole dd{margin:0;overflow-wrap:anywhere}.mkwhole{width:fit-content;max-width:660px}
 .mkwhy{border-left:3px solid #2f81c4;padding-left:8px}
 .mkbars{display:flex;align-items:stretch;height:56px;margin:6px 0 2px}
 .mkbars i{flex:1 1 0;min-width:1px;max-width:14px;position:relative;cursor:pointer}

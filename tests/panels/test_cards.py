@@ -62,6 +62,7 @@ def panels(
             "context": lambda: mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
             "surface": lambda: mk.panels.surface(swept),
             "judge": lambda: mk.panels.judge(search, QUERIES, as_of=DAY),
+            "table": lambda: mk.panels.table(corpus),
             **{
                 name: partial(mk.panels.policy, corpus, name, as_of=DAY)
                 for name in ("admission", "classifier", "quota", "expiry")

@@ -28,7 +28,7 @@ IDS = [*"abcde", f"f{ATTACK}", "g", "h"]
 LABELS = {"query_id": ["q0", f"q{ATTACK}"], "text": ["пул", f"чай {ATTACK}"]}
 RELEVANT = {"query_id": ["q0", f"q{ATTACK}"], "memory_id": ["a", "d"], "relevance": [1, 1]}
 POLICIES = ["admission", "classifier", "quota", "expiry"]
-NAMES = ["search", "surface", "decay", "dedup", *POLICIES, "context", "judge", "lab"]
+NAMES = ["search", "surface", "decay", "dedup", *POLICIES, "context", "judge", "table", "lab"]
 REACHED = """() => {
   const all = [...document.querySelectorAll(".mkp :is(button,input,select,summary,[tabindex])")];
   window.seen ??= new Set(); window.seen.add(document.activeElement);
@@ -86,9 +86,45 @@ def panel(request: pytest.FixtureRequest, corpus: mk.Corpus, search: mk.Retrieve
         return mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message=f"пул {ATTACK}", as_of=DAY)
     if name == "judge":
         return mk.panels.judge(search, LABELS, as_of=DAY)
+    if name == "table":
+        return mk.panels.table(pa.table({**corpus.memories.to_pydict(), f"n{ATTACK}": range(len(TEXTS))}))
     if name == "lab":
         return mk.panels.lab(corpus, search, f"пул {ATTACK}", LABELS, RELEVANT, as_of=DAY)
     return mk.panels.policy(corpus, name, as_of=DAY)
+
+
+def test_a_table_is_sorted_paged_filtered_and_opened_by_keys(stage: Any) -> None:
+    rows = {"name": [f"имя {at % 7}" for at in range(120)], "size": [(at * 37) % 120 for at in range(120)]}
+    panel = mk.panels.table(rows)
+    tab = stage.show(panel.view, width=700)
+    cells = tab.locator(".mkgrid tbody tr[data-pick]")
+    tab.get_by_role("button", name="name", exact=True).focus()
+    stage.press("ArrowRight", "ArrowRight", "Enter", "Enter")  # by way of its histogram to the second column
+    assert cells.first.locator("td").all_inner_texts() == ["1", rows["name"][rows["size"].index(119)], "119"]
+    head = tab.get_by_role("columnheader").nth(2)
+    assert head.get_attribute("aria-sort") == "descending"
+    assert tab.evaluate("document.activeElement.dataset.pick") == "sort:1"
+    stage.press("ArrowLeft", "Enter")
+    assert panel.values["column"] == "name"
+    assert "имя 0" in tab.locator(".pic").inner_text()
+    tab.get_by_role("button", name="Next page").focus()
+    stage.press("Enter", "Enter")
+    assert cells.count() == 20
+    assert cells.last.locator("td").last.inner_text() == "0"
+    assert "page 3 of 3" in tab.locator(".said").inner_text()
+    cells.first.focus()
+    stage.press("f", "l", "ArrowDown", "Enter")
+    assert tab.locator(".mkwhole").inner_text().split() == [
+        "name",
+        *cells.nth(1).inner_text().split()[1:3],
+        "size",
+        "18",
+    ]
+    tab.get_by_label("filter", exact=True).focus()
+    tab.keyboard.type("size: 11")
+    stage.press("Enter")
+    assert sorted(panel.result["size"].to_pylist()) == [11, *range(110, 120)]
+    assert cells.count() == 11
 
 
 BEYOND = """() => {

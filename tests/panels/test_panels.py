@@ -95,11 +95,12 @@ def panels(
             "context": lambda: mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
             "surface": lambda: mk.panels.surface(swept),
             "judge": lambda: mk.panels.judge(search, labels[0], as_of=DAY),
+            "table": lambda: mk.panels.table(corpus),
         }
     )
 
 
-NAMES = ["search", "decay", "dedup", "policy", "quota", "context", "surface", "judge"]
+NAMES = ["search", "decay", "dedup", "policy", "quota", "context", "surface", "judge", "table"]
 
 
 def run(panel: Panel, **names: Any) -> pa.Table:
@@ -173,7 +174,7 @@ def test_each_panel_has_a_table_a_picture_words_and_a_page(
     assert panel.spec()["title"] == panel.title
 
 
-@pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context"])
+@pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context", "table"])
 def test_every_declared_parameter_has_a_control(panels: Mapping[str, Panel], name: str) -> None:
     panel = panels[name]
     made = {one["name"]: one for group in panel.spec()["groups"] for one in group["controls"]}
