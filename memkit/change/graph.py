@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,17 +97,7 @@ class GraphStore(Operations):
         NotFoundError
             For an unknown entity.
         """
-        said = _texts(observations, "observations")
-
-        def work(draft: Draft) -> list[str]:
-            file = _File(draft, self._path())
-            lines = file.known(name)
-            known = {text for line in lines for text, _ in line.said()}
-            new = [text for text in dict.fromkeys(said) if text not in known]
-            file.extend(lines[0], file.observations(new, lines[0]))
-            return new
-
-        return self._do(work, now, dry_run)
+        return self._change(name, observations, _File.add_observations, now, dry_run)
 
     def delete_observations(
         self, name: str, observations: Iterable[str], *, now: AsOf = None, dry_run: bool = False
@@ -119,12 +109,22 @@ class GraphStore(Operations):
         NotFoundError
             For an unknown entity.
         """
-        said = set(_texts(observations, "observations"))
+        return self._change(name, observations, _File.remove_observations, now, dry_run)
+
+    def _change(
+        self,
+        name: str,
+        observations: Iterable[str],
+        act: Callable[[_File, list[Line], list[str]], list[str]],
+        now: AsOf,
+        dry_run: bool,
+    ) -> list[str] | Edits:
+        """Act on the observations of an entity, and return those that changed."""
+        texts = list(dict.fromkeys(_texts(observations, "observations")))
 
         def work(draft: Draft) -> list[str]:
             file = _File(draft, self._path())
-            removed = [file.without(line, said) for line in file.known(name)]
-            return list(dict.fromkeys(text for texts in removed for text in texts))
+            return act(file, file.known(name), texts)
 
         return self._do(work, now, dry_run)
 
@@ -282,6 +282,18 @@ class _File:
         """The commas and colons of the file's first line: the server writes them without blanks."""
         first = self.text[self.lines[0].start : self.lines[0].end] if self.lines else ""
         return (", ", ": ") if '": ' in first else (",", ":")
+
+    def add_observations(self, lines: list[Line], texts: list[str]) -> list[str]:
+        """Add to the first line of an entity the observations that none of its lines has, and return them."""
+        known = {text for line in lines for text, _ in line.said()}
+        new = [text for text in texts if text not in known]
+        self.extend(lines[0], self.observations(new, lines[0]))
+        return new
+
+    def remove_observations(self, lines: list[Line], texts: list[str]) -> list[str]:
+        """Take observations out of the lines of an entity, and return those that it had."""
+        removed = [self.without(line, set(texts)) for line in lines]
+        return list(dict.fromkeys(text for gone in removed for text in gone))
 
     def extend(self, line: Line, items: list[Any]) -> None:
         """New observations at the end of a line's list."""

@@ -60,6 +60,17 @@ class _Pages(Operations):
         new = f"{gap}\n{lines}" if before.strip() else lines
         draft.splice("update", path, Splice(len(before), len(before), new.replace("\n", newline)), reason)
 
+    def _append_to(self, place: Callable[[Draft, str], str], text: str, now: AsOf, dry_run: bool) -> str | Edits:
+        """Write a text at the end of the file that `place` names for it, and return the file's path."""
+        body = checked(text, "text").strip("\n")
+
+        def work(draft: Draft) -> str:
+            path = place(draft, body)
+            self._append(draft, path, f"{body}\n", "appended")
+            return path
+
+        return self._do(work, now, dry_run)
+
 
 class BasicMemoryStore(_Pages):
     """Observations and relations of basic-memory's pages; a page is named by its path, permalink or title.
@@ -228,20 +239,18 @@ class MemfsStore(_Pages):
         PolicyRefusal
             With the reason limit, where the file would pass its own.
         """
-        said = checked(text, "text").strip("\n")
 
-        def work(draft: Draft) -> str:
-            place = self._page(path)
-            before = self._writable(draft, place).removeprefix("\ufeff").replace("\r\n", "\n")
+        def place(draft: Draft, body: str) -> str:
+            file = self._page(path)
+            before = self._writable(draft, file).removeprefix("\ufeff").replace("\r\n", "\n")
             front = front_matter.split(before)
             limit = integer_of(front.fields.get("limit")) if front else None
-            size = len(f"{before[front.body_at :] if front else before}\n{said}".strip())
+            size = len(f"{before[front.body_at :] if front else before}\n{body}".strip())
             if limit is not None and size > limit:
-                raise PolicyRefusal(f"limit: {place} would have {size:,} of {limit:,} characters.", "limit")
-            self._append(draft, place, f"{said}\n", "appended")
-            return place
+                raise PolicyRefusal(f"limit: {file} would have {size:,} of {limit:,} characters.", "limit")
+            return file
 
-        return self._do(work, now, dry_run)
+        return self._append_to(place, text, now, dry_run)
 
     def _writable(self, draft: Draft, path: str) -> str:
         text = draft.text(path)
@@ -299,19 +308,20 @@ class SerenaStore(_Pages):
         NotFoundError
             Where there is none of this name.
         """
-        path = self._path(name)
-        said = checked(text, "text").strip("\n")
 
-        def work(draft: Draft) -> str:
+        def place(draft: Draft, body: str) -> str:
+            path = self._path(name)
             if not draft.exists(path):
-                rows = read(self.root).memories
-                names = rows.filter(pc.equal(rows["layout"], self.layout))["path"].to_pylist()
-                known = [place.rpartition(f"{self.home}/")[2].rpartition(".")[0] for place in names]
-                raise missing("memory", name, known)
-            self._append(draft, path, f"{said}\n", "appended")
+                raise missing("memory", name, self._names())
             return path
 
-        return self._do(work, now, dry_run)
+        return self._append_to(place, text, now, dry_run)
+
+    def _names(self) -> list[str]:
+        """The names of the memories that there are."""
+        rows = read(self.root).memories
+        paths = rows.filter(pc.equal(rows["layout"], self.layout))["path"].to_pylist()
+        return sorted({path.rpartition(f"{self.home}/")[2].rpartition(".")[0] for path in paths})
 
     def _path(self, name: str) -> str:
         """The file of a name, below the root's ``.serena/memories``, or the root where that is this folder."""

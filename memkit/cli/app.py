@@ -19,7 +19,9 @@ from memkit.cli.common import (
     DatesOption,
     FormatsOption,
     HiddenOption,
+    InstructionsOption,
     JsonOption,
+    JsonRowsOption,
     PathArgument,
     PresetOption,
     ProfileOption,
@@ -75,11 +77,14 @@ def check(
     rev: RevOption = None,
     hidden: HiddenOption = "known",
     dates: DatesOption = None,
+    json_rows: JsonRowsOption = False,
+    instructions: InstructionsOption = None,
 ) -> None:
     """Print the problems of a folder, grouped by rule; exit code 1 if there are errors."""
     from memkit.tables.secrets import secrets_in
 
-    corpus = load(path, as_of=as_of, formats=formats, rev=rev, hidden=hidden, dates=dates)
+    named: Any = {"json_rows": json_rows, "instructions": instructions}
+    corpus = load(path, as_of=as_of, formats=formats, rev=rev, hidden=hidden, dates=dates, **named)
     secrets_found, hide = secrets_in(corpus.memories)
     problems = pa.concat_tables([corpus.problems, secrets_found]) if secrets else corpus.problems
     if as_json:
@@ -101,11 +106,15 @@ def overview(
     rev: RevOption = None,
     hidden: HiddenOption = "known",
     dates: DatesOption = None,
+    json_rows: JsonRowsOption = False,
+    instructions: InstructionsOption = None,
 ) -> None:
     """Summarise a folder: its contents, its problems, and what to call next."""
     from memkit.corpus_overview import overview as look
 
-    result = look(load(path, formats=formats, rev=rev, hidden=hidden, dates=dates), exact=exact, as_of=as_of)
+    named: Any = {"json_rows": json_rows, "instructions": instructions}
+    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, **named)
+    result = look(corpus, exact=exact, as_of=as_of)
     if page is not None:
         result.report(page, title=f"Overview of {path.resolve().name}")
     if as_json:
@@ -124,6 +133,7 @@ def sql(
     rev: RevOption = None,
     hidden: HiddenOption = "known",
     dates: DatesOption = None,
+    json_rows: JsonRowsOption = False,
 ) -> None:
     """Query a folder in SQL; fts('words', k := 5) searches its text."""
     from memkit.tables.commit import is_lake
@@ -133,7 +143,7 @@ def sql(
     corpus = (
         load_history(path, rev).corpus
         if is_history
-        else load(path, formats=formats, rev=rev, hidden=hidden, dates=dates)
+        else load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows)
     )
     names = named_queries()["name"].to_pylist()
     named = query in names or (
@@ -181,9 +191,11 @@ def search(
     rev: RevOption = None,
     hidden: HiddenOption = "known",
     dates: DatesOption = None,
+    json_rows: JsonRowsOption = False,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
-    retriever = fitted(load(path, formats=formats, rev=rev, hidden=hidden, dates=dates), preset, sets, profile)
+    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows)
+    retriever = fitted(corpus, preset, sets, profile)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of, user_id=user)
     if columns is not None:
@@ -215,6 +227,7 @@ def policy(
     rev: RevOption = None,
     hidden: HiddenOption = "known",
     dates: DatesOption = None,
+    json_rows: JsonRowsOption = False,
 ) -> None:
     """Show which memories a policy keeps, and why it refuses the others; nothing is deleted."""
     from memkit import presets
@@ -228,7 +241,7 @@ def policy(
         )
         values = presets.POLICY[preset][cls.name]
     judge = cls(**values | settings(cls.params(), sets, cls.__name__))
-    _judge(judge, load(path, formats=formats, rev=rev, hidden=hidden, dates=dates), as_of, as_json)
+    _judge(judge, load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows), as_of, as_json)
 
 
 @app.command()
@@ -282,12 +295,13 @@ def context(
     rev: RevOption = None,
     hidden: HiddenOption = "known",
     dates: DatesOption = None,
+    json_rows: JsonRowsOption = False,
 ) -> None:
     """Print the memory blocks for a prompt; --json is the table of candidates."""
     from memkit import presets
     from memkit.context import ContextBuilder
 
-    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates)
+    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     loaded = profile_of(profile, preset)
     values = {

@@ -63,6 +63,19 @@ HiddenOption = Annotated[
 DatesOption = Annotated[
     str | None, typer.Option("--dates", help="Date memories without a date from git or from mtime, the files' times.")
 ]
+JsonRowsOption = Annotated[
+    bool,
+    typer.Option("--json-rows", help="Read JSON of any shape that has a text, whatever its size, transcripts too."),
+]
+InstructionsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--instructions",
+        help="A file that the host loads beside the memory, such as CLAUDE.md: what it says already is reported; may be"
+        " repeated.",
+        metavar="FILE",
+    ),
+]
 PresetOption = Annotated[
     str | None, typer.Option(help="Named parameters: workspace, memory_v2, recommended_use or recommended_e5.")
 ]
@@ -82,6 +95,8 @@ def load(
     rev: str | None = None,
     hidden: str = "known",
     dates: str | None = None,
+    json_rows: bool = False,
+    instructions: list[Path] | None = None,
 ) -> Corpus:
     """The corpus at `path`: opened if it is a saved corpus, else read from the files, now or at a revision."""
     from memkit.tables.commit import is_bucketed, is_lake
@@ -92,7 +107,9 @@ def load(
             raise ParameterError(f"--rev: expected a folder of a git repository. Got a saved corpus, {path}.")
         return open_lake(path)
     progress = sys.stderr.isatty()
-    corpus = read(path, as_of=as_of, formats=formats or (), progress=progress, rev=rev, hidden=hidden, dates=dates)
+    named: Any = {"formats": formats or (), "rev": rev, "hidden": hidden, "dates": dates}
+    named |= {"json": "rows" if json_rows else None, "instructions": instructions or ()}
+    corpus = read(path, as_of=as_of, progress=progress, **named)
     if corpus.memories.num_rows <= _FEW:
         use_one_thread()
     return corpus

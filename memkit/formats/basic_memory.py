@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from memkit.fences import fences
-from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Format
+from memkit.formats.format import File
+from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import Link
-from memkit.formats.linked.page import LOOSE, Page
-from memkit.formats.linked.relations import link_rules, relate
+from memkit.formats.linked.page import Page
 from memkit.formats.rows import Row, Rows
 from memkit.formats.workspace import Section
 
@@ -60,7 +59,7 @@ class Relation:
     context: str | None
 
 
-def _said(line: str) -> str | None:
+def _behind_bullet(line: str) -> str | None:
     """What stands behind a bullet; None for a line that is none."""
     bullet = BULLET.match(line)
     return line[bullet.end() :].rstrip() if bullet else None
@@ -76,20 +75,20 @@ def observation(line: str) -> Observation | None:
     >>> [observation(line) for line in ("- [t](u.md) #a", "- relates_to [[T]]", "> - [fact] x", "- просто слова")]
     [None, None, None, None]
     """
-    said = _said(line)
-    if said is None or _BOX.match(said) or relation(line):
+    text = _behind_bullet(line)
+    if text is None or _BOX.match(text) or relation(line):
         return None
-    category, found = None, _CATEGORY.match(said)
-    if found and len(found[1].strip()) > 1 and not _CLOCK.fullmatch(found[1].strip()):
-        category, said = found[1].strip(), said[found.end() :]
-    elif found or _LINK.match(said):
+    category, bracket = None, _CATEGORY.match(text)
+    if bracket and len(bracket[1].strip()) > 1 and not _CLOCK.fullmatch(bracket[1].strip()):
+        category, text = bracket[1].strip(), text[bracket.end() :]
+    elif bracket or _LINK.match(text):
         return None
-    tags = tuple(tag for match in _TAG.finditer(said) for tag in f"{match[1]}{match[2]}".split("#"))
+    tags = tuple(tag for match in _TAG.finditer(text) for tag in f"{match[1]}{match[2]}".split("#"))
     if category is None and not tags:
         return None
-    end = _CONTEXT.search(said)
+    end = _CONTEXT.search(text)
     context = end[1].strip() if end else None
-    return Observation(category, said[: end.start()].rstrip() if end else said, tags, context)
+    return Observation(category, text[: end.start()].rstrip() if end else text, tags, context)
 
 
 def relation(line: str) -> Relation | None:
@@ -102,11 +101,11 @@ def relation(line: str) -> Relation | None:
     >>> relation("- см. также [[Склад]]") is relation("- [[Склад]]") is None
     True
     """
-    said = _said(line)
-    found = _RELATION.fullmatch(said) if said is not None else None
-    if found is None:
+    text = _behind_bullet(line)
+    parts = _RELATION.fullmatch(text) if text is not None else None
+    if parts is None:
         return None
-    double, single, word, target, context = found.groups()
+    double, single, word, target, context = parts.groups()
     return Relation(double or single or word, target.strip(), context.strip() if context else None)
 
 
@@ -115,17 +114,16 @@ class _Page(Page):
 
     def type_of(self, link: Link) -> str:
         """What a bullet that is a relation calls its link."""
-        found = relation(self.source.lines[link.line - 1])
-        return found.type if found else super().type_of(link)
+        bullet = relation(self.source.lines[link.line - 1])
+        return bullet.type if bullet else super().type_of(link)
 
     def beside(self, section: Section, memory_id: str) -> None:
         super().beside(section, memory_id)
         for number, line in self.text_lines(section.lines):
-            if said := observation(line):
-                row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number, "tags": list(said.tags)}
-                self.rows.add(
-                    "observations", {**row, "category": said.category, "text": said.text, "context": said.context}
-                )
+            if bullet := observation(line):
+                row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number}
+                row |= {"category": bullet.category, "text": bullet.text, "context": bullet.context}
+                self.rows.add("observations", {**row, "tags": list(bullet.tags)})
 
 
 def _claims(file: File) -> bool:
@@ -139,8 +137,8 @@ def _claims(file: File) -> bool:
         return False
     code = fences(text)
     lines = (line for number, line in enumerate(file.source.lines, 1) if number not in code)
-    said = (found for found in map(observation, lines) if found and found.category)
-    return sum(1 for _ in islice(said, LEAST)) == LEAST
+    categorised = (bullet for bullet in map(observation, lines) if bullet and bullet.category)
+    return sum(1 for _ in islice(categorised, LEAST)) == LEAST
 
 
 def parse(file: File, rows: Rows) -> None:
@@ -148,20 +146,12 @@ def parse(file: File, rows: Rows) -> None:
     _Page(file, rows, is_vault=True).read()
 
 
-FORMAT = Format(
+FORMAT = layout(
     "basic_memory",
     "Markdown pages with permalink and type, or with three observations `- [category] text` (basic-memory)",
+    parse,
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "session", "heartbeat"),
-    tables=("documents", "observations", "turns", "checklist", "relations"),
-    endings=MARKDOWN,
-    writes=MARKDOWN,
+    tables=("observations", "turns", "checklist"),
     claims=_claims,
-    parse=parse,
-    relate=relate,
     dates={"created_at": "created", "updated_at": "updated"},
-    rules=(
-        *link_rules("basic_memory"),
-        Rule(LOOSE, "basic_memory", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
-        Rule("empty_section", "basic_memory", "", "text below a heading, or a deeper heading with text"),
-    ),
 )

@@ -18,10 +18,10 @@ from typing import Any
 
 from memkit.fences import fences
 from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.format import MARKDOWN, File, Folder, Survey
+from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import links_in, without_code
-from memkit.formats.linked.page import LOOSE, Page, is_contents, said
-from memkit.formats.linked.relations import link_rules, relate
+from memkit.formats.linked.page import Page, comparable, is_contents
 from memkit.formats.rows import Rows
 from memkit.formats.spelling import TITLES, TYPES
 from memkit.formats.syntax import front_matter
@@ -44,7 +44,7 @@ _SLUG = re.compile(r"[\w-]+")
 _COMMENT = re.compile(r" {0,3}<!--")
 _LOOKED_AT = 24
 """The most files beside a MEMORY.md that are opened to tell what it is."""
-_LEAST_SAID = 30
+_LEAST_STATED = 30
 """The least characters of a line that may repeat the instructions."""
 
 
@@ -148,8 +148,8 @@ class _Topic(Page):
         self.source_id = self.source_id or self.in_front(("name",), text_of)
 
     def title_of(self) -> str:
-        own = (self.in_front(TITLES, text_of) or "").strip()
-        return self.listed_as if self.listed_as and (not own or _SLUG.fullmatch(own)) else super().title_of()
+        title = (self.in_front(TITLES, text_of) or "").strip()
+        return self.listed_as if self.listed_as and (not title or _SLUG.fullmatch(title)) else super().title_of()
 
     def _type(self) -> str | None:
         """The type that the file's name opens with, where its front matter has none."""
@@ -198,17 +198,17 @@ def _is_index(folder: Folder, place: str, names: list[str]) -> bool:
 def homes_of(folder: Folder) -> list[str]:
     """The folders that hold such a memory."""
     parts = folder.listing.root.as_posix()
-    found = []
+    homes = []
     for place, names in folder.markdown.items():
         is_known = _HOMES.search(f"{parts}/{place}" if place else parts) is not None
         if folder.is_forced or is_known or (INDEX in names and _is_index(folder, place, names)):
-            found.append(place)
-    return found
+            homes.append(place)
+    return homes
 
 
 def survey(folder: Folder) -> Survey:
     """The MEMORY.md and the topic files of each folder that is such a memory; lines that repeat the instructions."""
-    found = Survey()
+    survey = Survey()
     for home in homes_of(folder):
         below = f"{home}/" if home else ""
         topics = [name for name in folder.markdown[home] if name != INDEX]
@@ -217,79 +217,67 @@ def survey(folder: Folder) -> Survey:
         for _, target, title in targets_in(index.source.text) if index else ():
             listed.setdefault(target.casefold(), title)
         for name in topics:
-            found.findings[below + name] = Topic(listed.get(name.casefold(), ""))
+            survey.findings[below + name] = Topic(listed.get(name.casefold(), ""))
         if index:
-            found.findings[below + INDEX] = IS_INDEX
-    _report_repeated(folder, sorted(found.findings))
-    return found
+            survey.findings[below + INDEX] = IS_INDEX
+    _report_repeated(folder, sorted(survey.findings))
+    return survey
 
 
 def _report_repeated(folder: Folder, paths: Iterable[str]) -> None:
-    """Report, once a file, the lines of memories that a file of instructions says already."""
-    instructions = [
-        f"{place}/{name}" if place else name
+    """Report, once a file, the lines of memories that a file of instructions says already.
+
+    These are those below the root, by their names, and those that the read names, wherever they lie.
+    """
+    below = [
+        folder.open(f"{place}/{name}" if place else name)
         for place, names in folder.markdown.items()
         for name in names
         if name in INSTRUCTIONS
     ]
     known: dict[str, str] = {}
-    for path in instructions:
-        for _, line in _sayings(folder.open(path)):
-            known.setdefault(line, path)
+    for file in filter(None, (*below, *folder.instructions)):
+        for _, line in _statements(file):
+            known.setdefault(line, file.source.path)
     for path in paths if known else ():
-        repeated = [(number, known[line]) for number, line in _sayings(folder.open(path)) if line in known]
+        repeated = [(number, known[line]) for number, line in _statements(folder.open(path)) if line in known]
         if repeated:
             number, where = repeated[0]
-            got = f"{len(repeated)} line{'s' * (len(repeated) > 1)} that {where} says already"
-            expected = "what no file of instructions says"
+            got = f"{len(repeated)} line{'s' * (len(repeated) > 1)} that {where} has too"
+            expected = "lines that stand in no file of instructions"
             folder.rows.problem("duplicate_of_instructions", path, expected, got, line=number, quote=False)
 
 
-def _sayings(file: File | None) -> Iterator[tuple[int, str]]:
-    """The lines of a file that say something, by number, without marks and case."""
+def _statements(file: File | None) -> Iterator[tuple[int, str]]:
+    """The lines of a file that state something, by number, without marks and case."""
     if file is None:
         return
     first = file.front.body_line if file.front else 1
     for number, line in enumerate(file.source.lines[first - 1 :], first):
-        words = said(line)
-        if len(words) >= _LEAST_SAID and not line.lstrip().startswith("#"):
+        words = comparable(line)
+        if len(words) >= _LEAST_STATED and not line.lstrip().startswith("#"):
             yield number, words
 
 
 def parse(file: File, rows: Rows) -> None:
     """One file to its rows."""
-    found: Any = file.finding("claude")
+    topic: Any = file.finding("claude")
     if file.source.name == INDEX:
         _Memory(file, rows).read()
     else:
-        _Topic(file, rows, found.title if found else "").read()
+        _Topic(file, rows, topic.title if topic else "").read()
 
 
-FORMAT = Format(
+FORMAT = layout(
     "claude",
     "MEMORY.md, of which the host loads 200 lines or 25,000 units, and topic files beside it (Claude Code)",
-    kinds=(
-        *TYPES_OF_TOPICS,
-        "topic",
-        "head",
-        "index",
-        "long_term",
-        "daily_log",
-    ),
-    tables=("documents", "relations"),
-    endings=MARKDOWN,
-    writes=MARKDOWN,
-    claims=lambda file: file.is_markdown and file.finding("claude") is not None,
-    parse=parse,
-    relate=relate,
+    parse,
+    kinds=(*TYPES_OF_TOPICS, "topic", "head", "index", "long_term", "daily_log"),
     survey=survey,
+    whole_index=INDEX,
     dates={"created_at": "created", "updated_at": "modified"},
     rules=(
         Rule("index_too_long", "claude", "", "a MEMORY.md of at most 200 lines and 25,000 UTF-16 units"),
-        *link_rules("claude"),
         Rule("duplicate_of_instructions", "claude", "", "memories that CLAUDE.md or AGENTS.md do not say already"),
-        Rule(LOOSE, "claude", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
-        Rule("empty_section", "claude", "", "text below a heading, or a deeper heading with text"),
-        Rule("unbalanced_fence", "claude", "", "a code fence that is closed"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -96,6 +96,8 @@ class Folder:
         Paths that no index may name.
     is_forced : bool
         Whether ``read(format=...)`` named the surveying format.
+    instructions : tuple of File
+        The files of instructions that ``read(instructions=...)`` names, wherever they lie; they are no memories.
     opened : dict of str to File or None
         The files that surveys looked into, shared by all formats.
     """
@@ -105,6 +107,7 @@ class Folder:
     rows: Rows
     plugin_globs: tuple[str, ...] = ()
     is_forced: bool = False
+    instructions: tuple[File, ...] = ()
     opened: dict[str, File | None] = field(default_factory=dict)
 
     def open(self, path: str) -> File | None:
@@ -177,6 +180,8 @@ class Format:
         `check`.
     is_general : bool
         Whether it reads any file of its kind that no more specific layout reads, so that it competes with none.
+    whole_index : str
+        The name of the file that must link to every page beside it, as an agent knows these by it alone.
     landmark : str
         The file or folder that must exist for the survey to run; several are separated by blanks, and none is needed
         where it is empty.
@@ -187,8 +192,8 @@ class Format:
     beside : callable, optional
         ``beside(file, rows)`` is called for a file that its survey found but another format reads.
     relate : callable, optional
-        ``relate(tables, rows)`` completes the tables with what all files only tell together, before any `check`, and
-        adds problems; formats that share it share one call.
+        ``relate(tables, rows, formats)`` completes the tables with what all files only tell together, before any
+        `check`, and adds problems; the `formats` that share it share one call.
     check : callable, optional
         ``check(tables, rows)`` adds the problems that show only when all files are read.
 
@@ -221,11 +226,12 @@ class Format:
     dates_in_lines: bool = False
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     is_general: bool = False
+    whole_index: str = ""
     landmark: str = ""
     survey: Callable[[Folder], Survey] | None = None
     batch: Batch | None = None
     beside: Callable[[File, Rows], None] | None = None
-    relate: Callable[[Tables, Rows], None] | None = None
+    relate: Callable[[Tables, Rows, Sequence[Format]], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None
 
     @property

@@ -71,7 +71,7 @@ def parts(text: str) -> Iterator[Part]:
 
 def _part(text: str, start: int, end: int, line: int) -> Part:
     lines = text[start:end].split("\n")
-    first = next((number for number, said in enumerate(lines) if said.strip()), len(lines))
+    first = next((number for number, words in enumerate(lines) if words.strip()), len(lines))
     last = next((number for number in range(len(lines), first, -1) if lines[number - 1].strip()), first)
     return Part(start, end, line + first, line + max(first, last - 1), "\n".join(lines[first:last]))
 
@@ -84,8 +84,8 @@ def entries(text: str) -> list[str]:
     >>> entries("чай\\n§\\n мёд \\n§\\nчай")
     ['чай', 'мёд']
     """
-    said = (part.text.replace("\r\n", "\n").strip() for part in parts(text))
-    return list(dict.fromkeys(filter(None, said)))
+    texts = (part.text.replace("\r\n", "\n").strip() for part in parts(text))
+    return list(dict.fromkeys(filter(None, texts)))
 
 
 def chars(texts: Iterable[str]) -> int:
@@ -93,7 +93,7 @@ def chars(texts: Iterable[str]) -> int:
     return len(DELIMITER.join(texts))
 
 
-def cut(found: Sequence[Part], place: int, gone: Callable[[int], bool]) -> Splice:
+def cut(every: Sequence[Part], place: int, gone: Callable[[int], bool]) -> Splice:
     """What takes out the entry at a place together with one delimiter, where others may be `gone` already.
 
     Each removal is a piece of its own, so that any of several may be left undone.
@@ -102,16 +102,16 @@ def cut(found: Sequence[Part], place: int, gone: Callable[[int], bool]) -> Splic
     --------
     >>> from memkit.formats.syntax.places import spliced
     >>> text = "чай\\n§\\nмёд\\n§\\nлимон"
-    >>> found = list(parts(text))
-    >>> [spliced(text, [cut(found, place, lambda other: False)]) for place in range(3)]
+    >>> every = list(parts(text))
+    >>> [spliced(text, [cut(every, place, lambda other: False)]) for place in range(3)]
     ['мёд\\n§\\nлимон', 'чай\\n§\\nлимон', 'чай\\n§\\nмёд']
-    >>> spliced(text, [cut(found, 1, lambda other: False), cut(found, 2, lambda other: other == 1)])
+    >>> spliced(text, [cut(every, 1, lambda other: False), cut(every, 2, lambda other: other == 1)])
     'чай\\n§\\n'
     """
-    if not all(map(gone, range(place + 1, len(found)))):
-        return Splice(found[place].start, found[place + 1].start, "")
+    if not all(map(gone, range(place + 1, len(every)))):
+        return Splice(every[place].start, every[place + 1].start, "")
     is_joined = place > 0 and not gone(place - 1)
-    return Splice(found[place - 1].end if is_joined else found[place].start, found[place].end, "")
+    return Splice(every[place - 1].end if is_joined else every[place].start, every[place].end, "")
 
 
 def title_of(text: str) -> str:
@@ -136,13 +136,13 @@ def _survey(folder: Folder) -> Survey:
         if name in FILES or _LEFT.fullmatch(name):
             names.setdefault(home + slash, []).append(name)
     survey = Survey()
-    for home, found in names.items():
-        own = [home + name for name in found if name in FILES]
+    for home, beside in names.items():
+        files = [home + name for name in beside if name in FILES]
         named = (*folder.listing.root.parts, *home.split("/")[:-1])[-2:] == _HOME
-        locked = any(name.endswith(".lock") for name in found)
-        if own and (folder.is_forced or named or locked or any(_has_delimiter(folder, path) for path in own)):
-            survey.findings |= dict.fromkeys(own, True)
-            survey.skipped |= {home + name for name in found if name not in FILES}
+        locked = any(name.endswith(".lock") for name in beside)
+        if files and (folder.is_forced or named or locked or any(_has_delimiter(folder, path) for path in files)):
+            survey.findings |= dict.fromkeys(files, True)
+            survey.skipped |= {home + name for name in beside if name not in FILES}
     return survey
 
 
@@ -157,26 +157,26 @@ def parse(file: File, rows: Rows) -> None:
     first: dict[str, int] = {}
     limit = LIMITS.get(source.name, LIMITS["MEMORY.md"])
     for part in parts(source.text):
-        said = part.text.strip()
-        if not said:
+        entry = part.text.strip()
+        if not entry:
             continue
-        memory_id = rows.new_id("hermes", source.path, slug_of(title_of(said)), said)
+        memory_id = rows.new_id("hermes", source.path, slug_of(title_of(entry)), entry)
         row: Row = {"memory_id": memory_id, "format": "hermes", "layout": "hermes", "kind": "entry"}
-        row |= {"path": source.path, "title": title_of(said), "text": part.text, "scope": FILES.get(source.name)}
+        row |= {"path": source.path, "title": title_of(entry), "text": part.text, "scope": FILES.get(source.name)}
         rows.add("memories", {**row, "line_start": part.line, "line_end": part.last})
         place: Row = {"line": part.line, "memory_id": memory_id}
-        if said in first:
-            expected = f"an entry that does not stand there twice (line {first[said]} has it too)"
-            rows.problem("duplicate_entry", source.path, expected, said, **place)
-        first.setdefault(said, part.line)
-        if len(said) > limit:
+        if entry in first:
+            expected = f"an entry that does not stand there twice (line {first[entry]} has it too)"
+            rows.problem("duplicate_entry", source.path, expected, entry, **place)
+        first.setdefault(entry, part.line)
+        if len(entry) > limit:
             expected = f"at most {limit:,} characters in an entry: above, the host refuses every change of the file"
-            rows.problem("over_limit", source.path, expected, f"{len(said):,}", quote=False, **place)
+            rows.problem("over_limit", source.path, expected, f"{len(entry):,}", quote=False, **place)
         line, offset = part.line, 0
-        for found in _NEAR.finditer(part.text):
-            line += part.text.count("\n", offset, found.start())
-            offset = found.start()
-            rows.problem("bad_value", source.path, _LOOSE.expected, found[0], line=line, memory_id=memory_id)
+        for mark in _NEAR.finditer(part.text):
+            line += part.text.count("\n", offset, mark.start())
+            offset = mark.start()
+            rows.problem("bad_value", source.path, _LOOSE.expected, mark[0], line=line, memory_id=memory_id)
     _check_limit(source.path, chars(first), limit, rows)
     if not first:
         rows.problem("empty_text", source.path, "entries", "an empty file", quote=False)

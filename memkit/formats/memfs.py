@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
-from memkit.formats.linked.page import LOOSE, Page, kind_of_page
-from memkit.formats.linked.relations import link_rules, relate
+from memkit.formats.format import MARKDOWN, File, Folder, Survey
+from memkit.formats.linked.layout import layout
+from memkit.formats.linked.page import Page, kind_of_page
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.values import integer_of
 
@@ -99,21 +99,14 @@ def parse(file: File, rows: Rows) -> None:
     _Block(file, rows, str(file.finding("memfs") or "")).read()
 
 
-FORMAT = Format(
+FORMAT = layout(
     "memfs",
     "a folder with system/ whose Markdown has a description as its front matter (Letta MemFS)",
+    parse,
     kinds=_KINDS,
-    tables=("documents", "relations"),
-    endings=MARKDOWN,
-    writes=MARKDOWN,
-    claims=lambda file: file.is_markdown and file.finding("memfs") is not None,
     survey=survey,
-    parse=parse,
-    relate=relate,
     rules=(
-        *link_rules("memfs"),
         Rule("missing_field", "memfs", "description", "a file with this field"),
         Rule("over_limit", "memfs", "", "no more characters than its own limit"),
-        Rule(LOOSE, "memfs", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
     ),
 )

@@ -33,6 +33,7 @@ from memkit.formats.disk.files import (
     digest_of,
     home_of,
     list_files,
+    read_bytes,
 )
 from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
@@ -83,6 +84,9 @@ class Options:
     """Which files whose names begin with a dot are read, one of `HIDDEN`."""
     json: str | None = None
     """'rows' to read JSON of an unknown shape whatever its size, transcripts too."""
+    instructions: tuple[str, ...] = ()
+    """Absolute paths of files of instructions. They lie anywhere, so that no lake keeps them: its next user named none.
+    """
 
 
 FileState = tuple[Stat, str, str]  # no class: one is made for every file of every read
@@ -329,11 +333,12 @@ def roles_of(
     """The files to parse, in path order, each with its role; nearly all share one."""
     forced, findings, skipped = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
     opened: dict[str, File | None] = {}
+    instructions = tuple(_instructions(listing, result.options, rows))
     for format in formats:
         if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmark.split())):
             rows.use(format)
             opener, globs = _opener(listing, result, before), result.options.plugin_globs
-            folder = Folder(listing, opener, rows, globs, bool(forced), opened)
+            folder = Folder(listing, opener, rows, globs, bool(forced), instructions, opened)
             survey = Survey()
             with guarded(format, format.landmark, rows):
                 survey = format.survey(folder)
@@ -353,6 +358,17 @@ def roles_of(
         elif path not in skipped and not path.lower().endswith(write_only):
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
     return roles
+
+
+def _instructions(listing: Listing, options: Options, rows: Rows) -> Iterator[File]:
+    """The files of instructions that the options name, read as any file is; what cannot be is reported."""
+    for path in options.instructions:
+        try:
+            content = read_bytes(path, options.max_file_bytes)
+        except OSError as error:
+            rows.problem("unreadable", path, "a file that can be read", error.strerror or "an error", quote=False)
+            continue
+        yield File(listing.source(path, content, rows))
 
 
 def _has(listing: Listing, landmarks: list[str]) -> bool:

@@ -82,10 +82,11 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     rows = Rows()
     _duplicates(tables["_ids"], rows)
     formats = tuple(formats)
-    for relate, format in {format.relate: format for format in reversed(formats)}.items():
-        if relate and any(tables[name].num_rows for name in format.tables):
-            with guarded(format, ".", rows):
-                relate(tables, rows)
+    for relate in dict.fromkeys(format.relate for format in formats):
+        sharing = [format for format in formats if format.relate is relate]
+        if relate and any(tables[name].num_rows for format in sharing for name in format.tables):
+            with guarded(sharing[0], ".", rows):
+                relate(tables, rows, sharing)
     for format in formats:
         if format.check and any(tables[name].num_rows for name in (*format.tables, *format.schemas)):
             with guarded(format, ".", rows):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.format import MARKDOWN, File, Folder, Survey
+from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import Link
-from memkit.formats.linked.page import LOOSE, Page, kind_of_page
-from memkit.formats.linked.relations import MEM, link_rules, relate
+from memkit.formats.linked.page import Page, kind_of_page
+from memkit.formats.linked.relations import MEM
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.values import day_of
 from memkit.formats.workspace import Section
@@ -81,20 +81,10 @@ def parse(file: File, rows: Rows) -> None:
     _Memory(file, rows, str(file.finding("serena") or "")).read()
 
 
-FORMAT = Format(
+FORMAT = layout(
     "serena",
     ".serena/memories/**/*.md, each by its name (Serena)",
+    parse,
     kinds=("page", "head", "index", "log"),
-    tables=("documents", "relations"),
-    endings=MARKDOWN,
-    writes=MARKDOWN,
-    claims=lambda file: file.is_markdown and file.finding("serena") is not None,
     survey=survey,
-    parse=parse,
-    relate=relate,
-    rules=(
-        *link_rules("serena"),
-        Rule(LOOSE, "serena", "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
-        Rule("empty_section", "serena", "", "text below a heading, or a deeper heading with text"),
-    ),
 )

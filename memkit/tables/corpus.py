@@ -454,6 +454,7 @@ def read(
     timezone: Zone = None,
     hidden: str = "known",
     json: str | None = None,
+    instructions: str | Path | Sequence[str | Path] = (),
 ) -> Corpus:
     """Read a folder of memories in any known format.
 
@@ -509,6 +510,10 @@ def read(
     json : 'rows', optional
         JSON and JSON lines of an unknown shape become rows where their objects have a text (``text``, ``content``,
         ``memory``, ...). None reads such files up to 1 MiB, and no transcripts of hosts; 'rows' reads all.
+    instructions : str, Path or sequence of these
+        Files that a host loads beside the memory, such as a CLAUDE.md above `path`: lines of Claude Code's memory that
+        they say already are reported (``duplicate_of_instructions``), as are those of a CLAUDE.md or AGENTS.md below
+        `path`. They are read within `max_file_bytes`, and are no memories; a saved corpus does not keep their names.
 
     Returns
     -------
@@ -568,6 +573,7 @@ def read(
         zone,
         hidden,
         json,
+        _instructions(instructions),
     )
     reading = reader.read(path_of("read", path), options)
     if errors == "raise":
@@ -577,6 +583,18 @@ def read(
     corpus = Corpus(reading.tables, reading=reading)
     corpus.buckets = buckets
     return corpus
+
+
+def _instructions(paths: Any) -> tuple[str, ...]:
+    """The absolute paths of files that the caller names."""
+    given = [paths] if isinstance(paths, (str, Path)) else paths
+    found = list[str]()
+    for path in given:
+        file = path_of("read: 'instructions'", path).resolve()
+        if not file.is_file():
+            raise ParameterError(f"read: 'instructions' must be files, such as CLAUDE.md. Got {str(path)!r:.200}.")
+        found.append(str(file))
+    return tuple(dict.fromkeys(found))
 
 
 def _raise_first(problems: pa.Table) -> None:

@@ -1,11 +1,11 @@
 """Full-text search over ``memories``: an index of three tables, and the SQL macros that query it.
 
 ``fts(query, k := 10)`` returns the memories that share a term with the query, best first, in one pass over the
-postings. It returns k rows before any ``where`` of the query applies, so choose k large enough for what the filter may
-remove (the ``where`` of `Retriever.search` acts before the cut). ``match_bm25(memory_id, query)`` scores one memory.
-Both analyse the query as the texts were analysed (`memkit.text.analyse`). The score is BM25 with k1 = 1.2, b = 0.75 and
-a base-10 logarithm, equal to that of DuckDB's own extension; only the extension's stemmer is used, as its index takes
-twice as long to build.
+postings; title, aliases and description of a page are searched with its text. It returns k rows before any ``where``
+of the query applies, so choose k large enough for what the filter may remove (the ``where`` of `Retriever.search` acts
+before the cut). ``match_bm25(memory_id, query)`` scores one memory. Both analyse the query as the texts were analysed
+(`memkit.text.analyse`). The score is BM25 with k1 = 1.2, b = 0.75 and a base-10 logarithm, equal to that of DuckDB's
+own extension; only the extension's stemmer is used, as its index takes twice as long to build.
 
 The index is made of Arrow tables. They are loaded into a database as a whole (`add_fts`) and never read back from it.
 """
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import duckdb
 
 K1, B = 1.2, 0.75
+SEARCHED = ("title", "description", "aliases", "tags", "text")
+"""The columns of ``memories`` that are searched."""
 
 SCHEMA = "memkit_fts"
 TEXT_INDEX: dict[str, pa.Schema] = {
@@ -74,7 +76,8 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     Parameters
     ----------
     memories : pyarrow.Table
-        With the columns memory_id, title, tags and text. Rows with the same memory_id are one document.
+        With the column memory_id, and those of `SEARCHED` that there are. Rows with the same memory_id are one
+        document.
 
     Examples
     --------
@@ -82,10 +85,13 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     >>> index["terms"]["term"].to_pylist()
     ['db', 'пул', 'соединен']
     """
-    bodies = f"(select memory_id as doc, {searchable_sql()} as body from memories)"  # noqa: S608  # no data in it
+    available = {*memories.column_names} - ({"description"} if "heading_path" not in memories.column_names else set())
+    searched = [name for name in SEARCHED if name in available]
+    bodies = f"(select memory_id as doc, {searchable_sql(searched)} as body from memories)"  # noqa: S608  # no data in it
+    read = ["memory_id", *searched, *(["heading_path"] if "description" in searched else [])]
     with session() as con, interruptible():
         load_fts(con)
-        con.register("memories", memories.select(["memory_id", "title", "tags", "text"]))
+        con.register("memories", memories.select(read))
         con.execute(_INDEX.format(counts=count_terms_sql(bodies)))
         return {name: as_arrow(con, f"from {name} order by all") for name in TEXT_INDEX}
 

@@ -259,3 +259,14 @@ def test_the_commands_that_an_overview_shows_are_whole_and_run(run: Run, tmp_pat
         name, *arguments = shlex.split(command)
         more = ["--set", "encoder=none"] if arguments[0] == "search" else []
         assert (name, run(*arguments, *more)[0]) == ("memkit", 0), command
+
+
+def test_options_of_reading_reach_every_verb_that_reads(run: Run, tmp_path: Path) -> None:
+    uuid = "0f3c0a52-6f0e-4c3b-9d57-1b7a6d2f8e41"
+    (tmp_path / f"{uuid}.jsonl").write_text('{"text": "пул соединений: десять"}\n', encoding="utf-8")
+    (tmp_path / "a.md").write_text("# Чай\nЗелёный.\n", encoding="utf-8")
+    query = ("sql", tmp_path, "select count(*) as n from memories", "--json")
+    assert [json.loads(run(*query, *more)[1])[0]["n"] for more in ((), ("--json-rows",))] == [1, 2]
+    code, _, err = run("check", tmp_path, "--instructions", tmp_path / "nothing.md")
+    assert code == 2
+    assert "'instructions' must be files" in err

@@ -105,6 +105,37 @@ def test_the_sample_shows_each_check() -> None:
     assert (twice["path"], "CLAUDE.md" in twice["message"]) == (HOME + "feedback_tests.md", True)
 
 
+def test_what_a_file_of_instructions_anywhere_has_too_is_reported_where_it_is_named(tmp_path: Path) -> None:
+    lines = ["Всегда запускай линтер перед тем, как предлагать изменения.", "Never push to main without a review."]
+    topics = {
+        f"{HOME}{name}.md": TOPIC.format(name=name, type="user", text=text)
+        for name, text in zip("ab", lines, strict=True)
+    }
+    folder = write_files(tmp_path / "project", topics | {"CLAUDE.md": f"# Rules\n- {lines[0]}\n"})
+    other = write_files(
+        tmp_path / "home", {"CLAUDE.md": f"* **{lines[1].upper()}**\n", "large.md": f"{lines[1]}\n" * 9}
+    )
+    cases: dict[str, tuple[Any, list[str]]] = {
+        "none": ((), ["a"]),
+        "one": (other / "CLAUDE.md", ["a", "b"]),
+        "several": ([str(other / "CLAUDE.md"), other / "large.md"], ["a", "b"]),
+    }
+    for case, (instructions, expected) in cases.items():
+        corpus = mk.read(folder, instructions=instructions)
+        assert [row["path"] for row in told(corpus, "duplicate_of_instructions")] == [
+            f"{HOME}{name}.md" for name in expected
+        ], case
+        assert all(path.startswith((HOME, "CLAUDE.md")) for path in corpus.memories["path"].to_pylist()), case
+        assert corpus.refresh().problems.equals(corpus.problems), case
+    corpus = mk.read(folder, instructions=other / "large.md", max_file_bytes=300)
+    assert [row["path"] for row in told(corpus, "file_too_large")] == [str(other / "large.md")]
+    corpus.save(tmp_path / "lake")
+    assert "home" not in (next((tmp_path / "lake").glob("**/manifest.json"))).read_text("utf-8"), "not the next user's"
+    for wrong in (other, tmp_path / "nothing.md"):
+        with pytest.raises(mk.ParameterError, match="'instructions' must be files"):
+            mk.read(folder, instructions=wrong)
+
+
 def test_which_memory_md_is_an_index(tmp_path: Path) -> None:
     cases = {
         "beside": ({"MEMORY.md": "- [a](a.md) — x\n", "a.md": "text\n"}, {"claude"}),

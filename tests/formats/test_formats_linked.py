@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.fences import fences
 from memkit.formats.linked.links import links_in, without_code
-from memkit.formats.linked.page import is_contents, marks_in, says, status_of, tags_of
+from memkit.formats.linked.page import holds_title, is_contents, marks_in, status_of, tags_of
 from memkit.formats.linked.survey import SAMPLE, spread
 from memkit.tables.samples import write_files
 
@@ -280,7 +280,7 @@ def test_small_rules() -> None:
         "done",
         None,
     ]
-    assert (says("", "a"), says("a", ""), says("catalogue", "cat")) == (False, False, False)
+    assert (holds_title("", "a"), holds_title("a", ""), holds_title("catalogue", "cat")) == (False, False, False)
     assert [*marks_in("a #б, (#в) #г-д- #abc #zzz")] == ["б", "в", "г-д", "zzz"]
     assert is_contents("# T\n- [a](b.md)\n1. [[c]]\n| [d](e.md) | x |\n|---|\n", 3)
     assert not is_contents("- [ ] task [[a]]\n- [x] [b](c.md) done\ntext\n", 1)

@@ -129,7 +129,9 @@ def test_an_index_that_lists_most_pages_tells_the_others_and_orphans_are_one_row
     pages["index.md"] = "# Index\n\n" + "".join(f"- [p](p{number}.md) - x\n" for number in range(4))
     problems = {row["rule"]: row for row in corpus_of(tmp_path, pages).problems.to_pylist()}
     assert problems["not_indexed"]["path"] == "index.md"
-    assert "1 of 5 that are not: p4.md" in problems["not_indexed"]["message"]
+    assert (
+        "expected a link to each page of its folder. Got none for 1 of 5: p4.md" in problems["not_indexed"]["message"]
+    )
     assert "orphan" not in problems, "a page is told once"
     pages["sub/q.md"], pages["sub/r.md"] = PAGE.format(title="Q", text="[[r]]"), PAGE.format(title="R", text="[[q]]")
     pages["sub/s.md"] = PAGE.format(title="S", text="одна")

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+import memkit as mk
 from memkit.duck import connect as plain
 from memkit.schemas import MEMORIES
 from memkit.tables.database import Database
@@ -170,6 +171,22 @@ def test_title_and_tags_are_searched(connect: Connect) -> None:
     con = connect(["текст", "text"], title=["Настройка", ""], tags=[[], ["метка", "label"]])
     assert found(con, "настройки") == ["m00"]
     assert found(con, "labels") == ["m01"]
+
+
+def test_a_page_is_found_by_what_it_is_called_and_says_of_itself(tmp_path: Path) -> None:
+    head = "---\ntitle: Доля возвратов\ndescription: сколько книг вернули читатели\naliases: [return rate, брак]\n---\n"
+    pages = {
+        "a.md": f"{head}# Определение\nЧисло одних к числу других.\n",
+        "b.md": "---\ntitle: Склад\naliases: [warehouse]\n---\nКоробки, см. [[a]].\n",
+        "c.md": "---\ntitle: Чай\n---\nЗелёный.\n",
+    }
+    corpus = mk.read(mk.testing.write_files(tmp_path, pages))
+    search = mk.Retriever(encoder=None).fit(corpus)
+    paths = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+    for query, path in {"return rate": "a.md", "брак": "a.md", "вернули": "a.md", "warehouse": "b.md"}.items():
+        rows = corpus.sql(f"select memory_id from fts('{query}')").fetchall()  # noqa: S608  # no data
+        assert [paths[name] for (name,) in rows] == [path], query
+        assert search.search(query, k=1)["path"].to_pylist() == [path], query
 
 
 def test_a_title_that_the_first_line_holds_counts_once() -> None:

@@ -82,11 +82,11 @@ def links_in(text: str) -> Iterator[Link]:
     for match in _WIKI.finditer(text) if "[[" in text else ():
         line += text.count("\n", offset, match.start())
         offset = match.start()
-        embed, target, part, said = match.groups()
+        embed, target, part, words = match.groups()
         target = target.removesuffix("\\")  # a bar in a table is written \|
         if target.strip() or part:
             yield Link(
-                match[0], target.strip(), (part or "").strip("\\ "), (said or "").strip(), line, True, bool(embed)
+                match[0], target.strip(), (part or "").strip("\\ "), (words or "").strip(), line, True, bool(embed)
             )
     line, offset = 1, 0
     for match in _INLINE.finditer(text) if "](" in text else ():

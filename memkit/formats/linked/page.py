@@ -55,22 +55,22 @@ UNREAD = "(front matter)"
 """The key of extra for front matter that is no YAML even with its values in quotes, as it is written."""
 
 
-def said(words: str) -> str:
+def comparable(words: str) -> str:
     """Words as titles are compared: without case, punctuation as blanks.
 
-    >>> said("Доля  возвратов (net)!")
+    >>> comparable("Доля  возвратов (net)!")
     'доля возвратов net'
     """
     return _NO_WORD.sub(" ", words.casefold()).strip()
 
 
-def says(heading: str, title: str) -> bool:
-    """Whether a heading says a title already.
+def holds_title(heading: str, title: str) -> bool:
+    """Whether a heading has the words of a title already.
 
-    >>> says("Return rate (metric)", "return-rate"), says("Schema", "Return rate")
+    >>> holds_title("Return rate (metric)", "return-rate"), holds_title("Schema", "Return rate")
     (True, False)
     """
-    return bool(title) and f" {said(title)} " in f" {said(heading)} "
+    return bool(title) and f" {comparable(title)} " in f" {comparable(heading)} "
 
 
 def tags_of(value: object) -> list[str]:
@@ -244,14 +244,14 @@ class Page(Sections):
 
     def above_section(self, section: Section) -> list[str]:
         """The names above a section: title and description, where no heading says the title already."""
-        above, own = list(section.above), section.heading.text if section.heading.level else ""
+        above, heading = list(section.above), section.heading.text if section.heading.level else ""
         described = [self.description] if self.description and section.heading.level else []
         if not section.heading.level:
             return above  # its own title is the page's
-        place = next((number for number, name in enumerate(above, 1) if says(name, self.title)), None)
+        place = next((number for number, name in enumerate(above, 1) if holds_title(name, self.title)), None)
         if place is not None:
             return above[:place] + described + above[place:]
-        return [*([] if says(own, self.title) else [self.title]), *described, *above]
+        return [*([] if holds_title(heading, self.title) else [self.title]), *described, *above]
 
     def beside(self, section: Section, memory_id: str) -> None:
         """Add the links of a section, in their order."""

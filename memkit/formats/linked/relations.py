@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import near
-from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN
+from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, links_in
 from memkit.formats.rows import Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
@@ -32,26 +31,12 @@ _PARTED = re.compile(r"[\s_-]+")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 _APART = frozenset(("index", "log", "daily_log", "session", "heartbeat", "long_term"))
 """Kinds of pages that no index has to list."""
-_HOST_INDEX = "MEMORY.md"
-"""An index; where Claude Code knows its topics by it, it should name each, however many it leaves out."""
 _INDEX_STEMS = ("index", "_index", "readme")
 _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
 _HELD = 1_000
 _HINTS, _NAMED = 50, 5
 """How many dead links of a folder get a suggestion, and how many pages a message names."""
-
-
-def link_rules(format: str) -> tuple[Rule, ...]:
-    """The checks of the links of a format's pages."""
-    return (
-        Rule("dead_link", format, "", "a link that leads to a page of this folder"),
-        Rule("ambiguous_link", format, "", "a link that leads to one page"),
-        Rule("dead_anchor", format, "", "a heading of the page that the link leads to"),
-        Rule("not_indexed", format, "", "every page of its folder, where the index lists most of them"),
-        Rule("orphan", format, "", "a page that another one links to, where most pages are"),
-        Rule("no_successor", format, "", "the page that takes the place of a deprecated one"),
-    )
 
 
 def written_in(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -111,23 +96,23 @@ class _Pages:
     @classmethod
     def from_tables(cls, tables: Tables) -> _Pages:
         """The Markdown pages that were read, and their headings."""
-        found = cls()
+        known = cls()
         columns = ["memory_id", "path", "kind", "title", "source_id", "aliases", "layout"]
         memories = tables["memories"].select([*columns, "format"])
         documents = tables["documents"].select(["memory_id", "level"])
         is_deep = pc.greater(documents["level"], 1)
         deep = set(documents["memory_id"].filter(is_deep).to_pylist())
         for memory_id, path, kind, title, source_id, aliases, layout in _rows_of(memories, "workspace"):
-            if path not in found.pages:
-                own = title if memory_id not in deep else ""
-                page = _Page(memory_id, own, source_id, tuple(aliases or ()), kind, layout)
-                found._add(path, page)
-            elif found.pages[path].kind == "head":
-                found.pages[path] = replace(found.pages[path], kind=kind)
+            if path not in known.pages:
+                page_title = title if memory_id not in deep else ""
+                page = _Page(memory_id, page_title, source_id, tuple(aliases or ()), kind, layout)
+                known._add(path, page)
+            elif known.pages[path].kind == "head":
+                known.pages[path] = replace(known.pages[path], kind=kind)
             if title:
-                found.headings[path].setdefault(_folded(title), memory_id)
-        found.names += [_merged((_folded(name), paths) for name, paths in names.items()) for names in list(found.names)]
-        return found
+                known.headings[path].setdefault(_folded(title), memory_id)
+        known.names += [_merged((_folded(name), paths) for name, paths in names.items()) for names in list(known.names)]
+        return known
 
     def _add(self, path: str, page: _Page) -> None:
         self.pages[path] = page
@@ -244,15 +229,15 @@ def is_relation(link: Link) -> bool:
     return bool(link.target) and not (is_other and (link.is_embed or not link.is_wiki))
 
 
-def relate(tables: Tables, rows: Rows) -> None:
+def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     """Give each written link the page that it leads to, each page its successor, and report what leads nowhere."""
     relations = tables["relations"]
     of_pages = pc.is_valid(relations["written"]).to_numpy(zero_copy_only=False)
     pages = _Pages.from_tables(tables)
     path_of = {page.memory_id: path for path, page in pages.pages.items()}
     stems = [posixpath.basename(key) for key in pages.paths]
-    found, resolved, n_hints = relations.to_pylist(), list[tuple[str, str, str]](), 0
-    for row, is_link in zip(found, of_pages.tolist(), strict=True):
+    links, resolved, n_hints = relations.to_pylist(), list[tuple[str, str, str]](), 0
+    for row, is_link in zip(links, of_pages.tolist(), strict=True):
         source = path_of.get(row["from_id"] or "")
         link = _link_of(row["written"]) if is_link and source else None
         if link is None or source is None:
@@ -278,9 +263,9 @@ def relate(tables: Tables, rows: Rows) -> None:
                 rows.problem("dead_anchor", source, f"a heading of {nearest[0]}", f"{link.part:.200}", **where)
         if nearest[0] != source:
             resolved.append((source, nearest[0], row["type"]))
-    tables["relations"] = pa.Table.from_pylist(found, relations.schema)
+    tables["relations"] = pa.Table.from_pylist(links, relations.schema)
     _succeed(tables, pages, resolved)
-    _unreached(pages, resolved, rows)
+    _unreached(pages, resolved, {format.layout: format.whole_index for format in formats}, rows)
     _without_successor(tables["memories"], rows)
 
 
@@ -306,8 +291,8 @@ def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -
         return
     memories = tables["memories"]
     keys, values = pa.array(list(successor), pa.string()), pa.array(list(successor.values()), pa.string())
-    own = pc.if_else(pc.equal(memories["format"], "workspace"), memories["path"], None)
-    by = pc.take(values, pc.index_in(own, value_set=keys))
+    of_pages = pc.if_else(pc.equal(memories["format"], "workspace"), memories["path"], None)
+    by = pc.take(values, pc.index_in(of_pages, value_set=keys))
     status = pc.if_else(pc.and_(pc.is_valid(by), pc.is_null(memories["status"])), "superseded", memories["status"])
     for name, column in (("superseded_by", by), ("status", status)):
         place = memories.schema.get_field_index(name)
@@ -315,8 +300,11 @@ def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -
     tables["memories"] = memories
 
 
-def _unreached(pages: _Pages, links: list[tuple[str, str, str]], rows: Rows) -> None:
-    """Report, once a folder, pages that its index leaves out, and pages that no other links to."""
+def _unreached(pages: _Pages, links: list[tuple[str, str, str]], whole: Mapping[str | None, str], rows: Rows) -> None:
+    """Report, once a folder, pages that its index leaves out, and pages that no other links to.
+
+    `whole` is by layout the name of the index that must leave out none; any other counts where it lists most pages.
+    """
     siblings: dict[str, list[str]] = defaultdict(list)
     for path, page in pages.pages.items():
         if page.kind not in _APART:
@@ -326,13 +314,13 @@ def _unreached(pages: _Pages, links: list[tuple[str, str, str]], rows: Rows) -> 
         listed[source].add(target)
     reached = {target for _, target, _ in links}
     for path, page in pages.pages.items():
-        is_named = posixpath.basename(path) == _HOST_INDEX
-        is_host = is_named and page.layout == "claude"
-        beside = siblings[posixpath.dirname(path)] if is_named or page.kind == "index" else []
+        is_whole = page.layout is not None and posixpath.basename(path) == whole.get(page.layout)
+        beside = siblings[posixpath.dirname(path)] if is_whole or page.kind == "index" else []
         missing = [other for other in beside if other not in listed[path]]
-        if missing and (is_host or 2 * len(missing) < len(beside)):
-            got = f"{len(missing):,} of {len(beside):,} that are not: {_listed(missing)}"
-            rows.problem("not_indexed", path, "every page beside it in it", got, memory_id=page.memory_id, quote=False)
+        if missing and (is_whole or 2 * len(missing) < len(beside)):
+            got = f"none for {len(missing):,} of {len(beside):,}: {_listed(missing)}"
+            expected = "a link to each page of its folder"
+            rows.problem("not_indexed", path, expected, got, memory_id=page.memory_id, quote=False)
             reached.update(missing)
     for folder, paths in siblings.items():
         alone = [path for path in paths if path not in reached]
