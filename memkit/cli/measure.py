@@ -207,7 +207,7 @@ def audit(
     table: Annotated[
         str | None,
         typer.Option(
-            help="One audit in full: unreached, hubs, unsearchable, shadowed, horizon or outdated; default an overview."
+            help="One audit in full: unreached, hubs, unsearchable, shadowed, contradictions, horizon, outdated."
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Hits per query to inspect.", min=1)] = 10,

@@ -138,6 +138,7 @@ _LOOKS = {
         Column("number_conflict", "numbers differ", "flag", usual=False),
         Column("date_conflict", "dates differ", "flag", usual=False),
         Column("negation_conflict", "negations differ", "flag", usual=False),
+        Column("value_conflict", "values differ", "flag", usual=False),
         Column("contradiction", "contra-diction", "flag", usual=False),
         Column("count", look="count"),
         Column("chars", "characters", "count"),
@@ -285,7 +286,7 @@ VIEWS: dict[str, View] = {
     ),
     "pairs": _view(
         "pair",
-        "similarity kind a_id b_id number_conflict date_conflict negation_conflict contradiction",
+        "similarity kind a_id b_id number_conflict date_conflict negation_conflict value_conflict contradiction",
         Column("similarity", look="score"),
         tally="kind",
         knows="same_user",
@@ -319,6 +320,16 @@ VIEWS: dict[str, View] = {
     "audit_hubs": _view("memory", "memory_id n_queries share times", knows="own"),
     "audit_unsearchable": _view("memory", "memory_id kind why"),
     "audit_shadowed": _view("memory", "memory_id how by_id differs newer_days", knows="similarity"),
+    "audit_contradictions": _view(
+        "contradiction",
+        "kind older_value newer_value newer_text older_text memory_id by_id newer_days",
+        Column("older_value", "was"),
+        Column("newer_value", "is"),
+        Column("newer_text", "the newer says"),
+        Column("older_text", "the older says"),
+        tally="kind",
+        knows="user_id subject attribute older_at newer_at",
+    ),
     "audit_horizon": _view(
         "memory",
         "memory_id rank day days why",

@@ -19,6 +19,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
 from memkit.evaluation.findability import (
     AuditQuestions,
+    contradictions_of,
     hubs_of,
     outdated_of,
     shadowed_of,
@@ -40,6 +41,7 @@ _WORDS = {
         "are shadowed by a near-duplicate or a newer version",
         "Shadowed by a near-duplicate or a newer version",
     ),
+    "contradictions": ("contradict older ones", "Say otherwise than an older one"),
     "horizon": ("are found now and will drop out", "Found now, but not for good"),
     "outdated": (
         "are found though their author calls them superseded, deprecated or stale",
@@ -52,6 +54,7 @@ _TO_DO = {
     "hubs": "Cut these up by subject, or shorten them.",
     "unsearchable": "Write a sentence below each heading, or remove it; what search leaves out by kind may stay.",
     "shadowed": "Merge or remove the older: mk.plan(corpus, 'deduplicator') shows how.",
+    "contradictions": "Keep what holds, and correct the other or mark it as superseded.",
     "horizon": "Mark what must stay as of high importance, or raise decay_days.",
     "outdated": "Check what is stale and set a new day; status='obey' hides the others where a successor may be shown.",
 }
@@ -68,7 +71,7 @@ class Audit(Result):
     table : pa.Table
         A row for each audit: audit, count, of (how many were looked at), note, to_do.
     tables : dict of str to pa.Table
-        unreached, hubs, unsearchable, shadowed, horizon, outdated; `audit` says what each holds.
+        unreached, hubs, unsearchable, shadowed, contradictions, horizon, outdated; `audit` says what each holds.
     """
 
     table: pa.Table
@@ -118,7 +121,7 @@ def audit(
     as_of: AsOf = None,
     user_id: str | None = None,
 ) -> Audit:
-    """Which memories search cannot find, which crowd the hits, and which decay will take; no labels are needed.
+    """Which memories search cannot find, which crowd the hits, contradict or drop out; no labels are needed.
 
     The tables are kept in the Retriever's own corpus too: ``search.corpus_.sql("from audit_unreached")``.
 
@@ -170,6 +173,13 @@ def audit(
         later date shadows the other; without dates the one with the lower id. A pair that differs in a number, a date
         or a negation is listed as versions where both have a date; only you can tell whether the newer one replaces the
         older.
+    contradictions
+        What newer memories say otherwise than older ones of the same user, newest first: memory_id, the older; by_id;
+        user_id, subject, attribute; kind, ``number``, ``negation``, ``value`` or ``name``; older_value, newer_value,
+        older_at, newer_at, newer_days, older_text, newer_text (the two statements, secrets masked). Only what has a
+        date, is neither expired nor superseded, and says one thing of one attribute takes part; numbers of times,
+        names, versions and counters do not count. About a third of such contradictions are not seen, and all that only
+        knowledge of the world tells.
     horizon
         The day from which on a memory that is found now is no longer found, if nothing but time passes: query_id,
         memory_id; rank, score and decay now; days and day until it drops out; why: ``out of the first k``, ``below
@@ -210,6 +220,7 @@ AUDITS: dict[str, Callable[[AuditQuestions], pa.Table]] = {
     "hubs": hubs_of,
     "unsearchable": unsearchable_of,
     "shadowed": shadowed_of,
+    "contradictions": contradictions_of,
     "horizon": lambda questions: horizon_of(questions.batches, questions.task.labels, questions.k, _DAYS),
     "outdated": outdated_of,
 }
@@ -247,8 +258,9 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
         note = f"the first on {first}; {_counts(table, 'why')}" if first else _counts(table, "why")
         memories, total = (pc.count_distinct(rows["memory_id"]).as_py() for rows in (falls, table))
         return {"count": memories, "of": total, "note": note}
-    note = _counts(table, {"unsearchable": "why", "shadowed": "how"}.get(name, ""))
-    return {"count": table.num_rows, "of": memories, "note": note}
+    note = _counts(table, {"unsearchable": "why", "shadowed": "how", "contradictions": "kind"}.get(name, ""))
+    n_memories = pc.count_distinct(table["by_id"]).as_py() if name == "contradictions" else table.num_rows
+    return {"count": n_memories, "of": memories, "note": note}
 
 
 def _counts(table: pa.Table, column: str) -> str:

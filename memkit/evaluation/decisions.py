@@ -24,7 +24,7 @@ def dedup_scores(
     Parameters
     ----------
     dedup : Deduplicator
-        Fitted; pairs that differ in a number, a date or a negation are not merged, as always.
+        Fitted; pairs that differ in a number, a date, a negation or a value are not merged, as always.
     labels : table, data frame or path
         a_id, b_id and label (``duplicate``, ``different``, ``contradiction``, or true and false); other columns, such
         as the user, are kept.

@@ -17,7 +17,9 @@ from memkit.evaluation.evaluation import Task, fates_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
 from memkit.evaluation.pools import Batch, Pools, check_fitted, with_user
 from memkit.params import Moment, check_value
+from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.policy.dedup.pairs import FLAGS
 from memkit.schemas import REPLACED, result_schema
 from memkit.search.question import check_user
 from memkit.tables.age import later
@@ -291,7 +293,7 @@ def shadowed_of(questions: AuditQuestions) -> pa.Table:
         if older in rows or (pair["contradiction"] and not days) or kinds[newer] in search.kinds_hidden:
             continue
         how = "part of a longer one" if pair["kind"] == "substring" else "duplicate"
-        differs = [name for name in ("number", "date", "negation") if pair[f"{name}_conflict"]]
+        differs = [flag.removesuffix("_conflict") for flag in FLAGS if pair[flag]]
         rows[older] = {
             "memory_id": older,
             "by_id": newer,
@@ -301,6 +303,11 @@ def shadowed_of(questions: AuditQuestions) -> pa.Table:
             "newer_days": days,
         }
     return pa.Table.from_pylist([rows[memory] for memory in sorted(rows)], schema=_SHADOWED)
+
+
+def contradictions_of(questions: AuditQuestions) -> pa.Table:
+    """What newer memories say otherwise than older ones."""
+    return contradictions(questions.search.corpus_, questions.moment)
 
 
 def _by_age(pair: Mapping[str, Any], dated: Mapping[str, Any]) -> tuple[str, str, float | None]:

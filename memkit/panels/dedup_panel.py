@@ -25,9 +25,9 @@ from memkit.plot.marks import Picture
 from memkit.plot.settings import similarity_of
 from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.policy.dedup.pairs import FLAGS
 from memkit.text.secrets import mask
 
-_FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
 _LABELS = pa.schema([("a_id", pa.string()), ("b_id", pa.string()), ("label", pa.string())])
 _Z = 1.959964
 _NEAREST, _CLUSTERS = 8, 20
@@ -174,7 +174,7 @@ class DedupPanel(Panel):
         if not n:
             return ""
         pairs = "1 pair differs" if n == 1 else f"{n:,} pairs differ"
-        what = f"{pairs} in a number, a date or a negation, and never merge"
+        what = f"{pairs} in a number, a date, a negation or a value, and never merge"
         return f"{what}: Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
 
     def _pick(self, row: str) -> None:
@@ -228,7 +228,7 @@ class DedupPanel(Panel):
         return "".join(parts) + _plain(answer)
 
     def _side_by_side(self, pair: dict[str, Any]) -> str:
-        flags = [flag.replace("_conflict", "") for flag in _FLAGS if pair[flag]]
+        flags = [flag.replace("_conflict", "") for flag in FLAGS if pair[flag]]
         side = "above" if pair["similarity"] >= self._threshold else "below"
         head = f"{pair['kind']}, similarity {pair['similarity']:.3f}, {side} the threshold"
         conflict = f' <em class="mkbadge">conflict: {", ".join(flags)}; never merged</em>' if flags else ""
@@ -242,7 +242,7 @@ class DedupPanel(Panel):
         """The next pairs; Enter on one shows it."""
         rows, picks = [], []
         for pair in near:
-            flags = ", ".join(flag.replace("_conflict", "") for flag in _FLAGS if pair[flag])
+            flags = ", ".join(flag.replace("_conflict", "") for flag in FLAGS if pair[flag])
             texts = (self._texts.get(pair[name]) or "" for name in ("a_id", "b_id"))
             conflict = [flags] if self._shows_blocked else []
             rows.append((f"{pair['similarity']:.3f}", pair["kind"], *conflict, *texts))

@@ -231,7 +231,7 @@ class QuerySettings(Estimator):
         high=1,
         group="output",
         doc="Cosine similarity of trigrams from which two texts are near-duplicates; None is 0.85. Texts that differ"
-        " in a number, a date or a negation never are.",
+        " in a number, a date, a negation or a value never are.",
     )
     mmr_lambda: float = param(
         1.0, low=0, high=1, group="output", doc="Diversity (MMR): 1 ranks by score alone, less avoids similar hits."

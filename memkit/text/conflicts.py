@@ -1,6 +1,11 @@
-"""Conflicts of two texts in numbers, dates and negation, which keep them from being near-duplicates.
+"""Conflicts of two texts in numbers, dates, negation and values, which keep them from being near-duplicates.
 
 Contradictions are often more similar than paraphrases ("rent 1200", "rent 1500"), so no similarity separates them.
+
+There are two thresholds of one notion. Here a conflict blocks a merge, where a mistake loses a memory: any number, date
+or negation that differs in corresponding sentences is one, whether or not it is of the same attribute. What is shown to
+a person as a contradiction (`memkit.text.contradictions`) must be one: of the same attribute of the same subject. All
+that is shown blocks too, and that is how a value or a name («живёт в Казани», «живёт в Самаре») blocks.
 """
 
 from __future__ import annotations
@@ -12,11 +17,14 @@ from typing import NamedTuple
 from memkit.dates import DATE_WORDS
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
+from memkit.text.contradictions import contradiction
+from memkit.text.statements import Reader, Statement
 
 _FACT_CHARS = 240
 _ALIKE, _ALIKE_FACTS = 0.5, 0.3
-_NONE = (False, False, False)
 _MOST_PLACES = 250_000  # pairs of sentences; beyond, texts are compared as a whole, as facts are
+_MOST_SHOWN = 2_500
+"""Pairs of statements; longer texts are compared in like places alone."""
 _STEM = 5
 _KEPT = 10_000
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
@@ -34,8 +42,20 @@ class Traits(NamedTuple):
     words: frozenset[str]
 
 
+class Differences(NamedTuple):
+    """What two texts conflict in."""
+
+    number: bool = False
+    date: bool = False
+    negation: bool = False
+    value: bool = False
+
+
+_NONE = Differences()
+
+
 class Conflicts:
-    """Find whether two texts conflict in numbers, dates or negations.
+    """Find whether two texts conflict in numbers, dates, negations or values.
 
     In long texts each sentence or line is compared with the most similar one of the other text, if at least half of
     their words are equal; other sentences are additions, not conflicts. Short texts, up to the length of a fact, are
@@ -55,7 +75,9 @@ class Conflicts:
     --------
     >>> conflicts = Conflicts()
     >>> conflicts("Аренда 1200 с марта", "Аренда 1500, с марта")
-    (True, False, False)
+    Differences(number=True, date=False, negation=False, value=False)
+    >>> conflicts("Живёт в Казани с семьёй", "Живёт в Самаре с семьёй")
+    Differences(number=False, date=False, negation=False, value=True)
     """
 
     def __init__(
@@ -72,9 +94,40 @@ class Conflicts:
         self._days = re.compile("|".join(map(_day, map(_plain, date_words))) or "(?!)")
         self._negations = frozenset(map(_plain, negations))
         self._read: dict[str, tuple[Traits, list[Traits]]] = {}
+        self._reader = Reader(number_words, date_words, negations)
+        self._stated: dict[str, list[Statement]] = {}
 
-    def __call__(self, a: str, b: str) -> tuple[bool, bool, bool]:
-        """Whether numbers, dates and negations differ in corresponding sentences."""
+    def __call__(self, a: str, b: str) -> Differences:
+        """Whether numbers, dates, negations and values differ in corresponding sentences."""
+        blocked, shown = self._in_places(a, b), self._contradictions(a, b)
+        return Differences(
+            blocked.number or "number" in shown,
+            blocked.date,
+            blocked.negation or "negation" in shown,
+            bool({"value", "name"} & shown) and not (blocked.number or blocked.date),
+        )
+
+    def _contradictions(self, a: str, b: str) -> set[str]:
+        """The kinds of contradictions that a person would be shown."""
+        first, second = self._statements(a), self._statements(b)
+        same = {statement.text for statement in first} & {statement.text for statement in second}
+        left, right = ([one for one in some if one.text not in same] for some in (first, second))
+        if len(left) * len(right) > _MOST_SHOWN:
+            return set()
+        both = (
+            how for one in left for other in right for how in (contradiction(one, other), contradiction(other, one))
+        )
+        return {how.kind for how in both if how is not None}
+
+    def _statements(self, text: str) -> list[Statement]:
+        known = self._stated.get(text)
+        if known is None:
+            if len(self._stated) >= _KEPT:
+                self._stated.clear()
+            known = self._stated[text] = self._reader.read([text])[0]
+        return known
+
+    def _in_places(self, a: str, b: str) -> Differences:
         (first, units), (second, others) = self._known(a), self._known(b)
         if first[:3] == second[:3]:
             return _NONE
@@ -85,8 +138,7 @@ class Conflicts:
         if len(left) * len(right) > _MOST_PLACES:
             return _differ(first, second)
         differences = [_differ(*pair) for pair in (*_like_places(left, right), *_like_places(right, left))]
-        number, date, negation = (any(flags) for flags in zip(*differences, strict=True)) if differences else _NONE
-        return number, date, negation
+        return Differences(*(any(flags) for flags in zip(*differences, strict=True))) if differences else _NONE
 
     def _known(self, text: str) -> tuple[Traits, list[Traits]]:
         known = self._read.get(text)
@@ -127,8 +179,8 @@ def _day(word: str) -> str:
     return re.escape(word) + ("" if "а" <= word[-1] <= "я" else r"\Z")
 
 
-def _differ(a: Traits, b: Traits) -> tuple[bool, bool, bool]:
-    return a.numbers != b.numbers, a.dates != b.dates, a.negations != b.negations
+def _differ(a: Traits, b: Traits) -> Differences:
+    return Differences(a.numbers != b.numbers, a.dates != b.dates, a.negations != b.negations)
 
 
 def _alike(a: Traits, b: Traits) -> float:

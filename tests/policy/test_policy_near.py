@@ -174,7 +174,7 @@ def test_what_two_texts_disagree_in(a: str, b: str, differs: str) -> None:
 def test_what_two_texts_agree_in(a: str, b: str) -> None:
     first, second = (Conflicts().traits(text) for text in (a, b))
     assert first[:3] == second[:3]
-    assert Conflicts()(a, b) == (False, False, False)
+    assert Conflicts()(a, b) == (False,) * 4
 
 
 def test_a_number_word_without_digits_is_refused_and_empty_lists_are_fine() -> None:
@@ -191,22 +191,27 @@ LONG = " ".join(
 def test_of_long_texts_only_what_stands_in_like_places_is_a_conflict() -> None:
     conflicts = Conflicts()
     rent, port = "Аренда квартиры стоит 1200 в месяц.", "Порт сервиса поиска 8080 не менялся с марта."
-    assert conflicts(f"{LONG} {rent}", f"{LONG} {port}") == (False, False, False)
-    assert conflicts(f"{LONG} {rent}", f"{rent.replace('1200', '1500')}\n{LONG}") == (True, False, False)
-    assert conflicts(f"{rent} {LONG} {port}", f"{port.replace('март', 'апрел')} {LONG} {rent}") == (False, True, False)
-    assert conflicts(f"{port} {LONG}", f"{LONG} {port.replace(' не', '')}") == (False, False, True)
-    assert conflicts(f"{LONG}\n{rent}\n{port}", f"{port}\n{rent}\n{LONG}") == (False, False, False)
+    assert conflicts(f"{LONG} {rent}", f"{LONG} {port}") == (False,) * 4
+    assert conflicts(f"{LONG} {rent}", f"{rent.replace('1200', '1500')}\n{LONG}") == (True, False, False, False)
+    assert conflicts(f"{rent} {LONG} {port}", f"{port.replace('март', 'апрел')} {LONG} {rent}") == (
+        False,
+        True,
+        False,
+        False,
+    )
+    assert conflicts(f"{port} {LONG}", f"{LONG} {port.replace(' не', '')}") == (False, False, True, False)
+    assert conflicts(f"{LONG}\n{rent}\n{port}", f"{port}\n{rent}\n{LONG}") == (False,) * 4
     # As short as a fact, texts are one place, unless they have few words in common; none may be two languages.
-    assert conflicts(rent, "Rent is 1500") == (True, False, False)
-    assert conflicts(rent, "Отпуск Анны не в марте, а 15 мая после обеда.") == (False, False, False)
+    assert conflicts(rent, "Rent is 1500") == (True, False, False, False)
+    assert conflicts(rent, "Отпуск Анны не в марте, а 15 мая после обеда.") == (False,) * 4
 
 
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from(["не", "март", "12", "0.5", "кот", "ёж", "two", "x. ", "\n", LONG]), max_size=6))
 def test_a_text_has_no_conflict_with_itself_and_order_has_no_say(words: list[str]) -> None:
     text, other = " ".join(words), " ".join(reversed(words))
-    assert Conflicts()(text, text) == (False, False, False)
-    assert Conflicts()(text, other) == (False, False, False)
+    assert Conflicts()(text, text) == (False,) * 4
+    assert Conflicts()(text, other) == (False,) * 4
     assert Conflicts()(text, f"{other} не 7 {LONG}") == Conflicts()(f"{other} не 7 {LONG}", text)
 
 

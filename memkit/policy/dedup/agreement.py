@@ -41,7 +41,7 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
     kind : str
         The kind of pairs to measure; exact duplicates always merge.
     guarded : bool
-        Whether pairs that differ in a number, a date or a negation never merge, as in `Deduplicator`.
+        Whether pairs that differ in a number, a date, a negation or a value never merge, as in `Deduplicator`.
 
     Returns
     -------

@@ -33,7 +33,9 @@ class Deduplicator(Policy):
     """Finds exact and near-duplicates, and keeps one memory of each cluster.
 
     `fit` finds every pair once, within a user and across sources; `transform` applies the thresholds. Pairs that differ
-    in a number, a date or a negation are flagged in ``pairs_`` and never merged. Exact duplicates of a user (ignoring
+    in a number, a date, a negation or a value are flagged in ``pairs_`` and never merged. That blocks each doubt
+    (`memkit.text.conflicts`); what a person would call a contradiction is a part of it, which ``mk.audit(search,
+    only="contradictions")`` lists. Exact duplicates of a user (ignoring
     case and blanks) share one vector, that of the least memory_id.
 
     What its author calls superseded or deprecated takes no part: it is neither merged into its successor nor kept in
@@ -51,7 +53,8 @@ class Deduplicator(Policy):
     pairs_ : pyarrow.Table
         a_id, b_id (string; for a substring, a is the part), kind (string), similarity (float64: 1 for exact and
         substring, the cosine of trigram sets for lexical, of vectors for semantic), number_conflict, date_conflict,
-        negation_conflict, contradiction (any of them), same_user (bool). Exact duplicates appear as their least id.
+        negation_conflict, value_conflict, contradiction (any of them), same_user (bool). Exact duplicates appear as
+        their least id.
     threshold_ : float
         The threshold that ``threshold=None`` uses: the encoder's stored ``dedup_threshold``, else 0.9.
 

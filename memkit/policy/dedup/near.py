@@ -8,7 +8,7 @@ counted out. Where a scope is so large that this join would not end soon, MinHas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -78,21 +78,32 @@ def batches(lengths: Ints, scopes: Ints) -> Iterator[Ints]:
 
 def trigrams(texts: Sequence[str], scopes: Ints) -> Grams:
     """The sets of trigrams; texts of two scopes share none."""
-    from scipy import sparse
-
     letters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
     owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     whole = np.flatnonzero(owner[: -_SIZE + 1] == owner[_SIZE - 1 :]) if len(owner) >= _SIZE else np.empty(0, int)
     # 21 bits hold a code point, so three of them are an exact key.
-    keys = letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42
-    gram = _numbered(_numbered(keys) * (int(scopes.max(initial=0)) + 1) + scopes[owner[whole]])
+    return sets_of(owner[whole], letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42, scopes)
+
+
+def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
+    """The sets of words instead, for texts that are cut into words already; texts of two scopes share none."""
+    sizes = np.array([len(words) for words in texts], dtype=np.int64)
+    words = pa.array([word for of_text in texts for word in of_text], pa.string()).dictionary_encode()
+    return sets_of(np.repeat(np.arange(len(texts)), sizes), words.indices.to_numpy().astype(np.int64), scopes)
+
+
+def sets_of(owner: Ints, keys: Ints, scopes: Ints) -> Grams:
+    """The sets of the `keys` of each owner."""
+    from scipy import sparse
+
+    gram = _numbered(_numbered(keys) * (int(scopes.max(initial=0)) + 1) + scopes[owner])
     width = int(gram.max(initial=-1)) + 1
-    cells = np.sort(owner[whole] * max(1, width) + gram)  # np.unique hashes, which takes ten times as long here
+    cells = np.sort(owner * max(1, width) + gram)  # np.unique hashes, which takes ten times as long here
     cells = cells[np.r_[True, cells[1:] != cells[:-1]][: len(cells)]]
     rows, gram = cells // max(1, width), cells % max(1, width)
     rank = np.empty(width, dtype=np.int64)
     rank[np.argsort(np.bincount(gram, minlength=width), kind="stable")] = np.arange(width)
-    matrix = sparse.csr_matrix((np.ones(len(rows), dtype=np.int32), (rows, rank[gram])), shape=(len(texts), width))
+    matrix = sparse.csr_matrix((np.ones(len(rows), dtype=np.int32), (rows, rank[gram])), shape=(len(scopes), width))
     matrix.sort_indices()
     return Grams(matrix, np.diff(matrix.indptr).astype(np.int64))
 

@@ -17,7 +17,7 @@ from memkit.schemas import Ints
 from memkit.text.conflicts import Conflicts
 
 KINDS = ("substring", "lexical", "semantic")
-FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
+FLAGS = ("number_conflict", "date_conflict", "negation_conflict", "value_conflict")
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tupl
 
 def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: Ints) -> pa.Table:
     """The pairs with the ids of rows `a` and `b` and their conflicts, ordered by kind and ids."""
-    # Only texts of a pair are read for numbers, dates and negations, and of equal ones the first speaks.
+    # Only texts of a pair are read for conflicts, and of equal ones the first speaks.
     texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
     users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
     pairs = bar("comparing texts", list(zip(a.tolist(), b.tolist(), strict=True)), leave=False)
-    flags = np.array([conflicts(texts[i], texts[j]) for i, j in pairs], dtype=bool).reshape(-1, 3)
+    flags = np.array([conflicts(texts[i], texts[j]) for i, j in pairs], dtype=bool).reshape(-1, len(FLAGS))
     columns = {
         "a_id": ids.take(a),
         "b_id": ids.take(b),

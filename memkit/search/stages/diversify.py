@@ -103,7 +103,8 @@ class NearPairs:
     rows : ndarray of int64, shape (n,)
         The candidates.
     shared, most : ndarray of float64, shape (n, n)
-        `shared` is -1 for pairs that differ in a number, a date or a negation, and for those that share too little.
+        `shared` is -1 for pairs that differ in a number, a date, a negation or a value, and for those that share too
+        little.
     """
 
     rows: Ints
@@ -221,7 +222,7 @@ class Repeats:
             self._is_read[batch] = True  # after the bits are written: another thread may read them
 
     def same(self, one: int, other: int, threshold: float) -> bool:
-        """Whether two texts are near-duplicates and do not differ in a number, a date or a negation."""
+        """Whether two texts are near-duplicates and do not differ in a number, a date, a negation or a value."""
         return self.shared(one, other) >= threshold * self.most(one, other) and not self._conflict(one, other)
 
     def shared(self, one: int, other: int) -> int:

@@ -1,0 +1,511 @@
+"""A text as statements: sentences, items and lines, with what each says read out of it.
+
+Read are its words (as stems, each affirmed or denied), its quantities (a number with the words beside it), its dates
+and times, its names, and the attribute whose value it gives ("key: value", "the X is Y", «живёт в …»). The lists of
+words are data: `OPPOSITES`, `ATTRIBUTES`, `UNITS` and those of `memkit.documents`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from memkit.dates import DATE_WORDS, MONTHS
+from memkit.documents import NEGATIONS, NUMBER_WORDS
+from memkit.fences import fences
+from memkit.text.analyse import terms_by
+from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.sentences import borders
+
+OPPOSITES: tuple[tuple[str, str], ...] = (
+    ("enabled enable", "disabled disable"),
+    ("включен включена включено включены включить", "выключен выключена выключено выключены выключить"),
+    ("включен включена включено включены", "отключен отключена отключено отключены отключить"),
+    ("allowed permitted", "forbidden prohibited banned disallowed"),
+    ("разрешен разрешена разрешено разрешены", "запрещен запрещена запрещено запрещены"),
+    ("open opened", "closed shut"),
+    ("открыт открыта открыто открыты", "закрыт закрыта закрыто закрыты"),
+    ("required mandatory", "optional"),
+    ("обязателен обязательна обязательно обязательны", "необязателен необязательна необязательно необязательны"),
+    ("likes loves", "dislikes hates"),
+    ("любит нравится", "ненавидит"),
+    ("public", "private"),
+    ("valid", "invalid"),
+    ("active", "inactive"),
+    ("online", "offline"),
+    ("stable", "unstable"),
+    ("safe", "unsafe"),
+    ("available", "unavailable"),
+    ("доступен доступна доступно доступны", "недоступен недоступна недоступно недоступны"),
+    ("empty", "full"),
+    ("пустой пустая пуст пуста пусто", "полный полная полон полна полно"),
+    ("true", "false"),
+    ("accepted approved", "rejected declined"),
+    ("принят принята принято приняты одобрен одобрена", "отклонен отклонена отклонено отклонены"),
+)
+"""Words that deny each other: those of the second list say the opposite of the first."""
+UNITS: tuple[str, ...] = (
+    "€ eur euro euros евро",
+    "$ usd dollar dollars доллар доллара долларов",
+    "₽ rub руб рубль рубля рублей",
+    "% percent процент процента процентов",
+    "s sec secs second seconds с сек секунда секунды секунд секунду",
+    "ms мс",
+    "min mins minute minutes мин минута минуты минут минуту",
+    "h hour hours ч час часа часов",
+    "d day days день дня дней",
+    "gb гб",
+    "mb мб",
+)
+"""Spellings of one unit, the first being its name."""
+_VALUE = r"\s+(?P<value>[^,.;:!?()—–\n]+)"
+_LIVES = r"(?:lives?|living|resides?|based|moved|живу|живет|живут|переехала?|перебралась|перебрался)\s+(?:in|to|в|во)"
+ATTRIBUTES: tuple[tuple[str, str], ...] = (
+    ("lives in", rf"\b{_LIVES}{_VALUE}"),
+    ("works at", rf"\bworks?\s+(?:at|for){_VALUE}"),
+    ("works as", rf"\bworks?\s+as{_VALUE}"),
+    ("is called", rf"\b(?:is\s+(?:called|named|nicknamed)|зовут|называется){_VALUE}"),
+    ("prefers", rf"\b(?:prefers?|предпочитает|предпочитаю){_VALUE}"),
+    ("native language", rf"\b(?:native\s+language\s+is|родной\s+язык(?:\s*[—–:-])?){_VALUE}"),
+)
+"""Attributes that have one value at a time: a name, and a pattern (lower case, ё as е) with the group ``value``."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_UNNEGATED_AFTER = _words(
+    "только просто лишь более менее раньше позже позднее ранее совсем раз обязательно хуже дольше ниже выше меньше"
+    " было был была были only just later earlier more less least necessarily yet fewer longer before"
+)
+"""After a negation: "not only", "no later than", "not yet" deny nothing, and «не было» nothing that holds today."""
+_UNNEGATED_BEFORE = _words("еще пока если was were had yet if unless whether или or")
+_WIDE = _words("no nobody none nothing neither nor никто никого никому ничего ни нет")
+"""Negations that reach to the end of their clause; others deny the next word."""
+_THERE = _words("is are was were be been s")
+"""Before a "no" that denies a whole clause; "with no hat" denies the next word."""
+_REPLACED = _words("from вместо instead was были было был")
+"""Before a number that held once: "up from 12"."""
+_JOINS = _words("but and но а зато")
+"""Words that begin a clause."""
+_AT_ITS_DAY = _words(
+    "сегодня вчера завтра послезавтра сейчас утром вечером днем ночью today yesterday tomorrow tonight now currently"
+    " morning evening"
+)
+"""Words that tie a statement to its day: its numbers are those of the day."""
+_SO_FAR = re.compile(
+    r"\b(?:so far|this (?:week|month|year)|since|до сих пор|на этой неделе|в этом (?:месяце|году))\b",
+    re.IGNORECASE,
+)
+_COUNTERS = _words(
+    "day week part page step attempt try version chapter item no row день неделя неделе часть страница шаг попытка"
+    " версия версии глава пункт номер строка"
+)
+"""Before a number that counts on: "day 5", «попытка 2»."""
+_ORDINAL = re.compile(
+    r"(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last|next|\d+(?:st|nd|rd|th)"
+    r"|(?:перв|втор|треть|четверт|пят|шест|седьм|восьм|девят|десят|последн|следующ|прошл)"
+    r"(?:ый|ой|ая|ое|ого|ому|ую|ым|ом|ые|ых|ыми|его|ей|ему|ий|яя|ее|ю|я|и|е))\Z"
+)
+"""A rank, which is a name: the second test is not the third."""
+_MONTH = "|".join(month.pattern for month in MONTHS)
+_CODE = r"""
+    `[^`\n]+` | https?://\S+ | [\w.+-]+@[\w-]+\.\w+ | [^\W\d_][\w.-]*/[\w./-]*\w  # code, address, mail, path
+  | \d{1,3}(?:\.\d{1,3}){3}(?::\d+)? | v?\d+\.\d+\.\d[\w.-]* | v\d+ | \#\d+  # host, version, number of a task
+  | [^\W\d_]+[-_]?\d[\w.-]*\w | [^\W\d_]\d\b | \w*[^\W_]_\w+  # E4021, p95, snake_case
+  | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b  # hash
+"""
+_DATE = rf"""
+    \b\d{{4}}-\d\d(?:-\d\d)?(?:[T ]\d\d:\d\d\S*)? | \b\d{{1,2}}\.\d{{1,2}}\.\d{{2,4}}\b
+  | \b\d{{1,2}}(?:-?(?:го|е|st|nd|rd|th))?\s+(?:of\s+)?(?:{_MONTH})\b\.?(?:\s+\d{{4}}\b)?
+  | \b(?:{_MONTH})\.?\s+(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}}\b)?
+  | \b(?:[а-яё]+(?:ого|ое|ому|его|ье)|(?:first|second|third|[a-z]+th)(?:\s+of)?)\s+(?:{_MONTH})\b
+  | \b(?:\d{{1,2}}(?:-?го|-?му)?|\w+(?:ого|ому|его|ему|ое))\s+числ[аоу]\b | \bthe\s+\d{{1,2}}(?:st|nd|rd|th)\b
+  | \b(?:19|20)[0-4]\d\b(?!\s*[%€$₽]|[.,:]\d)
+"""
+_AMOUNT = r"""
+    (?<![\w.])\d+(?:[.,]\d+)?\s?[-–]\s?\d+(?:[.,]\d+)?(?![\w-])  # a range
+  | (?<![\w.])[-−]?\d{1,3}(?:[\s\u00a0,]\d{3})+(?:\.\d+)?(?!\w) | (?<!\w)\.?\d+(?:[.,]\d+)?
+"""
+_TOKEN = re.compile(
+    rf"""
+    (?P<code>{_CODE}) | (?P<date>{_DATE})
+  | (?P<glued>(?<![\w.])(?P<amount>\d+(?:[.,]\d+)?)(?P<glued_unit>[^\W\d_]{{1,4}})\b)
+  | (?P<time>\b\d{{1,2}}:\d\d(?::\d\d)?\b) | (?P<number>{_AMOUNT}) | (?P<sign>[%€$₽])
+  | (?P<word>[^\W\d_]+(?:['’-][^\W\d_]+)*) | (?P<stop>[.,;:!?()\[\]|—–=\n«»"“”])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_KINDS = ("code", "date", "glued", "time", "number", "sign", "word", "stop")
+_MARK = re.compile(r"\A\s*(?:#{1,6}\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s?|\|)+")
+_STAMP = re.compile(
+    r"\A\s*\[?(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?Z?\]?(?:\s+[^\W\d_][\w ]{0,20}:|\s*[—–:|-])?\s+"
+)
+"""The mark of an item; the time at which a line of a log was written, and who says it."""
+_KEY_VALUE = re.compile(
+    r"\A(?P<key>[^\W\d_][^:=|.!?\n—–]{1,40}?)(?:\s*[:=]\s+|\s+[—–]\s+)(?P<value>[^\n]{1,60}?)[.;]?\Z"
+)
+_COPULA = re.compile(
+    r"\A(?:the|our|my|his|her|their|its|\S+['’]s)\s+(?P<key>[^,.;:!?()\n]{2,40}?)\s+(?:is|are|was|=)\s+(?P<value>[^\n]{1,60}?)[.;]?\Z",
+    re.IGNORECASE,
+)
+_MOST_CHARS = 400
+"""A longer statement is prose, or data of a program, and is not compared."""
+_MOST_KEY, _MOST_VALUE = 4, 6
+
+
+class Quantity(NamedTuple):
+    """A number with the stems before and after it; ``word`` is as written, with its unit."""
+
+    value: str
+    before: str
+    unit: str
+    word: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement, read.
+
+    Attributes
+    ----------
+    text : str
+        As written, without the mark of an item.
+    stems : tuple of str
+        Its content words in order; opposites are one stem.
+    words : dict of str to str
+        Each stem as it is written.
+    polarity : dict of str to bool
+        True for stems that are affirmed, False for denied; a stem that is both is absent.
+    n_denials : int
+        How many words deny something.
+    quantities : tuple of Quantity
+    dates, times, names, ordinals : frozenset of str
+    clauses : tuple of frozenset of str
+        The stems of each clause.
+    key, value : frozenset of str, str
+        The attribute that has one value at a time, and its value as written; empty where there is none.
+    value_words, value_numbers : frozenset of str
+        The stems of the value; its numbers, dates and times.
+    attribute : str
+        The attribute in words.
+    heading : frozenset of str or None
+        The stems of what stands above, empty where nothing does; None where that names no subject ("14:30 Status").
+    is_of_its_day : bool
+        Whether it speaks of the day it was written ("today", «сейчас»).
+    """
+
+    text: str
+    stems: tuple[str, ...]
+    words: dict[str, str]
+    polarity: dict[str, bool]
+    n_denials: int
+    quantities: tuple[Quantity, ...]
+    dates: frozenset[str]
+    times: frozenset[str]
+    names: frozenset[str]
+    ordinals: frozenset[str]
+    clauses: tuple[frozenset[str], ...]
+    key: frozenset[str]
+    value: str
+    value_words: frozenset[str]
+    value_numbers: frozenset[str]
+    attribute: str
+    heading: frozenset[str] | None
+    is_of_its_day: bool
+
+    @cached_property
+    def content(self) -> frozenset[str]:
+        """Its stems and names as a set."""
+        return frozenset(self.stems)
+
+
+class _Token(NamedTuple):
+    kind: str
+    word: str
+    stem: str
+
+
+class Reader:
+    """Reads texts as statements; stems are asked for once a word.
+
+    Parameters
+    ----------
+    number_words : tuple of str
+        ``word=digits``.
+    date_words : tuple of str
+        Beginnings of Cyrillic words, whole words of others.
+    negations : tuple of str
+        Whole words; a word in ``n't`` counts too.
+
+    Examples
+    --------
+    >>> (one,) = Reader().read(["- Пул соединений: максимум 20."])[0]
+    >>> one.quantities[0].value, one.quantities[0].before, sorted(one.stems)
+    ('20', 'максимум', ['максимум', 'пул', 'соединен'])
+    """
+
+    def __init__(
+        self,
+        number_words: Sequence[str] = NUMBER_WORDS,
+        date_words: Sequence[str] = DATE_WORDS,
+        negations: Sequence[str] = NEGATIONS,
+    ) -> None:
+        self._digits = {_plain(word): digits for word, _, digits in (pair.partition("=") for pair in number_words)}
+        self._days = re.compile("|".join(map(_day, map(_plain, date_words))) or "(?!)")
+        self._negations = frozenset(map(_plain, negations))
+        self._stems: dict[str, str] = {}
+        self._units = {word: line.split()[0] for line in UNITS for word in line.split()}
+        self._opposites: dict[str, tuple[str, bool]] = {}
+        self._attributes = [(name, re.compile(pattern)) for name, pattern in ATTRIBUTES]
+        every = [word for pair in OPPOSITES for side in pair for word in side.split()]
+        self._learn(every)
+        for positive, negative in OPPOSITES:
+            name = self._stems[positive.split()[0]]
+            self._opposites |= {self._stems[word]: (name, True) for word in positive.split()}
+            self._opposites |= {self._stems[word]: (name, False) for word in negative.split()}
+
+    def read(self, texts: Sequence[str], headings: Sequence[str | None] | None = None) -> list[list[Statement]]:
+        """The statements of each text; `headings` are what stands above each. Cost linear in the characters.
+
+        A heading of None, or one without a word that says something, names no subject; an empty one is none at all.
+        """
+        pieces = [list(_pieces(text)) for text in texts]
+        above = list(headings) if headings is not None else [""] * len(texts)
+        words = {_plain(word) for of_text in pieces for piece in of_text for word in _WORDS.findall(piece)}
+        self._learn(words | {_plain(word) for text in above for word in _WORDS.findall(text or "")})
+        stems = [self._content(heading or "") if heading != "" else frozenset[str]() for heading in above]
+        subjects = [of_one if of_one or heading == "" else None for of_one, heading in zip(stems, above, strict=True)]
+        return [
+            [self._statement(piece, subject) for piece in of_text]
+            for of_text, subject in zip(pieces, subjects, strict=True)
+        ]
+
+    def _learn(self, words: Iterable[str]) -> None:
+        new = sorted(set(words).difference(self._stems))
+        terms = terms_by("auto").terms(new)
+        self._stems.update((word, "-".join(of_word) or word) for word, of_word in zip(new, terms, strict=True))
+
+    def _stem(self, word: str) -> str:
+        if word not in self._stems:
+            self._learn([word])
+        return self._stems[word]
+
+    def _content(self, text: str) -> frozenset[str]:
+        plain = (_plain(word) for word in _WORDS.findall(text))
+        return frozenset(self._stem(word) for word in plain if word not in FUNCTION_WORDS)
+
+    def _statement(self, text: str, heading: frozenset[str] | None) -> Statement:
+        tokens = list(self._tokens(text))
+        words = {stem: word for kind, word, stem in reversed(tokens) if kind in ("word", "unit", "date", "time")}
+        key, value, attribute = self._attribute(text)
+        in_value = list(self._tokens(value))
+        polarity, n_denials = self._polarity(tokens)
+        return Statement(
+            text=text,
+            stems=tuple(dict.fromkeys(stem for kind, _, stem in tokens if kind in ("word", "code"))),
+            words=words,
+            polarity=polarity,
+            n_denials=n_denials,
+            quantities=tuple(_quantities(tokens, self._units)),
+            dates=frozenset(stem for kind, _, stem in tokens if kind == "date"),
+            times=frozenset(stem for kind, _, stem in tokens if kind == "time"),
+            names=frozenset(
+                stem
+                for place, (kind, word, stem) in enumerate(tokens)
+                if kind == "code"
+                or (kind == "word" and word[0].isupper() and place and tokens[place - 1].kind != "stop")
+            ),
+            ordinals=frozenset(stem for kind, _, stem in tokens if kind == "ordinal"),
+            clauses=tuple(_clauses(tokens)),
+            key=key,
+            value=value,
+            value_words=frozenset(stem for kind, _, stem in in_value if kind in ("word", "code", "unit")),
+            value_numbers=frozenset(
+                stem for kind, _, stem in in_value if kind in ("number", "date", "time", "ordinal")
+            ),
+            attribute=attribute,
+            heading=heading,
+            is_of_its_day=any(_plain(word) in _AT_ITS_DAY for _, word, _ in tokens) or bool(_SO_FAR.search(text)),
+        )
+
+    def _tokens(self, text: str) -> Iterator[_Token]:
+        is_after_number = False
+        for token in self._apart(text):
+            plain = _plain(token.word)
+            is_unit = is_after_number and plain in self._units and token.kind != "sign"
+            yield _Token("unit", token.word, self._units[plain]) if is_unit else token
+            is_after_number = token.kind == "number"
+
+    def _apart(self, text: str) -> Iterator[_Token]:
+        for match in _TOKEN.finditer(text):
+            kind, word = _kind(match), match[0]
+            plain = _plain(word)
+            if kind == "word":
+                if plain in self._negations or plain.endswith(("n't", "n’t")):
+                    yield _Token("negation", word, plain)
+                elif _ORDINAL.match(plain):
+                    yield _Token("ordinal", word, self._digits.get(plain, plain))
+                elif plain in self._digits:
+                    yield _Token("number", word, self._digits[plain])
+                elif self._days.match(plain.removesuffix("s")):
+                    yield _Token("date", word, self._stem(plain))
+                elif _APOSTROPHE.split(plain)[0] in FUNCTION_WORDS:
+                    yield _Token("function", word, plain)
+                else:
+                    stem = self._stem(plain)
+                    yield _Token("word", word, self._opposites.get(stem, (stem, True))[0])
+            elif kind == "number":
+                is_label = bool(_LABELS.match(text, match.end())) and bool(_LABELLED.search(text, 0, match.start()))
+                yield _Token("ordinal" if is_label else "number", word, _number(word))
+            elif kind == "glued":
+                number, unit = match["amount"], match["glued_unit"]
+                if _plain(unit) in self._units:
+                    yield _Token("number", number, _number(number))
+                    yield _Token("unit", unit, self._units[_plain(unit)])
+                else:
+                    yield _Token("code", word, plain)
+            else:
+                yield _Token(kind, word.rstrip("."), plain.strip("`").rstrip("."))
+
+    def _polarity(self, tokens: list[_Token]) -> tuple[dict[str, bool], int]:
+        """Whether each stem is affirmed, without those that are both, and how many words deny something."""
+        affirmed: dict[str, bool] = {}
+        mixed: set[str] = set()
+        wide = narrow = False
+        n_denials = 0
+        for place, (kind, word, stem) in enumerate(tokens):
+            plain, before = _plain(word), _plain(tokens[place - 1].word) if place else ""
+            if kind == "stop" or plain in _JOINS:
+                wide = narrow = False
+            elif kind == "negation":
+                after = _plain(tokens[place + 1].word) if place + 1 < len(tokens) else ""
+                if after in _UNNEGATED_AFTER or before in _UNNEGATED_BEFORE:
+                    continue
+                n_denials += 1
+                if plain in _WIDE and (plain != "no" or not place or before in _THERE):
+                    wide = True
+                else:
+                    narrow = True
+            elif kind == "word":
+                is_positive = self._opposites.get(self._stem(plain), (stem, True))[1]
+                n_denials += not is_positive
+                holds = is_positive != (wide or narrow)
+                narrow = False
+                if affirmed.setdefault(stem, holds) != holds:
+                    mixed.add(stem)
+        if tokens and _plain(tokens[-1].word) == "нет":
+            affirmed = {stem: not holds for stem, holds in affirmed.items()}
+        return {stem: holds for stem, holds in affirmed.items() if stem not in mixed}, n_denials
+
+    def _attribute(self, text: str) -> tuple[frozenset[str], str, str]:
+        plain = _plain(text)
+        for name, pattern in self._attributes:
+            match = pattern.search(plain)
+            if match and not self._negations & set(_WORDS.findall(plain[: match.start("value")])):
+                value = text[match.start("value") : match.end("value")] if len(plain) == len(text) else match["value"]
+                value = _VALUE_ENDS.split(value)[0].strip()
+                if value:
+                    return frozenset({name}) | self._content(text[: match.start()]), value, name
+        for form in (_COPULA, _KEY_VALUE):
+            match = form.match(text)
+            if match and len(match["key"].split()) <= _MOST_KEY and len(match["value"].split()) <= _MOST_VALUE:
+                key = self._content(match["key"]) | frozenset(_NUMBERS.findall(match["key"]))
+                value = match["value"].strip()
+                is_said_to_be = form is _COPULA and not (
+                    (len(key) > 1 and not _DOES.match(value)) or _NAMED.search(value)
+                )
+                if not is_said_to_be:
+                    return key, value, match["key"].strip()
+        return frozenset(), "", ""
+
+
+_APOSTROPHE = re.compile("['’]")
+_LABELS = re.compile(r"\s*[:(]")
+_LABELLED = re.compile(r"(?:\A|[.;!\n(]\s*|\bfor\s+)[^\W\d_]+\s+\Z", re.IGNORECASE)
+"""A number between a word that begins a sentence and a colon or bracket is a name: "Child 2: …"."""
+_DOES = re.compile(r"(?:not\s+)?(?:[a-z]+ing|[a-z]+ed)\b")
+_NAMED = re.compile(r"\d|[A-ZА-ЯЁ]|`")
+"""In "the pool is full" no attribute has a value; in "the pool is Borey" and "the pool size is large" one has."""
+_WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_RANGE = re.compile(r"([\d.,]+)\s?[-–]\s?([\d.,]+)")
+_NUMBERS = re.compile(r"\d+")
+_VALUE_ENDS = re.compile(r"\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
+
+
+def _kind(match: re.Match[str]) -> str:
+    return next(kind for kind in _KINDS if match[kind])
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The sentences, items and lines of a text that state something: no headings, code, questions, or data."""
+    code, starts, line = fences(text), borders(text), 1
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        whole, first = text[start:end], line
+        line += whole.count("\n")
+        if first in code or whole.lstrip().startswith("#"):
+            continue
+        piece = " ".join(_STAMP.sub("", _MARK.sub("", whole).replace("**", "")).split())
+        if piece and len(piece) <= _MOST_CHARS and not piece.endswith("?"):
+            yield piece
+
+
+def _clauses(tokens: list[_Token]) -> Iterator[frozenset[str]]:
+    stems: set[str] = set()
+    for kind, word, stem in tokens:
+        if kind == "stop" or _plain(word) in _JOINS:
+            yield frozenset(stems)
+            stems = set()
+        elif kind in ("word", "code"):
+            stems.add(stem)
+    yield frozenset(stems)
+
+
+def _quantities(tokens: list[_Token], units: dict[str, str]) -> Iterator[Quantity]:
+    for place, (kind, word, value) in enumerate(tokens):
+        if kind != "number":
+            continue
+        before = after = ""
+        is_counter = False
+        for token in reversed(tokens[:place]):
+            if token.kind == "word":
+                before = token.stem
+                is_counter = _plain(token.word) in _COUNTERS
+            if token.kind in ("word", "date", "time", "code", "number") or (
+                token.kind == "stop" and token.word not in ":=—–("
+            ):
+                break
+        following = tokens[place + 1 : place + 2]
+        shown = word
+        if following and following[0].kind in ("word", "sign", "unit"):
+            after = units.get(_plain(following[0].word), following[0].stem)
+            shown = word + following[0].word if following[0].kind == "sign" else f"{word} {following[0].word}"
+        elif place and tokens[place - 1].kind == "sign":
+            after, shown = units[tokens[place - 1].word], tokens[place - 1].word + word
+        is_replaced = bool(place) and _plain(tokens[place - 1].word) in _REPLACED
+        if (before or after) and not is_counter and not is_replaced:
+            yield Quantity(value, before, after, shown)
+
+
+def _number(word: str) -> str:
+    """A number or range in one spelling: no separators of thousands, a point for decimals.
+
+    >>> [_number(word) for word in ("1 240", "1,240", "0,80", ".8", "15", "1 – 2")]
+    ['1240', '1240', '0.8', '0.8', '15', '1-2']
+    """
+    if (ends := _RANGE.fullmatch(word)) is not None:
+        return "-".join(map(_number, ends.groups()))
+    plain = re.sub(r"(?<=\d)[\s\u00a0,](?=\d{3}(?!\d))", "", word).replace(",", ".").replace("−", "-")
+    return f"{float(plain):.12g}"
+
+
+def _plain(word: str) -> str:
+    return word.casefold().replace("ё", "е")
+
+
+def _day(word: str) -> str:
+    return re.escape(word) + ("" if "а" <= word[-1] <= "я" else r"\Z")

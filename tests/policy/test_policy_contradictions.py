@@ -1,0 +1,120 @@
+"""Contradictions of a corpus: dated memories of one user, newest first, and what is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import memkit as mk
+from memkit.policy.contradictions import contradictions
+
+NOW = "2026-03-01"
+
+
+@pytest.fixture(scope="module")
+def sample_search() -> mk.Retriever:
+    return mk.Retriever(encoder=None).fit(mk.read(mk.sample_data()))
+
+
+def pairs(*rows: tuple[Any, ...], as_of: str = NOW, **columns: list[Any]) -> list[tuple[str, str, str]]:
+    """Older, newer and kind for rows of text and date, named a, b, c …"""
+    table = {
+        "memory_id": [chr(ord("a") + place) for place in range(len(rows))],
+        "text": [row[0] for row in rows],
+        "created_at": [row[1] for row in rows],
+        **columns,
+    }
+    listed = contradictions(mk.from_table(table), as_of).to_pylist()
+    return [(row["memory_id"], row["by_id"], row["kind"]) for row in listed]
+
+
+def rent(amount: int) -> str:
+    return f"Аренда квартиры стоит {amount} евро в месяц."
+
+
+def test_each_older_statement_stands_beside_the_newest_that_contradicts_it_newest_first() -> None:
+    rows = (
+        (rent(1200), "2026-01-01"),
+        (rent(1500), "2026-01-20"),
+        ("Анна ест мясо.", "2026-01-02"),
+        (rent(1600), "2026-02-01"),
+        ("Анна не ест мясо.", "2026-02-20"),
+    )
+    assert pairs(*rows) == [("c", "e", "negation"), ("b", "d", "number"), ("a", "d", "number")]
+
+
+def test_only_dated_memories_of_one_user_that_hold_on_the_day_are_compared(subtests) -> None:
+    two = ((rent(1200), "2026-01-01"), (rent(1500), "2026-02-01"))
+    assert pairs(*two) == [("a", "b", "number")]
+    for name, left_out in {
+        "undated": {"created_at": ["2026-01-01", None]},
+        "the same moment": {"created_at": ["2026-01-01", "2026-01-01"]},
+        "two users": {"user_id": ["anna", "boris"]},
+        "expired": {"expires_at": ["2026-01-15", None]},
+        "superseded": {"status": ["superseded", None]},
+        "of the future": {"created_at": ["2026-01-01", "2026-03-02"]},
+        "a kind that is not searched": {"kind": ["heartbeat", "heartbeat"]},
+    }.items():
+        with subtests.test(name):
+            assert pairs(*two, **left_out) == []
+    assert pairs(*two, user_id=["anna", "anna"], expires_at=[NOW, None]) == [("a", "b", "number")]
+
+
+def test_counters_and_lists_contradict_nothing() -> None:
+    grows = [
+        (f"Размер копии базы данных {size} гигабайт.", f"2026-01-0{day}") for day, size in enumerate((7, 8, 9, 10), 1)
+    ]
+    assert pairs(*grows) == []
+    assert len(pairs(*grows[:2])) == 1
+    plan = "Routine of the back every Thursday at 9:00\nRoutine of the back every Sunday at 9:00"
+    assert pairs((plan, "2026-01-01"), ("Routine of the back every Monday at 9:00", "2026-01-09")) == []
+    status = [("copy of 1 GB", "2026-01-01"), ("copy of 2 GB", "2026-01-02")] * 2
+    assert pairs(*status, title=["Status"] * 4) == []
+
+
+def test_fields_of_pages_of_one_subject_are_compared() -> None:
+    rows = (("Ветка про оплату.", "2026-01-01"), ("Ветка про оплату, дополнено.", "2026-02-01"))
+    extra = ['{"владелец": "Анна"}', '{"владелец": "Борис", "id": "b7"}']
+    assert pairs(*rows, title=["Оплата", "Оплата"], extra=extra) == [("a", "b", "name")]
+    assert pairs(*rows, title=["Оплата", "Возврат"], extra=extra) == []
+
+
+def test_secrets_are_masked_and_chat_wrappers_state_nothing() -> None:
+    table = {
+        "text": [f"Guests wait {n} seconds for the router, password: sova-2026." for n in (4, 9)],
+        "created_at": ["2026-01-01", "2026-01-02"],
+    }  # fmt: skip  # one row a line
+    (row,) = contradictions(mk.from_table(table), NOW).to_pylist()
+    assert not any("sova-2026" in str(value) for value in row.values())
+    assert pairs(("tool: memory_append ok (1 section)", "2026-01-01"), ("tool: memory_log ok", "2026-01-02")) == []
+
+
+def test_the_planted_contradictions_of_the_sample_are_listed_and_the_audit_is_that_table(sample_search) -> None:
+    audit = mk.audit(sample_search, only="contradictions", as_of=NOW)
+    table = audit.tables["contradictions"]
+    assert table.equals(contradictions(sample_search.corpus_, NOW))
+    said = {(row["older_text"], row["newer_text"]) for row in table.to_pylist()}
+    planted = {
+        ("Approves hotels up to 90 euros a night.", "Approves hotels up to 110 euros a night."),
+        ("Allergic to nuts.", "Is not allergic to nuts, only to peanuts."),
+        ("The tax form is due on 20 March.", "The tax form is due on 23 March."),
+        ("Пул соединений: минимум 2, максимум 20.", "Пул соединений: минимум 2, максимум 15."),
+        ("Time zone is Europe/Lisbon, quiet hours from 23:00.", "Time zone is Europe/Lisbon, quiet hours from 22:00."),
+    }
+    assert planted <= said
+    assert len(said) < 2 * len(planted)  # and little else
+    assert "contradict older ones" in str(audit)
+
+
+def test_values_and_names_keep_texts_from_merging() -> None:
+    texts = ["Анна живёт в Казани с семьёй и собакой", "Анна живёт в Самаре с семьёй и собакой"]
+    table = mk.from_table({"text": texts, "memory_id": ["a", "b"]})
+    dedup = mk.Deduplicator(encoder=None, lexical_floor=0.5, lexical_threshold=0.5).fit(table)
+    assert dedup.pairs_["value_conflict"].to_pylist() == [True]
+    assert dedup.transform(table.memories)["keep"].to_pylist() == [True, True]
+
+
+def test_a_day_is_checked() -> None:
+    with pytest.raises(mk.ParameterError, match="as_of"):
+        contradictions(mk.from_table({"text": ["чай"]}), "yesterday")
