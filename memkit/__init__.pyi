@@ -28,6 +28,7 @@ from memkit.change.workspace import get_index as get_index
 from memkit.change.workspace import get_storage as get_storage
 from memkit.context import Context as Context
 from memkit.context import ContextBuilder as ContextBuilder
+from memkit.corpus_digest.digest import digest as digest
 from memkit.corpus_overview import overview as overview
 from memkit.decay import Decay as Decay
 from memkit.display.notebook import show as show

@@ -455,6 +455,47 @@ def _last_of(day: datetime) -> datetime:
     return datetime.combine(day.date(), time.max, UTC)
 
 
+Since = str | date | datetime
+"""Where a span of time begins: a day or time in UTC, or how long before its end, such as '7d', '2w' or '12h'."""
+_DURATION = re.compile(r"(\d{1,5})\s*([hdw])", re.IGNORECASE)
+_HOURS = {"h": 1, "d": 24, "w": 168}
+
+
+def since_time(since: Since, until: Moment, owner: str = "digest") -> datetime:
+    """The first instant of the span that ends with `until`: a bare day is a whole day at both ends.
+
+    Raises
+    ------
+    ParameterError
+        Where `since` is neither a moment nor a duration, or is later than `until`.
+
+    Examples
+    --------
+    >>> end = Moment.from_as_of("2026-03-07")
+    >>> since_time("7d", end).isoformat(), since_time("1w", end) == since_time("2026-03-01", end)
+    ('2026-03-01T00:00:00+00:00', True)
+    >>> since_time("7 Tage", end)
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: digest: 'since' must be a date, a time, or a duration: 7d, 2w, 12h. Got '7 Tage'.
+    """
+    duration = _DURATION.fullmatch(since.strip()) if isinstance(since, str) else None
+    try:
+        if duration is None:
+            if since is None:
+                raise ParameterError("no moment")  # None would be now
+            first = as_of_time(since)
+        else:
+            is_day_end = until.seen == _last_of(until.seen)
+            end = until.seen + timedelta(microseconds=1) if is_day_end else until.seen
+            first = end - timedelta(hours=int(duration[1]) * _HOURS[duration[2].lower()])
+    except (ParameterError, OverflowError) as error:
+        expected = "a date, a time, or a duration: 7d, 2w, 12h"
+        raise ParameterError(f"{owner}: 'since' must be {expected}. Got {since!r:.100}.") from error
+    if first > until.seen:
+        raise ParameterError(f"{owner}: 'since' must be at most 'until', {until_text(until.seen)}. Got {since!r:.100}.")
+    return first
+
+
 def until_text(until: datetime) -> str:
     """The last visible instant as text: only the day, where it is the end of a day.
 

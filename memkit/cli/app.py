@@ -6,7 +6,6 @@ Exit codes: 0 fine, 1 `check` found errors, 2 wrong usage or unreadable input (o
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from memkit.cli.common import (
     DatesOption,
     FormatsOption,
     HiddenOption,
+    HtmlOption,
     InstructionsOption,
     JsonOption,
     JsonRowsOption,
@@ -27,6 +27,7 @@ from memkit.cli.common import (
     ProfileOption,
     RevOption,
     SetOption,
+    SinceOption,
     app,
     fitted,
     load,
@@ -98,7 +99,7 @@ def check(
 @app.command()
 def overview(
     path: PathArgument,
-    page: Annotated[Path | None, typer.Option("--html", help="Write a self-contained HTML page.")] = None,
+    page: HtmlOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="Compare all texts, not a sample of 2,000.")] = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
@@ -121,6 +122,41 @@ def overview(
         print_json(result.table)
     else:
         show(result.with_commands(path), False)
+
+
+@app.command()
+def digest(
+    path: PathArgument,
+    since: SinceOption = "7d",
+    until: Annotated[
+        str | None, typer.Option("--until", help="The end of the span, ISO 8601, a day as a whole; default now.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Memories of this user and those without a user; default all.")
+    ] = None,
+    page: HtmlOption = None,
+    most: Annotated[int | None, typer.Option(help="Maximum rows shown per section.", min=1)] = None,
+    basis: Annotated[
+        str | None, typer.Option(help="What changes rest on: git or dates; default git where there is a history.")
+    ] = None,
+    as_json: JsonOption = False,
+    formats: FormatsOption = None,
+    hidden: HiddenOption = "known",
+    dates: DatesOption = None,
+    json_rows: JsonRowsOption = False,
+) -> None:
+    """Show what happened: added, changed, forgotten, decided, contradicted, open boxes and new names."""
+    from memkit.corpus_digest.digest import LINES
+    from memkit.corpus_digest.digest import digest as made
+
+    corpus = load(path, formats=formats, hidden=hidden, dates=dates, json_rows=json_rows)
+    result = made(corpus, since, until, user_id=user, basis=basis)
+    if page is not None:
+        result.report(page, title=f"What happened in {path.resolve().name}")
+    if as_json:
+        print_json(result.table)
+    else:
+        show(result.of_command(), False, rows=most or LINES)
 
 
 @app.command()
@@ -158,7 +194,9 @@ def sql(
 @app.command()
 def history(
     path: PathArgument,
-    since: Annotated[str | None, typer.Option(help="Only changes from this date on, ISO 8601.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only changes from then on: a date, or 7d, 2w, 12h before now.")
+    ] = None,
     rev: RevOption = None,
     as_json: JsonOption = False,
 ) -> None:

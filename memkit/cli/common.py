@@ -76,6 +76,10 @@ InstructionsOption = Annotated[
         metavar="FILE",
     ),
 ]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a self-contained HTML page.")]
+SinceOption = Annotated[
+    str, typer.Option("--since", help="The beginning of the span: a date, or how long before its end (7d, 2w, 12h).")
+]
 PresetOption = Annotated[
     str | None, typer.Option(help="Named parameters: workspace, memory_v2, recommended_use or recommended_e5.")
 ]

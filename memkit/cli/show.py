@@ -23,13 +23,13 @@ out = Console()
 _ROWS = 200
 
 
-def show(result: Any, as_json: bool, columns: list[str] | None = None) -> None:
+def show(result: Any, as_json: bool, columns: list[str] | None = None, rows: int = _ROWS) -> None:
     """Print a result for a person or, with `as_json`, a table for a machine."""
     if as_json:
         print_json(result)
         return
     colour = out.is_terminal and not out.no_color
-    print(shown(result, rows=_ROWS, columns=columns, more="--json prints all").text(out.width, colour))
+    print(shown(result, rows=rows, columns=columns, more="--json prints all").text(out.width, colour))
 
 
 def print_json(table: pa.Table | duckdb.DuckDBPyRelation) -> None:

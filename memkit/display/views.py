@@ -293,6 +293,7 @@ VIEWS: dict[str, View] = {
     ),
     "overview": _view("finding", "what count note"),
     "calls": _view("call", "why", lead="call", is_command=True),
+    "digest": _view("line", "what before place date", lead="text", knows="section memory_id path line title"),
     "block": _view("line", "reason chars line"),
     "kinds": _view("kind", "format kind memories"),
     "evaluate": _view(

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, Rev, as_of_time, check_value, path_of, rev_text
+from memkit.params import AsOf, Moment, Rev, Since, check_value, path_of, rev_text, since_time
 from memkit.past.repository import TIMEOUT_S
 from memkit.past.versions import secrets_of, versions_of
 from memkit.schemas import TIMESTAMP
@@ -92,11 +92,11 @@ class History:
         """The result of one of `memkit.named_queries`, as for a corpus."""
         return self.corpus.named(name, as_of, **params)
 
-    def since(self, date: AsOf) -> History:
-        """Only the versions and commits from a moment on; None is all."""
+    def since(self, date: Since | None) -> History:
+        """Only the versions and commits from a moment on, or from so long ago ("7d"); None is all."""
         if date is None:
             return self
-        moment = pa.scalar(as_of_time(date), TIMESTAMP)
+        moment = pa.scalar(since_time(date, Moment.from_as_of(None), "history"), TIMESTAMP)
         versions = self.versions.filter(pc.greater_equal(self.versions["valid_from"], moment))
         commits = self.commits.filter(pc.greater_equal(self.commits["committed_at"], moment))
         return History(versions, commits, self.problems, self.root)

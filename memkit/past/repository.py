@@ -195,6 +195,13 @@ class Repository:
             raise NotFoundError(f"rev: nothing was committed up to {moment.isoformat()}{more}.")
         return self._commit(commit_id)
 
+    def count(self, commit: str, since: datetime | None = None) -> int:
+        """How many commits up to `commit` change the folder, along first parents; only those made from `since` on."""
+        how = ["rev-list", "--first-parent", "--count"]
+        how += [] if since is None else [f"--max-age={int(since.timestamp() // 1)}"]
+        below = b"/".join(self.prefix)
+        return int(next(self.tokens(*how, commit, *((b"--", below) if below else ()), end=b"\n"), b"0"))
+
     def tokens(self, *arguments: str | bytes, end: bytes = b"\0") -> Iterator[bytes]:
         """What git prints, cut at `end`."""
         process, left = self.start(*arguments), b""

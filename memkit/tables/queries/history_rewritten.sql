@@ -6,3 +6,4 @@ from versions
 group by memory_id
 having changes > 0
 order by changes desc, memory_id
+limit 50

@@ -1,2 +1,2 @@
--- Which check boxes are not ticked, in the memories of any format?
+-- Which check boxes of HEARTBEAT.md are not ticked?
 select path, line, text from checklist where not done order by path, line

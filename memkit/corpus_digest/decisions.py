@@ -1,0 +1,97 @@
+"""Which sentences say that something was decided: patterns of RE2, declared as data."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from memkit.duck import rows_of
+from memkit.policy.base import END, START, alternatives
+from memkit.tables.patterns import Pattern, patterns_sql
+
+_RUSSIAN = (
+    *("решили", "решено", "порешили", "постановили", "договорились", "условились", "согласовали", "утвердили"),
+    *("утверждено", "принято решение", "приняли решение", "принял решение", "приняла решение", "сошлись на"),
+    *("остановились на", "выбрали", "выбран", "выбрана", "выбрано", "будем использовать", "будем делать"),
+    *("отказались от", "отказываемся от", "переходим на", "перешли на", "больше не используем", "больше никаких"),
+    *("с этого дня", "отныне", "впредь"),
+)
+_ENGLISH = (
+    *("decided", "it was decided", "we decide", "agreed to", "agreed on", "agreed that", "we agreed", "we agree"),
+    *("we will", "we'll", "we’ll", "we chose", "chose to", "we choose", "we picked", "going with", "we go with"),
+    *("settled on", "settled for", "approved", "resolved to", "we no longer", "from now on", "no more"),
+)
+DECISION_WORDS = (*_RUSSIAN, *_ENGLISH)
+"""Words that say so, Russian and English; a phrase matches whatever blanks are between its words."""
+_SOLVED = r"(?i)реш(?:ил[аи]?|ен[ао]?|или)\s+(?:\S+\s+){0,2}?(?:проблем|задач|ошибк|уравнен|головоломк|кроссворд)\S*"
+"""«Решили проблему» tells of a solution."""
+_OPEN = (
+    r"(?i)[«\"“](?:решили|решено|decided)[»\"”]"
+    r"|(?:ещ[её]\s+)?не\s+(?:решили|решено|договорились|выбрали|утвердили|согласовали)|чтобы\s+\S*\s*(?:решили|выбрали)"
+    r"|(?:not|never|n['’]t|un|to\s+be|be|if|until|once|when|whether|has\s+to\s+be)\s*(?:yet\s+)?(?:decided|approved|agreed)"
+    r"|we\s+will\s+see|we['’]ll\s+see|(?:if|when|until|what|how|where)\s+we(?:\s+will|['’]ll)"
+)
+"""What is still open: not decided, to be decided, a question; and a word that is only quoted."""
+_LABEL = (
+    r"(?i)^\s*(?:(?:[-*+]|\d+[.)])\s+)?(?:\[[ x]\]\s+)?[*_\[]{0,3}(?:decisions?|resolution|решени[ея]|решили|adr)"
+    r"(?:[*_]{0,2}\s*:|[*_]{0,2}\s+[—–-]\s|\][*_]{0,2})"
+)
+"""A label before the sentence: "Decision: …", «**Решение:** …», "- [decision] …"."""
+_BARE = r"(?i)^[\s*_#]*(?:decisions?|decided|we decided|решени[ея]|решили|решено|договорились)[\s*_]*:[\s*_]*$"
+"""A line that only announces decisions: the items of the list below it are some."""
+_HEADED = rf"(?i){START}(?:decisions?|decided|adr|решени[ея]|решили|решено){END}"
+_HEADED_OPEN = rf"(?i){START}(?:не|not|open|pending|to be)\s+(?:решили|решено|decided|decisions?)"
+"""A heading, or the type that a layout gives: what stands under it was decided; and one of what was not."""
+
+_STRIPPED = Pattern("stripped", f"{_SOLVED}|{_OPEN}", "replace", instead=" ")
+PATTERNS = (
+    _STRIPPED,
+    Pattern("says", rf"(?i){START}(?:{alternatives(DECISION_WORDS)}){END}", column=_STRIPPED),
+    Pattern("label", _LABEL),
+    Pattern("bare", _BARE),
+    Pattern("headed", _HEADED, column="above"),
+    Pattern("headed_open", _HEADED_OPEN, column="above"),
+    Pattern("asks", r"[?？][\"'»”)*_]*\s*$"),
+    Pattern("item", r"^\s*(?:[-*+]|\d+[.)])\s"),
+)
+_SQL = """
+with tested as ({tested}),
+judged as (
+    select *, says or label as is_said, headed and not headed_open as is_under,
+        bool_or(item) over (partition by row) as has_items,
+        row_number() over (partition by row order by place) as ordinal,
+        item and coalesce(last_value(if(item, null, bare) ignore nulls) over (
+            partition by row order by place rows between unbounded preceding and 1 preceding), false) as is_announced
+    from tested where not is_heading
+)
+select place from judged
+where not asks and not bare and (is_said or is_announced or is_under and (item or not has_items and ordinal = 1))
+order by place
+"""
+
+
+def decisions(sentences: pa.Table, above: pa.Table) -> pa.Table:
+    """The sentences that tell of a decision.
+
+    A sentence does by its words or its label. Under a heading of decisions, or in a memory of that type, each item of a
+    list does, or else the first sentence.
+
+    Parameters
+    ----------
+    sentences : pyarrow.Table
+        As `memkit.corpus_digest.sentences.new_sentences` returns them.
+    above : pyarrow.Table
+        Columns memory_id and above: the headings and the type of each memory.
+
+    Examples
+    --------
+    >>> from memkit.corpus_digest.sentences import SENTENCES
+    >>> texts = ["Решили: пул на десять.", "Решили задачу.", "Кто решил?", "We will ship on Friday."]
+    >>> rows = [{"row": 0, "memory_id": "a", "is_heading": False, "text": text} for text in texts]
+    >>> above = pa.table({"memory_id": ["a"], "above": [""]})
+    >>> decisions(pa.Table.from_pylist(rows, SENTENCES), above)["text"].to_pylist()
+    ['Решили: пул на десять.', 'We will ship on Friday.']
+    """
+    placed = sentences.append_column("place", pa.array(range(sentences.num_rows), pa.int64()))
+    joined = placed.select(["place", "row", "memory_id", "is_heading", "text"]).join(above, "memory_id")
+    chosen = rows_of(_SQL.format(tested=patterns_sql(PATTERNS)), input=joined)
+    return sentences.take(chosen["place"])

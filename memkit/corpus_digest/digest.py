@@ -1,0 +1,330 @@
+"""`memkit.digest`: what happened in a folder within a span of time, as a table, a text and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.corpus_digest.boxes import boxes
+from memkit.corpus_digest.contradictions import contradictions
+from memkit.corpus_digest.decisions import decisions
+from memkit.corpus_digest.names import LEAST_MENTIONS, new_names
+from memkit.corpus_digest.sentences import gone_sentences, new_sentences
+from memkit.corpus_digest.span import BASES, Span, expired_in, span_of
+from memkit.display.draw import as_html
+from memkit.display.notebook import Shown, Tabular
+from memkit.display.page import write_page
+from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.duck import rows_of
+from memkit.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
+from memkit.schemas import TIMESTAMP, column, table
+from memkit.tables.corpus import Corpus
+from memkit.text.secrets import Mask
+
+DIGEST = table(
+    column("section", pa.string(), "decisions, contradictions, boxes, names, added, changed or forgotten"),
+    column(
+        "what", pa.string(), "what became of it, such as added, opened or expired; of a name, the name and its count"
+    ),
+    column("date", TIMESTAMP, "when, by the commit or the memory's own date; null where neither says it"),
+    column("memory_id", pa.string(), "the memory; of a removed one, as it was called"),
+    column("path", pa.string(), "file, relative to the root, with '/'"),
+    column("line", pa.int64(), "1-based line in the file"),
+    column("title", pa.string(), "heading, subject or id of the memory"),
+    column("text", pa.string(), "the text or sentence; of a changed memory, what is new in it; secrets are masked"),
+    column("before", pa.string(), "what it replaces or contradicts; null where that is not known; secrets are masked"),
+)
+"""The table of `Digest`."""
+LINES = 6
+"""The rows of a section that a page shows."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page.
+
+    Attributes
+    ----------
+    heading, empty : str
+        Its heading, and what it says where it is empty.
+    one, many : str
+        What its rows are called where they are counted.
+    is_varied : bool
+        Whether its column ``what`` says more than the heading.
+    """
+
+    heading: str
+    empty: str
+    one: str
+    many: str
+    is_varied: bool = False
+
+
+SECTIONS = {
+    "decisions": Section("Decisions", "no sentence says that something was decided", "decision", "decisions"),
+    "contradictions": Section(
+        "Contradicts something older", "nothing found", "contradiction", "contradictions", is_varied=True
+    ),
+    "boxes": Section("Open boxes", "none was opened or closed", "box", "boxes", is_varied=True),
+    "names": Section("New people and projects", "no new name is repeated", "new name", "new names", is_varied=True),
+    "added": Section("Added", "nothing", "added", "added"),
+    "changed": Section("Changed", "nothing", "changed", "changed"),
+    "forgotten": Section("Forgotten", "nothing", "forgotten", "forgotten", is_varied=True),
+}
+"""The sections in the order of the page."""
+_UNKNOWN = "only what expired is known without git"
+
+
+@dataclass(frozen=True)
+class Digest(Tabular):
+    """What happened in a folder within a span of time; made by `digest`.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row per line of the page, by section; ``schema.field(name).metadata`` says what each column means.
+    since, until : str
+        The first and the last moment of the span, UTC.
+    basis : str
+        What changes rest on: git or dates.
+    notes : tuple of str
+        What could not be known.
+    is_of_command : bool
+        Whether the command line shows it, so that it says what to type there.
+    """
+
+    table: pa.Table
+    since: str
+    until: str
+    basis: str
+    notes: tuple[str, ...]
+    is_of_command: bool = False
+
+    @cached_property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The rows of each section."""
+        return {name: self.table.filter(pc.equal(self.table["section"], name)) for name in SECTIONS}
+
+    @property
+    def text(self) -> str:
+        """The page as lines of at most 80 characters."""
+        return Shown(*self._sheets()).text()
+
+    def __repr__(self) -> str:
+        return repr(Shown(*self._sheets()))
+
+    def _repr_html_(self) -> str:
+        return Shown(*self._sheets())._repr_html_()
+
+    def _sheets(self, rows: int = LINES, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        """The whole and its sections; secrets are masked in the table, so that none can be shown."""
+        most = LINES if rows == ROWS else rows  # `mk.show` without a number of rows
+        sections = (self._section(name, most, show_secrets) for name in SECTIONS)
+        return (Sheet(f"From {self.since} to {self.until}: {self._counts()}", self.notes), *sections)
+
+    def _counts(self) -> str:
+        counts = [(SECTIONS[name], rows.num_rows) for name, rows in self.tables.items()]
+        return ", ".join(f"{n:,} {kind.one if n == 1 else kind.many}" for kind, n in counts if n) or "nothing"
+
+    def _section(self, name: str, most: int, show_secrets: bool) -> Sheet:
+        declared, rows = SECTIONS[name], self.tables[name]
+        if not (n := rows.num_rows):
+            is_unknown = name == "forgotten" and self.basis == "dates"
+            return Sheet(f"{declared.heading}: {_UNKNOWN if is_unknown else declared.empty}.")
+        ask = f"the same command with --most {n}" if self.is_of_command else f"mk.show(digest, rows={n})"
+        more = f"and {n - most:,} more: {ask}" if n > most else ""
+        shown = rows if declared.is_varied else rows.drop_columns(["what"])
+        sheet = sheet_of(describe(shown, memkit="digest"), most, show_secrets, more=more)
+        return replace(sheet, heading=f"{declared.heading}: {n:,}", left=())
+
+    def of_command(self) -> Digest:
+        """The same digest, which says how to see more on the command line."""
+        return replace(self, is_of_command=True)
+
+    def report(self, path: str | Path, title: str = "What happened") -> Path:
+        """Write the digest as one self-contained HTML page, for light and dark screens.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, usually ``.html``.
+        title : str
+            The page's heading.
+
+        Returns
+        -------
+        Path
+        """
+        return write_page(path, title, as_html(*Shown(*self._sheets()).sheets), sortable=True)
+
+
+def digest(
+    corpus: Corpus,
+    since: Since = "7d",
+    until: AsOf = None,
+    *,
+    user_id: str | None = None,
+    basis: str | None = None,
+    mentions: int = LEAST_MENTIONS,
+) -> Digest:
+    """What happened in a folder within a span of time: added, changed, forgotten, decided, contradicted, new names.
+
+    Changes rest on the git history of the folder, where it has one in this time: the states at both ends are compared.
+    Else they rest on created_at and updated_at; then nothing is known of what was removed, nor of a text before it
+    changed. The result's notes say which. Decisions are found by their words, labels and headings, in Russian and
+    English; names by repeated capitals. Cost is linear in the texts, but for contradictions, which see
+    `memkit.policy.contradictions`.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    since : str, date or datetime
+        When the span begins: a day or time in UTC, or how long before `until`, such as "7d", "2w" or "12h".
+    until : str, date, datetime or None
+        When it ends; a bare day is a whole day, and None is now.
+    user_id : str, optional
+        Only the memories of this user, and those that belong to nobody.
+    basis : 'git' or 'dates', optional
+        What changes rest on; None is git where there is a history.
+    mentions : int
+        The least number of mentions that make a new name.
+
+    Returns
+    -------
+    Digest
+        Shows itself; ``.table``, ``.tables``, ``.text``, ``.report(path)``.
+
+    Raises
+    ------
+    ParameterError
+        For a moment that is none, or where `basis` is git and there is no history.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> texts = ["Пул: пять соединений.", "Решили: пул растёт до десяти.", "Спросить коллегу Анну. Анна знает шлюз."]
+    >>> corpus = mk.from_table({"text": texts, "created_at": ["2026-01-05", "2026-02-25", "2026-02-26"]})
+    >>> found = digest(corpus, since="7d", until="2026-02-28")
+    >>> for row in found.table.select(["section", "what", "text"]).to_pylist():
+    ...     print(*row.values(), sep=" | ")
+    decisions | decided | Решили: пул растёт до десяти.
+    names | Анна, 2 mentions | Спросить коллегу Анну.
+    added | added | Спросить коллегу Анну. Анна знает шлюз.
+    added | added | Решили: пул растёт до десяти.
+    """
+    check_corpus("digest", corpus)
+    check_value("digest", "user_id", user_id, "str", nullable=True)
+    check_value("digest", "basis", basis, "str", nullable=True, choices=BASES)
+    check_value("digest", "mentions", mentions, "int", low=1)
+    moment = Moment.from_as_of(until)
+    span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
+    span = replace(span, changes=_masked(span.changes))
+    sentences, notes = new_sentences(span.changes), list(span.notes)
+    found_boxes, n_older = boxes(span, user_id is not None)
+    if n_older:
+        notes.append(f"{n_older:,} older box{'es are' if n_older > 1 else ' is'} still open: `open_tasks` lists them.")
+    rows = [
+        *_of_sentences(decisions(sentences, rows_of(_ABOVE, memories=span.after.memories))),
+        *_of_contradictions(span, contradictions(span)),
+        *_of_boxes(found_boxes),
+        *_of_names(sentences, span, mentions),
+        *_of_changes(span),
+    ]
+    facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
+    made = describe(pa.Table.from_pylist(rows, DIGEST), memkit="digest", **facts, **corpus.revision)
+    return Digest(made, until_text(span.since).removesuffix(" 00:00"), until_text(span.until), span.basis, tuple(notes))
+
+
+Row = dict[str, Any]
+
+
+def _masked(changes: pa.Table) -> pa.Table:
+    """The changes without secrets: hidden in the whole texts, as a sentence may not say what its number is."""
+    texts = [text for name in ("before", "after") for text in changes[name].to_pylist() if text]
+    hide = Mask(texts)
+    for name in ("title", "before", "after"):
+        masked = [text and hide(text) for text in changes[name].to_pylist()]
+        changes = changes.set_column(changes.schema.get_field_index(name), name, pa.array(masked, pa.string()))
+    return changes
+
+
+_ABOVE = """
+select memory_id, concat_ws(' / ', string_split(heading_path, ' / ')[-1], title, scope) as above from memories
+"""
+"""The last heading above each memory, its title and its type, one of which may say that it is a decision."""
+
+
+def _of_sentences(sentences: pa.Table) -> list[Row]:
+    names = ["date", "memory_id", "path", "line", "title", "text"]
+    return [{"section": "decisions", "what": "decided", **row} for row in sentences.select(names).to_pylist()]
+
+
+def _of_contradictions(span: Span, found: pa.Table) -> list[Row]:
+    memories = span.after.memories
+    places = memories.filter(pc.is_in(memories["memory_id"], value_set=found["by_id"]))
+    known = {row["memory_id"]: row for row in places.select(["memory_id", "path", "line_start", "title"]).to_pylist()}
+    return [
+        {
+            "section": "contradictions",
+            "what": row["kind"],
+            "date": row["newer_at"],
+            "memory_id": row["by_id"],
+            "path": known[row["by_id"]]["path"],
+            "line": known[row["by_id"]]["line_start"],
+            "title": known[row["by_id"]]["title"],
+            "text": row["newer_text"],
+            "before": row["older_text"],
+        }
+        for row in found.to_pylist()
+    ]
+
+
+def _of_boxes(found: pa.Table) -> list[Row]:
+    hide = Mask(text for text in found["text"].to_pylist())
+    return [{"section": "boxes", **row, "text": hide(row["text"])} for row in found.to_pylist()]
+
+
+def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
+    texts = list(zip(sentences["text"].to_pylist(), sentences["is_heading"].to_pylist(), strict=True))
+    rows = []
+    for name in new_names(texts, span.before.memories, least):
+        first = min(name.sentences, key=lambda number: (texts[number][1], number))  # a heading says least of it
+        where = sentences.slice(first, 1).select(["date", "memory_id", "path", "line", "title", "text"]).to_pylist()[0]
+        counted = f"{name.spelling}, {name.count:,} mention{'s' * (name.count != 1)}"
+        rows.append({"section": "names", "what": counted, **where})
+    return rows
+
+
+_SECTION_OF = {"added": "added", "changed": "changed", "removed": "forgotten", "expired": "forgotten"}
+
+
+def _of_changes(span: Span) -> list[Row]:
+    """What was added, changed and forgotten, in this order, newest first."""
+    every = [*span.changes.to_pylist(), *_masked(expired_in(span)).to_pylist()]
+    rows = [
+        row for section in ("added", "changed", "forgotten") for row in every if _SECTION_OF[row["change"]] == section
+    ]
+    return [
+        {
+            "section": _SECTION_OF[row["change"]],
+            "what": row["change"],
+            **{name: row[name] for name in ("date", "memory_id", "path", "line", "title")},
+            **_texts(row),
+        }
+        for row in rows
+    ]
+
+
+def _texts(change: Row) -> Row:
+    """The text of a change; of a changed memory what is new and what is gone, where the text before is known."""
+    if change["change"] != "changed" or change["before"] is None:
+        return {"text": change["after"] if change["after"] is not None else change["before"], "before": None}
+    new = new_sentences(pa.Table.from_pylist([change]))["text"].to_pylist()
+    gone = gone_sentences(change)
+    return {"text": " … ".join(new) or change["after"], "before": " … ".join(gone) or None}

@@ -1,0 +1,231 @@
+"""What a folder gained, changed and lost within a span of time: from its git history, else from dates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.change.diff import diff
+from memkit.duck import rows_of
+from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.formats.rows import Rows
+from memkit.params import Moment, until_text
+from memkit.past.repository import Repository, log, opened
+from memkit.past.versions import versions_of
+from memkit.schemas import TIMESTAMP, kinds_where
+from memkit.tables.corpus import Corpus, states_at
+
+BASES = ("git", "dates")
+"""What a digest can rest on: the states that git keeps, or the dates of the memories."""
+CHANGES = pa.schema(
+    [
+        ("change", pa.string()),
+        ("memory_id", pa.string()),
+        ("kind", pa.string()),
+        ("date", TIMESTAMP),
+        ("path", pa.string()),
+        ("line", pa.int64()),
+        ("title", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+    ]
+)
+"""``change`` is added, changed, removed or expired; ``before`` is null where the text before is not known."""
+_UNLISTED = (*kinds_where(judged=False), *kinds_where(searched=False))
+"""Kinds that are no statements, such as contents pages, which change with every page that they list."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The states of a folder at both ends of a span, and what differs.
+
+    Attributes
+    ----------
+    since, until : datetime
+        The first and the last instant.
+    basis : str
+        One of `BASES`.
+    before, after : Corpus
+        What was there before the span, and at its end.
+    changes : pyarrow.Table
+        Of the columns of `CHANGES`, without moves to another file.
+    notes : tuple of str
+        What the changes rest on, and what cannot be known from it.
+    """
+
+    since: datetime
+    until: datetime
+    basis: str
+    before: Corpus
+    after: Corpus
+    changes: pa.Table
+    notes: tuple[str, ...]
+
+
+def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None, basis: str | None) -> Span:
+    """The span of a corpus from `since` to `until`, of all users or of one and of what belongs to nobody.
+
+    Raises
+    ------
+    ParameterError
+        Where `basis` is git and the folder has no history in that time.
+    """
+    why = "the dates of the memories were asked for"
+    if basis != "dates":
+        span, why = _from_git(corpus, since, until.seen, user_id)
+        if span is not None:
+            return span
+        if basis == "git":
+            raise ParameterError(f"digest: basis='git' needs a history, but {why}. Use basis='dates'.")
+    return _from_dates(corpus, since, until.seen, user_id, why)
+
+
+def _from_git(corpus: Corpus, since: datetime, until: datetime, user_id: str | None) -> tuple[Span | None, str]:
+    """The span between two states of the folder; without one the reason why there is none."""
+    if not corpus.has_folder or corpus.root is None:
+        return None, "this is no folder, but a table or a saved corpus"
+    try:
+        with opened(corpus.root.resolve()) as repository:
+            ends = _ends(repository, corpus, since, until)
+    except NotFoundError:
+        return None, f"nothing was committed up to {until_text(until)}"
+    except FormatError:
+        return None, "the folder is in no git repository"
+    except MemkitError as error:
+        return None, str(error).rstrip(".")
+    if isinstance(ends, str):
+        return None, ends
+    before = _of_user(states_at(corpus, [ends.before])[0], user_id)
+    after = _of_user(corpus if ends.after is None else states_at(corpus, [ends.after])[0], user_id)
+    rows = Rows()
+    versions, _ = versions_of(corpus.root.resolve(), ends.last, rows, ends.n_commits + 1)
+    changes, n_moved = _compared(before, after, versions, since)
+    notes = [f"From git: {ends.n_commits:,} commit{'s' * (ends.n_commits != 1)} in this time."]
+    if ends.begins is not None:
+        notes.append(f"The history begins on {ends.begins:%Y-%m-%d}: what its first commit holds is not told as new.")
+    undated = pc.sum(pc.is_null(changes["date"])).as_py() or 0
+    if undated and ends.after is None:
+        notes.append(f"{undated:,} change{'s' * (undated != 1)} without a date: in no commit yet.")
+    if n_moved:
+        notes.append(f"{n_moved:,} memor{'ies' if n_moved > 1 else 'y'} moved to another file, unchanged.")
+    notes += [str(row["message"]) for row in rows.table("problems").to_pylist()]
+    return Span(since, until, "git", before, after, changes, tuple(notes)), ""
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The revisions at both ends.
+
+    Attributes
+    ----------
+    after : str or None
+        None where the folder as it was read is the end.
+    last : str
+        The last commit of the span.
+    begins : datetime or None
+        When the history began, where that is within the span.
+    """
+
+    before: str
+    after: str | None
+    last: str
+    n_commits: int
+    begins: datetime | None
+
+
+def _ends(repository: Repository, corpus: Corpus, since: datetime, until: datetime) -> _Ends | str:
+    head = repository.commit(corpus.revision.get("revision", "HEAD"))
+    last = head if until >= head.committed_at else repository.commit(until.isoformat())
+    if next(log(repository, last.id, 1), None) is None:
+        return "the folder's files are in no commit"
+    n_commits, begins = repository.count(last.id, since), None
+    before = (since - timedelta(seconds=1)).isoformat()
+    if repository.count(last.id) == n_commits:  # the first of these commits holds what is older
+        first = next(log(repository, last.id, n_commits)).commit
+        before, begins, n_commits = first.id, first.committed_at, n_commits - 1
+    return _Ends(before, None if last is head else last.id, last.id, n_commits, begins)
+
+
+_COMPARED = """
+with dated as (
+    select memory_id, min(valid_from) as first, max(valid_from) as last
+    from versions where not at_start and valid_from >= $since and change <> 'removed' group by memory_id
+), gone as (
+    select memory_id_then as memory_id, max(valid_from) as moment
+    from versions where change = 'removed' and valid_from >= $since group by all
+)
+select if(d.change = 'moved', 'changed', d.change) as change, d.memory_id, d.kind,
+    case d.change when 'removed' then gone.moment when 'added' then first else last end as date,
+    d.path, coalesce(a.line_start, b.line_start) as line, d.title, d.before, d.after
+from d left join a on d.change <> 'removed' and a.memory_id = d.memory_id
+    left join b on d.change = 'removed' and b.memory_id = d.memory_id
+    left join dated on dated.memory_id = d.memory_id left join gone on gone.memory_id = d.memory_id
+where d.stands_in is null and not contains($unlisted, coalesce(d.kind, ''))
+    and (d.change in ('added', 'removed') or list_has_any(d.fields, ['text', 'title', 'status']))
+"""
+_DATED = """
+select change, memory_id, kind, date, path, line_start as line, title, null::varchar as before, text as after
+from (
+    select *, case when created_at >= $since then 'added' when updated_at >= $since then 'changed' end as change,
+        if(created_at >= $since, created_at, updated_at) as date
+    from memories where coalesce(created_at <= $until, true) and not contains($unlisted, coalesce(kind, ''))
+) where change is not null and date <= $until
+"""
+_EXPIRED = """
+select 'expired' as change, memory_id, kind, expires_at as date, path, line_start as line, title,
+    text as before, null::varchar as after
+from memories where expires_at::date >= $since::date and expires_at::date < $until::date
+    and not contains($unlisted, coalesce(kind, ''))
+"""
+_ORDER = " order by date desc nulls first, path nulls last, line nulls last, memory_id"
+
+
+def _compared(before: Corpus, after: Corpus, versions: pa.Table, since: datetime) -> tuple[pa.Table, int]:
+    """The changes from one state to the other, dated by commits, and how many memories only moved."""
+    different = diff(before, after).table
+    lines = {"a": after.memories.select(["memory_id", "line_start"]), "b": before.memories}
+    lines["b"] = lines["b"].select(["memory_id", "line_start"])
+    values = {"since": since, "unlisted": list(_UNLISTED)}
+    changes = rows_of(_COMPARED + _ORDER, values, d=different, versions=versions, **lines)
+    is_moved = pc.or_(pc.is_valid(different["stands_in"]), pc.equal(different["change"], "moved"))
+    moved = set(different.filter(is_moved)["memory_id"].to_pylist()) - set(changes["memory_id"].to_pylist())
+    return changes.cast(CHANGES), len(moved)
+
+
+def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str | None, why: str) -> Span:
+    """The span by created_at and updated_at; the text before a change is not known."""
+    memories = _of_user(corpus, user_id).memories
+    values = {"since": since, "until": until, "unlisted": list(_UNLISTED)}
+    changes = rows_of(_DATED + _ORDER, values, memories=memories).cast(CHANGES)
+    new = changes.filter(pc.equal(changes["change"], "added"))["memory_id"]
+    is_later = pc.fill_null(pc.greater(memories["created_at"], pa.scalar(until, TIMESTAMP)), False)
+    is_new = pc.is_in(memories["memory_id"], value_set=new)
+    states = [_with(corpus, memories.filter(pc.invert(mask))) for mask in (pc.or_(is_later, is_new), is_later)]
+    dated = pc.coalesce(memories["updated_at"], memories["created_at"])
+    notes = [f"From dates, as {why}: what was removed, and what a text was before, is not known."]
+    if dated.null_count:
+        n, total = dated.null_count, memories.num_rows
+        notes.append(f"{n:,} of {total:,} memories have no date, and are not told as new.")
+    return Span(since, until, "dates", states[0], states[1], changes, tuple(notes))
+
+
+def expired_in(span: Span) -> pa.Table:
+    """The facts whose last day passed within the span, of the columns of `CHANGES`."""
+    values = {"since": span.since, "until": span.until, "unlisted": list(_UNLISTED)}
+    return rows_of(_EXPIRED + _ORDER, values, memories=span.after.memories).cast(CHANGES)
+
+
+def _of_user(corpus: Corpus, user_id: str | None) -> Corpus:
+    """The corpus with the memories of a user and those that belong to nobody; all where none is named."""
+    if user_id is None:
+        return corpus
+    users = corpus.memories["user_id"]
+    return _with(corpus, corpus.memories.filter(pc.fill_null(pc.equal(users, user_id), True)))
+
+
+def _with(corpus: Any, memories: pa.Table) -> Corpus:
+    return Corpus({**corpus.tables, "memories": memories})

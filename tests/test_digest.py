@@ -1,0 +1,263 @@
+"""What happened in a span of time: every line of the page follows from files that the test writes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.cli.app import app
+from memkit.corpus_digest.decisions import decisions
+from memkit.corpus_digest.digest import LINES, SECTIONS, Digest
+from memkit.corpus_digest.names import new_names
+from memkit.corpus_digest.sentences import SENTENCES, sentences_of
+from memkit.params import Moment, since_time
+from memkit.tables.samples import write_files
+
+SECRET = "sova-2026-x"
+LATER = "2026-03-01"
+STATES = [
+    (
+        "2026-02-01",
+        {
+            "MEMORY.md": "# Чай\nБез сахара, с мёдом.\n\n# Пул\nПять соединений на всех.\n\n# Старое\nЛишнее.\n",
+            "HEARTBEAT.md": "# Heartbeat\n\n- [ ] проверить копию\n- [ ] полить базилик\n- [ ] ждать\n",
+        },
+    ),
+    (
+        "2026-02-25",
+        {
+            "MEMORY.md": "# Чай\nБез сахара, с мёдом.\n\n# Пул\nДесять соединений на всех. Решили: хватит.\n\n"
+            f"# Коллега\nПришла новая коллега Анна. Пароль: {SECRET}. Спросить у Анны про шлюз.\n",
+        },
+    ),
+    ("2026-02-27", {"HEARTBEAT.md": "# Heartbeat\n\n- [x] проверить копию\n- [ ] купить мёд\n- [ ] ждать\n"}),
+]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return mk.testing.write_commits(tmp_path_factory.mktemp("digest"), STATES)
+
+
+@pytest.fixture(scope="module")
+def week(repository: Path) -> Digest:
+    return mk.digest(mk.read(repository), since="7d", until=LATER)
+
+
+def rows(digest: Digest, section: str, *names: str) -> list[Any]:
+    table = digest.tables[section]
+    return [tuple(row.values()) for row in table.select(list(names)).to_pylist()]
+
+
+def test_a_history_says_what_came_changed_and_went(week: Digest) -> None:
+    assert week.basis == "git"
+    assert rows(week, "added", "title", "line") == [("Коллега", 7)]
+    assert rows(week, "changed", "title", "before", "text") == [
+        ("Пул", "Пять соединений на всех.", "Десять соединений на всех. … Решили: хватит.")
+    ]
+    assert rows(week, "forgotten", "what", "title", "text") == [("removed", "Старое", "# Старое\nЛишнее.")]
+    day = datetime(2026, 2, 25, tzinfo=UTC)
+    assert {date for name in ("added", "changed", "forgotten") for (date,) in rows(week, name, "date")} == {day}
+    assert rows(week, "decisions", "text", "line") == [("Решили: хватит.", 5)]
+    assert rows(week, "boxes", "what", "text") == [
+        ("opened", "купить мёд"),
+        ("closed", "проверить копию"),
+        ("removed", "полить базилик"),
+    ]
+    assert rows(week, "names", "what") == [("Анна, 2 mentions",)]
+    assert any("1 older box is still open" in note for note in week.notes)
+
+
+def test_no_secret_is_in_any_form_of_the_page(week: Digest, tmp_path: Path) -> None:
+    page = week.report(tmp_path / "week.html").read_text(encoding="utf-8")
+    for form in (week.text, repr(week), week._repr_html_(), page, str(week.table.to_pylist())):
+        assert SECRET not in form
+        assert "[password hidden]" in form
+    assert max(map(len, week.text.splitlines())) <= 80
+    for section in SECTIONS.values():
+        assert section.heading in page
+
+
+def test_a_span_ends_where_it_is_told_to(repository: Path, subtests: pytest.Subtests) -> None:
+    corpus = mk.read(repository)
+    for case, since, until, counts in (
+        ("before the second commit", "7d", "2026-02-24", {}),
+        ("its day alone", "2026-02-25", "2026-02-25", {"added": 1, "changed": 1, "forgotten": 1}),
+        ("boxes alone", "2026-02-26", LATER, {"boxes": 3}),
+        ("as the folder began", "2026-01-01", "2026-02-02", {}),
+    ):
+        with subtests.test(case):
+            made = mk.digest(corpus, since=since, until=until)
+            names = ("added", "changed", "forgotten", "boxes")
+            assert {name: n for name in names if (n := made.tables[name].num_rows)} == counts
+            assert made.basis == "git"
+    first = mk.digest(corpus, since="2026-01-01", until=LATER)
+    assert any("begins on 2026-02-01" in note for note in first.notes)
+    assert first.tables["added"].num_rows == 1
+
+
+def test_what_is_in_no_commit_counts_and_has_no_date(tmp_path: Path) -> None:
+    root = mk.testing.write_commits(tmp_path, STATES)
+    write_files(root, {"new.md": "# Ещё\nWe decided to keep it.\n"})
+    made = mk.digest(mk.read(root), since="2026-02-26", until=LATER)
+    assert rows(made, "added", "title", "date") == [("Ещё", None)]
+    assert rows(made, "decisions", "text") == [("We decided to keep it.",)]
+    assert any("1 change without a date" in note for note in made.notes)
+    assert mk.digest(mk.read(root), since="7d", until="2026-02-26").tables["added"]["title"].to_pylist() == ["Коллега"]
+
+
+def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
+    table = {
+        "memory_id": ["old", "new", "edited", "later", "undated", "gone"],
+        "text": ["Пул на пять.", "Чай.", "Кофе.", "Сок.", "Мёд.", "Отпуск."],
+        "created_at": ["2026-01-01", "2026-02-25", "2026-01-01", "2026-03-09", None, "2026-01-01"],
+        "updated_at": [None, None, "2026-02-26", None, None, None],
+        "expires_at": [None, None, None, None, None, "2026-02-27"],
+    }
+    corpus = mk.from_table({**table, "user_id": [None, "mira", None, None, None, "boris"]})
+    made = mk.digest(corpus, since="1w", until=LATER)
+    assert made.basis == "dates"
+    found = {name: [id for (id,) in rows(made, name, "memory_id")] for name in ("added", "changed", "forgotten")}
+    assert found == {"added": ["new"], "changed": ["edited"], "forgotten": ["gone"]}
+    assert rows(made, "forgotten", "what") == [("expired",)]
+    assert any("not known" in note for note in made.notes)
+    assert any("1 of 6 memories have no date" in note for note in made.notes)
+    of_mira = mk.digest(corpus, since="1w", until=LATER, user_id="mira")
+    assert of_mira.tables["added"].num_rows == 1
+    assert of_mira.tables["forgotten"].num_rows == 0
+    assert "only what expired is known without git" in of_mira.text
+    with pytest.raises(mk.ParameterError, match="basis='git' needs a history, but this is no folder"):
+        mk.digest(corpus, since="1w", until=LATER, basis="git")
+
+
+def test_an_older_memory_is_contradicted() -> None:
+    texts = ["Backups are kept for 14 nights on cedar.", "Backups are kept for 30 nights on cedar."]
+    corpus = mk.from_table({"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-26"]})
+    made = mk.digest(corpus, since="7d", until=LATER)
+    assert rows(made, "contradictions", "memory_id", "before", "text") == [("b", *texts)]
+    assert mk.digest(corpus, since="7d", until="2026-02-10").tables["contradictions"].num_rows == 0
+
+
+def test_a_duration_is_whole_days_where_its_end_is_one() -> None:
+    day, noon = Moment.from_as_of("2026-03-07"), Moment.from_as_of("2026-03-07T12:00")
+    assert (
+        since_time("7d", day) == since_time("1W", day) == since_time(" 168 h ", day) == datetime(2026, 3, 1, tzinfo=UTC)
+    )
+    assert since_time("12h", noon) == datetime(2026, 3, 7, tzinfo=UTC)
+    for wrong in ("7", "d7", "7m", "-7d", "", None, 7, "2026-03-08"):
+        with pytest.raises(mk.ParameterError, match="digest: 'since' must be"):
+            since_time(wrong, day)  # type: ignore[arg-type]  # what a user may give
+
+
+def test_the_command_line_shows_it_and_says_how_to_see_more(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, page = str(repository), tmp_path / "page.html"
+    app(["digest", folder, "--until", LATER, "--most", "1", "--html", str(page)], standalone_mode=False)
+    out = capsys.readouterr().out
+    assert "and 2 more: the same command with --most 3" in out
+    assert SECRET not in out + page.read_text(encoding="utf-8")
+    app(["digest", folder, "--since", "2026-02-25", "--until", LATER, "--json"], standalone_mode=False)
+    assert {row["section"] for row in json.loads(capsys.readouterr().out)} >= {"added", "changed", "forgotten", "boxes"}
+
+
+def test_a_long_section_ends_in_what_to_type() -> None:
+    n = LINES + 37
+    corpus = mk.from_table({"text": [f"чай номер {i}" for i in range(n)], "created_at": [LATER] * n})
+    made = mk.digest(corpus, since="1d", until=LATER)
+    assert f"and 37 more: mk.show(digest, rows={n})" in " ".join(made.text.split())
+
+
+SAID = (
+    "Решили: пул на десять.",
+    "В итоге договорились ждать до весны.",
+    "Принято решение не переезжать.",
+    "We decided to keep Postgres.",
+    "From now on we deploy on Tuesdays.",
+    "- [decision] The cache lives for 90 days",
+    "**Решение:** второй сервер в мае",
+)
+NOT_SAID = (
+    "Решили проблему с копией.",
+    "Ещё не решили, кто дежурит.",
+    "Кто решил, что пул на десять?",
+    "Not decided yet.",
+    "To be decided by Anna.",
+    "We will see.",
+    "Пул на десять соединений.",
+    "The decision tree has nine leaves.",
+)
+
+
+def test_sentences_that_decide_are_told_from_those_that_do_not() -> None:
+    texts = [*SAID, *NOT_SAID]
+    lines = [{"row": n, "memory_id": "a", "is_heading": False, "text": text} for n, text in enumerate(texts)]
+    above = pa.table({"memory_id": ["a"], "above": ["Вторник"]})
+    assert decisions(pa.Table.from_pylist(lines, SENTENCES), above)["text"].to_pylist() == list(SAID)
+
+
+def test_what_stands_under_a_heading_of_decisions_is_one() -> None:
+    texts = {
+        "list": ["Обсуждали долго.", "- пул на десять", "2. голос в марте"],
+        "alone": ["Пул на десять.", "Спорили час."],
+        "open": ["- кто дежурит"],
+        "said": ["Итоги.", "Решили:", "- пул на десять", "Потом обед."],
+    }
+    above = {"list": "Решения", "alone": "Decision", "open": "Не решили", "said": "Вторник"}
+    lines = [
+        {"row": row, "memory_id": name, "is_heading": False, "text": text}
+        for row, (name, some) in enumerate(texts.items())
+        for text in some
+    ]
+    found = decisions(
+        pa.Table.from_pylist(lines, SENTENCES), pa.table({"memory_id": [*above], "above": [*above.values()]})
+    )
+    assert found.select(["memory_id", "text"]).to_pylist() == [
+        {"memory_id": "list", "text": "- пул на десять"},
+        {"memory_id": "list", "text": "2. голос в марте"},
+        {"memory_id": "alone", "text": "Пул на десять."},
+        {"memory_id": "said", "text": "- пул на десять"},
+    ]
+
+
+def test_names_are_repeated_capitals_within_sentences(subtests: pytest.Subtests) -> None:
+    nothing = pa.table({"title": pa.array([], pa.string()), "text": pa.array([], pa.string())})
+    for case, text, names in (
+        ("forms of one name", "Звонила Анна. Спросить Анну. Письмо Анне.", {"Анна": 3}),
+        ("two words", "It is Casa Azul. We like Casa Azul.", {"Casa Azul": 2}),
+        ("small words within", "Ужин в Taberna do Farol. Адрес у Taberna do Farol.", {"Taberna do Farol": 2}),
+        ("neighbours that are two", "Были Анна, Борис. Звали Борис и Анна.", {"Анна": 2, "Борис": 2}),
+        ("possession", "We asked Tomas. It is Tomas's train.", {"Tomas": 2}),
+        ("a name within a product's spelling", "We use DuckDB. Now DuckDB is here.", {"DuckDB": 2}),
+        ("once", "Звонила Анна.", {}),
+        ("at the beginning alone", "Пул вырос. Пул упал.", {}),
+        ("after a colon", "Note: Deploy it. Again: Deploy it.", {}),
+        ("months and days", "It was in March on Monday. Again in March on Monday.", {}),
+        ("languages", "We speak Russian. They speak Russian.", {}),
+        ("mostly small", "So the Pool grew, the pool fell, a pool stays, one pool. So the Pool.", {}),
+        ("capitals throughout", "The API and the API.", {}),
+        ("code and paths", "see `Anna` and src/Anna, `Anna`", {}),
+    ):
+        with subtests.test(case):
+            texts = [(sentence.text, sentence.is_heading) for sentence in sentences_of(text)]
+            assert {name.spelling: name.count for name in new_names(texts, nothing)} == names
+
+
+def test_a_name_that_was_there_before_is_not_new() -> None:
+    texts = [("Звонила Анна.", False), ("Спросить Анну.", False), ("Это Борис.", False), ("Ждём Бориса.", False)]
+    before = pa.table({"title": ["Анне"], "text": ["— письмо"]})
+    assert [name.spelling for name in new_names(texts, before)] == ["Борис"]
+    often_small = pa.table({"title": [""], "text": ["борис борис борис"]})
+    assert [name.count for name in new_names(texts, often_small)] == [2]
+
+
+@pytest.mark.parametrize("wrong", [{"since": "soon"}, {"basis": "gut"}, {"mentions": 0}, {"until": "2026-13-01"}])
+def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(mk.ParameterError):
+        mk.digest(mk.from_table({"text": ["чай"]}), **wrong)
