@@ -77,6 +77,8 @@ _PLAIN: dict[str, Any] = {
     "decay_kinds": kinds_where(fact=True),
     "expired": "hide",
     "status": "keep",
+    "prefer": None,
+    "prefer_alike": None,
     "future": None,
     "kinds_hidden": kinds_where(searched=False),
 }

@@ -91,6 +91,7 @@ _LOOKS = {
         Column("user_id", "user", small=True, varies=True),
         Column("memory_id", "memory", "memory"),
         Column("prior", look="share", usual=1.0),
+        Column("lift", look="signed", usual=0.0),
         Column("age_days", "age, days", "number"),
         Column("path", look="place"),
         Column("policy", varies=True),
@@ -213,7 +214,7 @@ VIEWS: dict[str, View] = {
     ),
     "trace": _view(
         "candidate",
-        "query_id rank memory_id disposition score bm25 vector gram prior decay age_days",
+        "query_id rank memory_id disposition score bm25 vector gram prior decay lift age_days",
         tally="disposition",
         knows="chunk_id fused mmr_penalty bm25_rank bm25_norm vector_rank vector_norm gram_rank gram_norm",
     ),

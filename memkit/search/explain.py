@@ -120,6 +120,7 @@ def _advice(question: Question, row: dict[str, Any]) -> str:
     changes: dict[str, dict[str, Any]] = {"decay='none'": {"decay": "none"}} if row["decay"] < 1 else {}
     changes |= {"fold='none'": {"fold": "none"}} if row["disposition"] == "folded" else {}
     changes |= {"rerank=None": {"rerank": None}} if row["reranked"] is not None else {}
+    changes |= {"prefer=None": {"prefer": None}} if question.settings.prefer else {}
     changes |= {"mmr_lambda=1": {"mmr_lambda": 1.0}} if question.settings.mmr_lambda < 1 else {}
     changes |= {"min_score=0": {"min_score": 0.0}} if question.settings.min_score else {}
     ways = [text for text, values in changes.items() if 0 < _rank(question.with_params(**values), row) <= question.k]
@@ -148,6 +149,8 @@ def _score(question: Question, row: dict[str, Any]) -> str:
     if row["decay"] < 1:
         age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
         factors.append(f"times decay {row['decay']:.2f} after {age}")
+    if row["lift"]:
+        factors.append(f"plus {row['lift']:.3f}, as it is newer than a memory alike (prefer)")
     product = f", {', '.join(factors)}, is {row['score']:.3f}" if factors else ""
     again = "" if row["reranked"] is None else f", after the second look {row['reranked']:.3f}"
     return f"{arms}; fused score {row['fused']:.3f}{again}{product}"
@@ -286,7 +289,7 @@ def contributions(trace: pa.Table) -> pa.Table:
     total = np.maximum(sum(share.values()), np.finfo(float).tiny)
     score, before = _zeroed(hits["score"]), _zeroed(pc.coalesce(hits["reranked"], hits["fused"]))
     parts = {arm: score * part / total for arm, part in share.items()}
-    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": before - score})
+    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": before + _zeroed(hits["lift"]) - score})
 
 
 def _zeroed(column: pa.ChunkedArray) -> Floats:

@@ -312,6 +312,11 @@ class Question:
         """Pairwise similarity of the chunks `row`: by vectors if these have a weight, else by shared terms."""
         return self.index.similarity(row, by_vectors="vector" in self.weights)
 
+    @property
+    def alike_from(self) -> float:
+        """The least similarity of chunks that are alike."""
+        return self.index.alike_from(by_vectors="vector" in self.weights)
+
     def across(self, candidates: Candidates) -> tuple[Floats, Mask]:
         """As `scores_across`."""
         return scores_across(self.index, self.queries.texts, candidates, [self.sight] * len(self.queries))
@@ -458,6 +463,7 @@ TRACE = pa.schema(
         ("prior", _NUMBER),
         ("age_days", _NUMBER),
         ("decay", _NUMBER),
+        ("lift", _NUMBER),
         ("mmr_penalty", _NUMBER),
         ("score", _NUMBER),
         ("rank", _COUNT),
@@ -629,6 +635,7 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         "prior": _floats(ranked.prior),
         "age_days": _floats(ranked.age_days),
         "decay": ranked.decay,
+        "lift": _floats(ranked.lift),
         "mmr_penalty": _floats(ranked.penalty),
         "score": _floats(ranked.score),
         "rank": pa.array(ranked.rank, mask=ranked.rank == 0),

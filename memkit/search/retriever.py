@@ -43,7 +43,8 @@ class Retriever(QuerySettings, FitSettings):
     1. Each arm retrieves its best `pool` chunks (candidates per arm) of the memories that pass `where`, `expired`,
        `future` and `kinds_hidden`.
     2. Scores are normalised and fused; with `rerank` the best are scored a second time. Scores are multiplied by the
-       weight of the memory's kind and by decay, and fall for what is stale (`status`).
+       weight of the memory's kind and by decay, and fall for what is stale (`status`); `prefer` lifts the newer of two
+       memories that say nearly the same.
     3. Candidates below `min_score` are dropped; exact duplicates and near-duplicates are collapsed (`fold`).
     4. MMR makes the hits diverse; the first k are returned.
 
@@ -237,9 +238,10 @@ class Retriever(QuerySettings, FitSettings):
         -------
         pa.Table
             query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, gram,
-            gram_rank, gram_norm, fused, reranked, prior, age_days, decay, mmr_penalty, score, rank, disposition: one
-            row per memory (or chunk), ranked ones first. `reranked` is the fused score after the second look, null for
-            what did not get one; `prior` the factor by kind, and for what is stale. `disposition` is returned, below_k,
+            gram_rank, gram_norm, fused, reranked, prior, age_days, decay, lift, mmr_penalty, score, rank, disposition:
+            one row per memory (or chunk), ranked ones first. `reranked` is the fused score after the second look, null
+            for what did not get one; `prior` the factor by kind, and for what is stale; `lift` what `prefer` adds to
+            the score of a memory that is newer than one alike. `disposition` is returned, below_k,
             below_pool (not among the arms' candidates), filtered, expired, future, deprecated, superseded,
             below_min_score, decayed_out, diversified_away, duplicate (an exact duplicate of a better one) or folded (a
             near-duplicate). The metadata holds the weights of the arms, the parameters, and ``read_as`` as for hits.

@@ -4,9 +4,9 @@
 
 A pair is a statement, a later one that replaces it, and a question about what holds now. ``stale@1``: the share of
 questions of which the older one ranks first of the two. ``stale@5``: the share of superseded ones among what the first
-five hits hold of the pair. "cosine" ranks by vectors alone. The rules were considered: where two hits are alike and
-their scores near, the newer one comes first. With --folder they are put to all questions of labelled sets, and to those
-alone that ask for what holds now.
+five hits hold of the pair. "cosine" ranks by vectors alone. The rules are those of `prefer`, by how alike two hits
+have to be. With --folder they are put to all questions of labelled sets, and to those alone that ask for what holds
+now.
 
 Last, the factor of what its author marked as stale: with each older statement stale, beside the newer one and alone;
 and with every other answer of labelled sets stale, which costs what a mark costs that says nothing.
@@ -80,8 +80,13 @@ QUESTIONS = {
     "en": ("what is the {0} now", "current {0}"),
     "ru": ("{0} сейчас", "какой сейчас {0}"),
 }
-RULES = {"near .05, alike .75": (0.05, 0.75), "near .05, alike .5": (0.05, 0.5), "near .1, alike .5": (0.1, 0.5)}
-"""The greatest difference of scores, and the least cosine; .75 is the threshold of duplicates of `use` less .1."""
+RULES: dict[str, Rule] = {"no rule": {}} | {
+    f"prefer='newest', alike {'as near-duplicates less .1' if alike is None else alike}": {
+        "prefer": "newest",
+        "prefer_alike": alike,
+    }
+    for alike in (None, 0.7, 0.65, 0.6, 0.55, 0.5, 0.4)
+}
 SAYS_NOW = re.compile(
     r"\b(now|current(ly)?|latest|nowadays|сейчас|теперь|последн\w+|актуальн\w+|нынешн\w+)\b", re.IGNORECASE
 )
@@ -102,27 +107,16 @@ def pairs() -> tuple[pa.Table, list[tuple[str, str, str]]]:
     return pa.Table.from_pylist(rows), questions
 
 
-def order(search: mk.Retriever, text: str, rule: tuple[float, float] | None, k: int, **scope: Any) -> list[str]:
-    """The ids of the first hits, in the order of a rule if there is one."""
-    question = search.ask(text, k=k, **scope)
-    ranked = question.ranked().returned()
-    index, row = question.index, ranked.candidates.row
-    ids = index.memories["memory_id"].take(pa.array(index.rows.memory[row])).to_pylist()
-    if rule is None or len(row) < 2:
-        return list(ids)
-    dated = index.rows.dated[index.rows.memory[row]]
-    vectors = index.arms["vector"].vectors_[row]
-    (near, least), score = rule, ranked.score.copy()
-    alike = vectors @ vectors.T >= least
-    for better, other in product(range(len(row)), repeat=2):
-        if alike[better, other] and dated[other] > dated[better] and 0 <= score[better] - score[other] <= near:
-            score[other] = score[better] + 1e-9
-    return [ids[place] for place in np.argsort(-score, kind="stable")]
+Rule = dict[str, Any]
 
 
-def stale(
-    search: mk.Retriever, questions: list[tuple[str, str, str]], rule: tuple[float, float] | None
-) -> tuple[float, float]:
+def order(search: mk.Retriever, text: str, rule: Rule, k: int, **scope: Any) -> list[str]:
+    """The ids of the first hits, under the parameters of a rule."""
+    hits: list[str] = search.with_params(**rule).search(text, k=k, **scope)["memory_id"].to_pylist()
+    return hits
+
+
+def stale(search: mk.Retriever, questions: list[tuple[str, str, str]], rule: Rule) -> tuple[float, float]:
     first, shares = [], []
     for text, old, new in questions:
         hits = order(search, text, rule, 10, as_of=ASKED)
@@ -145,8 +139,8 @@ def weights(made: pa.Table, questions: list[tuple[str, str, str]], others: list[
     )
     for weight in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3):
         index.STALE_WEIGHT = weight
-        one, five = stale(both, questions, None)
-        found = [order(alone, text, None, 5, as_of=ASKED) for text, _, _ in questions]
+        one, five = stale(both, questions, {})
+        found = [order(alone, text, {}, 5, as_of=ASKED) for text, _, _ in questions]
         first = np.mean([bool(hits) and hits[0] == old for hits, (_, old, _) in zip(found, questions, strict=True)])
         fifth = np.mean([old in hits for hits, (_, old, _) in zip(found, questions, strict=True)])
         words = f"stale@1 {one:.2f}, stale@5 {five:.2f}; alone hit@1 {first:.2f}, hit@5 {fifth:.2f}"
@@ -166,7 +160,7 @@ def stale_of(labelled: bench_quality.Labelled) -> Corpus:
     return Corpus({"memories": labelled.memories.set_column(place, field, pa.array(days, field.type))})
 
 
-def ndcg(search: mk.Retriever, labelled: bench_quality.Labelled, rule: tuple[float, float] | None) -> list[float]:
+def ndcg(search: mk.Retriever, labelled: bench_quality.Labelled, rule: Rule) -> list[float]:
     """Of each question."""
     values = []
     for query in labelled.queries:
@@ -194,9 +188,9 @@ def main() -> None:
     settings |= {"words": {"vector_weight": 0.0}, "all kinds decay": {"decay_kinds": "*"}}
     for name, values in settings.items():
         search = mk.Retriever(**values).fit(corpus)
-        for rule in (None, *RULES) if name in ("default", "cosine") else (None,):
-            one, five = stale(search, questions, RULES.get(rule or ""))
-            print(f"{name}, {rule or 'no rule'}: stale@1 {one:.2f}, stale@5 {five:.2f}", flush=True)
+        for rule in RULES if name in ("default", "cosine") else ("no rule",):
+            one, five = stale(search, questions, RULES[rule])
+            print(f"{name}, {rule}: stale@1 {one:.2f}, stale@5 {five:.2f}", flush=True)
     weights(made, questions, [{**row, "created_at": str(row["created_at"])} for row in others])
     if options.folder:
         for name in ("locomo_obs", "madial_en", "rumeddanet_ru", "se_meta_dups"):
@@ -204,7 +198,7 @@ def main() -> None:
             search = mk.Retriever(decay="none").fit(stale_of(labelled))
             for weight in (1.0, 0.9, 0.8, 0.7, 0.5):
                 index.STALE_WEIGHT = weight
-                value = np.mean(ndcg(search, labelled, None))
+                value = np.mean(ndcg(search, labelled, {}))
                 print(f"{name}, half of the answers stale, counting {weight:g}: nDCG@10 {value:.3f}", flush=True)
         index.STALE_WEIGHT = STALE_WEIGHT
         for name in ("locomo", "locomo_obs", "madial_en", "realmem"):
@@ -212,10 +206,10 @@ def main() -> None:
             search = mk.Retriever(decay="none").fit(Corpus({"memories": labelled.memories}))
             says_now = np.array([bool(SAYS_NOW.search(query["text"])) for query in labelled.queries])
             print(f"{name}, nDCG@10 of {len(says_now)} questions and of the {says_now.sum()} that ask for now")
-            for rule in (None, *RULES):
-                values = np.array(ndcg(search, labelled, RULES.get(rule or "")))
+            for name, rule in RULES.items():
+                values = np.array(ndcg(search, labelled, rule))
                 now = f"{values[says_now].mean():.3f}" if says_now.any() else "none"
-                print(f"    {rule or 'no rule'}: {values.mean():.3f}, {now}", flush=True)
+                print(f"    {name}: {values.mean():.3f}, {now}", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def test_it_has_the_columns_of_the_documentation_in_their_order(retriever_over: 
     assert trace.schema.equals(TRACE)
     assert " ".join(trace.column_names) == (
         "query_id memory_id chunk_id bm25 bm25_rank bm25_norm vector vector_rank vector_norm gram gram_rank gram_norm"
-        " fused reranked prior age_days decay mmr_penalty score rank disposition"
+        " fused reranked prior age_days decay lift mmr_penalty score rank disposition"
     )
 
 

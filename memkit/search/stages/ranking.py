@@ -159,9 +159,10 @@ class Ranked(NamedTuple):
     candidates : Candidates
         Raw scores and ranks of the arms.
     norm : ndarray of float64, shape (n, arms)
-    fused, reranked, age_days, decay, score, penalty : ndarray of float64, shape (n,)
+    fused, reranked, age_days, decay, lift, score, penalty : ndarray of float64, shape (n,)
         `reranked` is the fused score after the second look, NaN without one; `score` is the latter, or else `fused`, x
-        prior x decay; `age_days` is NaN if no date is known; `penalty` is subtracted by MMR.
+        prior x decay + `lift`, what `prefer` adds; `age_days` is NaN if no date is known; `penalty` is subtracted by
+        MMR.
     rank : ndarray of int64, shape (n,)
         From 1; 0 for candidates without a rank.
     prior : ndarray of float64, shape (n,)
@@ -178,6 +179,7 @@ class Ranked(NamedTuple):
     reranked: Floats
     age_days: Floats
     decay: Floats
+    lift: Floats
     score: Floats
     penalty: Floats
     rank: Ints
@@ -191,7 +193,7 @@ class Ranked(NamedTuple):
         size = len(candidates.query)
         unknown, codes = np.full(size, np.nan), np.full(size, CODES[disposition], np.int8)
         norm, ranks = np.full(candidates.raw.shape, np.nan), np.zeros(size, np.int64)
-        unknowns = (unknown,) * 6
+        unknowns = (unknown,) * 7
         return cls(candidates, norm, *unknowns, ranks, unknown, ranks - 1, codes)
 
     def take(self, index: Ints) -> Self:
@@ -256,6 +258,9 @@ class Block:
         The fused score, the decay factor and the kind factor of each column; `prior` is None if all factors are 1.
     decays, priors : tuple of object
         Keys of the factors in use; empty if nothing decays.
+    alike_from : ndarray of float64, shape (columns,), or None
+        The least similarity of two candidates of which the newer comes first; below 0 for that of the candidates, above
+        1 if it does not; None if it does under no setting.
     fold_threshold, mmr_lambda : ndarray of float64, shape (columns,)
     folds, is_diverse : bool
         Whether near-duplicates are collapsed; whether any lambda is below 1.
@@ -272,6 +277,7 @@ class Block:
     decays: tuple[Any, ...]
     prior: Ints | None
     priors: tuple[Any, ...]
+    alike_from: Floats | None
     fold_threshold: Floats
     mmr_lambda: Floats
     folds: bool
@@ -318,6 +324,8 @@ class RankingKey:
         None too if the second look has no weight.
     decay, prior : tuple or None
         The keys of the factors by age and by kind.
+    alike_from : float or None
+        As in `Block`.
     """
 
     norm: Any
@@ -327,6 +335,7 @@ class RankingKey:
     weights: tuple[float, ...]
     decay: Any
     prior: Any
+    alike_from: float | None
     min_score: float
     fold_threshold: float | None
     mmr_lambda: float
@@ -346,6 +355,7 @@ class RankingKey:
             tuple(weights.get(arm, 0.0) for arm in arms),
             None if s.decay == "none" else (s.decay, float(s.decay_days), float(s.decay_floor), kinds),
             tuple(sorted(s.kind_weights.items())) if s.kind_weights else None,
+            None if s.prefer is None else _ITS_OWN if s.prefer_alike is None else float(s.prefer_alike),
             float(s.min_score),
             None if s.fold == "none" else float(s.fold_threshold),
             float(s.mmr_lambda),
@@ -377,6 +387,7 @@ def block_of(keys: Sequence[RankingKey]) -> Block:
         decays=() if list(decays) == [None] else tuple(decays),
         prior=None if list(priors) == [None] else np.array([priors[e.prior] for e in place]),
         priors=tuple(priors),
+        alike_from=_alike_from([e.alike_from for e in place]),
         fold_threshold=np.array([e.fold_threshold or 0.0 for e in place]),
         mmr_lambda=np.array([e.mmr_lambda for e in place]),
         folds=keys[0].fold_threshold is not None,
@@ -385,6 +396,15 @@ def block_of(keys: Sequence[RankingKey]) -> Block:
         column=np.array([place[column] for column in columns]),
         min_score=np.array([e.min_score for e in keys]),
     )
+
+
+_ITS_OWN, _NEVER = -1.0, 2.0
+
+
+def _alike_from(values: Sequence[float | None]) -> Floats | None:
+    if all(value is None for value in values):
+        return None
+    return np.array([_NEVER if value is None else value for value in values])
 
 
 @dataclass(frozen=True)
@@ -418,6 +438,8 @@ FOLDED = 50  # independent of k, so that the first hits do not depend on k
 """Near-duplicates are looked for among so many best candidates."""
 MOST_NAMED = 20
 """Most duplicates that are listed under a hit."""
+NEAR_TIE = 0.05
+"""The greatest difference of two scores that a date decides."""
 
 
 @dataclass
@@ -429,8 +451,9 @@ class CandidateSet:
     query : ndarray of int64, shape (n,)
     rank : ndarray of int64, shape (n, arms)
         As in `Candidates`.
-    memory, twin, text : ndarray of int64, shape (n,)
-        Memory (or file, where a hit is one) and exact duplicates as in `Rows`; the row in `repeats`.
+    memory, twin, text, owner : ndarray of int64, shape (n,)
+        Memory (or file, where a hit is one), exact duplicates and owner as in `Rows`; the row in `repeats`.
+    dated : ndarray of datetime64, shape (n,)
     per_memory : bool
         Whether a hit is a memory or a file, or else a chunk.
     norm : callable
@@ -444,7 +467,9 @@ class CandidateSet:
     least_threshold : float
         The lowest `fold_threshold` of any setting.
     likeness : callable
-        The pairwise similarity of some of the candidates, for MMR.
+        The pairwise similarity of some of the candidates, for MMR and `updates`.
+    alike_from : float
+        The least similarity of two candidates that are alike, where settings do not say.
     looks : mapping of str to ndarray of float64, shape (n,)
         The scores by each reranker; only those that `looked_at` names are used.
     """
@@ -454,6 +479,8 @@ class CandidateSet:
     memory: Ints
     twin: Ints
     text: Ints
+    owner: Ints
+    dated: NDArray[np.datetime64]
     per_memory: bool
     norm: Callable[[Any], Floats]
     factor: Callable[[tuple[Any, ...]], Floats]
@@ -462,6 +489,7 @@ class CandidateSet:
     repeats: Repeats | None
     least_threshold: float
     likeness: Callable[[Ints], Floats]
+    alike_from: float
     looks: Mapping[str, Floats] = field(default_factory=dict)
     _last_factors: tuple[Any, Floats] = field(default=(None, np.empty(0)), init=False)
     _last_similar: tuple[bytes, Floats] = field(default=(b"", np.empty(0)), init=False)
@@ -487,6 +515,21 @@ class CandidateSet:
     def near(self) -> list[NearPairs | None]:
         """The near-duplicates among all candidates, by query."""
         return self.near_among([np.arange(len(self))[query] for query in self.queries])
+
+    @cached_property
+    def updates(self) -> tuple[Ints, Ints, Floats]:
+        """The newer and the older of each two candidates of one owner and of a query, and their similarity."""
+        pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        for query in self.queries:
+            dated, owner = self.dated[query], self.owner[query]
+            may = (dated[:, None] > dated) & (owner[:, None] == owner)  # no date is later than another
+            rows = np.flatnonzero(may.any(axis=0) | may.any(axis=1))
+            if len(rows):
+                similar = self.similar(query.start + rows)
+                newer, older = np.nonzero(may[np.ix_(rows, rows)])
+                pairs.append((query.start + rows[newer], query.start + rows[older], similar[newer, older]))
+        newer, older, similar = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        return newer, older, similar
 
     @cached_property
     def tie_order(self) -> Keys:
@@ -665,6 +708,8 @@ class Ranking:
         Without and with the factors. With many settings the arrays are reused: they may hold values of a later stage.
     reranked : ndarray of float64, shape (n, fusions)
         The fused scores after the second look: `fused` itself without one.
+    lift : ndarray of float64, shape (n, columns), or None
+        What `prefer` has added to the scores; None if it is off.
     key : ndarray of int, shape (n, columns)
     root : ndarray of int, shape (followed, columns)
         The key of the candidate under which each of `followed` is collapsed; its own if it is not.
@@ -680,6 +725,7 @@ class Ranking:
         self.fused = first.scores
         self.reranked = first.reranked() if block.rerankers else self.fused
         self.score = self._multiplied()
+        self.lift = self._lifted(absent, beaten)
         units = np.multiply(self.score, UNIT, out=None if block.is_diverse or self.is_one else self.score)
         np.rint(units, out=units)
         self.key = as_keys(units, candidates.tie_order, block.is_bounded)
@@ -709,10 +755,34 @@ class Ranking:
             score *= np.take(candidates.factors(block.decays), block.decay, axis=1, mode="clip")
         return score
 
+    def _lifted(self, absent: Mask | None, beaten: Mask | None) -> Floats | None:
+        """Raise the newer of two alike candidates just above the older, if their scores are near; what was added.
+
+        Scores before any was raised decide, so that nothing depends on an order.
+        """
+        block, candidates = self.block, self.candidates
+        if block.alike_from is None:
+            return None
+        competes = np.ones(self.score.shape, bool) if absent is None else ~self._by_column(absent)
+        if beaten is not None and candidates.chunks_of_memory is not None:
+            competes[candidates.chunks_of_memory.rows] &= ~self._by_column(beaten)
+        newer, older, similar = candidates.updates
+        least = np.where(block.alike_from < 0, candidates.alike_from, block.alike_from)
+        some = similar >= least.min()
+        newer, older, is_alike = newer[some], older[some], similar[some, None] >= least
+        units = np.rint(self.score * UNIT)
+        gap = units[older] - units[newer]
+        is_near = (gap >= 0) & (gap <= NEAR_TIE * UNIT) & competes[newer] & competes[older] & is_alike
+        raised = units.copy()
+        np.maximum.at(raised, newer, np.where(is_near, units[older] + 1, 0.0))
+        lift: Floats = np.where(raised > units, raised / UNIT - self.score, 0.0)
+        self.score += lift
+        return lift
+
     def _floor(self, units: Floats) -> Keys:
         block = self.block
-        if block.is_bounded:
-            floor: Keys = np.multiply(np.minimum(block.least, UNIT + 1).astype(np.int64), len(units))
+        if block.is_bounded:  # what was lifted may be one unit above 1
+            floor: Keys = np.multiply(np.minimum(block.least, UNIT + 2).astype(np.int64), len(units))
             return floor
         low = units[:, block.column] < block.least
         return np.asarray(low.sum(axis=0), np.int64)
@@ -893,6 +963,8 @@ class RankedQuestion(Protocol):
     @property
     def depth(self) -> int | None: ...
     def likeness(self, row: Ints, /) -> Likeness: ...
+    @property
+    def alike_from(self) -> float: ...
     def across(self, candidates: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
     def prior(self, memory: Ints, /) -> Floats: ...
@@ -992,7 +1064,9 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
         order = order[np.lexsort((~is_placed, candidates.query[order]))]
     rank = np.where(place == NOWHERE, 0, place + 1)
     reranked = np.where(looked, after_looks, np.nan)
-    ranked = Ranked(candidates, norm, fused, reranked, age_days, decay, score, penalty, rank, prior, under, disposition)
+    lift = np.zeros(len(key)) if ranking.lift is None else ranking.lift[:, 0]
+    stages = norm, fused, reranked, age_days, decay, lift, score
+    ranked = Ranked(candidates, *stages, penalty, rank, prior, under, disposition)
     return ranked.take(order)
 
 
@@ -1023,6 +1097,8 @@ def _candidate_set(
         memory=question.rows.hit_of(question.rows.memory[candidates.row], question.settings.unit),
         twin=question.rows.twin[candidates.row],
         text=candidates.row,
+        owner=question.rows.owner[question.rows.memory[candidates.row]],
+        dated=question.rows.dated[question.rows.memory[candidates.row]],
         per_memory=question.settings.unit != "chunk",
         norm=lambda _: norm,
         factor=lambda _: decay[:, None],
@@ -1031,6 +1107,7 @@ def _candidate_set(
         repeats=question.repeats,
         least_threshold=question.settings.fold_threshold,
         likeness=lambda index: likeness()(candidates.row[index]),
+        alike_from=question.alike_from,
     )
 
 

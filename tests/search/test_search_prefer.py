@@ -1,0 +1,119 @@
+"""`prefer="newest"`: of two memories that are alike and score nearly the same the newer one comes first."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import memkit as mk
+from memkit.search.stages.ranking import NEAR_TIE
+
+DAY = "2026-03-01"
+WORDS = ["пул", "соединений", "вырос", "чай", "кофе", "release", "friday", "deploy", "plan", "ночь"]
+QUESTIONS = ["пул соединений вырос", "friday deploy plan", "чай и кофе", "release"]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    draw = np.random.default_rng(3)
+    days = [None if at % 7 == 0 else f"2026-0{1 + at % 2}-{1 + at % 27:02}" for at in range(60)]
+    return mk.from_table(
+        {
+            "memory_id": [f"m{at * 7 % 60:02}" for at in range(60)],
+            "text": [" ".join(draw.choice(WORDS, 3 + at % 3)) for at in range(60)],
+            "user_id": [None if at % 4 == 0 else f"u{at % 2}" for at in range(60)],
+            "created_at": days,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def search(corpus: mk.Corpus) -> mk.Retriever:
+    return mk.Retriever(encoder="hash", fold="none").fit(corpus)
+
+
+def lifted(search: mk.Retriever, question: str, alike: float) -> dict[str, float]:
+    """The score of each memory, pair by pair, from a trace in which nothing was lifted."""
+    trace = search.with_params(prefer=None).trace(question, as_of=DAY).to_pylist()
+    memories = {row["memory_id"]: row for row in search.corpus_.memories.to_pylist()}
+    number = {name: at for at, name in enumerate(search.chunks_["memory_id"].to_pylist())}
+    vectors = search.arms_["vector"].vectors_
+    placed = {row["memory_id"]: row["score"] for row in trace if row["rank"]}
+    result = dict(placed)
+    for one, other in product(placed, repeat=2):
+        newer, older = memories[one], memories[other]
+        if not newer["created_at"] or not older["created_at"] or newer["created_at"] <= older["created_at"]:
+            continue
+        is_alike = float(vectors[number[one]] @ vectors[number[other]]) >= alike
+        is_near = 0 <= round(placed[other], 6) - round(placed[one], 6) <= NEAR_TIE + 1e-9
+        if newer["user_id"] == older["user_id"] and is_alike and is_near:
+            result[one] = max(result[one], placed[other] + 1e-6)
+    return result
+
+
+def test_scores_are_those_of_a_comparison_of_all_pairs(search: mk.Retriever) -> None:
+    changed = 0
+    for question, alike in product(QUESTIONS, (0.2, 0.5, 0.9)):
+        expected = lifted(search, question, alike)
+        trace = search.with_params(prefer="newest", prefer_alike=alike).trace(question, as_of=DAY).to_pylist()
+        placed = [row for row in trace if row["rank"]]
+        assert {row["memory_id"] for row in placed} == set(expected)
+        for row in placed:
+            assert row["score"] == pytest.approx(expected[row["memory_id"]], abs=2e-6), (question, alike, row)
+            assert row["score"] == pytest.approx(row["fused"] * row["prior"] * row["decay"] + row["lift"], abs=1e-9)
+            changed += row["lift"] > 0
+        assert [row["score"] for row in placed] == sorted((row["score"] for row in placed), reverse=True)
+    assert changed > 20
+
+
+def test_off_it_says_and_changes_nothing(search: mk.Retriever) -> None:
+    plain = search.trace(QUESTIONS, as_of=DAY)
+    assert not any(plain["lift"].to_pylist())
+    assert search.with_params(prefer_alike=0.2).trace(QUESTIONS, as_of=DAY).select(["rank", "score"]) == plain.select(
+        ["rank", "score"]
+    )
+
+
+def test_settings_of_a_sweep_rank_as_their_own_searches(search: mk.Retriever) -> None:
+    names = [f"q{at}" for at in range(len(QUESTIONS))]
+    queries = pd.DataFrame({"query_id": names, "text": QUESTIONS, "user_id": [None, "u0", "u1", None]})
+    relevant = [search.search(text, k=9, as_of=DAY)["memory_id"].to_pylist()[2::3] for text in QUESTIONS]
+    pairs = [(name, one) for name, some in zip(names, relevant, strict=True) for one in some]
+    qrels = pd.DataFrame(pairs, columns=["query_id", "memory_id"]).assign(relevance=1)
+    grid: dict[str, Any] = {
+        "prefer": [None, "newest"],
+        "prefer_alike": [None, 0.3],
+        "min_score": [0.0, 0.3],
+        "mmr_lambda": [1.0, 0.7],
+        "vector_weight": [0.0, 0.4],
+    }
+    swept = mk.sweep(search, queries, qrels, grid, metrics=["mrr", "ndcg@5"], as_of=DAY)
+    for row in swept.table.to_pylist():
+        one = search.with_params(**{name: row[name] for name in grid})
+        values = mk.evaluate(one, queries, qrels, metrics=["mrr", "ndcg@5"], as_of=DAY).table["value"].to_pylist()
+        assert [row["mrr"], row["ndcg@5"]] == pytest.approx(values, abs=1e-12), row
+    assert len({round(row["ndcg@5"], 6) for row in swept.table.to_pylist() if row["prefer"]}) > 4
+
+
+def test_the_newer_statement_comes_first_and_an_explanation_says_why() -> None:
+    rows = {
+        "memory_id": ["new", "old", "other", "tea"],
+        "text": ["Модель по умолчанию теперь Берёза.", "Модель по умолчанию: Ольха.", "Модель по умолчанию.", "чай"],
+        "user_id": ["anna", "anna", "boris", "anna"],
+        "created_at": ["2026-02-01", "2026-01-01", "2025-01-01", "2026-02-02"],
+    }
+    search = mk.Retriever(encoder=None, prefer="newest", prefer_alike=0.3).fit(mk.from_table(rows))
+    question = "модель по умолчанию"
+    plain = search.with_params(prefer=None)
+    assert plain.search(question, user_id="anna", as_of=DAY)["memory_id"].to_pylist()[:2] == ["old", "new"]
+    assert search.search(question, user_id="anna", as_of=DAY)["memory_id"].to_pylist()[:2] == ["new", "old"]
+    assert search.search(question, as_of=DAY)["memory_id"][0].as_py() == "other", "another's memory is no update"
+    assert "as it is newer than a memory alike (prefer)" in mk.explain(search, question, "new", as_of=DAY)
+    why = mk.explain(search, question, "old", k=1, user_id="anna", as_of=DAY)
+    assert "It would be returned with prefer=None or k=2" in why
+    parts = mk.contributions(search.trace(question, user_id="anna", as_of=DAY))
+    assert all(abs(lost) < 1e-9 for lost in parts["lost"].to_pylist())
