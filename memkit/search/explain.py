@@ -107,12 +107,13 @@ def _left_out(question: Question, memory_id: str) -> str:
 
 
 def _lent(question: Question, memory_id: str) -> str:
-    """A sentence if the memory is a turn beside others, whose words and meaning count too."""
+    """A sentence if the memory is a turn beside others, whose words or meaning count too."""
     index = question.index
     memory = pc.index(index.memories["memory_id"], memory_id).as_py()
-    if index.turns is None or not (index.turns.neighbours[index.rows.memory == memory] >= 0).any():
+    lent = index.lent(question.weights)
+    if index.turns is None or not lent or not (index.turns.neighbours[index.rows.memory == memory] >= 0).any():
         return ""
-    return f" The turns beside it lend it words and meaning (context_column, here {index.conversations!r})."
+    return f" The turns beside it lend it {' and '.join(lent)} (context_column, here {index.conversations!r})."
 
 
 def _advice(question: Question, row: dict[str, Any]) -> str:

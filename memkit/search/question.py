@@ -791,7 +791,16 @@ def readings(question: Question) -> str:
 
 def _context_note(question: Question) -> str:
     column, index = question.index.settings.context_column, question.index
-    if column in (None, AUTO) or index.turns is not None:
+    if index.unused_conversations is not None:
+        return (
+            f"Turns of a conversation (column {index.unused_conversations!r}) lend each other nothing in buckets and"
+            " engines: an index over lake.whole(), with engine='local', has that."
+        )
+    if index.turns is not None:
+        lend_nothing = [name for name in question.weights if KINDS[name].lends and not index.lent([name])]
+        words = " and ".join(KINDS[name].label for name in lend_nothing)
+        return f"With lexical={index.settings.lexical!r} turns lend each other no {words}." if words else ""
+    if column in (None, AUTO):
         return ""
     return f"The context_column {column!r} is not used: half of the rows are longer than a turn, 40 words."
 

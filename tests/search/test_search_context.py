@@ -267,10 +267,26 @@ def test_it_is_kept_with_the_lake(tmp_path: Any) -> None:
 def test_shards_and_engines_know_no_conversations(tmp_path: Any) -> None:
     mk.from_table({"text": ["пул соединений", "да"], "session": ["x", "x"]}).save(tmp_path, buckets=2)
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.open(tmp_path))
-    assert search.search("пул").num_rows == 1
+    hits = search.search("пул")
+    assert hits.num_rows == 1
+    for table in (hits, search.over_all().trace("пул")):
+        assert "(column 'session') lend each other nothing in buckets" in table.schema.metadata[b"note"].decode()
+    whole = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.open(tmp_path).whole())
+    assert whole.search("пул").num_rows == 2
+    assert b"note" not in whole.search("пул").schema.metadata
     assert scores(search.over_all().trace("пул")).keys() == {"0"}
     with pytest.raises(ParameterError, match="without context_column"):
         mk.Retriever(encoder=None, context_column="session").fit(mk.open(tmp_path))
+
+
+def test_letters_as_words_lend_nothing_and_say_so() -> None:
+    corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "да"], "session": ["x", "x"]})
+    search = mk.Retriever(encoder="hash", lexical="char").fit(corpus)
+    note = search.search("пул").schema.metadata[b"note"].decode()
+    assert note == "With lexical='char' turns lend each other no words."
+    why = mk.explain(search, "пул", "b")
+    assert "lend it meaning (context_column" in why
+    assert "lend" not in mk.explain(search.with_params(vector_weight=0.0), "пул", "a")
 
 
 def means_by_hand(in_line: Turns, arm: Any, query: str, n: int, filled: Any) -> list[tuple[int, float]]:

@@ -664,6 +664,21 @@ class MemoryIndex:
         return conversation_column(self.corpus_memories, self.settings.context_column)
 
     @cached_property
+    def unused_conversations(self) -> str | None:
+        """The column that names conversations where none is looked at: over many shards, and in an engine."""
+        column = self.settings.context_column
+        return conversation_column(self.corpus_memories, column) if self.conversations is None else None
+
+    def lent(self, arms: Iterable[str]) -> list[str]:
+        """What turns of a conversation lend each other in these arms, by the arms' names for it."""
+        by_arm = {name: self.arms.get(name) for name in arms}
+        return [
+            KINDS[name].label
+            for name, arm in by_arm.items()
+            if KINDS[name].lends == "means" or (KINDS[name].lends == "counts" and hasattr(arm, "candidates_in_turns"))
+        ]
+
+    @cached_property
     def turns(self) -> Turns | None:
         """The chunks in their conversations; None if there are none, or if rows are longer than turns."""
         if self.conversations is None:
@@ -856,10 +871,10 @@ class MemoryIndex:
         options, allowed = kind.options(how), self._filled(allowed)
         if kind.reads_near:
             options["near"] = [dict.fromkeys(terms.values(), how.near_words) for terms in near]
-        if turns is not None and kind.lends == "counts" and hasattr(arm, "candidates_in_turns"):
-            return arm.candidates_in_turns(queries, n, allowed, turns, seen, **options)
-        if turns is not None and kind.lends == "means":
-            return means_in_turns(arm, queries, n, allowed, turns, self._filled(seen))
+        if turns is not None and self.lent([name]):
+            if kind.lends == "means":
+                return means_in_turns(arm, queries, n, allowed, turns, self._filled(seen))
+            return self.words.candidates_in_turns(queries, n, allowed, turns, seen, **options)
         return arm.candidates(queries, n, allowed, **options)
 
     def _filled(self, some: Mask | None) -> Mask | None:
