@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from memkit.display.names import names_in
 from memkit.params import AsOf, Moment, describe, record_as_of
 from memkit.policy.dedup.near import lexical_pairs, word_sets
-from memkit.schemas import TIMESTAMP, Ints, Mask, kinds_where, result_schema
+from memkit.schemas import REPLACED, TIMESTAMP, Ints, Mask, kinds_where, result_schema
 from memkit.tables.age import expired, later
 from memkit.tables.secrets import secrets_in
 from memkit.text.boilerplate import PATTERNS, evidence
@@ -35,7 +35,7 @@ _SERIES = 4
 """So many values of one attribute are a counter or a log, and contradict nothing."""
 _MOST_FIELD = 60
 _WORDED = re.compile(r"[^\W\d_][\w .,'’&-]*")
-_SETTLED = ("superseded", "deprecated", "archived")
+_SETTLED = (*REPLACED, "archived")
 _TABLE = result_schema(
     (pa.string(), "memory_id by_id user_id subject attribute kind older_value newer_value"),
     (TIMESTAMP, "older_at newer_at"),
