@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -155,7 +154,7 @@ def write(table: Any, path: str | Path) -> Path:
     path : str or Path
         Its suffix is the format: .parquet, .csv, .tsv, .jsonl, .json (as ranx reads judgements and runs), any other is
         TREC's. TREC's and ranx's forms have no place for users, days and groups. In TREC's a blank within an id is
-        %20, and a run whose order its scores do not show has 1 / rank as scores, there and in ranx's.
+        %20. There and in ranx's a score that does not fall with rank, as of a tie, is the next smaller number.
 
     Returns
     -------
@@ -481,13 +480,19 @@ def _columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
 def run_scores(run: pa.Table) -> Sequence[float]:
     """Scores that keep the order of the hits in programs that sort by score in single precision.
 
-    They are the hits' own where these fall with rank, else 1 / rank throughout: ties and diversity (MMR) make an order
-    that scores do not show.
+    They are the hits' own. A score that does not fall with rank, as with ties and diversity (MMR), becomes the next
+    smaller number after the one above it. A query without scores has 1 / rank.
+
+    >>> hits = pa.table({"query_id": ["q"] * 3, "rank": [1, 2, 3], "score": [0.5, 0.5, 0.25]})
+    >>> run_scores(hits)
+    [0.5, 0.4999999701976776, 0.25]
     """
-    rank = run["rank"].to_numpy()
-    scores = 1.0 / rank if run["score"].null_count else run["score"].to_numpy()
-    single = scores.astype(np.float32)
-    ids = run["query_id"].to_pylist()
-    same_query = np.array([before == after for before, after in pairwise(ids)], bool)
-    falls = bool((single[1:][same_query] < single[:-1][same_query]).all())
-    return [float(score) for score in (scores if falls else 1.0 / rank)]
+    scores, above = list[float](), (None, np.float32(0))
+    unscored = set(run.filter(pc.is_null(run["score"]))["query_id"].to_pylist())
+    for query, rank, score in zip(*(run[name].to_pylist() for name in ("query_id", "rank", "score")), strict=True):
+        value = 1.0 / rank if query in unscored else score
+        if query == above[0] and np.float32(value) >= above[1]:
+            value = float(np.nextafter(above[1], np.float32("-inf")))
+        scores.append(float(value))
+        above = (query, np.float32(value))
+    return scores

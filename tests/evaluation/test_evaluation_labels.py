@@ -185,6 +185,10 @@ def test_a_run_is_read_by_other_programs_in_the_order_of_the_hits(tmp_path: Path
     found = sorted(ir_measures.read_trec_run(str(path)), key=lambda hit: (hit.query_id, -hit.score))
     assert [(hit.query_id, hit.doc_id) for hit in found] == [("q", "b%20c"), ("q", "a"), ("q", "d"), ("r", "a")]
     assert read_run(path)["memory_id"].to_pylist() == ["b c", "a", "d", "a"]
+    # The hits' own scores, but for ties and inversions, which are a step of single precision lower than the one above.
+    assert [hit.score for hit in found] == pytest.approx([0.5, 0.5, 0.5, 0.1], abs=1e-6)
+    singles = [float(np.float32(hit.score)) for hit in found[:3]]
+    assert singles[0] > singles[1] > singles[2]
 
 
 def test_scores_that_show_the_order_go_out_as_they_are(tmp_path: Path) -> None:
