@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.errors import ChangeRefusedError
+from memkit.evaluation.known_items import import_log
 from memkit.fences import fences, headings
 from memkit.formats.claude import INDEX, LONG_LINE, MOST_LINES, MOST_UNITS, TYPES_OF_TOPICS, loaded, targets_in
 from memkit.formats.rows import slug_of
@@ -41,6 +43,14 @@ class _Move:
     memory_id: str | None = None
 
 
+class _Worth(NamedTuple):
+    """What a link's place in its list follows from: the least comes first."""
+
+    type: int = len(TYPES_OF_TOPICS)
+    unused: float = 0.0
+    age: float = 0.0
+
+
 @dataclass
 class _File:
     """A MEMORY.md, and what is known of the topics beside it."""
@@ -48,7 +58,7 @@ class _File:
     path: str
     text: str
     sections: list[dict[str, Any]]
-    topics: dict[str, tuple[int, datetime]]
+    topics: dict[str, _Worth]
     names: set[str]
     moves: list[_Move] = field(default_factory=list)
 
@@ -85,10 +95,10 @@ class IndexBudget(Estimator):
     """Brings each MEMORY.md of Claude Code below the host's limits, as a plan: ``mk.plan(corpus, [mk.IndexBudget()])``.
 
     A MEMORY.md within the limits is left alone. Of one that is too long, lists of links are put in order: by type
-    (user, feedback, project, reference), then newest first. Then, as far as needed, the text of sections that are no
-    lists moves into topic files, the longest first, and leaves a line with a link under its heading; long lines of
-    links are shortened, and their words go to the end of the topic; the last links go into ``older.md``. Everything
-    else stays, byte for byte.
+    (user, feedback, project, reference), then, with a `log`, by use, the most used first, then newest first. Then, as
+    far as needed, the text of sections that are no lists moves into topic files, the longest first, and leaves a line
+    with a link under its heading; long lines of links are shortened, and their words go to the end of the topic; the
+    last links go into ``older.md``. Everything else stays, byte for byte.
 
     Examples
     --------
@@ -104,15 +114,20 @@ class IndexBudget(Estimator):
     lines: int = param(MOST_LINES, low=1, unit="lines", doc="Lines of MEMORY.md that the host loads.")
     units: int = param(MOST_UNITS, low=1, unit="UTF-16 units", doc="Units of MEMORY.md that it loads, with line ends.")
     line_chars: int = param(LONG_LINE, low=40, unit="characters", doc="Longest line of a link after it is shortened.")
+    log: Any = param(
+        None,
+        kind="object",
+        doc="A log of which memories were used, as `mk.import_log` takes it (`memkit serve` writes one); None: none.",
+    )
 
     def draft(self, draft: Draft) -> None:
         """Add the rows of each MEMORY.md that is too long."""
         self.check_params()
         memories = draft.corpus.memories.filter(pc.equal(draft.corpus.memories["layout"], "claude"))
-        rows = memories.to_pylist()
+        rows, uses = memories.to_pylist(), self._uses()
         for path in sorted({row["path"] for row in rows if row["path"].rpartition("/")[2] == INDEX}):
             with draft.attempt(path, None):
-                file = _file(draft, path, rows)
+                file = _file(draft, path, rows, uses)
                 if self._fits(file):
                     continue
                 for step in (self._order, self._sections, self._long_lines, self._older):
@@ -122,15 +137,23 @@ class IndexBudget(Estimator):
                     raise ChangeRefusedError(f"{path}: it stays above the limits: its headings alone are too many.")
                 _add(draft, file)
 
+    def _uses(self) -> Counter[str]:
+        """How many queries of the log used each memory."""
+        if self.log is None:
+            return Counter()
+        _, qrels = import_log(self.log)
+        return Counter(qrels.filter(pc.greater(qrels["relevance"], 0))["memory_id"].to_pylist())
+
     def _fits(self, file: _File) -> bool:
         return loaded(file.new().replace("\r\n", "\n"), self.lines, self.units).cut is None
 
     def _order(self, file: _File) -> None:
-        """Sort each list of links by type and age."""
+        """Sort each list of links by type, use and age."""
+        reason = "links by type, then newest first" if self.log is None else "links by type, use, then newest first"
         for splice, lines in _runs(file):
             ordered = sorted(lines, key=lambda line: _rank(file, line))
             if ordered != lines:
-                file.moves.append(_Move(splice._replace(text="".join(ordered)), "links by type, then newest first"))
+                file.moves.append(_Move(splice._replace(text="".join(ordered)), reason))
 
     def _sections(self, file: _File) -> None:
         """Move the text of sections that are no lists of links into topic files, as far as needed."""
@@ -168,15 +191,16 @@ class IndexBudget(Estimator):
                 file.moves.append(_Move(Splice(at, at, line), "the last links", path, "# Older\n\n" + "".join(moved)))
 
 
-def _file(draft: Draft, path: str, rows: list[dict[str, Any]]) -> _File:
-    """A MEMORY.md as it is now, with type and age of the topics that it may name."""
+def _file(draft: Draft, path: str, rows: list[dict[str, Any]], uses: Counter[str]) -> _File:
+    """A MEMORY.md as it is now, with type, use and age of the topics that it may name."""
     folder = posixpath.dirname(path)
-    topics: dict[str, tuple[int, datetime]] = {}
+    topics: dict[str, _Worth] = {}
     for row in rows:
         if posixpath.dirname(row["path"]) == folder and row["path"] != path:
-            kind = row["scope"] or row["kind"]
+            kind, name = row["scope"] or row["kind"], posixpath.basename(row["path"]).casefold()
             order = TYPES_OF_TOPICS.index(kind) if kind in TYPES_OF_TOPICS else len(TYPES_OF_TOPICS)
-            topics.setdefault(posixpath.basename(row["path"]).casefold(), (order, row["updated_at"] or _LONG_AGO))
+            worth = topics.get(name) or _Worth(order, age=-(row["updated_at"] or _LONG_AGO).timestamp())
+            topics[name] = worth._replace(unused=worth.unused - uses[row["memory_id"]])
     sections = [row for row in rows if row["path"] == path and row["kind"] != "head"]
     return _File(path, draft.text(path), sections, topics, {name.casefold() for name in draft.names(folder)})
 
@@ -186,9 +210,8 @@ def _target(line: str) -> str:
     return next((target for _, target, _ in targets_in(line)), "")
 
 
-def _rank(file: _File, line: str) -> tuple[int, float]:
-    order, updated = file.topics.get(_target(line).casefold(), (len(TYPES_OF_TOPICS), _LONG_AGO))
-    return order, -(updated - _LONG_AGO).total_seconds()
+def _rank(file: _File, line: str) -> _Worth:
+    return file.topics.get(_target(line).casefold(), _Worth(age=-_LONG_AGO.timestamp()))
 
 
 def _runs(file: _File) -> Iterator[tuple[Splice, list[str]]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from shutil import copytree
 
+import pyarrow as pa
 import pytest
 
 import memkit as mk
@@ -74,6 +76,28 @@ def test_links_come_by_type_and_age_where_that_is_needed(tmp_path: Path) -> None
     order = [int(number) for number in re.findall(r"\(t(\d+)\.md\)", text)]
     types = ("user", "feedback", "project", "reference")
     assert order == sorted(range(8), key=lambda n: (types.index(TYPES[n % 4]), -(1 + n % 9)))
+
+
+def test_links_that_a_log_says_were_used_come_first_of_their_type(tmp_path: Path) -> None:
+    text = links(12) + "\n" + "- строка дня\n" * 250
+    root = mk.testing.write_files(tmp_path / "root", topics(12) | {HOME + "MEMORY.md": text})
+    corpus = mk.read(root)
+    ids = {row["path"]: row["memory_id"] for row in corpus.memories.to_pylist()}
+    uses = {8: 1, 4: 2, 0: 0, 9: 3}  # topics 0, 4 and 8 are of one type; 8 is the newest
+    calls = [
+        {"query_id": f"{n} {time}", "text": "что?", "used": [ids[f"{HOME}t{n}.md"]], "shown": list(ids.values())[:2]}
+        for n, times in uses.items()
+        for time in range(times)
+    ]
+    log = tmp_path / "calls.jsonl"
+    log.write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
+    for given in (log, pa.Table.from_pylist(calls)):
+        edits = mk.plan(corpus, [mk.IndexBudget(log=given)])
+        assert {row["reason"] for row in edits.table.to_pylist()} >= {"links by type, use, then newest first"}
+    edits.apply(force=True)
+    order = [int(n) for n in re.findall(r"\(t(\d+)\.md\)", (root / HOME / "MEMORY.md").read_text("utf-8"))]
+    types = ("user", "feedback", "project", "reference")
+    assert order == sorted(range(12), key=lambda n: (types.index(TYPES[n % 4]), -uses.get(n, 0), -(1 + n % 9)))
 
 
 def test_a_memory_within_the_limits_is_left_alone(tmp_path: Path) -> None:
