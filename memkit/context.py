@@ -22,7 +22,7 @@ from memkit.display.views import IN_WORDS
 from memkit.documents import cite
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
-from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in
+from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
 from memkit.params import AsOf, Estimator, Moment, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
@@ -395,7 +395,7 @@ def _of_host(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -> 
         if path.rpartition("/")[2] != INDEX:
             continue
         folder = path[: -len(INDEX)]
-        whole = "\n".join(["<!-- -->"] * (sections[0]["line_start"] - 1) + [row["text"] for row in sections])
+        whole = whole_of(sections)
         part = loaded(whole)
         counted = dict(counted_lines(whole))
         blocks[path] = [line for row in sections for line in _visible(row, path, counted, part.cut)]

@@ -6,7 +6,8 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,11 @@ from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
 from memkit.formats import reader
+from memkit.formats.claude import INDEX, loaded, targets_in, whole_of
 from memkit.formats.faults import ADVICE
 from memkit.hashes import place
 from memkit.params import AsOf, as_of_time, check_corpus, check_value, describe
+from memkit.schemas import TIMESTAMP, result_schema
 from memkit.tables.age import BY_MONTH
 from memkit.tables.corpus import Corpus
 from memkit.tables.secrets import secrets_in
@@ -83,7 +86,10 @@ class Overview(Tabular):
     tables : dict of str to pyarrow.Table
         kinds_by_month, languages, lengths, equal_texts (exact duplicates), near_texts (near-duplicates), empty, links,
         secrets, expiring, problems (the ten most severe rules with what to do), next (suggested calls, and the same as
-        commands).
+        commands). Of Claude Code's memories projects, a row each: project (its folder as the host calls it), memories,
+        loaded_lines of lines and loaded_units of units of MEMORY.md, cut (the first line that the host does not load),
+        dead_links, not_indexed (topics that MEMORY.md does not link to), newest, problems, and transcripts, which are
+        counted and not read; null where their folder is hidden.
     hide : Mask
         Hides the folder's secrets wherever the overview is shown.
     """
@@ -101,7 +107,9 @@ class Overview(Tabular):
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         rules = self.tables["problems"].select(["severity", "rule", "count", "do"])
         calls = describe(self.tables["next"].select(["why", "call"]), memkit="calls")
+        projects = self.tables["projects"]
         sheets = [("What is there", self.table), ("What is wrong", rules), ("What to call next", calls)]
+        sheets[1:1] = [("Projects side by side", projects)] if projects.num_rows > 1 else []
         return tuple(self._titled(title, table, rows, show_secrets) for title, table in sheets if table.num_rows)
 
     def with_commands(self, path: str | Path) -> Overview:
@@ -114,7 +122,7 @@ class Overview(Tabular):
 
     def _further(self, show_secrets: bool = False) -> list[Sheet]:
         tables = {**self.tables, "kinds_by_month": _by_month(self.tables["kinds_by_month"])}
-        names = [name for name in tables if name != "next" and tables[name].num_rows]
+        names = [name for name in tables if name not in ("next", "projects") and tables[name].num_rows]
         return [self._titled(name.replace("_", " "), tables[name], ROWS, show_secrets) for name in names]
 
     def _titled(self, title: str, table: pa.Table, rows: int, show_secrets: bool) -> Sheet:
@@ -188,6 +196,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in queries.items()}
     tables["near_texts"], sample_size = _near_duplicates(corpus.memories, exact)
     tables["links"] = _dead_links(corpus)
+    tables["projects"] = _projects(corpus)
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
     counts = corpus.ask(_COUNTS, {"as_of": moment}, timeout_s=None).to_pylist()[0]
@@ -195,6 +204,90 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus))
     table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
     return Overview(describe(table, memkit="overview", as_of=moment.isoformat(), **corpus.revision), tables, hide)
+
+
+def _projects(corpus: Corpus) -> pa.Table:
+    """A row for each memory of Claude Code, and for each project beside them that has transcripts alone; linear."""
+    memories = corpus.memories.filter(pc.equal(corpus.memories["layout"], "claude"))
+    columns = ["memory_id", "path", "kind", "text", "line_start", "updated_at", "created_at"]
+    homes: dict[str, list[dict[str, Any]]] = {}
+    for row in memories.select(columns).to_pylist():
+        homes.setdefault(posixpath.dirname(row["path"]), []).append(row)
+    dead, problems = Counter[str](), Counter[str]()
+    rules = corpus.problems.select(["path", "rule"]).to_pylist() if homes else []
+    projects = {home.removesuffix("/memory") if home != "memory" else "": home for home in homes}
+    for problem in rules:
+        place = next((up for up in _folders_above(problem["path"] or "") if up in projects), None)
+        if place is not None and problem["rule"] != "transcript":
+            problems[place] += 1
+            dead[place] += problem["rule"] == "dead_link"
+    transcripts = _transcripts(corpus, projects) if homes else Counter()
+    rows = [
+        {
+            "project": project.removeprefix(_HOST_PROJECTS) or ".",
+            "memories": len(homes.get(projects.get(project, ""), ())) if project in projects else 0,
+            **_index_of(homes[projects[project]] if project in projects else []),
+            "dead_links": dead[project],
+            "problems": problems[project],
+            "transcripts": None if "/." in f"/{project}" else transcripts[project],
+        }
+        for project in sorted({*projects, *transcripts})
+    ]
+    return describe(pa.Table.from_pylist(rows, schema=_PROJECTS), memkit="projects")
+
+
+_HOST_PROJECTS = ".claude/projects/"
+_PROJECTS = result_schema(
+    (pa.string(), "project"),
+    (pa.int64(), "memories loaded_lines lines loaded_units units cut dead_links not_indexed"),
+    (TIMESTAMP, "newest"),
+    (pa.int64(), "problems transcripts"),
+)
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    """A path and the folders above it, the nearest first."""
+    while path:
+        yield path
+        path = posixpath.dirname(path)
+    yield ""
+
+
+def _index_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the host loads of a MEMORY.md, which topics this leaves out, and the newest date of a folder's memories."""
+    sections = [row for row in rows if posixpath.basename(row["path"]) == INDEX and row["kind"] != "head"]
+    sections.sort(key=lambda row: row["line_start"] or 0)
+    topics = {posixpath.basename(row["path"]) for row in rows} - {INDEX}
+    whole = whole_of(sections) if sections else ""
+    seen = loaded(whole)
+    listed = {target for _, target, _ in targets_in(whole)}
+    dates = [date for row in rows if (date := row["updated_at"] or row["created_at"])]
+    return {
+        "loaded_lines": seen.lines,
+        "lines": seen.total_lines,
+        "loaded_units": seen.units,
+        "units": seen.total_units,
+        "cut": seen.cut,
+        "not_indexed": len(topics - listed),
+        "newest": max(dates, default=None),
+    }
+
+
+def _transcripts(corpus: Corpus, projects: Mapping[str, str]) -> Counter[str]:
+    """How many JSON lines lie in each project's folder, and in folders beside those of the host; none is opened."""
+    found: Counter[str] = Counter()
+    if corpus.root is None or not corpus.root.is_dir() or corpus.revision:
+        return found
+    beside = {posixpath.dirname(project) for project in projects if projects[project] == f"{project}/memory"}
+    with reader.listed(corpus.root, corpus._source().options) as listing:
+        paths = [path for path in listing.files if path.lower().endswith(".jsonl")]
+    for path in paths:
+        above = list(_folders_above(posixpath.dirname(path)))
+        place = next((up for up in above if up in projects), None)
+        place = place or next((up for up in above if up and posixpath.dirname(up) in beside), None)
+        if place is not None:
+            found[place] += 1
+    return found
 
 
 def _by_month(counts: pa.Table) -> pa.Table:

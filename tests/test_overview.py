@@ -178,3 +178,40 @@ def test_the_picture_of_an_overview_is_that_of_its_corpus(tmp_path: Path) -> Non
     assert mk.plot.words(found.plot()) == mk.plot.words(mk.plot.growth(corpus))
     assert mk.plot.words(found.plot()).startswith("memories by month, 1 without a date")
     assert "<svg" in found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_projects_of_a_host_stand_side_by_side(tmp_path: Path) -> None:
+    uuid, files = "0f3c0a52-6f0e-4c3b-9d57-1b7a6d2f8e4", dict[str, str]()
+    for n in range(4):
+        below = f"-home-anna-{n}"
+        links = "".join(f"- [Тема {k}](t{k}.md) — о чём\n" for k in range(n))
+        gone = "- [нет](gone.md) — нет\n" * (n % 2)
+        files[f"{below}/memory/MEMORY.md"] = f"---\na: b\n---\n# Память {n}\n{links}{gone}" + "строка\n" * 100 * n
+        head = "---\nname: t{0}\ndescription: о\nmetadata:\n  modified: 2026-0{1}-05\n---\nтекст {0}\n"
+        files |= {f"{below}/memory/t{k}.md": head.format(k, k + 1) for k in range(n + 1)}
+        files |= {f"{below}/{uuid}{k}.jsonl": "{}\n" for k in range(n)}
+    files[f"-home-only/{uuid}0.jsonl"] = "{}\n"
+    corpus = mk.read(write_files(tmp_path / ".claude" / "projects", files))
+    table = {row["project"]: row for row in mk.overview(corpus, as_of=DAY).tables["projects"].to_pylist()}
+    assert list(table) == [*(f"-home-anna-{n}" for n in range(4)), "-home-only"]
+    for n in range(4):
+        row, lines = table[f"-home-anna-{n}"], 1 + n + n % 2 + 100 * n
+        assert (row["lines"], row["loaded_lines"]) == (lines, min(lines, 200)), n
+        assert row["cut"] == (204 if lines > 200 else None), "three lines of front matter stand above"
+        assert (row["dead_links"], row["not_indexed"], row["transcripts"]) == (n % 2, 1, n), n
+        assert row["newest"].date().isoformat() == f"2026-0{1 + n}-05"
+        ids = [one for one in corpus.memories["path"].to_pylist() if f"anna-{n}/" in one]
+        assert row["memories"] == len(ids)
+        rules = [
+            p for p in corpus.problems.to_pylist() if f"anna-{n}/" in f"{p['path']}/" and p["rule"] != "transcript"
+        ]
+        assert row["problems"] == len(rules)
+    assert (table["-home-only"]["memories"], table["-home-only"]["transcripts"]) == (0, 1)
+    from_home = mk.overview(mk.read(tmp_path), as_of=DAY)
+    unhidden = {name: row | {"transcripts": None} for name, row in table.items() if row["memories"]}
+    assert {row["project"]: row for row in from_home.tables["projects"].to_pylist()} == unhidden
+    for shown in (repr(from_home), from_home._repr_html_()):
+        assert "Projects side by side" in shown
+        assert "-home-anna-3" in shown
+    alone = mk.overview(mk.read(tmp_path / ".claude" / "projects" / "-home-anna-1" / "memory"), as_of=DAY)
+    assert "Projects side by side" not in repr(alone)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,16 @@ def loaded(text: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS
             kept.append(line)
             units = total_units
     return Loaded("".join(f"{line}\n" for line in kept), len(kept), units, total_lines, total_units, cut)
+
+
+def whole_of(sections: Sequence[Mapping[str, Any]]) -> str:
+    """The text of a MEMORY.md from its memories, in the order of their lines, below as many comments as lines above.
+
+    >>> whole_of([{"line_start": 3, "text": "чай"}])
+    '<!-- -->\\n<!-- -->\\nчай'
+    """
+    above = ["<!-- -->"] * ((sections[0]["line_start"] or 1) - 1)
+    return "\n".join([*above, *(section["text"] for section in sections)])
 
 
 def targets_in(text: str) -> Iterator[tuple[int, str, str]]:
