@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
-from memkit.text.secrets import SECRETS, Found, Mask
+from memkit.text.secrets import SECRETS, Finding, Mask
 
 _LOOKED_AT = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
@@ -44,7 +44,7 @@ def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:
             yield _problem(row, field, value, found)
 
 
-def _problem(row: dict[str, Any], field: str, value: str, found: Found) -> dict[str, Any]:
+def _problem(row: dict[str, Any], field: str, value: str, found: Finding) -> dict[str, Any]:
     line, path = row.get("line_start"), row.get("path")
     if line and field == "text" and is_verbatim(row.get("kind"), path):
         line += value.count("\n", 0, found.start)

@@ -36,7 +36,7 @@ _SOURCE = cite("workspace", "chunks")
 PROSE_DOC = "Size up to which one line, a paragraph of prose, is not cut, if that is above chunk_tokens."
 _BARE = r"^(?:[ \t]*#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\p{L}\p{N}\n]*(?:\n|$))+$"
 """A text of headings, by the rules of the workspace format, and of lines without letters or digits."""
-SAID = r"[\p{L}\p{N}]"
+ALNUM = r"[\p{L}\p{N}]"
 """What a text has that says anything: a letter or a digit."""
 _LETTER = re.compile(r"[^\W_]")
 _INTRODUCES = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*|.{0,60}:[ \t]*")
@@ -165,9 +165,9 @@ def says(memories: pa.Table) -> np.ndarray:
     """Which memories have chunks: all but workspace sections of bare headings, and untitled texts of signs alone."""
     texts = pc.fill_null(memories["text"], "")
     has_text = pc.not_equal(pc.utf8_trim_whitespace(texts), "")
-    of_signs = pc.and_(has_text, pc.invert(pc.match_substring_regex(texts, SAID)))
+    of_signs = pc.and_(has_text, pc.invert(pc.match_substring_regex(texts, ALNUM)))
     if "title" in memories.column_names:
-        has_title = pc.match_substring_regex(pc.fill_null(memories["title"], ""), SAID)
+        has_title = pc.match_substring_regex(pc.fill_null(memories["title"], ""), ALNUM)
         of_signs = pc.and_(of_signs, pc.invert(has_title))
     is_silent = _column(of_signs).copy()
     if "format" in memories.column_names:
@@ -191,11 +191,11 @@ def _by_part(memories: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
     pieces: list[pa.Table] = []
     owner: list[int] = []
     done = 0
-    for at in places.tolist():
-        parts = _parts_of(memories.slice(at, 1))
-        pieces += [memories.slice(done, at - done), parts]
-        owner += [*range(done, at), *[at] * parts.num_rows]
-        done = at + 1
+    for row in places.tolist():
+        parts = _parts_of(memories.slice(row, 1))
+        pieces += [memories.slice(done, row - done), parts]
+        owner += [*range(done, row), *[row] * parts.num_rows]
+        done = row + 1
     if not pieces:
         return memories, None
     rest = range(done, memories.num_rows)
@@ -209,15 +209,17 @@ def _parts_of(row: pa.Table) -> pa.Table:
         parts = json.loads(extra)[PARTS]
         ends = list(accumulate(part["chars"] for part in parts))
         starts = zip(parts, [0, *ends[:-1]], ends, strict=True)
-        found = [(str(part["path"]), int(part["line_start"]), text[at:end]) for part, at, end in starts if end > at]
+        texts = [
+            (str(part["path"]), int(part["line_start"]), text[start:end]) for part, start, end in starts if end > start
+        ]
     except (ValueError, TypeError, LookupError):
         return row  # somebody else's field of that name
-    if not found or "".join(part for *_, part in found) != text:
+    if not texts or "".join(part for *_, part in texts) != text:
         return row
-    table = row.take(pa.array([0] * len(found)))
-    for name, values in zip(("path", "line_start", "text"), zip(*found, strict=True), strict=True):
-        at = table.column_names.index(name)
-        table = table.set_column(at, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+    table = row.take(pa.array([0] * len(texts)))
+    for name, values in zip(("path", "line_start", "text"), zip(*texts, strict=True), strict=True):
+        place = table.column_names.index(name)
+        table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
     return table
 
 
@@ -389,14 +391,14 @@ class _Cutter:
 
     def _is_tail(self, text: str) -> bool:
         """Whether `text` is too short to be a chunk."""
-        said = text.strip()
-        return self.size(said) * 4 < self.limit or len(_LETTER.findall(said)) < min(_FEWEST, self.limit // 4)
+        content = text.strip()
+        return self.size(content) * 4 < self.limit or len(_LETTER.findall(content)) < min(_FEWEST, self.limit // 4)
 
 
 def _without_blank_lines(text: str, start: int, end: int) -> Span:
     """The span without blank lines at its ends."""
     leading = _BLANK_LINES.match(text, start, end)
     start = leading.end() if leading else start
-    said = start + len(text[start:end].rstrip())
-    newline = text.find("\n", said, end)
+    last = start + len(text[start:end].rstrip())
+    newline = text.find("\n", last, end)
     return start, newline if newline >= 0 else end

@@ -62,7 +62,7 @@ class Secret:
         return f"(?:{self.look.replace('HINT', f'(?i:{hints})')})"
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """A secret within a text: its name in the list, and its first and last place, as of a slice."""
 
     name: str
@@ -70,7 +70,7 @@ class Found(NamedTuple):
     end: int
 
 
-def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
+def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Finding]:
     """The secrets in `text`, in order; where two overlap, the one that is earlier in the list.
 
     Parameters
@@ -83,14 +83,14 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
     Examples
     --------
     >>> find("пароль: sova-2026, UUID 550e8400-e29b-41d4-a716-446655440000")
-    [Found(name='password', start=8, end=17)]
+    [Finding(name='password', start=8, end=17)]
     """
     is_whole = secrets is None or secrets is SECRETS
     if (
         is_whole and re2 and not _look().search(text.encode(errors="replace"))
     ):  # a twentieth of the time, for most texts
         return []
-    lower, found = text.lower(), list[Found]()
+    lower, findings = text.lower(), list[Finding]()
     for secret in SECRETS if secrets is None else secrets:
         for hint in secret.hints:  # a third of the time of any(), and most texts are done here
             if hint in lower:
@@ -98,8 +98,8 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
         else:
             if secret.hints:
                 continue
-        found += _found(secret, text)
-    return _apart(found)
+        findings += _findings(secret, text)
+    return _apart(findings)
 
 
 def may_hold(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -120,18 +120,18 @@ def _look() -> Any:
     return re2.compile(_looks().encode())
 
 
-def _found(secret: Secret, text: str) -> list[Found]:
+def _findings(secret: Secret, text: str) -> list[Finding]:
     """The secrets of one kind. What fails the test may be a label: the search goes on within it."""
-    found, search, at = list[Found](), re.compile(secret.pattern).search, 0
-    while match := search(text, at):
+    findings, search, position = list[Finding](), re.compile(secret.pattern).search, 0
+    while match := search(text, position):
         start, end = match.span("secret")
         if secret.test(match):
             end = _whole(text, start, end)
-            found.append(Found(secret.name, start, end))
-            at = end
+            findings.append(Finding(secret.name, start, end))
+            position = end
         else:
-            at = max(start, match.start() + 1)
-    return found
+            position = max(start, match.start() + 1)
+    return findings
 
 
 def _whole(text: str, start: int, end: int) -> int:
@@ -140,9 +140,9 @@ def _whole(text: str, start: int, end: int) -> int:
     return rest.end() if rest else end
 
 
-def _apart(found: list[Found]) -> list[Found]:
-    kept: list[Found] = []
-    for each in sorted(found, key=lambda one: one.start):  # stable, so the list's order decides between equals
+def _apart(findings: list[Finding]) -> list[Finding]:
+    kept: list[Finding] = []
+    for each in sorted(findings, key=lambda one: one.start):  # stable, so the list's order decides between equals
         if not kept or each.start >= kept[-1].end:
             kept.append(each)
         elif each.end > kept[-1].end:
@@ -201,12 +201,12 @@ class Mask:
         for text in texts:
             self.learn(text)
 
-    def learn(self, text: str) -> list[Found]:
+    def learn(self, text: str) -> list[Finding]:
         """The secrets of a text, which are hidden from now on."""
-        found = find(text, self._secrets)
-        for name, start, end in found:
+        findings = find(text, self._secrets)
+        for name, start, end in findings:
             self._keep(text[start:end], name)
-        return found
+        return findings
 
     def _keep(self, value: str, name: str) -> None:
         if value not in self._names and _LEAST <= len(value) <= _MOST and is_mixed(value):
@@ -223,17 +223,17 @@ class Mask:
         """`text` without the values that are known already; no others are looked for."""
         return _without(text, self._equals(text))
 
-    def _equals(self, text: str) -> list[Found]:
-        found, done = list[Found](), 0
+    def _equals(self, text: str) -> list[Finding]:
+        findings, done = list[Finding](), 0
         for place in _STARTS.finditer(text) if self._names else ():
             start = place.start()
             for length in self._lengths.get(text[start : start + _LEAST], ()) if start >= done else ():
                 name, end = self._names.get(text[start : start + length]), start + length
                 if name and not (text[end - 1].isalnum() and text[end : end + 1].isalnum()):
-                    found.append(Found(name, start, end))
+                    findings.append(Finding(name, start, end))
                     done = end
                     break
-        return found
+        return findings
 
     def __or__(self, other: Mask) -> Mask:
         """What hides the values of both."""
@@ -250,9 +250,9 @@ class Mask:
         return escaped.again(page)
 
 
-def _without(text: str, found: list[Found]) -> str:
+def _without(text: str, findings: list[Finding]) -> str:
     parts, done = [], 0
-    for name, start, end in found:
+    for name, start, end in findings:
         parts += [text[done:start], f"[{name} hidden]"]
         done = end
     return "".join([*parts, text[done:]])
@@ -394,7 +394,7 @@ _SAYS = (
 _BARE = r"(?=\S{0,127}?\d)[^\s\"'`«“]{5,127}[^\s\"'`»”.,;:)!?|]"
 _HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
 # For a look: `_SAYS` and the end of the word, wider and for RE2.
-_SAID = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
+_INTRODUCED = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
 _REST_OF_WORD = r"\S*(?: (?i:слов)\S*)?[ \t]{1,3}"
 _OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
 
@@ -557,7 +557,7 @@ SECRETS: tuple[Secret, ...] = (
         ),
         _OF_PASSWORD,
         _is_password,
-        look=f"HINT{_SAID}(?:[\"'`«“]\\S{{6}}|\\S*\\p{{Nd}})",
+        look=f"HINT{_INTRODUCED}(?:[\"'`«“]\\S{{6}}|\\S*\\p{{Nd}})",
     ),
     Secret(
         "password",
@@ -610,7 +610,7 @@ SECRETS: tuple[Secret, ...] = (
         ("client_secret: ⟦fake0secret0of0the0docs⟧", "ключ для 2гис: `⟦fake-2gis-key-0000-owl7x⟧`"),
         ("key", "token", "secret", "credential", "authorization", "токен", "ключ", "секрет"),
         _is_token,
-        look=f"HINT{_SAID}\\S*\\p{{Nd}}",
+        look=f"HINT{_INTRODUCED}\\S*\\p{{Nd}}",
     ),
     Secret(
         "token",

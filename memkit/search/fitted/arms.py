@@ -18,7 +18,7 @@ from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import searchable_sql
 from memkit.text.boilerplate import evidence
-from memkit.text.chunk import SAID, Chunker, says
+from memkit.text.chunk import ALNUM, Chunker, says
 
 
 class Arm(Protocol):
@@ -213,7 +213,8 @@ def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
     chunks = chunks.append_column("evidence", texts)
     if not texts.equals(chunks["text"]):
         is_mere = pc.and_(
-            pc.match_substring_regex(chunks["text"], SAID), pc.invert(pc.match_substring_regex(texts, SAID))
+            pc.match_substring_regex(chunks["text"], ALNUM),
+            pc.invert(pc.match_substring_regex(texts, ALNUM)),
         ).to_numpy()
         of_memory = places(chunks["memory_id"], memories["memory_id"])
         has_others = np.bincount(of_memory[~is_mere], minlength=len(memories) + 1)[of_memory] > 0
