@@ -68,7 +68,8 @@ class FitSettings(Estimator):
         refit=True,
         group="fit",
         doc="Column that names a user's conversations: a turn is also found by the words of the turns around it, which"
-        " count less. 'auto': the column session, conversation or thread of a table, if there is one. None: off.",
+        " count less. 'auto': the column session, conversation or thread of a table, if there is one. None: off, as it"
+        " is in buckets and engines.",
     )
     ann: str = param(
         "auto",
