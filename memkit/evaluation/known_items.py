@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,12 @@ from memkit.errors import ParameterError
 from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
 from memkit.formats.linked.links import links_in
+from memkit.formats.rows import heading_path
+from memkit.formats.spelling import ALIASES as SPELLED_ALIASES
+from memkit.formats.spelling import DESCRIPTIONS as SPELLED_DESCRIPTIONS
+from memkit.formats.spelling import plain
 from memkit.params import check_choice, check_column, check_value, describe
+from memkit.schemas import REPLACED
 from memkit.tables.corpus import Corpus
 
 FIELDS = {
@@ -31,8 +38,26 @@ FIELDS = {
     "titles": (("entry", None), "title"),
 }
 """Short texts that describe a memory, by the name of the field: the kinds that have it, and its column."""
-LINKS = "links"
-"""The words with which one page links to another: they ask for that page, and nothing is hidden of it."""
+LINKS, HOOKS, ALIASES, DESCRIPTIONS = PAGE_FIELDS = ("links", "hooks", "aliases", "descriptions")
+"""Texts that ask for a page, whichever of its memories is found: the words with which another page links to it, those
+that an index has behind the link, its other names, and the line that it says of itself. The first two stand in other
+pages; the last two are hidden from the page's own memories.
+"""
+SPEAKS = {
+    "subject": "by the subject that its author gave it",
+    "keywords": "by its keywords",
+    "triggers": "by its triggers",
+    "input": "as somebody asked it once",
+    "headings": "by its heading",
+    "titles": "by its title",
+    LINKS: "in the words in which another page links to it",
+    HOOKS: "in the words of an index, which say why it matters",
+    ALIASES: "by another name of the page",
+    DESCRIPTIONS: "in the line that sums the page up",
+}
+"""How each field asks for a memory."""
+HIDEABLE = ("title", "tags", "aliases", "description")
+"""The columns that ask and are hidden from what they ask for."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _TIME_WORD = re.compile(
     rf"(?:{'|'.join(one.pattern for one in (*MONTHS, *WEEKDAYS))}|utc|gmt|msk|мск|am|pm)", re.IGNORECASE
@@ -40,6 +65,10 @@ _TIME_WORD = re.compile(
 """Words of a date or a time, which say nothing of what a memory is about."""
 _LEAST_ASKED, _LEAST_LEFT = 2, 3
 COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
+_OF_PAGES = ["description", "aliases", "heading_path", "extra", "path", "layout", "line_start"]
+_CHANGED = ("title", "tags", "aliases", "description", "heading_path", "extra", "text")
+_SIGNS = " \t|*-+>•·—–:.,;"
+"""What stands around a link in a line of an index, and around the words behind it."""
 
 
 def known_items(
@@ -49,13 +78,14 @@ def known_items(
 
     `evaluate` and `compare` search a copy of the index in which each memory lacks the field that asks for it, and every
     line, title or tag equal to it; all other memories stay whole. Left out are fields of fewer than two words, fields
-    that several memories share, and memories with too little other text.
+    that several memories share, and memories with too little other text, or that are superseded or deprecated.
 
     This measure is biased. The same author wrote the subject and the text, so that they share more words than a
     question and its answer do: search by words looks better than it is. Of all memories that answer, only one counts.
-    Facts have no such field and are never asked for. The words of links (`links`) are somebody's second name for a
-    page, so they say more than headings do; they stand in the linking page, which is a rival. Use it to compare
-    settings, and trust labels of people more.
+    Facts have no such field and are never asked for. The words of links (`links`) and of indexes (`hooks`) are
+    somebody else's for a page, so they say more than headings do; they stand in the linking page, which is a rival.
+    What the page is called or says already is left out of them. Each question's `field` says which it is, and a result
+    says which fields asked, and how. Use it to compare settings, and trust labels of people more.
 
     Parameters
     ----------
@@ -64,14 +94,15 @@ def known_items(
         Draw this many queries; None is all.
     fields : sequence of str, optional
         None is all: subject and keywords (notes), triggers (pathways), input (memory items), headings (workspace),
-        titles (index trees, tables), links (pages that another page names otherwise than they do themselves).
+        titles (index trees, tables), and of pages links (words in which another page links to it), hooks (those behind
+        its link in an index), aliases and descriptions. Of a page that is asked for any memory is right.
     seed : int
 
     Returns
     -------
     queries, qrels : pyarrow.Table
         query_id, text, user_id (the memory's), as_of (null), group, field, hidden_field; query_id, memory_id,
-        relevance.
+        relevance. The metadata's ``note`` says which fields ask.
 
     Raises
     ------
@@ -88,22 +119,37 @@ def known_items(
     """
     check_value("known_items", "n", n, "int", nullable=True, low=1)
     check_value("known_items", "seed", seed, "int", low=0)
-    known = (*FIELDS, LINKS)
+    known = (*FIELDS, *PAGE_FIELDS)
     chosen = list(dict.fromkeys(known if fields is None else fields))
     for name in chosen:
         check_choice("fields", name, known, "known_items")
-    rows = corpus.memories.select(COLUMNS).to_pylist()
-    texts = [name for name in chosen if name != LINKS]
+    read = corpus.memories.select([*COLUMNS, *_OF_PAGES, "status", "superseded_by"]).to_pylist()
+    rows = [row for row in read if row["status"] not in REPLACED and row["superseded_by"] is None]
+    texts = [name for name in chosen if name in FIELDS]
     made = [query_for(row, text, name, FIELDS[name][1]) for name in texts for row, text in askable(name, rows)]
-    if LINKS in chosen:
-        made += [query_for(row, text, LINKS) for row, text in linked(corpus, rows)]
+    made += _asking_for_pages(corpus, rows, [name for name in chosen if name in PAGE_FIELDS])
     if not made:
         raise ParameterError(f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more.")
     if n is not None and n < len(made):
         drawn = np.sort(np.random.default_rng(seed).choice(len(made), n, replace=False))
         made = [made[row] for row in drawn]
     queries, qrels = labels_of(made)
-    return read_queries(queries), read_qrels(qrels)
+    return describe(read_queries(queries), note=spoken_by(queries)), read_qrels(qrels)
+
+
+def spoken_by(queries: pa.Table) -> str:
+    """A sentence on what known items among some queries speak of; empty where there are none.
+
+    Examples
+    --------
+    >>> spoken_by(pa.table({"field": ["headings", "headings"], "hidden_field": ["title", "title"]}))
+    'Known items, no questions of people: 2 ask by its heading (headings).'
+    """
+    if not {"field", "hidden_field"} <= {*queries.column_names}:
+        return ""
+    counts = Counter(name for name in queries["field"].to_pylist() if name in SPEAKS)
+    asked = [f"{count:,} {SPEAKS[name]} ({name})" for name, count in counts.most_common()]
+    return f"Known items, no questions of people: {', '.join(asked).replace(' ', ' ask ', 1)}." if asked else ""
 
 
 def query_for(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:
@@ -113,10 +159,12 @@ def query_for(row: dict[str, Any], text: str, field: str, hidden_field: str | No
 
 
 def labels_of(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
-    """Queries from `query_for`, as tables of queries and judgements."""
-    table = pa.Table.from_pylist(queries)
-    columns = [table["query_id"], table["group"], pa.array([1.0] * len(queries))]
-    return table, pa.table(columns, names=["query_id", "memory_id", "relevance"])
+    """Queries from `query_for`, as tables of queries and judgements; ``answers`` are several that are right."""
+    answers = [query.get("answers") or [query["group"]] for query in queries]
+    rows = [{name: value for name, value in query.items() if name != "answers"} for query in queries]
+    pairs = [(query["query_id"], one, 1.0) for query, some in zip(queries, answers, strict=True) for one in some]
+    names = ("query_id", "memory_id", "relevance")
+    return pa.Table.from_pylist(rows), pa.table(dict(zip(names, map(list, zip(*pairs, strict=True)), strict=True)))
 
 
 def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
@@ -125,31 +173,105 @@ def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, A
     texts = [(row, _asking_text(row, column)) for row in rows if row["kind"] in kinds]
     times = Counter(text.casefold() for _, text in texts)
     for row, text in texts:
-        title, tags, remaining = hide(row, column)
+        left = hide(row, column)
         if (
             says_something(text)
             and times[text.casefold()] == 1
-            and len(_WORD.findall(" ".join((title, *tags, remaining)))) >= _LEAST_LEFT
+            and len(_WORD.findall(" ".join((left["title"], *left["tags"], left["text"])))) >= _LEAST_LEFT
         ):
             yield row, text
 
 
-def linked(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
-    """The memories that links lead to, with the words of the link; each words once, and none that is the title."""
+@dataclass(frozen=True)
+class _Page:
+    """The memories of one page, and what it is called or says of itself."""
+
+    rows: list[dict[str, Any]]
+
+    @cached_property
+    def aliases(self) -> list[str]:
+        return [alias for row in self.rows for alias in row["aliases"] or ()]
+
+    @cached_property
+    def descriptions(self) -> list[str]:
+        return list(dict.fromkeys(filter(None, (row["description"] for row in self.rows))))
+
+    @cached_property
+    def names(self) -> set[str]:
+        """Everything that it is called, comparable."""
+        return {_bare(text) for text in (*(row["title"] for row in self.rows), *self.aliases, *self.descriptions)}
+
+    def keeps(self, column: str) -> bool:
+        """Whether enough is left without the content of `column`."""
+        kept = [hide(row, column) for row in self.rows]
+        words = (" ".join((row["title"], *(row["tags"] or ()), row["text"])) for row in kept)
+        return sum(len(_WORD.findall(text)) for text in words) >= _LEAST_LEFT
+
+
+def _asking_for_pages(corpus: Corpus, rows: list[dict[str, Any]], fields: list[str]) -> list[dict[str, Any]]:
+    """The queries for pages: each text that only one page is asked for with, and that this page does not say itself."""
+    by_path: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["layout"] and row["path"]:
+            by_path.setdefault(row["path"], []).append(row)
+    pages = {path: _Page(some) for path, some in by_path.items()}
+    asking: dict[str, Callable[[], Iterable[tuple[str, str]]]] = {
+        LINKS: lambda: _links(corpus, rows),
+        HOOKS: lambda: _hooks(corpus, rows),
+        ALIASES: lambda: ((path, text) for path, page in pages.items() for text in page.aliases),
+        DESCRIPTIONS: lambda: ((path, text) for path, page in pages.items() for text in page.descriptions),
+    }
+    made = []
+    for name in fields:
+        column = {ALIASES: "aliases", DESCRIPTIONS: "description"}.get(name)
+        targets: dict[str, dict[str, str]] = {}
+        for path, text in asking[name]():
+            words = " ".join(text.split())
+            if path in pages and says_something(words):
+                targets.setdefault(words.casefold(), {})[path] = words
+        times: Counter[str] = Counter()
+        for words_by_path in targets.values():
+            ((path, words), *others) = words_by_path.items()
+            page = pages[path]
+            if others or (page.keeps(column) is False if column else _bare(words) in page.names):
+                continue
+            times[path] += 1
+            query = query_for(page.rows[0], words, name, column)
+            number = f" {times[path]}" if times[path] > 1 else ""
+            answers = [row["memory_id"] for row in page.rows]
+            made.append({**query, "query_id": query["query_id"] + number, "answers": answers})
+    return made
+
+
+def _links(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
+    """The pages that links lead to, with the words of the link."""
+    for path, relation in _led_to(corpus, rows):
+        link = next(links_in(relation["written"] or ""), None)
+        if link and link.text:
+            yield path, link.text
+
+
+def _hooks(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
+    """The pages that lines of an index lead to, with the words behind the link; a line of several links has none."""
+    indexes = {row["memory_id"]: row for row in rows if row["kind"] == "index"}
+    for path, relation in _led_to(corpus, rows):
+        index = indexes.get(relation["memory_id"])
+        place = None if index is None or not relation["line"] else relation["line"] - (index["line_start"] or 1)
+        lines = index["text"].split("\n") if index is not None and place is not None else []
+        if place is None or not 0 <= place < len(lines) or len(list(links_in(lines[place]))) != 1:
+            continue
+        yield path, lines[place].replace(relation["written"], " ").strip(_SIGNS)
+
+
+def _led_to(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """The page that each link leads to which was found, and the link."""
     relations = corpus.tables.get("relations")
     if relations is None:
         return
-    by_id = {row["memory_id"]: row for row in rows}
-    words: dict[str, dict[str, str]] = {}
-    for row in relations.filter(pc.equal(relations["state"], "found")).to_pylist():
-        link = next(links_in(row["written"] or ""), None)
-        if link and says_something(link.text):
-            words.setdefault(" ".join(link.text.split()).casefold(), {})[row["to_id"]] = " ".join(link.text.split())
-    for asked, targets in words.items():
-        if len(targets) == 1:
-            ((memory_id, text),) = targets.items()
-            if memory_id in by_id and _bare(by_id[memory_id]["title"]) != asked:
-                yield by_id[memory_id], text
+    paths = {row["memory_id"]: row["path"] for row in rows}
+    for relation in relations.filter(pc.equal(relations["state"], "found")).to_pylist():
+        if relation["to_id"] in paths:
+            yield paths[relation["to_id"]], relation
 
 
 def says_something(text: str) -> bool:
@@ -161,22 +283,53 @@ def says_something(text: str) -> bool:
     return sum(_TIME_WORD.fullmatch(word) is None for word in _WORD.findall(text)) >= _LEAST_ASKED
 
 
-def _asking_text(row: dict[str, Any], column: str) -> str:
+def _asking_text(row: Mapping[str, Any], column: str) -> str:
     text: str = row["title"] if column == "title" else " ".join(row["tags"])
     return " ".join(text.split())
 
 
-def hide(row: dict[str, Any], column: str) -> tuple[str, list[str], str]:
-    """Title, tags and text of a memory without the content of `column`; the number of lines stays.
+def hide(row: Mapping[str, Any], column: str) -> dict[str, Any]:
+    """Those columns of a memory that are searched, without the content of `column`; the number of lines stays.
 
     >>> hide({"title": "Чай", "tags": ["чай", "утро"], "text": "# Чай\\nБез сахара."}, "title")
-    ('', ['утро'], '\\nБез сахара.')
+    {'title': '', 'tags': ['утро'], 'text': '\\nБез сахара.'}
     """
-    hidden_texts = {_bare(text) for text in ([row["title"]] if column == "title" else row["tags"])} - {""}
-    title = "" if column == "title" or _bare(row["title"]) in hidden_texts else row["title"]
-    tags = [] if column == "tags" else [tag for tag in row["tags"] if _bare(tag) not in hidden_texts]
-    lines = ("" if _bare(line) in hidden_texts else line for line in row["text"].split("\n"))
-    return title, tags, "\n".join(lines)
+    value = row.get(column)
+    texts = [text for text in (value if isinstance(value, list) else [value]) if text]
+    hidden_texts = {_bare(text) for text in texts} - {""}
+
+    def is_hidden(text: str) -> bool:
+        return _bare(text) in hidden_texts
+
+    left = {name: row[name] for name in _CHANGED if name in row}
+    for name, held in left.items():
+        if isinstance(held, list):
+            left[name] = [] if name == column else [word for word in held if not is_hidden(word)]
+        elif held and name in ("title", "description") and (name == column or is_hidden(held)):
+            left[name] = "" if name == "title" else None
+    left["text"] = "\n".join("" if is_hidden(line) else line for line in row["text"].split("\n"))
+    if column in ("aliases", "description"):
+        left |= _without_front_matter(row, column, texts)
+    return left
+
+
+def _without_front_matter(row: Mapping[str, Any], column: str, texts: list[str]) -> dict[str, Any]:
+    """What else of a page's front matter holds the content of `column`: the path of headings, and fields in extra."""
+    left: dict[str, Any] = {}
+    if path := row.get("heading_path"):
+        for text in texts:
+            named = heading_path("", text)
+            path = " / ".join(part for part in path.replace(named, "").split(" / ") if part.strip())
+        left["heading_path"] = path
+    names = SPELLED_ALIASES if column == "aliases" else SPELLED_DESCRIPTIONS
+    try:
+        fields = json.loads(row.get("extra") or "")
+    except ValueError:
+        return left
+    if isinstance(fields, dict):
+        kept = {name: value for name, value in fields.items() if plain(name) not in names}
+        left["extra"] = json.dumps(kept, ensure_ascii=False)
+    return left
 
 
 def _bare(text: str) -> str:
@@ -186,13 +339,14 @@ def _bare(text: str) -> str:
 
 def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
     """`search` over its corpus with `column` removed from the memories `ids`; other texts are not encoded again."""
-    check_choice("hidden_field", column, ("title", "tags"), "queries")
+    check_choice("hidden_field", column, HIDEABLE, "queries")
     memories = search.corpus_.memories
-    rows = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids))).select(COLUMNS).to_pylist()
-    without = {row["memory_id"]: hide(row, column) for row in rows}
-    for place, name in enumerate(("title", "tags", "text")):
+    searched = [name for name in _CHANGED if name in memories.column_names]
+    asked = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids)))
+    without = {row["memory_id"]: hide(row, column) for row in asked.select(["memory_id", *searched]).to_pylist()}
+    for name in searched:
         pairs = zip(memories["memory_id"].to_pylist(), memories[name].to_pylist(), strict=True)
-        values = [without[memory][place] if memory in without else value for memory, value in pairs]
+        values = [without[memory][name] if memory in without else value for memory, value in pairs]
         position = memories.column_names.index(name)
         memories = memories.set_column(
             position, memories.schema.field(position), pa.array(values, memories.schema.field(position).type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from memkit.evaluation.known_items import known_items
+from memkit.evaluation.known_items import known_items, spoken_by
 from memkit.evaluation.sweep import Sweep, sweep
 from memkit.panels.cards import Cards
 from memkit.panels.context_panel import ContextPanel
@@ -91,8 +91,8 @@ class Lab(Displayed):
         if self.queries is not None:
             return "Verdicts rest on the labels that were given."
         return (
-            f"Scores rest on {len(self.labels[0])} known items, made of the memories' own titles. These are no real"
-            " questions: they share more words with their answers. Give the lab queries and qrels of your own."
+            f"{spoken_by(self.labels[0])} They share more words with their answers than questions do. Give the lab"
+            " queries and qrels of your own."
         )
 
     def _make(self, name: str) -> Panel:
@@ -116,7 +116,7 @@ class Lab(Displayed):
 
     @cached_property
     def labels(self) -> tuple[Any, Any]:
-        """The labels given, else known-item queries made of the memories' titles and first words."""
+        """The labels given, else known items."""
         return known_items(self.corpus, _KNOWN) if self.queries is None else (self.queries, self.qrels)
 
     def _swept(self) -> Sweep:

@@ -183,3 +183,58 @@ def test_the_words_of_a_link_ask_for_the_page_that_only_others_call_so(tmp_path:
     expected = {"text": "политику возврата денег", "field": "links", "hidden_field": None, "group": target}
     assert asked == [expected], "neither a title, nor one word, nor words that lead to two pages"
     assert qrels["memory_id"].to_pylist() == [target]
+
+
+PAGES = {
+    "index.md": "# Всё\n\n- [Возвраты](returns.md) — когда приходят деньги\n"
+    "- [Склад](stock.md): где лежат коробки, см. [[orders]]\n"
+    "- [Заказы](orders.md) — список всех заказов\n",
+    "returns.md": "---\ntitle: Возвраты\ndescription: Деньги обратно за три дня\n"
+    "aliases: [обратная доставка, refunds]\nalias: обратная доставка\n---\n"
+    "Первый абзац о сроках.\n\n## Сроки\n\nТри дня, не больше.\n",
+    "orders.md": "---\ntitle: Заказы\ndescription: Список всех заказов\naliases: [весь список]\n---\nСм. [обратная"
+    " доставка](returns.md) и [куда вернуть деньги](returns.md).\n\n## Обратная доставка\n\nЕё нет.\n",
+    "stock.md": "---\ntitle: Склад\nstatus: deprecated\ndescription: Полки и коробки\n---\nПолки стоят у стены дома.\n",
+}
+
+
+def test_a_page_is_asked_for_in_words_that_it_does_not_say_and_any_of_its_memories_is_right(tmp_path: Path) -> None:
+    corpus = mk.read(mk.testing.write_files(tmp_path, PAGES))
+    queries, qrels = mk.known_items(corpus, fields=["links", "hooks", "aliases", "descriptions"])
+    asked = {(row["field"], row["text"], row["hidden_field"]) for row in queries.to_pylist()}
+    assert asked == {
+        ("links", "куда вернуть деньги", None),
+        ("hooks", "когда приходят деньги", None),
+        ("aliases", "обратная доставка", "aliases"),
+        ("aliases", "весь список", "aliases"),
+        ("descriptions", "Деньги обратно за три дня", "description"),
+        ("descriptions", "Список всех заказов", "description"),
+    }, "no link with an alias, no hook that is a description or stands by two links, nothing of a deprecated page"
+    paths = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+    right: dict[str, set[str]] = {}
+    for row in qrels.to_pylist():
+        right.setdefault(row["query_id"], set()).add(row["memory_id"])
+    for row in queries.to_pylist():
+        page = paths[row["group"]]
+        assert right[row["query_id"]] == {name for name, path in paths.items() if path == page}, row
+    note = queries.schema.metadata[b"note"].decode()
+    assert all(f"({name})" in note for name in ("links", "hooks", "aliases", "descriptions"))
+    result = mk.evaluate(mk.Retriever(encoder=None).fit(corpus), queries, qrels, ["mrr"])
+    assert "no questions of people" in result._repr_html_()
+
+
+def test_an_alias_or_description_that_asks_is_searched_nowhere_in_its_page(tmp_path: Path) -> None:
+    search = mk.Retriever(encoder=None).fit(mk.read(mk.testing.write_files(tmp_path, PAGES)))
+    for field, column in (("aliases", "aliases"), ("descriptions", "description")):
+        queries, qrels = mk.known_items(search.corpus_, fields=[field])
+        without = hidden(search, column, qrels["memory_id"])
+        index = without._index()
+        owner = index.chunks["memory_id"].to_pylist()
+        texts = [text.casefold() for text in index.texts.to_pylist()]
+        before = search._index().texts.to_pylist()
+        pages = dict(zip(*(index.memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+        for row in queries.to_pylist():
+            words, page = row["text"].casefold(), pages[row["group"]]
+            held = [name for name, text in zip(owner, texts, strict=True) if pages[name] == page and words in text]
+            assert not held, (row["text"], held)
+            assert any(words in text.casefold() for text in before), "it is searched otherwise"
