@@ -71,11 +71,16 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-def _show_in_ipython() -> None:
+def _show_where_asked() -> None:
+    """Have results show themselves in IPython, or at Python's own prompt; those of a program stay as they are."""
     module = sys.modules.get("IPython")  # never imported for this: who uses it has it
     shell = module.get_ipython() if module else None
     if shell is not None:
         _show_in(shell)
+    elif hasattr(sys, "ps1") or sys.flags.interactive:
+        from memkit.display.notebook import register_prompt
+
+        register_prompt()
 
 
-_show_in_ipython()
+_show_where_asked()

@@ -118,6 +118,9 @@ class Context:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return repr(Shown(*self._sheets()))
+
     @property
     def note(self) -> str:
         """Why nothing is shown, or the note of the search; else empty."""

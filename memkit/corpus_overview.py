@@ -383,7 +383,11 @@ def _worst(problems: pa.Table) -> pa.Table:
     listed = [{**row, "do": ADVICE.get(row["rule"]) or _WHERE.sub("", row["message"])} for row in ordered[:_MAX_RULES]]
     names = ("severity", "rule", "count", "do", "message")
     kinds = [(name, pa.int64() if name == "count" else pa.string()) for name in names]
-    return pa.Table.from_pylist(listed, schema=pa.schema(kinds))
+    rules = pa.Table.from_pylist(listed, schema=pa.schema(kinds))
+    if len(ordered) <= _MAX_RULES:
+        return rules
+    note = f"the {_MAX_RULES} most severe of {len(ordered)} rules; corpus.problems and memkit check have all"
+    return describe(rules, note=note)
 
 
 _SEVERITIES = ("error", "warning", "info")

@@ -152,6 +152,15 @@ def test_parameters_are_checked() -> None:
         builder(corpus, profile_chars=-1).build(corpus, "anna", "чай", AS_OF)
 
 
+def test_at_the_prompt_a_context_is_its_blocks_without_secrets_and_as_text_the_prompt() -> None:
+    corpus = corpus_of(fact("Пароль: sova-2026-dom"))
+    built = builder(corpus).build(corpus, "anna", "", AS_OF)
+    assert "sova" not in repr(built)
+    assert "PROFILE MEMORY" in repr(built)
+    assert str(built) == built.text
+    assert "sova-2026-dom" in built.text
+
+
 def test_html_of_a_memory_is_inert() -> None:
     corpus = corpus_of(fact("<script>alert(1)</script>"))
     assert "<script>" not in builder(corpus).build(corpus, "anna", "", AS_OF)._repr_html_()

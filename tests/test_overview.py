@@ -109,6 +109,16 @@ def test_the_worst_come_first_with_what_to_do(found: Overview) -> None:
     assert "secret" in {row["rule"] for row in rows}
 
 
+def test_an_overview_says_that_there_are_more_rules_than_it_lists() -> None:
+    broken = mk.read(mk.sample_data() / "broken")
+    n_rules = len(set(broken.problems["rule"].to_pylist()))
+    overview = mk.overview(broken, as_of=DAY)
+    assert overview.tables["problems"].num_rows == 10
+    note = f"the 10 most severe of {n_rules} rules; corpus.problems and memkit check have all"
+    assert note in " ".join(repr(overview).split())
+    assert note in overview._repr_html_()
+
+
 def test_the_calls_to_make_next_run(folder: Path, found: Overview) -> None:
     corpus = mk.read(folder)
     calls = found.tables["next"]["call"].to_pylist()

@@ -1,13 +1,15 @@
-"""`mk.show`, and what IPython is told: memkit's results, and relations of DuckDB, are drawn as sheets."""
+"""`mk.show`, and what IPython and Python's prompt are told: memkit's results, and relations of DuckDB, are sheets."""
 
 from __future__ import annotations
 
+import builtins
 import io
 import shutil
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 
 from memkit.display.draw import as_html, as_text
@@ -182,6 +184,29 @@ def register(ipython: Any) -> None:
     axes = ("matplotlib.axes._axes", "Axes")
     ipython.display_formatter.formatters["image/png"].for_type_by_name(*axes, _png)
     ipython.display_formatter.formatters["text/plain"].for_type_by_name(*axes, _words)
+
+
+def register_prompt() -> None:
+    """Have Python's own prompt show of these results what a notebook shows, by ``sys.displayhook``, made for that."""
+    before = sys.displayhook
+
+    def display(value: Any) -> None:
+        words = _at_prompt(value)
+        if words is None:
+            before(value)
+        else:
+            print(words)
+            builtins._ = value  # type: ignore[attr-defined]  # what the prompt calls the last result
+
+    sys.displayhook = display
+
+
+def _at_prompt(value: Any) -> str | None:
+    kind = type(value)
+    if kind.__module__.startswith("matplotlib."):
+        return PICTURED.get(value)
+    sheets = _of_memkit(value) if isinstance(value, (pa.Table, duckdb.DuckDBPyRelation)) else None
+    return None if sheets is None else sheets.text(terminal_width())
 
 
 def _png(ax: Any) -> bytes | None:

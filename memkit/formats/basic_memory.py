@@ -151,7 +151,7 @@ FORMAT = layout(
     "Markdown pages with permalink and type, or with three observations `- [category] text` (basic-memory)",
     parse,
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "session", "heartbeat"),
-    tables=("observations", "turns", "checklist"),
+    tables=("observations", "turns"),
     claims=_claims,
     dates={"created_at": "created", "updated_at": "updated"},
 )

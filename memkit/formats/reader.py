@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit import hashes
+from memkit.formats.boxes import checklist_of
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
@@ -443,7 +444,10 @@ def parse_batch(listing: Listing, options: Options, extra_formats: tuple[Format,
         states += batch.load(islice(items, len(states), None))
         parts.append(batch.parse())
     by_name = {name: [part[name] for part in parts if name in part] for name in schemas_of(formats)}
-    return {name: pa.concat_tables(tables) for name, tables in by_name.items() if tables}, states
+    tables = {name: pa.concat_tables(tables) for name, tables in by_name.items() if tables}
+    if "memories" in tables:
+        tables["checklist"] = checklist_of(tables["memories"])
+    return tables, states
 
 
 class _Batch:

@@ -34,7 +34,6 @@ _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _MIN_LOGS = 3
-_BOX = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[([ xX])\]\s*(.*)$")
 _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
@@ -281,8 +280,6 @@ class Sections:
         self.beside(section, memory_id)
         if self.talks:
             self._turns(section, memory_id)
-        if self.kind == "heartbeat":
-            self._checklist(section, memory_id)
 
     def _lines(self, lines: range) -> list[str]:
         return self.source.lines[lines.start - 1 : lines.stop - 1]
@@ -332,13 +329,6 @@ class Sections:
         row |= {"said_at": _at(day, clock, self.zone) if clock else None, "time": turn.time}
         self.rows.add("turns", {**row, "role": turn.role, "text": text})
         self.turn += 1
-
-    def _checklist(self, section: Section, memory_id: str) -> None:
-        for number, line in self.text_lines(section.lines):
-            if match := _BOX.match(line):
-                row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number}
-                done = match.group(1) != " "
-                self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})
 
 
 def _is_timed(heading: Heading) -> bool:
@@ -395,7 +385,7 @@ FORMAT = Format(
     "workspace",
     "MEMORY.md, HEARTBEAT.md, daily logs, sessions, any other Markdown",
     kinds=("long_term", "daily_log", "session", "heartbeat", "document"),
-    tables=("documents", "turns", "checklist"),
+    tables=("documents", "turns"),
     endings=MARKDOWN,
     writes=MARKDOWN,
     claims=lambda file: file.is_markdown,

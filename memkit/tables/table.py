@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
+from memkit.formats.boxes import checklist_of
 from memkit.formats.faults import Rule
 from memkit.formats.rows import Rows, json_text, with_own_dates
 from memkit.formats.rules import RULES, undeclared_kinds
@@ -73,7 +74,8 @@ def from_table(data: Any) -> Corpus:
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in MEMORIES]
     memories = with_own_dates(pa.table(arrays, schema=MEMORIES))
     tables = {name: without_rows(schema) for name, schema in TABLES.items()}
-    return Corpus({**tables, "memories": memories, "problems": _problems(memories, faults)})
+    made = {"memories": memories, "checklist": checklist_of(memories), "problems": _problems(memories, faults)}
+    return Corpus({**tables, **made})
 
 
 def user_table(data: Any, owner: str) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import html.parser
 import re
 import subprocess
@@ -309,6 +310,33 @@ print(shell.display_formatter.format(hits)[0]["text/html"][:16])
 def test_importing_memkit_within_ipython_is_enough() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
     assert done.stdout == '<div class="mk">\n'
+
+
+def test_python_s_own_prompt_shows_what_a_notebook_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    echoed = list[object]()
+    monkeypatch.setattr(sys, "displayhook", echoed.append)
+    monkeypatch.setattr(builtins, "_", None, raising=False)
+    monkeypatch.delattr(sys, "ps1", raising=False)
+    monkeypatch.setattr("IPython.get_ipython", lambda: None)
+    mk._show_where_asked()  # a program's results stay as they are
+    assert sys.displayhook == echoed.append
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    mk._show_where_asked()
+    memories = corpus()
+    hits = mk.Retriever(encoder=None).fit(memories).search("ключ", as_of=DAY)
+    ax = mk.plot.growth(memories)
+    for value, word in ((hits, "hit"), (memories.sql("from memories"), "memory_id"), (ax, mk.plot.words(ax))):
+        sys.displayhook(value)
+        words = capsys.readouterr().out
+        assert word in words, word
+        assert KEY not in words, word
+        assert builtins._ is value  # type: ignore[attr-defined]
+    for value in (1, "чай", pa.table({"a": [1]}), memories):  # which show themselves
+        sys.displayhook(value)
+    assert echoed == [1, "чай", pa.table({"a": [1]}), memories]
+    assert capsys.readouterr().out == ""
 
 
 def test_hits_of_full_text_show_the_title_once() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.display.notebook import shown
 from memkit.duck import as_arrow
 from memkit.errors import ParameterError
 from memkit.schemas import TIMESTAMP
@@ -244,6 +245,15 @@ def test_stale_memories_have_the_age_and_factor_of_the_policy_and_of_search(
     for row in search.trace("чай", as_of=day).to_pylist():
         age, factor = dated.get(row["memory_id"], (None, 1.0))
         assert (row["age_days"], row["decay"]) == (age, pytest.approx(factor, rel=1e-12))
+
+
+def test_no_named_query_stops_before_its_last_row() -> None:
+    n = 312
+    rows = {"text": ["чай"] * n, "path": [f"{at}.md" for at in range(n)], "access_count": range(n)}
+    corpus = mk.from_table({**rows, "created_at": ["2026-01-01"] * n})
+    for name in ("stale_memories", "access_counts", "largest_files"):
+        assert corpus.named(name, as_of=AS_OF).to_arrow_table().num_rows == n, name
+    assert "the first 20 rows; .to_arrow_table() has all" in shown(corpus.named("stale_memories", as_of=AS_OF)).text()
 
 
 def test_problems_are_counted_errors_first(small: mk.Corpus) -> None:

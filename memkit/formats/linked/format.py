@@ -21,7 +21,7 @@ FORMAT = layout(
     " matter, three link to others, or it is a vault)",
     parse,
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "session", "heartbeat"),
-    tables=("turns", "checklist"),
+    tables=("turns",),
     survey=survey,
     is_general=True,
     dates={"created_at": "created", "updated_at": "updated"},

@@ -6,4 +6,3 @@ from versions
 group by memory_id
 having changes > 0
 order by changes desc, memory_id
-limit 50

@@ -3,4 +3,3 @@ select valid_from::date as since, at_start as or_longer, memory_id, kind, title,
 from versions
 where valid_to is null and change <> 'removed'
 order by valid_from, memory_id
-limit 50

@@ -3,4 +3,3 @@ select path, count(*) as memories, sum(length(text))::bigint as chars
 from memories
 group by path
 order by chars desc, path
-limit 20

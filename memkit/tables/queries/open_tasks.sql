@@ -1,2 +1,2 @@
--- Which check boxes of HEARTBEAT.md are not ticked?
+-- Which check boxes are not ticked, in the memories of any format?
 select path, line, text from checklist where not done order by path, line

@@ -6,4 +6,3 @@ select memory_id, kind, importance,
 from memories
 where coalesce(updated_at, created_at) is not null
 order by age_days desc, memory_id
-limit 50
