@@ -18,7 +18,7 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -207,22 +207,23 @@ def with_bm25s(corpus: Corpus) -> Search:
     return run
 
 
-def systems(labelled: Labelled, encoder: str) -> dict[str, Search]:
-    """The ways of searching that are compared."""
+def systems(labelled: Labelled, encoder: str, wanted: Sequence[str] = ()) -> dict[str, Search]:
+    """The ways of searching that are compared; all, or those wanted."""
     corpus = Corpus({"memories": labelled.memories})
     before = Retriever(encoder=encoder, **BEFORE_FIT).fit(corpus)
     now = Retriever(encoder=encoder).fit(corpus)
     alone = {**BEFORE, "vector_weight": 0.0, "bm25_weight": 0.0}
-    return {
-        "substring": with_substrings(corpus),
-        "bm25s": with_bm25s(corpus),
-        "words": with_retriever(before, **alone | {"bm25_weight": 1.0}),
-        "letters": with_retriever(before, **alone | {"gram_weight": 1.0}),
-        "vectors": with_retriever(before, **alone | {"vector_weight": 1.0}),
-        "before": with_retriever(before, **BEFORE),
-        "now": with_retriever(now),
-        "now, 400": with_retriever(before),
+    ways: dict[str, Callable[[], Search]] = {
+        "substring": lambda: with_substrings(corpus),
+        "bm25s": lambda: with_bm25s(corpus),
+        "words": lambda: with_retriever(before, **alone | {"bm25_weight": 1.0}),
+        "letters": lambda: with_retriever(before, **alone | {"gram_weight": 1.0}),
+        "vectors": lambda: with_retriever(before, **alone | {"vector_weight": 1.0}),
+        "before": lambda: with_retriever(before, **BEFORE),
+        "now": lambda: with_retriever(now),
+        "now, 400": lambda: with_retriever(before),
     }
+    return {name: make() for name, make in ways.items() if not wanted or name in wanted}
 
 
 def evaluate(labelled: Labelled, search: Search) -> Evaluation:
@@ -256,6 +257,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="use")
     parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
     parser.add_argument("--sets", nargs="*")
+    parser.add_argument("--ways", nargs="*", help="of the ways of searching; words and vectors among them")
     options = parser.parse_args()
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
@@ -268,12 +270,11 @@ def main() -> None:
         labelled = read_set(options.folder / held.removeprefix("half "), options.folder / asked, options.limit)
         if held.startswith("half "):
             labelled = halved(labelled, read_set(options.folder / asked, options.folder / asked, None))
-        ways = systems(labelled, options.encoder)
+        ways = systems(labelled, options.encoder, options.ways)
         results[labelled.name] = {name: evaluate(labelled, search) for name, search in ways.items()}
         means = "  ".join(f"{name} {value(found, 0):.3f}" for name, found in results[labelled.name].items())
-        print(
-            f"{labelled.name}: {len(labelled.queries)} queries, {labelled.left_out} without judgement; nDCG@10 {means}"
-        )
+        size = f"{len(labelled.queries)} queries, {labelled.left_out} without judgement"
+        print(f"{labelled.name}: {size}; nDCG@10 {means}", flush=True)
     report(results)
 
 
