@@ -171,6 +171,9 @@ class EncoderUnavailableError(MemkitError):
 class MissingExtraError(MemkitError, ImportError):
     """An optional package is not installed; the message names memkit's extra."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed. Expected the extra '{extra}': pip install 'memkit[{extra}]'")
+    def __init__(self, package: str, extra: str, instead: str = "") -> None:
+        other = f" ({instead})" if instead else ""
+        super().__init__(
+            f"{package} is not installed. Expected the extra '{extra}': pip install 'memkit[{extra}]'{other}"
+        )
         self.package, self.extra = package, extra

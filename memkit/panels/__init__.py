@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memkit.panels.dedup_panel import DedupPanel as dedup
     from memkit.panels.judge_panel import JudgePanel as judge
     from memkit.panels.lab_panel import Lab as lab
+    from memkit.panels.map_panel import MapPanel as map
     from memkit.panels.policy_panel import PolicyPanel as policy
     from memkit.panels.search_panel import SearchPanel as search
     from memkit.panels.surface_panel import SurfacePanel as surface
@@ -41,10 +42,11 @@ _PANELS = {
     "context": ("context_panel", "ContextPanel"),
     "judge": ("judge_panel", "JudgePanel"),
     "table": ("table_panel", "TablePanel"),
+    "map": ("map_panel", "MapPanel"),
     "lab": ("lab_panel", "Lab"),
 }
 
-__all__ = ["context", "decay", "dedup", "judge", "lab", "policy", "search", "surface", "table"]
+__all__ = ["context", "decay", "dedup", "judge", "lab", "map", "policy", "search", "surface", "table"]
 
 
 def __getattr__(name: str) -> Any:

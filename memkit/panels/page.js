@@ -133,8 +133,11 @@ function isDark(root) {
   return 0.3 * red + 0.6 * green + 0.1 * blue > 128;
 }
 
-function render({ model, el }) {
+function render({ model, el, host, signal }) {
   const id = `mkp${Math.random().toString(36).slice(2)}`; // each panel loads this file anew: a count would not do
+  const inner = host ? model.get("inner") : undefined; // another widget, in place of the picture
+  const live = element("div", { style: "height:100%" });
+  let ground = () => {};
   let waiting = false, next = null, spec = null, controls = {}, parts = {}, changed = false, resting = null;
 
   const send = (message) => {
@@ -217,6 +220,10 @@ function render({ model, el }) {
       pic.setAttribute("role", "group");
       pic.setAttribute("aria-label", "picture: arrow keys walk in it");
     }
+    if (inner) {
+      pic.classList.add("live");
+      pic.append(live);
+    }
     root.replaceChildren(...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": "panels" }, ...list)] : []),
       top, help, element("div", { class: spec.wide ? "all wide" : groups.length ? "all" : "all alone" }, set, element("div", { class: spec.reads ? "seen first" : "seen" },
         element("div", {}, element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said,
@@ -267,7 +274,6 @@ function render({ model, el }) {
       if (tab) root.querySelector("[aria-selected=true]")?.focus();
     }
     changed = Boolean(parts.said.dataset.n) || changed;
-    const ground = () => root.classList.toggle("dark", isDark(root));
     if (root.isConnected) ground(); else requestAnimationFrame(ground); // JupyterLab draws first, and puts it into the page then
     const error = model.get("error"); // what was refused stays in its box, to be mended
     for (const [name, value] of Object.entries(model.get("values")))
@@ -276,7 +282,7 @@ function render({ model, el }) {
       const note = made.dom.querySelector(".note");
       if (note) note.textContent = model.get("notes")[name] ?? "";
     }
-    fill(parts.picture, model.get("picture"));
+    if (!inner) fill(parts.picture, model.get("picture"));
     parts.words.textContent = model.get("words");
     parts.code.textContent = model.get("code");
     fill(parts.strip, model.get("strip"));
@@ -286,9 +292,27 @@ function render({ model, el }) {
     parts.said.dataset.n = model.get("n");
     answered();
   };
+  let embedded = null;
+  ground = () => {
+    const dark = isDark(root);
+    root.classList.toggle("dark", dark);
+    for (const [name, value] of Object.entries((embedded && spec.ground?.[dark ? "dark" : "light"]) ?? {})) embedded.set(name, value);
+  };
+  if (inner) {
+    live.setAttribute("role", "img");
+    const named = () => live.setAttribute("aria-label", model.get("words"));
+    named();
+    model.on("change:n", named);
+    host.getModel(inner).then(async (one) => {
+      embedded = one;
+      ground();
+      await (await host.getWidget(inner)).render({ el: live, signal });
+    });
+  }
   model.on("change:n", show);
   el.append(root);
   show();
+  if (spec.ground && !inner) send({ plain: true }); // what loads this page cannot put a widget into it
   return () => model.off("change:n", show);
 }
 

@@ -92,13 +92,18 @@ class Page(anywidget.AnyWidget):
             self.values = {name: written(value) for name, value in panel.values.items()}
             self.automatic, self.notes = panel.automatic, panel.notes
             self.strip, self.body, hide = panel.strip_html, panel.body, panel.hide
-            self.picture = hide.in_html(panel.marks.svg)
+            self.picture = self._drawn()
             self.words, self.code, self.summary = (hide(text) for text in (panel.words, panel.code, panel.status))
             self.error = hide(error)
             values = self.owner._panel().values
             for name in self.linked:
                 setattr(self, name, values[name])
             self.n += 1
+
+    def _drawn(self) -> str:
+        """The picture as the page shows it; a widget in its place leaves it out."""
+        picture: str = self.panel.hide.in_html(self.panel.marks.svg)
+        return picture
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take the traits that the browser has set; a refused value is told on the page and set back there."""

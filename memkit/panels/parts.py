@@ -35,6 +35,12 @@ STYLE = (
 .mkbars i:hover{background:rgba(128,128,128,.2)}
 .mkbars b{position:absolute;left:8%;right:8%;min-height:2px;background:#999}
 .mkbars .up b{bottom:50%;background:#0072b2}.mkbars .down b{top:50%;background:#d55e00}
+.mklegend [role=option]{display:flex;gap:8px;align-items:center;padding:1px 6px;border-radius:3px}
+.mklegend [role=option]:hover{background:rgba(128,128,128,.16)}
+.mklegend [aria-selected=true]{background:rgba(47,129,196,.22);font-weight:600}
+.mklegend i{flex:none;width:11px;height:11px;border-radius:50%}
+.mklegend span{flex:1;min-width:0;overflow-wrap:anywhere}
+.mklegend b{font-weight:400;opacity:.75;font-variant-numeric:tabular-nums}
 .mkflow{display:grid;grid-template-columns:minmax(0,1fr) 90px minmax(0,1fr)}
 .mkflow [role=option]{height:24px;line-height:24px;padding:0 4px}
 .mkflow [role=option]{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
@@ -105,6 +111,16 @@ def bars(label: str, marks: Sequence[tuple[str, str, float]]) -> str:
             f'<b style="height:{height}%"></b></i>'
         )
     return f'<div class="mkbars" role="listbox" data-list aria-label="{html.escape(label)}">{"".join(items)}</div>'
+
+
+def legend(label: str, rows: Sequence[tuple[str, str, str, str, bool]]) -> str:
+    """Groups that can be picked, each of a pick, a name, a colour, a count and whether it is chosen."""
+    options = "".join(
+        f'<div role="option" data-pick="{html.escape(pick)}" aria-selected="{str(chosen).lower()}">'
+        f'<i style="background:{colour}"></i><span>{html.escape(cut(mask(name), _CELL))}</span><b>{count}</b></div>'
+        for pick, name, colour, count, chosen in rows
+    )
+    return f'<div class="mklegend" role="listbox" data-list aria-label="{html.escape(label)}">{options}</div>'
 
 
 def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ where a picture is drawn.
 
 - `memories`: a corpus, its history, policies and prompts
 - `pages`: pages around a page
+- `places`: memories by meaning
 - `search`: candidates, scores and ranks
 - `settings`: sweeps, thresholds
 - `measured`: differences by query and by group, losses, power
@@ -15,6 +16,7 @@ from memkit.plot.axes import words
 from memkit.plot.measured import differences, groups, power, scores, stages
 from memkit.plot.memories import alive, budgets, changes, counts, decay, growth, reasons
 from memkit.plot.pages import links
+from memkit.plot.places import map
 from memkit.plot.search import contributions, funnel, ranks
 from memkit.plot.settings import pool, precision_recall, similarity, surface
 
@@ -30,6 +32,7 @@ __all__ = [
     "groups",
     "growth",
     "links",
+    "map",
     "pool",
     "power",
     "precision_recall",

@@ -63,6 +63,7 @@ def panels(
             "surface": lambda: mk.panels.surface(swept),
             "judge": lambda: mk.panels.judge(search, QUERIES, as_of=DAY),
             "table": lambda: mk.panels.table(corpus),
+            "map": lambda: mk.panels.map(search, projection="pca", as_of=DAY),
             **{
                 name: partial(mk.panels.policy, corpus, name, as_of=DAY)
                 for name in ("admission", "classifier", "quota", "expiry")

@@ -28,7 +28,7 @@ IDS = [*"abcde", f"f{ATTACK}", "g", "h"]
 LABELS = {"query_id": ["q0", f"q{ATTACK}"], "text": ["пул", f"чай {ATTACK}"]}
 RELEVANT = {"query_id": ["q0", f"q{ATTACK}"], "memory_id": ["a", "d"], "relevance": [1, 1]}
 POLICIES = ["admission", "classifier", "quota", "expiry"]
-NAMES = ["search", "surface", "decay", "dedup", *POLICIES, "context", "judge", "table", "lab"]
+NAMES = ["search", "surface", "decay", "dedup", *POLICIES, "context", "judge", "table", "map", "lab"]
 REACHED = """() => {
   const all = [...document.querySelectorAll(".mkp :is(button,input,select,summary,[tabindex])")];
   window.seen ??= new Set(); window.seen.add(document.activeElement);
@@ -86,6 +86,8 @@ def panel(request: pytest.FixtureRequest, corpus: mk.Corpus, search: mk.Retrieve
         return mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message=f"пул {ATTACK}", as_of=DAY)
     if name == "judge":
         return mk.panels.judge(search, LABELS, as_of=DAY)
+    if name == "map":
+        return mk.panels.map(search, f"пул {ATTACK}", projection="pca", as_of=DAY)
     if name == "table":
         return mk.panels.table(pa.table({**corpus.memories.to_pydict(), f"n{ATTACK}": range(len(TEXTS))}))
     if name == "lab":

@@ -96,11 +96,12 @@ def panels(
             "surface": lambda: mk.panels.surface(swept),
             "judge": lambda: mk.panels.judge(search, labels[0], as_of=DAY),
             "table": lambda: mk.panels.table(corpus),
+            "map": lambda: mk.panels.map(search, as_of=DAY),
         }
     )
 
 
-NAMES = ["search", "decay", "dedup", "policy", "quota", "context", "surface", "judge", "table"]
+NAMES = ["search", "decay", "dedup", "policy", "quota", "context", "surface", "judge", "table", "map"]
 
 
 def run(panel: Panel, **names: Any) -> pa.Table:
@@ -127,6 +128,7 @@ def test_the_code_gives_the_table_on_the_screen(
         ),
         lambda: mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
         lambda: mk.panels.surface(swept),
+        lambda: mk.panels.map(search, projection="pca", as_of=DAY),
     ]
     panel = data.draw(st.sampled_from(made))()
     panel.session.is_moving = data.draw(st.booleans())
@@ -174,7 +176,7 @@ def test_each_panel_has_a_table_a_picture_words_and_a_page(
     assert panel.spec()["title"] == panel.title
 
 
-@pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context", "table"])
+@pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context", "table", "map"])
 def test_every_declared_parameter_has_a_control(panels: Mapping[str, Panel], name: str) -> None:
     panel = panels[name]
     made = {one["name"]: one for group in panel.spec()["groups"] for one in group["controls"]}

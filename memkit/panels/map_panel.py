@@ -1,0 +1,396 @@
+"""The panel of the map: all memories as points by meaning, and what is chosen among them as a table and SQL."""
+
+from __future__ import annotations
+
+import copy
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.display.names import names_of
+from memkit.duck import literals
+from memkit.errors import MissingExtraError, ParameterError, did_you_mean
+from memkit.panels.page import Page
+from memkit.panels.panel import QUERY, Action, Panel, moment_of
+from memkit.panels.parts import cut, legend, paragraph, rows_html
+from memkit.panels.state import Session, State
+from memkit.params import AsOf, Estimator, Param, as_of_time, estimator, param
+from memkit.plot.marks import Picture
+from memkit.plot.places import COLORS, Groups, deduplicator_of, grouped, places_of
+from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.schemas import Ints, Mask
+from memkit.search.fitted.index import memories_where
+from memkit.search.layout import METHODS, Layout, lay_out
+from memkit.search.retriever import Retriever
+from memkit.tables.corpus import Corpus
+from memkit.text.secrets import Mask as Hidden
+from memkit.text.secrets import mask
+
+GROUND = {
+    "light": {"background_color": [1, 1, 1, 1], "tooltip_color": [1, 1, 1, 1], "lasso_color": [0, 0.45, 0.7, 1]},
+    "dark": {
+        "background_color": [0.07, 0.07, 0.07, 1],
+        "tooltip_color": [0.2, 0.2, 0.2, 1],
+        "lasso_color": [0.34, 0.71, 0.91, 1],
+    },
+}
+"""What the page sets on the points, once it knows which ground it stands on."""
+PLACES, SELECTION = "places", "selection"
+"""Tables of the panel's corpus."""
+_LASSO = "lasso"
+_PAGE, _LISTED, _DRAWN, _TEXT = 25, 20, 2000, 1200
+"""Rows of a page, ids that stand in the SQL, dots of the picture, and characters of an opened text."""
+_COLUMNS = f"select memories.*, x, y from memories join {PLACES} using (memory_id)"  # noqa: S608  # ours
+
+
+@estimator
+class MapSettings(Estimator):
+    """How a map is drawn, and which group of it is chosen."""
+
+    color: str = param("kind", choices=COLORS, doc="What the colours say.")
+    projection: str = param(
+        METHODS[0],
+        choices=METHODS,
+        doc="t-SNE keeps neighbours together, PCA large distances; UMAP is like t-SNE, and has an extra of its own.",
+    )
+    group: str | None = param(
+        None, kind="str", nullable=True, doc="The group of that colour is chosen, by its name in the legend."
+    )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is chosen on a map.
+
+    Attributes
+    ----------
+    layout, groups
+        Where all points lie, and their colours.
+    chosen : ndarray of bool, shape (n,), or None
+        The points that pass all that is set; None where nothing is set.
+    order : ndarray of int64
+        The rows of the table: hits by rank, all else by memory_id.
+    corpus : Corpus
+        Has the table `PLACES`.
+    """
+
+    layout: Layout
+    groups: Groups
+    chosen: Mask | None
+    order: Ints
+    corpus: Corpus
+
+    @property
+    def ids(self) -> pa.ChunkedArray:
+        """The memories of the table, in its order."""
+        return self.layout.memories["memory_id"].take(pa.array(self.order))
+
+    @property
+    def query(self) -> str:
+        """The SQL that gives the table; more than a few memories are the table `SELECTION`."""
+        if self.chosen is None:
+            return f"{_COLUMNS} order by memory_id"
+        few = len(self.order) <= _LISTED
+        which = literals(self.ids.to_pylist()) if few and len(self.order) else f"from {SELECTION}"
+        return f"{_COLUMNS} where memory_id in ({which}) order by memory_id"
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The memories that are chosen, with x and y; all where nothing is set."""
+        self.select()
+        return self.corpus.sql(self.query).to_arrow_table()
+
+    def select(self) -> None:
+        """Have `SELECTION` be these memories."""
+        if self.chosen is not None:
+            self.corpus.add_table(SELECTION, pa.table({"memory_id": self.ids}))
+
+
+class MapPanel(Panel):
+    """All memories as points, those of like meaning close by; what is chosen is a table, and SQL.
+
+    A lasso, a group of the legend, a predicate and a query choose; a memory has to pass all that are set. What is
+    chosen stands out, and the table below lists it: every row can be reached by keyboard. A point that is pointed at
+    shows its text, without secrets.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted. Without vectors, memories lie by their words.
+    query : str
+        Its hits are chosen.
+    color, projection
+        As for `mk.plot.map`.
+    dedup : Deduplicator, optional
+        Fitted, for the colours of duplicates; by default one with the encoder of `search` is fitted when they are
+        asked for.
+    where : str, optional
+        A SQL predicate over ``memories``.
+    k : int
+        The number of hits.
+    as_of : str, date, datetime or None
+        The moment is fixed when the panel is made, now unless it is given.
+    session : Session, optional
+        That of another panel.
+
+    Attributes
+    ----------
+    corpus : Corpus
+        A copy of the search's own with the tables ``places`` (memory_id, x, y) and, once more than a few memories are
+        chosen, ``selection`` (memory_id), for SQL of one's own.
+
+    Raises
+    ------
+    NotFittedError, ParameterError, QueryError
+    MissingExtraError
+        Where the extra ``map`` is not installed; `mk.plot.map` draws the same without it.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> rows = {"memory_id": ["a", "b", "c"], "text": ["чай", "кофе", "пул"], "kind": ["profile", "profile", "working"]}
+    >>> panel = MapPanel(mk.Retriever(encoder="hash").fit(mk.from_table(rows)), as_of="2026-03-01")
+    >>> panel.set(group="profile")
+    >>> panel.result["memory_id"].to_pylist()
+    ['a', 'b']
+    """
+
+    title: ClassVar[str] = "map"
+    section: ClassVar[str] = "map"
+    query_names: ClassVar[tuple[str, ...]] = ("query", "k", "where", "as_of")
+    actions: ClassVar[tuple[Action, ...]] = (
+        ("clear", "Choose all", "c"),
+        ("previous", f"Previous {_PAGE}", "p"),
+        ("next", f"Next {_PAGE}", "n"),
+    )
+
+    def __init__(
+        self,
+        search: Retriever,
+        query: str = "",
+        *,
+        color: str = "kind",
+        projection: str = METHODS[0],
+        dedup: Deduplicator | None = None,
+        where: str | None = None,
+        k: int = 10,
+        as_of: AsOf = None,
+        session: Session | None = None,
+    ) -> None:
+        check_installed()
+        self.search, self._dedup = search, dedup
+        self._layouts: dict[str, Layout] = {}
+        self._groups: tuple[Any, Groups | None] = (None, None)
+        self._corpora: dict[str, Corpus] = {}
+        self._first_row = 0
+        self._opened: str | None = None
+        settings = MapSettings(color=color, projection=projection)
+        settings.check_params()
+        query_values = {"query": query, "where": where, "as_of": moment_of(as_of), "k": k}
+        super().__init__({**settings.get_params(), _LASSO: None}, query_values, session)
+
+    @property
+    def declared(self) -> Mapping[str, Param]:
+        """Colour, projection and group."""
+        return MapSettings.params()
+
+    def spec(self) -> dict[str, Any]:
+        """As `Panel.spec`, with the colours for a light and a dark ground; no profile, as nothing here is tuned."""
+        return {**super().spec(), "profile": False, "ground": GROUND}
+
+    def set(self, **values: Any) -> None:
+        """As `Panel.set`; a group of other colours is given up."""
+        if values.get("color", self.values["color"]) != self.values["color"]:
+            values.setdefault("group", None)
+        super().set(**values)
+
+    def choose(self, memory_ids: Sequence[str] | None) -> None:
+        """Choose these memories, as the lasso does; None for all."""
+        known = self.layout.memories["memory_id"]
+        rows = None
+        if memory_ids is not None:
+            places = pc.index_in(pa.array(memory_ids, pa.string()), value_set=known.combine_chunks())
+            if places.null_count:
+                missing = next(one for one, at in zip(memory_ids, places.to_pylist(), strict=True) if at is None)
+                hint = did_you_mean(missing, known.to_pylist())
+                raise ParameterError(
+                    f"panels.map: expected the ids of memories on the map. Got {missing!r:.200}.{hint}"
+                )
+            rows = np.unique(places.to_numpy())
+        self.choose_rows(rows)
+
+    def choose_rows(self, rows: Ints | None) -> None:
+        """Choose the points of these numbers; None for all."""
+        lasso = None if rows is None or not len(rows) else tuple(map(int, rows))
+        state = self.session.state.with_values(self.section, **{_LASSO: lasso})
+        self._check(state)
+        self.session.change_to(state)
+
+    @property
+    def layout(self) -> Layout:
+        """Where the memories lie."""
+        return self._laid_out(self.session.state)
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus of the search, with the table of places."""
+        corpus: Corpus = self.answer.corpus
+        return corpus
+
+    def _laid_out(self, state: State) -> Layout:
+        method = state[self.section]["projection"]
+        if method not in self._layouts:
+            self._layouts[method] = lay_out(self.search, method)
+            corpus = self._corpora[method] = copy.copy(self.search.over_all().corpus_)
+            corpus.add_table(PLACES, self._layouts[method].table)
+        return self._layouts[method]
+
+    def _coloured(self, state: State, layout: Layout) -> Groups:
+        """The groups of a state's colour, worked out once for each moment."""
+        color, moment = state[self.section]["color"], as_of_time(state[QUERY]["as_of"])
+        key = (color, moment if color == "age" else None, layout.memories.num_rows)
+        if self._groups[0] != key or self._groups[1] is None:
+            if color == "duplicates" and self._dedup is None:
+                self._dedup = deduplicator_of(self.search)
+            self._groups = (key, grouped(color, layout.memories, moment, self._dedup))
+        assert self._groups[1] is not None
+        return self._groups[1]
+
+    def _cache_key(self, state: State) -> Any:
+        values = dict(state[self.section])
+        lasso = values.pop(_LASSO)
+        return (tuple(state[QUERY].get(name) for name in self.query_names), tuple(values.items()), lasso)
+
+    def _answer(self, state: State) -> Answer:
+        layout, values, query = self._laid_out(state), state[self.section], state[QUERY]
+        groups = self._coloured(state, layout)
+        ids, corpus = layout.memories["memory_id"], self._corpora[values["projection"]]
+        passes: list[Mask] = []
+        if values[_LASSO] is not None:
+            passes.append(np.isin(np.arange(len(ids)), values[_LASSO]))
+        if values["group"]:
+            passes.append(groups.codes == _code(groups, values["group"]))
+        where = query["where"] or None
+        if where is not None:
+            passed = memories_where(self.search.over_all().corpus_.ask, where, self.search.where_timeout_s)
+            passes.append(pc.is_in(ids, value_set=passed).to_numpy())
+        hits = None
+        if query["query"]:
+            found = self.search.search(query["query"], k=query["k"], where=where, as_of=query["as_of"])["memory_id"]
+            hits = pc.index_in(found, value_set=ids.combine_chunks()).drop_null().to_numpy().astype(np.int64)
+            passes.append(np.isin(np.arange(len(ids)), hits))
+        chosen = np.logical_and.reduce(passes) if passes else None
+        order = np.arange(len(ids)) if chosen is None else np.flatnonzero(chosen)
+        if hits is not None and chosen is not None:
+            order = hits[chosen[hits]]
+        return Answer(layout, groups, chosen, order, corpus)
+
+    def _picture(self, answer: Answer) -> Picture:
+        color = self.session.state[self.section]["color"]
+        return places_of(answer.layout, answer.groups, color, answer.chosen, _DRAWN)
+
+    def _code(self, state: State) -> str:
+        self.answer.select()
+        return f"panel.corpus.sql({self.answer.query!r}).to_arrow_table()"
+
+    def _status(self, answer: Answer) -> str:
+        n = len(answer.layout.points)
+        words = f"{n:,} memories" if answer.chosen is None else f"{len(answer.order):,} of {n:,} memories chosen"
+        left_out = answer.layout.left_out
+        without = f"; {left_out:,} without text {'has' if left_out == 1 else 'have'} no place" if left_out else ""
+        return f"{words}, {answer.layout.by}{without}"
+
+    def _press(self, action: str) -> None:
+        if action == "clear":
+            state = self.session.state.with_values(self.section, group=None, **{_LASSO: None})
+            self.session.change_to(state.with_values(QUERY, query="", where=None))
+            return
+        last = max(0, len(self.answer.order) - 1) // _PAGE * _PAGE
+        self._first_row = min(last, max(0, self._shown_from() + (_PAGE if action == "next" else -_PAGE)))
+        self._cached_mask = (None, Hidden())  # it knows the secrets of another page
+
+    def _pick(self, row: str) -> None:
+        kind, _, name = row.partition(":")
+        if kind == "group":
+            group = self.answer.groups.names[int(name)]
+            self.set(group=None if self.values["group"] == group else group)
+        elif kind == "memory":
+            self._opened = None if self._opened == name else name
+
+    def _shown_from(self) -> int:
+        """The first row of the page, which exists."""
+        return self._first_row if self._first_row < len(self.answer.order) else 0
+
+    def _page_rows(self, answer: Answer) -> pa.Table:
+        start = self._shown_from()
+        return answer.layout.memories.take(pa.array(answer.order[start : start + _PAGE]))
+
+    def _read(self, answer: Answer) -> Iterator[str]:
+        yield from (text or "" for text in self._page_rows(answer)["text"].to_pylist())
+
+    def _strip(self, answer: Answer) -> str:
+        groups, now = answer.groups, self.values["group"]
+        rows = [
+            (f"group:{code}", name, colour, f"{count:,}", name == now)
+            for code, (name, colour, count) in enumerate(zip(groups.names, groups.colours, groups.counts, strict=True))
+            if count
+        ]
+        return legend(f"colours by {self.values['color']}; Enter chooses a group", rows)
+
+    def _body(self, answer: Answer) -> str:
+        rows, start = self._page_rows(answer), self._shown_from()
+        if not rows.num_rows:
+            return paragraph("No memory is chosen." if len(answer.layout.points) else "No memory has text.")
+        names = names_of(rows)
+        users = rows["user_id"].to_pylist()
+        ids: list[str] = rows["memory_id"].to_pylist()
+        cells = [
+            (names[one][0] or one, names[one][2], user or "", names[one][3])
+            for one, user in zip(ids, users, strict=True)
+        ]
+        below = {f"memory:{self._opened}": self._whole(rows, self._opened)} if self._opened in ids else {}
+        table = rows_html(
+            ("memory (Enter: its text)", "kind", "user", "date"), cells, [f"memory:{one}" for one in ids], below
+        )
+        n = len(answer.order)
+        part = f"Rows {start + 1:,} to {start + rows.num_rows:,} of {n:,}; n and p turn the page." if n > _PAGE else ""
+        return paragraph(part) + table
+
+    def _whole(self, rows: pa.Table, name: str | None) -> str:
+        row = rows.filter(pc.equal(rows["memory_id"], name)).to_pylist()[0]
+        text = cut(mask(row["text"] or ""), _TEXT)
+        return f'<div class="mkwhy"><small>{html.escape(name or "")}</small><br>{html.escape(text)}</div>'
+
+    @cached_property
+    def view(self) -> Page:
+        """The widget, for a notebook."""
+        from memkit.panels.scatter import MapPage
+
+        return MapPage(self)
+
+
+def check_installed() -> None:
+    """Raise where the points cannot be shown.
+
+    Raises
+    ------
+    MissingExtraError
+    """
+    if find_spec("jscatter") is None:
+        raise MissingExtraError("jupyter-scatter", "map", "mk.plot.map(search) draws the map without it")
+
+
+def _code(groups: Groups, name: str) -> int:
+    """The number of the group of this name."""
+    there = [one for one, count in zip(groups.names, groups.counts, strict=True) if count]
+    if name not in there:
+        hint = did_you_mean(name, there)
+        raise ParameterError(f"panels.map: expected a group, one of {', '.join(there):.300}. Got {name!r:.200}.{hint}")
+    return groups.names.index(name)

@@ -1,0 +1,135 @@
+"""The points of a map as a widget of jupyter-scatter: WebGL, one hundred thousand of them, nothing from outside.
+
+jupyter-scatter was chosen in November 2026: 1.9 MB, an anywidget like memkit's own page, it loads nothing, its lasso
+gives row numbers, and a text that is pointed at is asked of the kernel one at a time, so that only masked words leave
+it. embedding-atlas brings a stack of machine learning with it (torch or LiteLLM, a server) and datamapplot datashader,
+colorcet and pages that load their scripts from outside; both make a page of their own, not a part of a panel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import jscatter
+import numpy as np
+import pandas as pd
+
+from memkit.display.names import names_of
+from memkit.display.sheet import visible
+from memkit.panels.page import Page
+from memkit.panels.parts import cut
+from memkit.schemas import Ints
+from memkit.text.secrets import Mask
+
+if TYPE_CHECKING:
+    from memkit.panels.map_panel import MapPanel
+
+_HIGH, _FAR, _TEXT, _DIMMED = 428, 1.08, 280, 0.12
+"""Pixels, how far the eye is, characters of a text that is pointed at, and the opacity of what is not chosen."""
+
+
+class MapPage(Page):
+    """A page with points in place of its picture, which stands there where a page cannot hold another widget.
+
+    Attributes
+    ----------
+    inner : Any
+        The widget of the points.
+    """
+
+    inner = anywidget.WidgetTrait().tag(sync=True)
+
+    def __init__(self, owner: MapPanel) -> None:
+        self.points, self._is_plain = Points(owner), False
+        super().__init__(owner)
+        self.inner = self.points.widget
+
+    def _drawn(self) -> str:
+        self.points.follow()
+        return super()._drawn() if self._is_plain else ""
+
+    def _do(self, message: dict[str, Any]) -> None:
+        self._is_plain = self._is_plain or "plain" in message
+        super()._do(message)
+
+
+class Points:
+    """The points of a panel: a lasso chooses in the panel, and what is chosen there stands out here."""
+
+    def __init__(self, panel: MapPanel) -> None:
+        self.panel = panel
+        answer = panel.answer
+        self._shown = (answer.layout, answer.groups)
+        self._is_following = False
+        self._frame = pd.DataFrame({"memory": _texts(answer.layout.memories)})
+        self._place()
+        n = len(self._frame)
+        self._scatter = jscatter.Scatter(
+            data=self._frame,
+            x="x",
+            y="y",
+            height=_HIGH,
+            axes=False,
+            legend=False,
+            size=float(np.clip(9 - 1.4 * np.log10(max(n, 1)), 2, 7)),
+            opacity_unselected=_DIMMED,
+            lasso_initiator=False,
+            zoom_on_selection=False,
+        )
+        self._scatter.camera(distance=_FAR)
+        self._scatter.tooltip(True, properties=[], preview="memory", preview_type="text", preview_text_lines=6)
+        self._colour()
+        self.widget: Any = self._scatter.widget
+        self.widget.observe(self._take, "selection")
+
+    def _place(self) -> None:
+        points = self._shown[0].points
+        self._frame["x"], self._frame["y"] = points[:, 0], points[:, 1]
+
+    def _colour(self) -> None:
+        groups = self._shown[1]
+        codes = [str(code) for code in range(len(groups.names))]
+        self._frame["group"] = pd.Categorical.from_codes(groups.codes, categories=pd.Index(codes))
+        self._scatter.color(by="group", map=dict(zip(codes, groups.colours, strict=True)))
+
+    def follow(self) -> None:
+        """Show the panel as it is now."""
+        answer = self.panel.answer
+        layout, groups = self._shown
+        self._shown = (answer.layout, answer.groups)
+        if answer.layout is not layout:
+            self._place()
+            self._scatter.xy("x", "y")
+        if answer.groups is not groups:
+            self._colour()
+        rows = np.zeros(0, np.int64) if answer.chosen is None else np.flatnonzero(answer.chosen)
+        if not np.array_equal(rows, np.sort(_rows(self.widget.selection))):
+            self._is_following = True
+            try:
+                self._scatter.selection(rows)
+            finally:
+                self._is_following = False
+
+    def _take(self, change: dict[str, Any]) -> None:
+        """A lasso, or a double click that gives it up."""
+        if not self._is_following:
+            self.panel.choose_rows(_rows(change["new"]))
+
+
+def _rows(selection: Any) -> Ints:
+    return np.zeros(0, np.int64) if selection is None else np.asarray(selection, np.int64)
+
+
+def _texts(memories: Any) -> list[str]:
+    """What is shown of each memory that is pointed at: kind, user and date, then its first words; without secrets."""
+    texts: list[str] = memories["text"].fill_null("").to_pylist()
+    hide = Mask(texts)
+    users, ids = memories["user_id"].to_pylist(), memories["memory_id"].to_pylist()
+    names = names_of(memories)
+    heads = (
+        " · ".join(hide(word) for word in (names[one][2], user, names[one][3]) if word)
+        for one, user in zip(ids, users, strict=True)
+    )
+    shown = (cut(" ".join(hide(text).split()), _TEXT) for text in texts)
+    return [visible(f"{head}: {text}" if head else text) for head, text in zip(heads, shown, strict=True)]

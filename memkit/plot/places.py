@@ -1,0 +1,228 @@
+"""Where memories lie by meaning, coloured by what is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.params import AsOf, as_of_time, check_choice
+from memkit.plot.axes import COLOURS, short
+from memkit.plot.marks import Axis, Dots, Mark, Picture
+from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.schemas import Ints
+from memkit.schemas import Mask as Chosen
+from memkit.search.layout import METHODS, Layout, lay_out
+from memkit.tables.age import UNDATED, ages
+from memkit.text.secrets import mask
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from matplotlib.axes import Axes
+
+    from memkit.search.retriever import Retriever
+
+COLORS = ("kind", "age", "user", "duplicates")
+_GREY = COLOURS[-1]
+_MANY = 7
+"""So many groups have a colour of their own."""
+_AGES = ((1, "a day"), (7, "a week"), (30, "a month"), (90, "3 months"), (180, "6 months"), (365, "a year"))
+_OLDER = "older than a year"
+_WARM_TO_COLD = ("#F89540", "#E66C5C", "#CC4778", "#A72197", "#7E03A8", "#4B03A1", "#2C3E9E")
+"""Of the palette plasma, whose steps every kind of colour vision orders; the newest is the brightest."""
+_DUPLICATES = (
+    ("goes, as a near-duplicate", COLOURS[5]),
+    ("stays, of near-duplicates", COLOURS[0]),
+    ("no duplicate", _GREY),
+)
+_AREA, _LEAST_AREA, _MOST_AREA = 12_000.0, 4.0, 30.0
+"""Square points: of all dots together, and the ends for one."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Memories in groups, each with a colour.
+
+    Attributes
+    ----------
+    names, colours : tuple of str
+        In the order of the legend.
+    codes : ndarray of int64, shape (n,)
+        The group of each memory.
+    """
+
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    codes: Ints
+
+    @property
+    def counts(self) -> list[int]:
+        """How many memories each group has."""
+        counts: list[int] = np.bincount(self.codes, minlength=len(self.names)).tolist()
+        return counts
+
+
+def grouped(color: str, memories: pa.Table, moment: datetime, dedup: Deduplicator | None) -> Groups:
+    """The groups of memories by one of `COLORS`; `dedup` is fitted on them and needed for duplicates only."""
+    if color == "age":
+        return _by_age(memories, moment)
+    if color == "duplicates":
+        assert dedup is not None
+        return _by_duplicates(memories, dedup)
+    return _largest(memories["kind"].fill_null("other") if color == "kind" else memories["user_id"].fill_null("nobody"))
+
+
+def _largest(values: pa.ChunkedArray) -> Groups:
+    """The largest groups by name; the others are one group, in grey."""
+    counts = sorted(((row["values"], row["counts"]) for row in pc.value_counts(values).to_pylist()), key=_by_size)
+    kept = [name for name, _ in counts[: _MANY if len(counts) <= _MANY else _MANY - 1]]
+    codes = pc.fill_null(pc.index_in(values, value_set=pa.array(kept, pa.string())), len(kept)).to_numpy()
+    others = len(counts) - len(kept)
+    names = (*kept, *([f"{others:,} others"] if others else []))
+    return Groups(names, (*COLOURS[: len(kept)], *([_GREY] if others else [])), codes.astype(np.int64))
+
+
+def _by_size(counted: tuple[str, int]) -> tuple[int, str]:
+    return -counted[1], counted[0]
+
+
+def _by_age(memories: pa.Table, moment: datetime) -> Groups:
+    """Steps of age, from the first to the last that a memory has; what has no date comes last, in grey."""
+    dated = pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]")
+    age = ages(dated, moment)
+    step = np.searchsorted([days for days, _ in _AGES], age, side="left")
+    known = ~np.isnan(age)
+    first, last = (int(step[known].min()), int(step[known].max())) if known.any() else (0, -1)
+    names = [*(f"up to {words}" for _, words in _AGES), _OLDER][first : last + 1]
+    codes = np.where(known, step - first, len(names)).astype(np.int64)
+    undated = ([UNDATED], [_GREY]) if not known.all() else ([], [])
+    places = np.linspace(0, len(_WARM_TO_COLD) - 1, max(len(names), 2)).round().astype(int)[: len(names)]
+    return Groups((*names, *undated[0]), (*(_WARM_TO_COLD[at] for at in places), *undated[1]), codes)
+
+
+def _by_duplicates(memories: pa.Table, dedup: Deduplicator) -> Groups:
+    """What a Deduplicator would refuse, the memory that stays in its place, and all others."""
+    rows = dedup.transform(memories)
+    stays = pc.is_valid(rows["cluster"]).to_numpy()
+    codes = np.where(~rows["keep"].to_numpy(), 0, np.where(stays, 1, 2)).astype(np.int64)
+    names, colours = zip(*_DUPLICATES, strict=True)
+    return Groups(names, colours, codes)
+
+
+def map(
+    search: Retriever,
+    color: str = "kind",
+    *,
+    query: str = "",
+    k: int = 10,
+    projection: str = METHODS[0],
+    dedup: Deduplicator | None = None,
+    as_of: AsOf = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """All memories as points: those of like meaning lie close.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted. Without vectors, memories lie by their words.
+    color : 'kind', 'age', 'user' or 'duplicates'
+        What the colours say; the legend counts each group. Of many users the largest have a colour.
+    query : str
+        Its best `k` hits stand out, and all others are dimmed.
+    k : int
+    projection : 'tsne', 'pca' or 'umap'
+        t-SNE keeps neighbours together, PCA large distances. UMAP is like t-SNE and needs the extra ``umap``.
+    dedup : Deduplicator, optional
+        Fitted, for ``color="duplicates"``; by default one with the encoder of `search` is fitted.
+    as_of : str, date, datetime or None
+        The day of ages and of the query; None is now.
+    ax : matplotlib Axes, optional
+        As for `growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+        It shows itself in Jupyter; `words` says the same in words. ``mk.panels.map`` is the map to move in.
+
+    Raises
+    ------
+    NotFittedError, ParameterError, QueryError
+    MissingExtraError
+        For ``projection="umap"`` where it is not installed.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> rows = {"text": ["зелёный чай", "чай с мёдом", "пул соединений"], "kind": ["profile", "profile", "working"]}
+    >>> search = mk.Retriever(encoder="hash").fit(mk.from_table(rows))
+    >>> print(mk.plot.words(mk.plot.map(search)))
+    3 memories by meaning, coloured by kind
+    profile  ████████████████████ 2
+    working  ██████████ 1
+    """
+    check_choice("color", color, COLORS, "plot.map")
+    places, moment = lay_out(search, projection), as_of_time(as_of)
+    if color == "duplicates" and dedup is None:
+        dedup = deduplicator_of(search)
+    groups = grouped(color, places.memories, moment, dedup)
+    chosen = None
+    if query:
+        hits = search.search(query, k=k, as_of=as_of)["memory_id"]
+        chosen = pc.is_in(places.memories["memory_id"], value_set=hits).to_numpy()
+    return places_of(places, groups, color, chosen).on(ax)
+
+
+def deduplicator_of(search: Retriever) -> Deduplicator:
+    """A Deduplicator with the encoder of a search, fitted on its memories."""
+    return Deduplicator(encoder=search.encoder).fit(search.over_all().corpus_)
+
+
+def places_of(
+    layout: Layout, groups: Groups, color: str, chosen: Chosen | None = None, most: int | None = None
+) -> Picture:
+    """What `map` draws; of more than `most` memories an even sample, and of those chosen too."""
+    n, counts = len(layout.points), groups.counts
+    title = f"{n:,} {'memory' if n == 1 else 'memories'} {layout.by}, coloured by {color}"
+    title += "" if chosen is None else f"; {int(chosen.sum()):,} chosen"
+    bright = np.ones(n, bool) if chosen is None else chosen
+    size = float(np.clip(_AREA / max(n, 1), _LEAST_AREA, _MOST_AREA))
+    marks: list[Mark] = []
+    # The largest group is drawn first, so that it hides no other; what is chosen is drawn last.
+    order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
+    for is_bright in (False, True):
+        drawn = _sample(np.flatnonzero(bright == is_bright), most)
+        alpha = 0.75 if chosen is None else 0.9 if is_bright else 0.12
+        area = size if chosen is None or not is_bright else 2 * size
+        for code in order:
+            x, y = layout.points[drawn[groups.codes[drawn] == code]].T
+            if len(x):
+                marks.append(Dots(x, y, groups.colours[code], size=area, alpha=alpha))
+    there = [code for code in range(len(counts)) if counts[code]]
+    marks += [_legend(groups, code) for code in there]
+    words = [(mask(groups.names[code]), counts[code]) for code in there]
+    across, up = (_axis(values) for values in layout.points.T)
+    return Picture(title, marks, across, up, words, "" if n else "no memory has text")
+
+
+def _legend(groups: Groups, code: int) -> Dots:
+    """A line of the legend, of a group as a whole."""
+    return Dots([], [], groups.colours[code], f"{short(mask(groups.names[code]))}: {groups.counts[code]:,}")
+
+
+def _sample(rows: Ints, most: int | None) -> Ints:
+    """Of more than `most` rows an even sample."""
+    if most is None or len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+
+
+def _axis(values: Any) -> Axis:
+    """Both ends, with some room; without ticks, as the numbers mean nothing."""
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    room = 0.05 * (high - low) or 1.0
+    return Axis(low - room, high + room, ticks=())

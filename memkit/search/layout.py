@@ -1,0 +1,179 @@
+"""Where memories lie: a vector of each memory, and a place on a plane, near to that of memories like it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
+
+from memkit.errors import MissingExtraError
+from memkit.index.cache import shared_cache
+from memkit.index.centre import Centring
+from memkit.index.encode import as_encoder, for_corpus
+from memkit.index.encoders.base import Vectors, as_texts, unit_rows
+from memkit.index.nearest import Nearest
+from memkit.params import check_choice
+from memkit.schemas import Floats, Ints
+from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.index import MemoryIndex
+from memkit.search.question import Settings
+
+if TYPE_CHECKING:
+    from memkit.search.retriever import Retriever
+
+METHODS = ("tsne", "pca", "umap")
+_LEAST = 10
+"""t-SNE and UMAP look at neighbours, and have too few of them among fewer memories."""
+_LANDMARKS, _NEAREST, _SHARPNESS = 1500, 5, 24
+"""So many memories are placed by t-SNE, whose cost grows faster than they do; every other lies among so many of these,
+the nearest ones, weighed by their cosine to this power."""
+_NEIGHBOURS, _PERPLEXITY, _STEPS, _SEED = 15, 30, 500, 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of memories on a plane.
+
+    Attributes
+    ----------
+    memories : pa.Table
+        The memories that have a place, by memory_id; those without text have none.
+    points : ndarray of float64, shape (n, 2)
+        The axes have no meaning of their own.
+    method : str
+        One of `METHODS`.
+    by : str
+        What nearness means, in words.
+    left_out : int
+        How many memories have no text, and no place.
+    """
+
+    memories: pa.Table
+    points: Floats
+    method: str
+    by: str
+    left_out: int
+
+    @property
+    def table(self) -> pa.Table:
+        """memory_id, x and y."""
+        return pa.table({"memory_id": self.memories["memory_id"], "x": self.points[:, 0], "y": self.points[:, 1]})
+
+
+def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
+    """Place each memory of a fitted Retriever on a plane, so that memories of like meaning lie close.
+
+    A memory's vector is the mean of the vectors of its chunks. The mean of each language is subtracted, or memories
+    would lie by language first. A search without vectors is laid out by words (latent semantic analysis). The same
+    memories lie at the same places each time.
+
+    Parameters
+    ----------
+    method : 'tsne', 'pca' or 'umap'
+        t-SNE keeps neighbours together; it places 1,500 memories, and every other one among the five nearest of these.
+        PCA keeps large distances, and few neighbours. UMAP is much like t-SNE, looks at all memories, takes minutes
+        for 100,000, and needs the extra ``umap``. Below ten memories PCA is used.
+
+    Raises
+    ------
+    NotFittedError, ParameterError
+    MissingExtraError
+        For ``method="umap"`` where it is not installed.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> texts = ["зелёный чай", "чай с мёдом", "пул соединений", "пул потоков"]
+    >>> lay_out(mk.Retriever(encoder=None).fit(mk.from_table({"text": texts}))).by
+    'by words, as the search has no vectors'
+    """
+    check_choice("projection", method, METHODS, "map")
+    index = search.over_all().index_.whole
+    of_chunks, by = _vectors(index, Settings.from_estimator(search))
+    vectors, rows = _means(of_chunks, index)
+    memories = take_rows(index.memories, rows)
+    centring = Centring(mode="language")
+    texts = as_texts(memories["text"].fill_null(""))
+    centred = centring.fit(vectors, texts).transform(vectors, texts)
+    used = method if len(rows) >= _LEAST else "pca"
+    # One thread: sums of several would differ in the last digit, and the places soon after.
+    with threadpool_limits(1):
+        points = _PLACED[used](centred)
+    return Layout(memories, points, used, by, index.memories.num_rows - len(rows))
+
+
+def _vectors(index: MemoryIndex, settings: Settings) -> tuple[Vectors, str]:
+    """A vector of each chunk, and what it is made of: of the search's own encoder, else of the words of the corpus."""
+    if index.settings.encoder is not None and "vector" not in index.arms:
+        index.weights(settings.with_params(vector_weight=1.0))  # builds the arm, where the encoder is installed
+    if "vector" in index.arms:
+        return index.arms["vector"].vectors_, "by meaning"
+    why = "the search has no vectors" if index.settings.encoder is None else "the encoder is not installed"
+    texts = as_texts(index.own_texts)
+    return shared_cache().encode(for_corpus(as_encoder("lsa"), texts), texts), f"by words, as {why}"
+
+
+def _means(of_chunks: Vectors, index: MemoryIndex) -> tuple[Vectors, Ints]:
+    """The unit vector of each memory that has content, and the rows of these memories."""
+    memory = index.rows.memory  # rises, as chunks are sorted by memory
+    if not len(memory):
+        return np.zeros((0, 1), np.float32), np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.diff(memory, prepend=-1))
+    means = unit_rows(np.add.reduceat(of_chunks, starts, axis=0))
+    live = means.any(axis=1)
+    return means[live], memory[starts][live]
+
+
+def _pca(vectors: Vectors) -> Floats:
+    """The two main axes of vectors, exactly, their signs fixed."""
+    from scipy.linalg import eigh
+
+    n, dim = vectors.shape
+    points = np.zeros((n, 2))
+    if n < 2:
+        return points
+    centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    # Of both products the smaller one: their axes give each other.
+    product = (centred @ centred.T if n < dim else centred.T @ centred).astype(np.float64)
+    _, axes = eigh(product, subset_by_index=[max(0, len(product) - 2), len(product) - 1])
+    main = unit_rows((centred.T @ axes if n < dim else axes).T[::-1])
+    largest = np.abs(main).argmax(axis=1)
+    main *= np.where(main[range(len(main)), largest] < 0, -1, 1)[:, None]
+    points[:, : len(main)] = centred @ main.T
+    return points
+
+
+def _tsne(vectors: Vectors) -> Floats:
+    """Landmarks by t-SNE; every other vector at the mean of its nearest landmarks, weighed by their likeness."""
+    from sklearn.manifold import TSNE
+
+    n = min(_LANDMARKS, len(vectors))
+    chosen = np.linspace(0, len(vectors) - 1, n).astype(np.int64)
+    landmarks = vectors[chosen]
+    perplexity = min(_PERPLEXITY, (n - 1) / 3)
+    tsne = TSNE(perplexity=perplexity, metric="cosine", init="pca", max_iter=_STEPS, random_state=_SEED)
+    places: Floats = np.asarray(tsne.fit_transform(landmarks), np.float64)
+    if n == len(vectors):
+        return places
+    rows, likeness = Nearest(landmarks, None, 0).best(vectors, _NEAREST, None)
+    weights = np.clip(likeness, 1e-6, None) ** _SHARPNESS
+    points: Floats = (places[rows] * (weights / weights.sum(axis=1, keepdims=True))[..., None]).sum(axis=1)
+    points[chosen] = places
+    return points
+
+
+def _umap(vectors: Vectors) -> Floats:
+    try:
+        from umap import UMAP
+    except ImportError as error:
+        raise MissingExtraError("umap-learn", "umap") from error
+    neighbours = min(_NEIGHBOURS, len(vectors) - 1)
+    reducer = UMAP(n_neighbors=neighbours, metric="cosine", init="pca", random_state=_SEED, n_jobs=1)
+    points: Floats = np.asarray(reducer.fit_transform(vectors), np.float64)
+    return points
+
+
+_PLACED = {"tsne": _tsne, "pca": _pca, "umap": _umap}

@@ -1,0 +1,213 @@
+"""The map: what its colours say, what is chosen on it, and what of a memory leaves the kernel."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.params import as_of_time
+from memkit.plot.places import grouped
+
+DAY = "2026-03-01"
+ATTACK = "<script>window.ran=1</script><img src=x onerror='window.ran=1'>"
+SECRET = "hunter2hunter2"
+WORDS = ("чай", "пул", "деплой", "аренда")
+N = 60
+
+
+def rows() -> dict[str, list[Any]]:
+    texts = [f"{WORDS[at % 4]} номер {at}" for at in range(N)]
+    texts[5], texts[6], texts[7] = f"Чай {ATTACK}", f"password: {SECRET} от пула", ""
+    return {
+        "memory_id": [f"it's {at:02d}" for at in range(N)],
+        "text": texts,
+        "kind": ["profile" if at % 3 else "working" for at in range(N)],
+        "user_id": [ATTACK if at == 5 else None if at % 5 == 0 else f"u{at % 2}" for at in range(N)],
+        "created_at": [None if at in (7, 9) else f"2026-0{1 + at % 2}-10" for at in range(N)],
+    }
+
+
+@pytest.fixture(scope="module")
+def search() -> mk.Retriever:
+    return mk.Retriever(encoder="hash").fit(mk.from_table(rows()))
+
+
+@pytest.fixture
+def panel(search: mk.Retriever) -> Any:
+    return mk.panels.map(search, projection="pca", as_of=DAY)
+
+
+def ids(panel: Any) -> list[str]:
+    chosen: list[str] = panel.result["memory_id"].to_pylist()
+    return chosen
+
+
+def test_what_is_set_narrows_together_and_can_be_undone(panel: Any, search: mk.Retriever) -> None:
+    texts, kinds = rows()["text"], rows()["kind"]
+    placed = [f"it's {at:02d}" for at in range(N) if texts[at]]
+    assert ids(panel) == placed
+    lasso = placed[:30]
+    panel.choose(lasso)
+    assert ids(panel) == lasso
+    panel.set(group="working")
+    working = [one for one in lasso if kinds[int(one[-2:])] == "working"]
+    assert ids(panel) == working
+    panel.set(where="text like '%чай%'")
+    tea = [one for one in working if "чай" in texts[int(one[-2:])]]
+    assert ids(panel) == tea
+    panel.set(where=None, query="пул", k=20)
+    hits = search.search("пул", k=20, as_of=DAY)["memory_id"].to_pylist()
+    assert ids(panel) == sorted(set(working) & set(hits))
+    assert re.findall(r"memory:it&#x27;s (\d\d)", panel.body) == [one[-2:] for one in hits if one in working]
+    assert panel.undo()
+    assert panel.undo()
+    assert ids(panel) == working
+    panel.press("clear")
+    assert ids(panel) == placed
+    assert (panel.values["group"], panel.values["query"]) == (None, "")
+
+
+def test_the_code_is_sql_that_gives_the_table_and_a_large_choice_is_a_table(panel: Any) -> None:
+    for n in (1, 20, 21, 40):
+        panel.choose([f"it's {at:02d}" for at in range(10, 10 + n)])
+        assert ("from selection" in panel.code) == (n > 20)
+        found = eval(panel.code, {"panel": panel})  # noqa: S307  # memkit's own
+        assert found.equals(panel.result)
+        assert found["memory_id"].to_pylist() == [f"it's {at:02d}" for at in range(10, 10 + n)]
+    places = panel.corpus.sql("select memory_id, x, y from places order by memory_id").to_arrow_table()
+    assert places.filter(pa.array([10 <= int(one[-2:]) < 50 for one in places["memory_id"].to_pylist()])).equals(
+        panel.result.select(["memory_id", "x", "y"])
+    )
+    assert "places" not in panel.search.corpus_.tables
+
+
+def test_every_row_is_reached_by_turning_pages_and_enter_shows_a_text(panel: Any) -> None:
+    reached: list[str] = []
+    for _ in range(4):
+        reached += [at for at in re.findall(r"memory:it&#x27;s (\d\d)", panel.body) if at not in reached]
+        panel.press("next")
+    assert len(reached) == N - 1
+    for _ in range(4):
+        panel.press("previous")
+    panel.pick("memory:it's 06")
+    assert "mkwhy" in panel.body
+    assert "[password hidden]" in panel.body
+    panel.pick("memory:it's 06")
+    assert "mkwhy" not in panel.body
+
+
+def test_a_group_of_the_legend_is_chosen_and_given_up_and_other_colours_forget_it(panel: Any) -> None:
+    names = re.findall(r'data-pick="(group:\d)"[^>]*>.*?<span>(\w+)</span><b>(\d+)</b>', panel.strip_html)
+    kinds = [kind for kind, text in zip(rows()["kind"], rows()["text"], strict=True) if text]
+    assert {name: int(count) for _, name, count in names} == {kind: kinds.count(kind) for kind in set(kinds)}
+    panel.pick(names[1][0])
+    assert panel.values["group"] == names[1][1]
+    assert 'aria-selected="true"' in panel.strip_html
+    panel.pick(names[1][0])
+    assert panel.values["group"] is None
+    panel.set(group=names[0][1])
+    panel.set(color="age")
+    assert panel.values["group"] is None
+    with pytest.raises(mk.ParameterError, match="up to 3 months"):
+        panel.set(group="profile")
+    with pytest.raises(mk.ParameterError, match="it's 07"):
+        panel.choose(["it's 07"])  # it has no text, and no place
+
+
+def test_points_follow_the_panel_and_a_lasso_chooses_in_it(panel: Any) -> None:
+    points = panel.view.points
+    widget = points.widget
+    placed = panel.result["memory_id"].to_pylist()
+    assert widget.points.shape == (N - 1, 4)
+    widget.selection = np.array([30, 3, 4], np.uint32)
+    assert ids(panel) == [placed[at] for at in (3, 4, 30)]
+    panel.undo()
+    assert len(widget.selection) == 0
+    panel.set(group="working")
+    assert [placed[at] for at in widget.selection] == ids(panel)
+    before, groups = widget.color, panel.answer.groups
+    panel.set(color="user")
+    assert widget.color != before
+    assert len(widget.color) == len(panel.answer.groups.names) != len(groups.names)
+    points_before = widget.points.copy()
+    panel.set(projection="tsne")
+    assert not np.array_equal(widget.points[:, :2], points_before[:, :2])
+    widget.selection = np.array([5], np.uint32)
+    widget.selection = np.array([], np.uint32)
+    assert ids(panel) == placed
+
+
+def test_no_secret_leaves_the_kernel_and_no_word_is_markup(panel: Any) -> None:
+    panel.set(color="user")
+    texts = panel.view.points.widget.data["memory"].tolist()
+    assert "[password hidden] от пула" in next(text for text in texts if "password" in text)
+    bundle = panel._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    for page in (data["text/html"], panel.view.body, panel.view.strip, panel.view.words, *texts):
+        assert SECRET not in page
+    for page in (data["text/html"], panel.view.body, panel.view.strip):
+        assert "<script" not in page
+        assert "<img src=x" not in page
+    assert data["image/png"]
+    assert panel.view.picture == ""  # the points stand in its place
+
+
+def test_without_its_extra_the_map_names_it_and_the_picture(
+    search: mk.Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jscatter", None)
+    with pytest.raises(mk.MissingExtraError, match=r"memkit\[map\].*mk\.plot\.map"):
+        mk.panels.map(search)
+    assert "59 memories by meaning, coloured by kind" in mk.plot.words(mk.plot.map(search, projection="pca"))
+
+
+def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subtests) -> None:
+    with subtests.test("the largest groups have a colour, all others one"):
+        kinds = [f"k{at}" for at in range(9) for _ in range(at + 1)]
+        groups = grouped("kind", pa.table({"kind": kinds}), as_of_time(DAY), None)
+        assert dict(zip(groups.names, groups.counts, strict=True)) == {
+            **{f"k{at}": at + 1 for at in range(8, 2, -1)},
+            "3 others": 1 + 2 + 3,
+        }
+        assert len(set(groups.colours)) == 7
+    with subtests.test("steps of age have their ends, and stop at the oldest"):
+        days = ["2026-03-01", "2026-02-28", "2026-02-27", "2026-02-22", "2026-01-30", "2026-01-29", None]
+        stamps = pa.array(days).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+        table = pa.table({"created_at": stamps, "updated_at": pa.nulls(len(days), stamps.type)})
+        groups = grouped("age", table, as_of_time(DAY), None)
+        ages = {"up to a day": 2, "up to a week": 2, "up to a month": 1, "up to 3 months": 1, "no date": 1}
+        assert dict(zip(groups.names, groups.counts, strict=True)) == ages
+    with subtests.test("duplicates are those that a Deduplicator would refuse"):
+        corpus = mk.from_table({"memory_id": ["a", "b", "c"], "text": ["Любит чай", "любит  чай", "Аренда 1200"]})
+        dedup = mk.Deduplicator(encoder=None).fit(corpus)
+        groups = grouped("duplicates", corpus.memories, as_of_time(DAY), dedup)
+        assert groups.counts == [1, 1, 1]
+        assert [groups.names[code] for code in groups.codes] == [
+            "stays, of near-duplicates",
+            "goes, as a near-duplicate",
+            "no duplicate",
+        ]
+    with subtests.test("a hit of a query is drawn apart"):
+        words = mk.plot.words(mk.plot.map(search, "user", query="пул", k=3, projection="pca", as_of=DAY))
+        assert "coloured by user; 3 chosen" in words
+        assert SECRET not in words
+
+
+def test_only_a_part_is_drawn_of_many_and_all_are_counted() -> None:
+    n = 5000
+    rng = np.random.default_rng(0)
+    table = {"text": [f"текст {at}" for at in range(n)], "kind": rng.choice(["profile", "working"], n).tolist()}
+    panel = mk.panels.map(
+        mk.Retriever(encoder=lambda texts: rng.normal(size=(len(texts), 4))).fit(mk.from_table(table)),
+        projection="pca",
+        as_of=DAY,
+    )
+    drawn = sum(len(mark.x) for mark in panel.marks.marks)
+    assert drawn == 2000
+    assert sum(count for _, count in panel.marks.rows) == n
