@@ -109,19 +109,37 @@ def overview(
     dates: DatesOption = None,
     json_rows: JsonRowsOption = False,
     instructions: InstructionsOption = None,
+    is_watched: Annotated[
+        bool, typer.Option("--watch", help="Show it again after each save in the folder, until Control-C.")
+    ] = False,
 ) -> None:
     """Summarise a folder: its contents, its problems, and what to call next."""
     from memkit.corpus_overview import overview as look
 
+    def shown(corpus: Corpus) -> None:
+        result = look(corpus, exact=exact, as_of=as_of)
+        if page is not None:
+            result.report(page, title=f"Overview of {path.resolve().name}")
+        if as_json:
+            print_json(result.table)
+        else:
+            show(result.with_commands(path), False)
+        sys.stdout.flush()  # whoever reads a pipe sees it now, not when the watch ends
+
     named: Any = {"json_rows": json_rows, "instructions": instructions}
     corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, **named)
-    result = look(corpus, exact=exact, as_of=as_of)
-    if page is not None:
-        result.report(page, title=f"Overview of {path.resolve().name}")
-    if as_json:
-        print_json(result.table)
-    else:
-        show(result.with_commands(path), False)
+    if not is_watched:
+        shown(corpus)
+        return
+    from memkit.watching import watch
+
+    with watch(corpus) as watched:
+        shown(corpus)
+        for change in watched:
+            print(f"memkit: {change}", file=sys.stderr)
+            if change.paths:
+                shown(change.corpus)
+    raise typer.Exit(2)  # the folder is gone: an interrupt leaves by another way
 
 
 @app.command()

@@ -52,6 +52,7 @@ class ContextPanel(Panel):
     section: ClassVar[str] = "context"
     query_names: ClassVar[tuple[str, ...]] = ("query", "user_id", "as_of")
     profile_section: ClassVar[str] = "context"
+    follows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class ContextPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
-        self.corpus = corpus
+        self.corpus, self.is_of_now = corpus, as_of is None
         self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
         self._gathered: dict[str, Gathered] = {}
         self._cached_more: tuple[Any, str] = (None, "")
@@ -74,6 +75,12 @@ class ContextPanel(Panel):
     def declared(self) -> Mapping[str, Param]:
         """The budgets, and the way they are filled."""
         return {name: p for name, p in ContextBuilder.params().items() if p.kind != "object"}
+
+    def _take(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self.builder.fit(corpus)
+        self._gathered.clear()
+        self._cached_more = None, ""
 
     def _build(self, state: State, **more: int) -> Context:
         return ContextBuilder(**{**state[self.section], **more}).within(self._gather(state[QUERY]))

@@ -17,7 +17,7 @@ from memkit.display.names import names_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
-from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, moment_of
+from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, fit_to, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
@@ -26,6 +26,7 @@ from memkit.plot.memories import ages_of
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors
+from memkit.tables.corpus import Corpus
 
 _OWN = tuple(Decay.params())
 """The parameters of decay, which a search and `Decay` share."""
@@ -74,6 +75,7 @@ class DecayPanel(Panel):
     query_names: ClassVar[tuple[str, ...]] = ("as_of", "forward")
     actions: ClassVar[tuple[Action, ...]] = (("all", "Every kind decays", "a"),)
     profile_section: ClassVar[str] = "retriever"
+    follows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class DecayPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
-        self.search, moment = search, moment_of(as_of)
+        self.search, moment, self.is_of_now = search, moment_of(as_of), as_of is None
         self._labelled = None
         task = None if queries is None else Task.read(queries, qrels, None, None, "apart", moment)
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
@@ -96,6 +98,12 @@ class DecayPanel(Panel):
     def declared(self) -> Mapping[str, Param]:
         """The parameters of decay."""
         return {name: QuerySettings.params()[name] for name in _OWN}
+
+    def _take(self, corpus: Corpus) -> None:
+        fit_to(self.search, corpus)
+        if self._labelled is not None:
+            task, _ = self._labelled
+            self._labelled = task, task.pools(self.search, None)
 
     def _cache_key(self, state: State) -> Any:
         query_values = state[QUERY]

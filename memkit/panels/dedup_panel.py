@@ -26,6 +26,7 @@ from memkit.plot.settings import similarity_of
 from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS
+from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 _LABELS = pa.schema([("a_id", pa.string()), ("b_id", pa.string()), ("label", pa.string())])
@@ -69,6 +70,7 @@ class DedupPanel(Panel):
         ("blocked", "Blocked pairs", "x"),
     )
     profile_section: ClassVar[str] = "dedup"
+    follows: ClassVar[bool] = True
 
     def __init__(self, dedup: Deduplicator, labels: Any = None, *, session: Session | None = None) -> None:
         if not dedup.is_fitted:
@@ -82,14 +84,21 @@ class DedupPanel(Panel):
         if judged is not None:
             known = labelled_pairs(as_arrow_table(judged, "labels"))
             self._labels = known.select(_LABELS.names).cast(_LABELS).to_pylist()
-        rows = dedup.nodes_.rows
-        self._texts = dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+        self._texts = self._texts_by_id()
         threshold = dedup.threshold_ if dedup.threshold is None else dedup.threshold
         thresholds = {"threshold": threshold, "lexical_threshold": dedup.lexical_threshold}
         pairs = zip(thresholds.items(), dedup.floors_, strict=True)
         self._floors = {name: min(floor, value) for (name, value), floor in pairs}
         values = {name: getattr(dedup, name) for name in self.declared}
         super().__init__({**values, **thresholds}, {}, session)
+
+    def _texts_by_id(self) -> dict[str, str]:
+        rows = self.dedup.nodes_.rows
+        return dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+
+    def _take(self, corpus: Corpus) -> None:
+        self.dedup.fit(corpus)
+        self._texts, self._clusters = self._texts_by_id(), (None, "")
 
     @property
     def declared(self) -> Mapping[str, Param]:

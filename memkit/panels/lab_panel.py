@@ -13,7 +13,7 @@ from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.page import Displayed
-from memkit.panels.panel import Panel, moment_of
+from memkit.panels.panel import Panel, fit_to, moment_of
 from memkit.panels.policy_panel import POLICY_NAMES, PolicyPanel
 from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State
@@ -71,7 +71,7 @@ class Lab(Displayed):
         self.sweep = sweep
         self.corpus, self.query, self.queries, self.qrels = corpus, query, queries, qrels
         self.search = Retriever().fit(corpus) if search is None else search
-        self.as_of = moment_of(as_of)
+        self.as_of, self.is_of_now = moment_of(as_of), as_of is None
         self.session = Session(State())
         self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge")
         self._panels: dict[str, Panel] = {}
@@ -80,6 +80,7 @@ class Lab(Displayed):
         if name not in self._panels:
             self._panels[name] = self._make(name)
             self._panels[name].rests_on = self._rests_on(name)
+            self._panels[name].is_of_now = self.is_of_now
         return self._panels[name]
 
     def _rests_on(self, name: str) -> str:
@@ -113,6 +114,15 @@ class Lab(Displayed):
         if name == "surface":
             return SurfacePanel(self._swept(), **shared)
         return PolicyPanel(self.corpus, name, **dated)
+
+    def follow(self, corpus: Corpus, words: str) -> None:
+        """Show another state of the corpus in every panel that was opened, as `memkit.watch` does after a save."""
+        self.corpus = corpus
+        fit_to(self.search, corpus)
+        if self.is_of_now:
+            self.as_of = moment_of(None)
+        for panel in self._panels.values():
+            panel.follow(corpus, words)
 
     @cached_property
     def labels(self) -> tuple[Any, Any]:

@@ -28,6 +28,8 @@ from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
     from memkit.plot.marks import Picture
+    from memkit.search.retriever import Retriever
+    from memkit.tables.corpus import Corpus
 
 QUERY = "query"
 _ALONE = "figure{margin:0;max-width:700px}"
@@ -57,6 +59,10 @@ class Panel(Displayed):
     first: ClassVar[int] = 5  # parameters that are shown at once where there are many; the others can be opened
     body_first: ClassVar[bool] = False  # whether what is below the picture comes first
     profile_section: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
+    follows: ClassVar[bool] = False  # whether `_take` brings another state of the folder
+
+    is_of_now: bool = False
+    """Whether no ``as_of`` was given, so that it was now when the panel was made."""
 
     def __init__(self, values: Section, query_values: Section, session: Session | None) -> None:
         self.session = Session(State()) if session is None else session
@@ -64,6 +70,7 @@ class Panel(Displayed):
         self.session.add(self.section, values)
         self._initial = self.session.state
         self.rests_on = ""  # what is said of the labels behind verdicts
+        self.moved = ""  # what is said of a folder that was read again
         self._cached_answer: tuple[Any, Any] = (None, None)
         self._cached_picture: tuple[Any, Picture | None] = (None, None)
         self._cached_mask: tuple[Any, Mask] = (None, Mask())
@@ -109,7 +116,39 @@ class Panel(Displayed):
         query_values = tuple(state[QUERY].get(name) for name in self.query_names)
         return json.dumps([query_values, dict(state[self.section])], sort_keys=True, default=repr)
 
+    def _take(self, corpus: Corpus) -> None:
+        """Rest on another state of the corpus; what was computed from the former one is dropped."""
+
     # What all do alike.
+
+    def follow(self, corpus: Corpus, words: str) -> None:
+        """Show another state of the corpus, as `memkit.watch` does after a save.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The new state.
+        words : str
+            What is said of it beside the status.
+
+        Notes
+        -----
+        A panel that was made without ``as_of`` moves on to now. One that rests on a measurement or a table keeps what
+        it shows, and says that it is of the folder before.
+        """
+        self.moved = words if self.follows else f"{words} This is of the folder before."
+        if not self.follows:
+            self.session.notify()
+            return
+        self._take(corpus)
+        self._cached_answer, self._cached_picture = (None, None), (None, None)
+        state, first = self.session.state, self._initial
+        if self.is_of_now and state[QUERY].get("as_of") == first[QUERY].get("as_of"):
+            state = state.with_values(QUERY, as_of=moment_of(None))
+            self._initial = first.with_values(QUERY, as_of=state[QUERY]["as_of"])
+        self._check(state)
+        self.session.state = state  # no step to undo: the former state of the folder is gone
+        self.session.notify()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -322,7 +361,7 @@ class Panel(Displayed):
     @property
     def status(self) -> str:
         """One line on what is shown."""
-        return self._status(self.answer)
+        return f"{self._status(self.answer)} {self.moved}".strip()
 
     @property
     def strip_html(self) -> str:
@@ -406,6 +445,12 @@ def left_after(form: str, days: float, floor: float) -> str:
         return "no decay: age changes no score"
     left = factors(np.array([float(days)]), form, days, floor)[0]
     return f"{form.replace('_', '-')}: left after {days:g} days: {100 * left:.0f} %"
+
+
+def fit_to(search: Retriever, corpus: Corpus) -> None:
+    """Fit a search on the memories of `corpus`, unless it is: several panels share one."""
+    if not search.index_.is_fitted_on(corpus):
+        search.fit(corpus)
 
 
 def moment_of(as_of: AsOf) -> str:

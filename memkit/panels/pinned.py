@@ -49,6 +49,12 @@ class PinnedComparison:
         self._few_queries: tuple[Task, Pools] | None = None
         self._cached_scores: dict[tuple[bool, str], Floats] = {}
 
+    def ask_again(self) -> None:
+        """Ask all queries again, as the search was fitted on other memories."""
+        self._all_queries = self.task, self.task.pools(self._search, self._where)
+        self._few_queries = None
+        self._cached_scores.clear()
+
     def strip(self, live: Section, pinned: Section) -> Strip:
         """The verdict on all queries."""
         now, before = self._scores(live, self._all_queries), self._scores(pinned, self._all_queries)

@@ -65,6 +65,7 @@ class PolicyPanel(Panel):
     """
 
     query_names: ClassVar[tuple[str, ...]] = ("text", "as_of", "forward")
+    follows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class PolicyPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
-        self.corpus = corpus
+        self.corpus, self.is_of_now = corpus, as_of is None
         self.policy: type[Annotator] = policy_class(policy)
         self._sample_rows: pa.Table | None = None
         self._pattern_cache = PatternCache()
@@ -88,6 +89,10 @@ class PolicyPanel(Panel):
     def declared(self) -> Mapping[str, Param]:
         """The policy's own."""
         return {name: p for name, p in self.policy.params().items() if p.kind not in ("object", "callable")}
+
+    def _take(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self._sample_rows, self._cached_forecast = None, ("", None)
 
     def _configured(self, state: State) -> Annotator:
         return self.policy(**state[self.section])

@@ -17,7 +17,7 @@ from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
 from memkit.display.views import IN_WORDS
 from memkit.errors import ParameterError, did_you_mean
-from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values, moment_of
+from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values, fit_to, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Strip
 from memkit.panels.state import Section, Session, State
@@ -30,6 +30,7 @@ from memkit.search.question import SCOPING, Question, Settings, hits_table, trac
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.ranking import DISPOSITIONS
+from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 PINNED = "pinned"
@@ -110,6 +111,7 @@ class SearchPanel(Panel):
     query_names: ClassVar[tuple[str, ...]] = ("query", "k", "as_of", "user_id", "where", "memory_id")
     actions: ClassVar[tuple[Action, ...]] = (("pin", "Pin", "p"), ("unpin", "Unpin", "u"))
     profile_section: ClassVar[str] = "retriever"
+    follows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -130,7 +132,7 @@ class SearchPanel(Panel):
         self._question: Question | None = None
         self._explanations: list[tuple[str, str]] = []
         self._pinned_ids: tuple[str, list[str]] = ("", [])
-        moment = moment_of(as_of)
+        moment, self.is_of_now = moment_of(as_of), as_of is None
         self.against = None if queries is None else PinnedComparison(search, queries, qrels, moment, where)
         query_values = {"query": query, "where": where, "user_id": user_id, "as_of": moment, "k": k}
         values = {name: getattr(search, name) for name in QuerySettings.params()}
@@ -140,6 +142,12 @@ class SearchPanel(Panel):
     def declared(self) -> Mapping[str, Param]:
         """Every query-time parameter."""
         return QuerySettings.params()
+
+    def _take(self, corpus: Corpus) -> None:
+        fit_to(self.search, corpus)
+        self._question, self._pinned_ids = None, ("", [])
+        if self.against is not None:
+            self.against.ask_again()
 
     def _cache_key(self, state: State) -> Any:
         return (super()._cache_key(state), repr(sorted(state[PINNED].items())))
