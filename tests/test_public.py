@@ -157,7 +157,7 @@ def documented(text: str) -> set[str]:
         if set(line) == {"-"}:
             break
         if line and not line.startswith(" ") and " : " in line:
-            found |= {word.strip() for word in line.partition(" : ")[0].split(",")}
+            found |= {word.strip(" *") for word in line.partition(" : ")[0].split(",")}
     return found
 
 
