@@ -145,10 +145,10 @@ def _of_negation(older: Statement, newer: Statement) -> Contradiction | None:
     ):
         return None
     values = [
-        one.words.get(opposed, opposed) if one is affirmed else f"not {one.words.get(opposed, opposed)}"
+        one.words[opposed] if one is affirmed or opposed in one.opposites else f"not {one.words[opposed]}"
         for one in (older, newer)
     ]
-    return Contradiction("negation", _subject(older, newer), newer.words.get(opposed, opposed), *values)
+    return Contradiction("negation", _subject(older, newer), newer.words[opposed], *values)
 
 
 def _of_values(older: Statement, newer: Statement) -> Contradiction | None:

@@ -183,6 +183,8 @@ class Statement:
         True for stems that are affirmed, False for denied; a stem that is both is absent.
     n_denials : int
         How many words deny something.
+    opposites : frozenset of str
+        The stems that a word of their own denies ("disabled", of "enabled").
     quantities : tuple of Quantity
     dates, times, names, ordinals : frozenset of str
     clauses : tuple of frozenset of str
@@ -204,6 +206,7 @@ class Statement:
     words: dict[str, str]
     polarity: dict[str, bool]
     n_denials: int
+    opposites: frozenset[str]
     quantities: tuple[Quantity, ...]
     dates: frozenset[str]
     times: frozenset[str]
@@ -311,6 +314,7 @@ class Reader:
             words=words,
             polarity=polarity,
             n_denials=n_denials,
+            opposites=frozenset(stem for kind, word, stem in tokens if kind == "word" and not self._is_positive(word)),
             quantities=tuple(_quantities(tokens, self._units)),
             dates=frozenset(stem for kind, _, stem in tokens if kind == "date"),
             times=frozenset(stem for kind, _, stem in tokens if kind == "time"),
@@ -372,6 +376,10 @@ class Reader:
             else:
                 yield _Token(kind, word.rstrip("."), plain.strip("`").rstrip("."))
 
+    def _is_positive(self, word: str) -> bool:
+        """Whether it is no word that says the opposite of another."""
+        return self._opposites.get(self._stem(_plain(word)), ("", True))[1]
+
     def _polarity(self, tokens: list[_Token]) -> tuple[dict[str, bool], int]:
         """Whether each stem is affirmed, without those that are both, and how many words deny something."""
         affirmed: dict[str, bool] = {}
@@ -392,7 +400,7 @@ class Reader:
                 else:
                     narrow = True
             elif kind == "word":
-                is_positive = self._opposites.get(self._stem(plain), (stem, True))[1]
+                is_positive = self._is_positive(word)
                 n_denials += not is_positive
                 holds = is_positive != (wide or narrow)
                 narrow = False
