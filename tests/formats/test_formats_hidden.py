@@ -211,3 +211,18 @@ def test_a_lake_reads_again_as_it_was_read(tmp_path: Path) -> None:
     again = mk.open(tmp_path / "lake").refresh()
     assert again.memories.equals(corpus.memories)
     assert corpus.memories.num_rows == 2
+
+
+def test_a_line_that_is_no_json_leaves_the_rows_around_it_what_they_are(tmp_path: Path) -> None:
+    lines = [json.dumps({"uid": n, "memory": f"заказ {n}"}, ensure_ascii=False) for n in range(5)]
+    turns = [json.dumps({"sessionId": "a", "type": "user", "n": n}) for n in range(5)]
+    cases = {
+        "first": (["{oops", *lines], [*(f"заказ {n}" for n in range(5)), "{oops"], ["unclaimed", "unparsable"]),
+        "last": ([*lines, "{oops"], [*(f"заказ {n}" for n in range(5)), "{oops"], ["unclaimed", "unparsable"]),
+        "transcript": ([*turns, '{"sessionId": "a", "ty'], [], ["transcript"]),
+        "nothing else": (["чай", "{oops"], ["чай", "{oops"], ["unparsable", "unparsable"]),
+    }
+    for name, (given, texts, rules) in cases.items():
+        corpus = mk.read(write_files(tmp_path / name, {"store/data.jsonl": "\n".join(given)}))
+        assert sorted(corpus.memories["text"].to_pylist()) == sorted(texts), name
+        assert sorted(corpus.problems["rule"].to_pylist()) == rules, name

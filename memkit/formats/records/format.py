@@ -73,15 +73,14 @@ def parse(file: File, rows: Rows) -> None:
     items = []
     for item in remaining:
         items.append(item)
-        if item.fault or kind_of(item.value):
-            break
+        if kind_of(item.value) or (item.fault and item.value is None):
+            break  # a line that is no JSON says nothing of the others
     else:
         if source.too_large:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
-        if not _is_journal(source, items):
-            _read_unknown(file, rows, items)
-        return
+        if _is_journal(source, items) or _read_unknown(file, rows, items):
+            return
     if not _is_lines(source):
         items += remaining  # how the file ends says what becomes of its items
     whole = items[-1].fault is not None and items[-1].value is None
@@ -92,32 +91,39 @@ def parse(file: File, rows: Rows) -> None:
             reader.read(ordinal, item)
 
 
-def _read_unknown(file: File, rows: Rows, documents: list[_Found]) -> None:
-    """What is no record: rows by the field that holds their text, or a problem that says what the file is."""
+def _read_unknown(file: File, rows: Rows, documents: list[_Found]) -> bool:
+    """What is no record: rows by the field that holds their text, or a problem that says what the file is.
+
+    False for a file without such a field that has lines which are no JSON: these are kept as text.
+    """
     source, asked = file.source, file.json == "rows"
-    items = [item for document in documents for item in unlisted(document.value)]
+    items = [item for document in documents if not document.fault for item in unlisted(document.value)]
     is_json = not file.has_ending(yaml.ENDINGS)
     if is_json and not asked and is_transcript(items):
         got = f"a host's record of a conversation, {len(items)} lines or turns, not read"
         rows.problem("transcript", source.path, "memories (json='rows' reads all JSON)", got, quote=False)
-        return
+        return True
     named = name_of_text(items) or ("message" if asked and any(map(said_in, items)) else None) if is_json else None
+    if named is None and any(document.fault for document in documents):
+        return False
     if named is None or (source.size > MAX_BYTES and not asked):
         got = _described(documents)
         if named is not None:
             got = f"{len(items)} objects with texts in {source.size} bytes of JSON, not read (json='rows' reads them)"
         rows.problem("unclaimed", source.path, "a record of a known kind", got, quote=False)
-        return
+        return True
     got = f"objects of an unknown shape, read by their field {named!r}"
     rows.problem("unclaimed", source.path, "JSON of a known shape", got, quote=False)
     reader = _File(source, rows)
     places = ((item, document) for document in documents for item in unlisted(document.value))
     for ordinal, (item, document) in enumerate(places, 1):
         is_line = _is_lines(source)
-        found = _Found(item, document.line, document.end_line) if is_line else _located(item, document.line)
+        found = _Found(item, document.line, document.end_line, document.fault)
+        found = found if is_line else _located(item, document.line)
         lines = found.line, found.end_line
         if not (isinstance(found.value, Node) and add_row(source, rows, found.value, lines, ordinal)):
             reader.read(ordinal, found)
+    return True
 
 
 def _is_journal(source: Source, items: list[_Found]) -> bool:
