@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,6 +25,7 @@ from memkit.documents import cite
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
+from memkit.formats.hermes import DELIMITER, LIMITS, chars, visible
 from memkit.params import AsOf, Estimator, Moment, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
@@ -65,7 +68,7 @@ _USER_FACTS = f"""
 """  # noqa: S608  # no data in it
 _OF_HOST = """
     select memory_id, path, kind, title, text, line_start, line_end from memories
-    where layout = 'claude' and kind <> 'head' order by path, line_start, memory_id
+    where layout = $host and kind <> 'head' order by path, line_start, memory_id
 """
 _USER_IDS = "select distinct user_id from memories where user_id is not null order by all"
 # Lines of a fact file that are no facts are kept in the file, but never shown to a model.
@@ -94,7 +97,7 @@ class Context:
         The blocks, joined by a blank line, without empty ones.
     table : pyarrow.Table
         Every candidate: memory_id, block, rank, chars, keep, reason (future, not_high, expired, limit, below_k,
-        shown_above; of a host's prompt below_cut, on_demand, link_below_cut, not_indexed).
+        shown_above; of a host's prompt below_cut, on_demand, link_below_cut, not_indexed, duplicate_entry).
         The metadata's ``note`` says why nothing is shown, or that search used words alone.
     lines : tuple of Candidate
         The same candidates with their text, in the order of the blocks.
@@ -246,9 +249,16 @@ class ContextBuilder(Estimator):
     )
     host: str = param(
         "auto",
-        choices=("auto", "claude", "none"),
-        doc="Whose prompt is shown: 'claude' is exactly what Claude Code loads, MEMORY.md up to its cut; 'none' is the"
-        " blocks above. 'auto': the host's where the corpus is its memory and no user is given.",
+        choices=("auto", "claude", "hermes", "none"),
+        doc="Whose prompt is shown: 'claude' is exactly what Claude Code loads, MEMORY.md up to its cut; 'hermes' what"
+        " Hermes loads, the entries of MEMORY.md and USER.md; 'none' is the blocks above. 'auto': the host's where the"
+        " corpus is its memory and no user is given.",
+    )
+    memory_chars: int = param(
+        LIMITS["MEMORY.md"], low=1, unit="characters", doc="Hermes's limit of MEMORY.md, the delimiters included."
+    )
+    user_chars: int = param(
+        LIMITS["USER.md"], low=1, unit="characters", doc="Hermes's limit of USER.md, the delimiters included."
     )
     skip_shown: bool = param(
         True, doc="Leave out of RELEVANT what an earlier block shows; the document repeats it.", source=_SOURCE
@@ -286,10 +296,13 @@ class ContextBuilder(Estimator):
             For a parameter outside of its declaration.
         """
         self.check_params()
-        if self.host == "claude" or (self.host == "auto" and user_id is None):
-            rows = corpus.ask(_OF_HOST, {}, timeout_s=None).to_pylist()
-            if rows or self.host == "claude":
-                return _of_host(corpus, rows, Moment.from_as_of(as_of))
+        limits = {"MEMORY.md": self.memory_chars, "USER.md": self.user_chars}
+        hosts: dict[str, Callable[..., Context]] = {"claude": _of_claude, "hermes": partial(_of_hermes, limits=limits)}
+        for host, show in hosts.items():
+            if self.host == host or (self.host == "auto" and user_id is None):
+                rows = corpus.ask(_OF_HOST, {"host": host}, timeout_s=None).to_pylist()
+                if rows or self.host == host:
+                    return show(corpus, rows, Moment.from_as_of(as_of))
         return self.within(self.gather(corpus, user_id, message, as_of))
 
     def gather(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> Gathered:
@@ -387,7 +400,7 @@ class ContextBuilder(Estimator):
         ]
 
 
-def _of_host(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -> Context:
+def _of_claude(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -> Context:
     """What Claude Code loads: each MEMORY.md up to its cut; of what it does not load, why."""
     files: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -415,12 +428,73 @@ def _of_host(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -> 
     ]
     if not rows:
         notes.append("Nothing is shown: the corpus holds no memory of Claude Code.")
+    limits = {block: 0 if block == ON_DEMAND else MOST_UNITS for block in blocks}
+    return _as_context(corpus, "\n".join(texts), blocks, limits, notes, moment)
+
+
+def _of_hermes(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment, limits: Mapping[str, int]) -> Context:
+    """What Hermes loads: the entries of each file, each once, or head and tail of a file far above its limit."""
+    files: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        text = row["text"].replace("\r\n", "\n").strip()
+        files.setdefault(row["path"], []).append({**row, "text": text})
+    blocks: dict[str, list[Candidate]] = {}
+    of_block, texts, notes = dict[str, int](), list[str](), list[str]()
+    for path, entries in files.items():
+        limit = of_block[path] = limits.get(path.rpartition("/")[2], limits["MEMORY.md"])
+        known: dict[str, str] = {}
+        for row in entries:
+            known.setdefault(row["text"], row["memory_id"])
+        used = chars(known)
+        shown = visible(used, limit)
+        blocks[path], start = [], 0
+        for text, memory_id in known.items():
+            whole = f"§\n{text}" if start else text
+            blocks[path] += _parts_in(Candidate(memory_id, path, whole, 0.0), start, shown)
+            start += len(whole) + 1
+        blocks[path] += [
+            Candidate(row["memory_id"], path, row["text"], 0.0, "duplicate_entry")
+            for row in entries
+            if known[row["text"]] != row["memory_id"]
+        ]
+        joined = DELIMITER.join(known)
+        texts.append(f"[{path}]\n" + "\n…\n".join(joined[begin:end] for begin, end in shown))
+        if used > limit:
+            cut = f", and {used - sum(end - begin for begin, end in shown):,} of them are not loaded"
+            what = f"{path}: {used:,} of {limit:,} characters: the host adds nothing"
+            notes.append(f"{what}{cut if len(shown) > 1 else ''}.")
+    if not rows:
+        notes.append("Nothing is shown: the corpus holds no memory of Hermes.")
+    return _as_context(corpus, "\n\n".join(texts), blocks, of_block, notes, moment)
+
+
+def _parts_in(entry: Candidate, start: int, shown: Sequence[tuple[int, int]]) -> list[Candidate]:
+    """The parts of an entry, which begins at `start`, that are shown, and what is not."""
+    end = start + len(entry.line)
+    inside = [(max(start, low), min(end, high)) for low, high in shown if max(start, low) < min(end, high)]
+    edges = [start, *(edge for span in inside for edge in span), end]
+    parts = [(low, high) for low, high in pairwise(edges) if low < high]
+    return [
+        replace(
+            entry, line=entry.line[low - start : high - start], reason=None if (low, high) in inside else "below_cut"
+        )
+        for low, high in parts
+    ]
+
+
+def _as_context(
+    corpus: Corpus,
+    text: str,
+    blocks: dict[str, list[Candidate]],
+    limits: Mapping[str, int],
+    notes: Sequence[str],
+    moment: Moment,
+) -> Context:
     table = _table(blocks)
     names, revision = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
     table = describe(table, memkit="context", note=" ".join(notes), shown=names, **revision)
-    limits = {block: 0 if block == ON_DEMAND else MOST_UNITS for block in blocks}
     lines = tuple(line for block in blocks.values() for line in block)
-    return Context("\n".join(texts), record_as_of(table, moment), lines, limits)
+    return Context(text, record_as_of(table, moment), lines, limits)
 
 
 def _visible(row: dict[str, Any], block: str, counted: Mapping[int, str], cut: int | None) -> list[Candidate]:

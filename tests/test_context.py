@@ -370,3 +370,33 @@ def test_front_matter_and_comments_of_a_memory_md_are_not_loaded(tmp_path: Path)
     }
     built = mk.ContextBuilder().build(mk.read(mk.testing.write_files(tmp_path, files)), None, "x", AS_OF)
     assert built.text == "[.claude/memory/MEMORY.md]\n\n# A\n- [b](b.md)\n"
+
+
+def test_the_prompt_of_hermes_has_its_entries_or_the_head_and_tail_of_too_many(tmp_path: Path) -> None:
+    few = ["Отвечать коротко", "Сервер: arm64;\nдеплой по вторникам", "Отвечать коротко", "Чай без сахара"]
+    many = [f"запись {n}: " + "слово " * 40 for n in range(30)]
+    for name, entries in {"few": few, "many": many}.items():
+        for newline in ("\n", "\r\n"):
+            root = mk.testing.write_files(tmp_path / f"{name}{len(newline)}", {"memories/USER.md": "Один"})
+            (root / "memories" / "MEMORY.md").write_bytes("\n§\n".join(entries).replace("\n", newline).encode())
+            (root / "memories" / "MEMORY.md.lock").write_bytes(b"")
+            held = "\n§\n".join(dict.fromkeys(entry.strip() for entry in entries))
+            if len(held) > 4400:
+                held = f"{held[: int(4400 * 0.7)]}\n…\n{held[-int(4400 * 0.2) :]}"
+            built = mk.ContextBuilder().build(mk.read(root), None, "x", AS_OF)
+            assert built.text == f"[memories/MEMORY.md]\n{held}\n\n[memories/USER.md]\nОдин", (name, newline)
+            block = [line for line in built.lines if line.block == "memories/MEMORY.md"]
+            kept = sum(len(line.line) for line in block if line.reason is None)
+            whole = "\n".join(line.line for line in block if line.reason != "duplicate_entry")
+            assert built.limits == {"memories/MEMORY.md": 2200, "memories/USER.md": 1375}
+            if name == "few":
+                assert (whole, [line.reason for line in block].count("duplicate_entry")) == (held, 1)
+                assert built.note == ""
+            else:
+                assert "the host adds nothing" in built.note
+                assert 0 <= 4400 * 0.9 - kept <= 40, "the line ends between entries are no part of any"
+    corpus = mk.read(tmp_path / "few1")
+    small = mk.ContextBuilder(memory_chars=20).build(corpus, None, "x", AS_OF)
+    assert "of 20 characters: the host adds nothing" in small.note
+    blocks = mk.ContextBuilder(mk.Retriever(encoder=None), host="none").build(corpus, None, "чай", AS_OF)
+    assert blocks.text.startswith("[RELEVANT")

@@ -192,6 +192,7 @@ IN_WORDS = {
     "on_demand": "read when the agent opens it",
     "link_below_cut": "its link is below the cut",
     "not_indexed": "no link names it",
+    "duplicate_entry": "it stands there already",
 }
 """Dispositions and reasons in the words of a sentence."""
 _OF_MEMORIES = " ".join(TABLES["memories"].names)

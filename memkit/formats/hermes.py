@@ -93,6 +93,20 @@ def chars(texts: Iterable[str]) -> int:
     return len(DELIMITER.join(texts))
 
 
+def visible(length: int, limit: int) -> list[tuple[int, int]]:
+    """The parts of a file's joined entries that come into the prompt: all of it, or its head and its tail.
+
+    Examples
+    --------
+    >>> visible(2031, 2200), visible(10_000, 2200)
+    ([(0, 2031)], [(0, 3080), (9120, 10000)])
+    """
+    most = max(_SHORTENED, 2 * limit)
+    if length <= most:
+        return [(0, length)]
+    return [(0, round(most * _HEAD)), (length - round(most * _TAIL), length)]
+
+
 def cut(every: Sequence[Part], place: int, gone: Callable[[int], bool]) -> Splice:
     """What takes out the entry at a place together with one delimiter, where others may be `gone` already.
 
@@ -186,10 +200,8 @@ def _check_limit(path: str, used: int, limit: int, rows: Rows) -> None:
     """Report a file that is over its limit, and what the prompt then has of it."""
     if used <= limit:
         return
-    most = max(_SHORTENED, 2 * limit)
-    cut = (
-        f"; the prompt has characters 1 to {most * _HEAD:,.0f} and the last {most * _TAIL:,.0f}" if used > most else ""
-    )
+    (_, head), *tail = visible(used, limit)
+    cut = f"; the prompt has characters 1 to {head:,} and the last {used - tail[0][0]:,}" if tail else ""
     expected = f"at most {limit:,} characters, the delimiters included: above, the host adds nothing{cut}"
     rows.problem("over_limit", path, expected, f"{used:,}", quote=False)
 
