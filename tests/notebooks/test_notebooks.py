@@ -201,6 +201,14 @@ def test_the_documented_headings_are_there_in_order() -> None:
     assert told == HEADINGS
 
 
+def test_a_notebook_says_at_its_end_where_to_go_next() -> None:
+    def last(path: Path) -> str:
+        return [cell.source for cell in _read(path).cells if cell.cell_type == "markdown"][-1]
+
+    ends = {path.name: last(path) for path in PATHS if path.stem not in ("00_tour", "90_reference")}
+    assert [name for name, text in ends.items() if not re.search(r"\]\(\w+\.ipynb\)", text)] == []
+
+
 def test_links_to_other_notebooks_lead_somewhere() -> None:
     def linked(path: Path) -> list[str]:
         return re.findall(r"\]\(([^)#:]+\.ipynb)", "\n".join(cell.source for cell in _read(path).cells))
