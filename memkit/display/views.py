@@ -353,6 +353,19 @@ VIEWS: dict[str, View] = {
         knows="query_id score decay",
     ),
     "audit_outdated": _view("memory", "memory_id why rank n_queries by_id", tally="why"),
+    "topics": _view(
+        "topic",
+        "topic name n share sure since until",
+        Column("topic", "#", "count"),
+        Column("n", "memories", "bar"),
+        Column("share", look="share"),
+        Column("sure", look="share"),
+        Column("since", look="day"),
+        Column("until", look="day"),
+        lead="text",
+        knows="words memory_id",
+    ),
+    "assigned": _view("memory", "memory_id name probability", Column("probability", look="share"), knows="topic"),
     "context": _view("candidate", "block rank memory_id chars keep reason", tally="reason", blank="kept"),
 }
 for _name, _lead in (("facts", "text"), ("turns", "text"), ("checklist", "text"), ("wisdom_facts", "content")):

@@ -10,6 +10,7 @@ where a picture is drawn.
 - `search`: candidates, scores and ranks
 - `settings`: sweeps, thresholds
 - `measured`: differences by query and by group, losses, power
+- `themes`: topics over time
 """
 
 from memkit.plot.axes import words
@@ -19,6 +20,7 @@ from memkit.plot.pages import links
 from memkit.plot.places import map
 from memkit.plot.search import contributions, funnel, ranks
 from memkit.plot.settings import pool, precision_recall, similarity, surface
+from memkit.plot.themes import topics
 
 __all__ = [
     "alive",
@@ -42,5 +44,6 @@ __all__ = [
     "similarity",
     "stages",
     "surface",
+    "topics",
     "words",
 ]

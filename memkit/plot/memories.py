@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from memkit.errors import ParameterError
 from memkit.params import AsOf
 from memkit.plot.axes import COLOURS, axes_for, say_empty, with_words
 from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text
+from memkit.schemas import Ints
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 
 if TYPE_CHECKING:
@@ -73,20 +75,25 @@ def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
         counts[row_index, months.index(row["month"])] += row["memories"]
     undated = sum(row["memories"] for row in counted) - int(counts.sum())
     ax = axes_for(ax, f"memories by month, {undated:,} without a date")
-    left = np.zeros(len(months))
-    for kind, row, colour in zip(shown, counts, COLOURS, strict=False):
-        ax.bar(range(len(months)), row, bottom=left, label=kind, color=colour)
+    stack(ax, months, dict(zip(shown, counts, strict=True)))
+    dated = [pair for pair in zip(months, counts.sum(axis=0).tolist(), strict=True) if pair[1]]
+    return with_words(ax, dated)
+
+
+def stack(ax: Axes, periods: Sequence[str], counts: Mapping[str, Ints], grey: str = "") -> None:
+    """Draw a bar for each period, of one piece for each name; the one called `grey` is grey."""
+    left = np.zeros(len(periods))
+    for name, row, colour in zip(counts, counts.values(), cycle(COLOURS[:-1]), strict=False):
+        ax.bar(range(len(periods)), row, bottom=left, label=name, color=COLOURS[-1] if name == grey else colour)
         left = left + row
-    every = max(1, len(months) // 12)
-    ax.set_xticks(range(0, len(months), every), months[::every], rotation=30, ha="right")
-    ax.set_xlim(-0.7, max(len(months), _FEW_MONTHS) - 0.3)
+    every = max(1, len(periods) // 12)
+    ax.set_xticks(range(0, len(periods), every), periods[::every], rotation=30, ha="right")
+    ax.set_xlim(-0.7, max(len(periods), _FEW_MONTHS) - 0.3)
     ax.set_ylabel("memories")
-    if shown:
+    if counts and len(periods):
         ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
     else:
         say_empty(ax, "nothing is dated")
-    dated = [pair for pair in zip(months, counts.sum(axis=0).tolist(), strict=True) if pair[1]]
-    return with_words(ax, dated)
 
 
 def _months(months: Collection[str]) -> list[str]:

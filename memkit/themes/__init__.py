@@ -1,0 +1,1 @@
+"""What a corpus is about: its topics (`memkit.topics`), and what it says on a theme over time (`memkit.timeline`)."""

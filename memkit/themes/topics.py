@@ -1,0 +1,323 @@
+"""`topics`: what a corpus is about, as clusters of its memories named by their own words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.display.notebook import Shown, Tabular
+from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.errors import ParameterError
+from memkit.hashes import place
+from memkit.index.centre import Centring
+from memkit.index.encode import as_encoder
+from memkit.index.encoders.base import Vectors, as_texts, unit_rows
+from memkit.params import AsOf, Moment, check_value, describe
+from memkit.schemas import Ints
+from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.index import MemoryIndex, make_scope
+from memkit.search.question import Settings, check_user
+from memkit.search.retriever import Retriever
+from memkit.tables.corpus import Corpus
+from memkit.text.secrets import mask
+from memkit.text.snippet import plain_line
+from memkit.themes.clusters import Clusters, cluster
+from memkit.themes.words import words_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NO_TOPIC = "no topic"
+"""The name of what belongs to no topic."""
+LEAST = 0.5
+"""A memory that falls elsewhere in more resamples than not has no topic."""
+_NAMED_BY, _EXAMPLE = 3, 160
+_TEXT, _NUMBER, _COUNT, _TIME = pa.string(), pa.float64(), pa.int64(), pa.timestamp("us", "UTC")
+TOPICS = pa.schema(
+    [
+        ("topic", _COUNT),
+        ("name", _TEXT),
+        ("words", pa.list_(_TEXT)),
+        ("n", _COUNT),
+        ("share", _NUMBER),
+        ("sure", _NUMBER),
+        ("memory_id", _TEXT),
+        ("text", _TEXT),
+        ("since", _TIME),
+        ("until", _TIME),
+    ]
+)
+ASSIGNED = pa.schema(
+    [("memory_id", _TEXT), ("topic", _COUNT), ("name", _TEXT), ("probability", _NUMBER), ("created_at", _TIME)]
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Topics(Tabular):
+    """The result of `topics`.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row per topic, the largest first, and a last one, topic 0, for the memories that have none: topic, name (its
+        three strongest words), words, n (memories), share, sure, memory_id and text (of the memory nearest to the
+        topic's mean; its secrets are masked), since and until (the first and last date of its memories).
+    memories : pyarrow.Table
+        One row per memory: memory_id, topic, name, probability, created_at (else updated_at). `probability` is null for
+        a memory without a vector.
+    silhouette : dict of int to float
+        The mean silhouette for each number of clusters that was tried; empty if `k` was given.
+
+    Notes
+    -----
+    `sure` is the mean Jaccard similarity of a topic to the most similar cluster of each of 30 bootstrap resamples, each
+    clustered anew (Hennig 2007): 0.75 and more is stable, below 0.6 doubtful, 0.5 and below dissolved. `probability` is
+    the share of these resamples in which the memory lies in the cluster most similar to its topic. Both are null where
+    there is one topic.
+    """
+
+    table: pa.Table
+    memories: pa.Table
+    silhouette: dict[int, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        named = self.table.filter(pc.greater(self.table["topic"], 0)).num_rows
+        without = self.memories.num_rows - int(pc.sum(pc.greater(self.memories["topic"], 0)).as_py() or 0)
+        return (
+            f"{named:,} topic{'' if named == 1 else 's'} of {self.memories.num_rows:,} memories, {without:,} have none"
+        )
+
+    def __repr__(self) -> str:
+        return repr(Shown(*self._sheets()))
+
+    def _repr_html_(self) -> str:
+        return Shown(*self._sheets())._repr_html_()
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        return (sheet_of(self.table, rows, show_secrets),)
+
+    def plot(self, ax: Axes | None = None, *, by: str = "month") -> Axes:
+        """Plot how many memories each topic has by month or week: `mk.plot.topics`.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> tea = {"text": ["зелёный чай", "чёрный чай"], "created_at": ["2026-01-05", "2026-02-01"]}
+        >>> print(mk.plot.words(topics(mk.from_table(tea)).plot()))
+        memories by topic and month, 0 without a date
+        2026-01  1: чай (1)
+        2026-02  1: чай (1)
+        """
+        from memkit import plot
+
+        return plot.topics(self.memories, ax, by=by)
+
+
+def topics(
+    corpus: Corpus | Retriever,
+    k: int | None = None,
+    where: str | None = None,
+    as_of: AsOf = None,
+    *,
+    user_id: str | None = None,
+    seed: int = 0,
+) -> Topics:
+    """What a corpus is about: clusters of its memories by meaning, each named by its own words.
+
+    The vectors are those that a search would use: of the default encoder, or of a fitted Retriever (where it has none,
+    LSA of its words). A memory's vector is the mean of its chunks', after the mean of its script (Latin or Cyrillic) is
+    subtracted, so that texts of one subject meet whatever their language. Spherical k-means partitions the first 100
+    principal components; it starts from a tree of Ward's method, so nothing depends on chance or on the order of rows.
+    Cost is linear in the number of memories.
+
+    Parameters
+    ----------
+    corpus : Corpus or Retriever
+        A corpus, or a fitted Retriever, whose vectors are reused.
+    k : int, optional
+        The number of topics. None: the one of 2 to sqrt(n / 2), and at most 60, with the best mean silhouette
+        (Rousseeuw 1987); fewer than 8 memories are one topic.
+    where, as_of, user_id
+        As for `Retriever.search`: the memories that it can find are the ones that are counted.
+    seed : int
+        Of the resamples that `sure` and `probability` come from; topics do not depend on it, except for which memories
+        have none.
+
+    Returns
+    -------
+    Topics
+        Shows itself; ``.table``, ``.memories``, ``.plot()``. A memory whose probability is below 0.5 has no topic.
+
+    Raises
+    ------
+    ParameterError
+        If `k` exceeds the number of distinct memories.
+    QueryError, NotFittedError
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> tea = ["Зелёный чай с мятой", "Чёрный чай с лимоном", "Чай остыл"]
+    >>> pool = ["Пул соединений вырос", "Пул соединений мал", "Соединения и пул"]
+    >>> found = topics(mk.Retriever(encoder="hash").fit(mk.from_table({"text": tea + pool})), k=2)
+    >>> found.table["name"].to_pylist()
+    ['чай', 'пул, соединений']
+    """
+    owner = "topics"
+    check_value(owner, "k", k, "int", low=1, nullable=True)
+    check_value(owner, "seed", seed, "int", low=0)
+    check_user(user_id, owner)
+    search = _with_vectors(corpus)
+    moment, index = Moment.from_as_of(as_of), search.index_.whole
+    settings = Settings.from_estimator(search)
+    memory, vectors = _vectors(index, settings, where, moment, user_id)
+    shown = np.flatnonzero(vectors.any(axis=1))
+    if k is not None and k > (distinct := len(np.unique(vectors[shown], axis=0))):
+        raise ParameterError(f"topics: 'k' must be at most the number of memories that differ, {distinct:,}. Got {k}.")
+    ids = take_rows(index.memories["memory_id"], memory)
+    clusters = None
+    if len(shown):
+        order = np.argsort([place(one) for one in ids.take(pa.array(shown)).to_pylist()], kind="stable")
+        clusters = cluster(vectors[shown], order, k, seed)
+    return _result(index, memory, shown, clusters, moment)
+
+
+def _with_vectors(corpus: Corpus | Retriever) -> Retriever:
+    """A fitted Retriever over all memories at once that has vectors."""
+    if not isinstance(corpus, Retriever):
+        try:
+            as_encoder("use")
+        except ImportError:
+            return Retriever(encoder="lsa", vector_weight=1.0).fit(corpus).over_all()
+        return Retriever(vector_weight=1.0).fit(corpus).over_all()
+    search = corpus.over_all()
+    settings = Settings.from_estimator(search.with_params(vector_weight=1.0))
+    if "vector" not in search.index_.absent and "vector" in search.index_.weights(settings):
+        return search
+    return Retriever(**{**search.get_params(deep=False), "encoder": "lsa", "vector_weight": 1.0}).fit(search.corpus_)
+
+
+def _vectors(
+    index: MemoryIndex, settings: Settings, where: str | None, moment: Moment, user_id: str | None
+) -> tuple[Ints, Vectors]:
+    """The rows of the memories that a search can find, and the vector of each; zeros where it has none."""
+    scope = make_scope(index.memories, index.rows, index.corpus.ask, settings, where, moment, user_id)
+    left_out = np.zeros(index.memories.num_rows, bool)
+    for _, gone in scope.reasons():
+        left_out |= gone
+    memory = np.flatnonzero(~left_out)
+    if "vector" not in index.arms:
+        return memory, np.zeros((len(memory), 1), np.float32)
+    raw: Vectors = index.arms["vector"].vectors_
+    rows = np.flatnonzero(~left_out[index.rows.memory])
+    centred = Centring(mode="language")
+    texts = as_texts(take_rows(index.texts, rows))
+    chunks = centred.fit(raw[rows], texts).transform(raw[rows], texts)
+    of_memory = np.searchsorted(memory, index.rows.memory[rows])
+    vectors = np.zeros((len(memory), raw.shape[1]), np.float32)
+    if len(rows):
+        starts = np.flatnonzero(np.diff(of_memory, prepend=-1))
+        vectors[of_memory[starts]] = np.add.reduceat(chunks, starts, axis=0)
+    return memory, unit_rows(vectors)
+
+
+def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | None, moment: Moment) -> Topics:
+    label, number = np.full(len(memory), -1), np.zeros(len(memory), np.int64)
+    probability, closeness = np.full(len(memory), np.nan), np.full(len(memory), -np.inf)
+    sure: dict[int, float] = {}
+    if clusters is not None:
+        is_sure = clusters.probability >= LEAST
+        label[shown] = np.where(is_sure, clusters.label, -1)
+        closeness[shown] = clusters.closeness
+        probability[shown] = clusters.probability if len(clusters.sure) > 1 else np.nan
+        first = {one: row for row, one in reversed(list(enumerate(label.tolist()))) if one >= 0}
+        size = np.bincount(label[label >= 0], minlength=1)
+        for topic, one in enumerate(sorted(first, key=lambda one: (-size[one], first[one])), 1):
+            number[label == one] = topic
+            sure[topic] = float(clusters.sure[one])
+    words = _words(index, memory, number)
+    names = _names({topic: words.get(topic, []) for topic in sure})
+    assigned = pa.Table.from_arrays(
+        [
+            take_rows(index.memories["memory_id"], memory),
+            pa.array(number),
+            pa.array([names[topic] for topic in number.tolist()], _TEXT),
+            pa.array(probability, from_pandas=True),
+            pc.coalesce(*(take_rows(index.memories[name], memory) for name in ("created_at", "updated_at"))).cast(
+                _TIME
+            ),
+        ],
+        schema=ASSIGNED,
+    )
+    rows = [
+        _row(index, memory, np.flatnonzero(number == topic), closeness, assigned["created_at"])
+        | {
+            "topic": topic,
+            "name": names[topic],
+            "words": words.get(topic, []) if topic else [],
+            "sure": sure.get(topic),
+        }
+        for topic in [*sure, 0]
+        if (number == topic).any()
+    ]
+    silhouette = clusters.silhouette if clusters else {}
+    table = pa.Table.from_pylist(rows, TOPICS)
+    table = table.set_column(5, "sure", pa.array(table["sure"].to_numpy(zero_copy_only=False), from_pandas=True))
+    facts = {"encoder": index.fingerprint, "as_of": moment.instant.isoformat(), "note": _note(table, silhouette)}
+    return Topics(describe(table, memkit="topics", **facts), describe(assigned, memkit="assigned", **facts), silhouette)
+
+
+def _words(index: MemoryIndex, memory: Ints, number: Ints) -> dict[int, list[str]]:
+    """The words of each topic; those of the memories without one count as a group beside them."""
+    group = np.full(index.memories.num_rows, -1)
+    group[memory] = number
+    of_chunk = group[index.rows.memory]
+    rows = np.flatnonzero(of_chunk >= 0)
+    return words_of(take_rows(index.own_texts, rows), index.rows.memory[rows], of_chunk[rows])
+
+
+def _names(words: dict[int, list[str]]) -> dict[int, str]:
+    """The name of each topic: its first three words, or more of them where a larger topic is called so already."""
+    names = {0: NO_TOPIC}
+    for topic, listed in words.items():
+        several = (", ".join(listed[:many]) for many in range(_NAMED_BY, len(listed) + 1))
+        first = ", ".join(listed[:_NAMED_BY])
+        taken = set(names.values()) | {""}
+        names[topic] = next((name for name in (first, *several) if name not in taken), f"topic {topic}")
+    return names
+
+
+def _row(index: MemoryIndex, memory: Ints, rows: Ints, closeness: Any, dates: pa.ChunkedArray) -> dict[str, Any]:
+    best = int(memory[rows[np.argmax(closeness[rows])]])
+    text = mask(index.memories["text"][best].as_py() or "")
+    ends = pc.min_max(dates.take(pa.array(rows)))
+    return {
+        "n": len(rows),
+        "share": len(rows) / len(memory),
+        "memory_id": index.memories["memory_id"][best].as_py(),
+        "text": _cut(plain_line(text)),
+        "since": ends["min"].as_py(),
+        "until": ends["max"].as_py(),
+    }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _EXAMPLE else f"{text[: _EXAMPLE - 1].rstrip()}…"
+
+
+def _note(table: pa.Table, silhouette: dict[int, float]) -> str:
+    parts: Sequence[str] = (
+        f"{max(silhouette, key=lambda k: (silhouette[k], -k))} clusters have the best mean silhouette,"
+        f" {max(silhouette.values()):.2f}, of 2 to {max(silhouette)}."
+        if silhouette
+        else "",
+        "Sure: the mean Jaccard similarity over resamples; 0.75 and more is stable, below 0.6 doubtful."
+        if table["sure"].null_count < table.num_rows
+        else "",
+    )
+    return " ".join(filter(None, parts))
