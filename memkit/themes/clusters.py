@@ -97,13 +97,13 @@ def _one_thread() -> Iterator[None]:
 
 
 def _reduced(vectors: Vectors) -> Vectors:
-    """The principal components, as unit rows."""
+    """The first principal components, as unit rows; the vectors themselves where there are no more."""
     from sklearn.decomposition import PCA
 
-    most = min(DIMENSIONS, *vectors.shape)
-    if most == vectors.shape[1] or len(vectors) < 2:
+    if min(vectors.shape) <= DIMENSIONS:
         return vectors
-    reduced: Vectors = PCA(most, svd_solver="covariance_eigh").fit_transform(vectors).astype(np.float32)
+    solver = "covariance_eigh" if len(vectors) > vectors.shape[1] else "full"  # what is cheaper
+    reduced: Vectors = PCA(DIMENSIONS, svd_solver=solver).fit_transform(vectors).astype(np.float32)
     return unit_rows(reduced)
 
 

@@ -1,0 +1,228 @@
+"""Topics: the same partition whatever the order, seed and run; named by words that people write; honest about doubt."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import memkit as mk
+from memkit.errors import NotFittedError, ParameterError, QueryError
+from memkit.index.encoders.base import unit_rows
+from memkit.themes.clusters import Clusters, cluster, most_clusters
+from memkit.themes.topics import NO_TOPIC
+from memkit.themes.words import words_of
+
+TEA = ["Зелёный чай с мятой", "Чёрный чай с лимоном", "Чай с мятой остыл", "Заварили зелёный чай", "Чай без лимона"]
+POOL = ["The connection pool is full", "A larger connection pool", "Pool of connections, ten", "Pools and connections"]
+KEY = "sk-" + "a1B2" * 8
+
+
+def fitted(texts: list[str], **columns: Any) -> mk.Retriever:
+    return mk.Retriever(encoder="hash").fit(mk.from_table({"text": texts, **columns}))
+
+
+def assigned(found: mk.Topics) -> dict[str, int]:
+    return dict(zip(found.memories["memory_id"].to_pylist(), found.memories["topic"].to_pylist(), strict=True))
+
+
+def groups(found: mk.Topics) -> set[frozenset[str]]:
+    by_topic: dict[int, set[str]] = {}
+    for memory, topic in assigned(found).items():
+        by_topic.setdefault(topic, set()).add(memory)
+    return set(map(frozenset, by_topic.values()))
+
+
+@pytest.fixture(scope="module")
+def sample() -> mk.Retriever:
+    return mk.Retriever(encoder="hash", vector_weight=1.0).fit(mk.read(mk.sample_data() / "workspace"))
+
+
+@pytest.fixture(scope="module")
+def found(sample: mk.Retriever) -> mk.Topics:
+    return mk.topics(sample, 6, as_of="2026-03-01")
+
+
+def test_two_subjects_are_two_topics_named_in_words_that_people_write() -> None:
+    found = mk.topics(fitted(TEA + POOL), k=2)
+    assert groups(found) == {frozenset("01234"), frozenset("5678")}
+    rows = found.table.to_pylist()
+    assert [row["n"] for row in rows] == [5, 4]
+    assert rows[0]["words"][:1] == ["чай"]
+    assert {"pool", "connection"} <= set(rows[1]["words"])
+    assert rows[0]["memory_id"] in set("01234")
+    assert str(found) == "2 topics of 9 memories, 0 have none"
+
+
+def test_the_same_twice_and_in_any_order_of_rows(sample: mk.Retriever, found: mk.Topics) -> None:
+    again = mk.topics(sample, 6, as_of="2026-03-01")
+    assert again.table.equals(found.table)
+    assert again.memories.equals(found.memories)
+    memories = sample.corpus_.memories.select(["memory_id", "text", "title", "created_at"])
+    order = np.random.default_rng(1).permutation(memories.num_rows)
+    one, other = (mk.from_table(memories.take(pa.array(rows))) for rows in (np.sort(order), order))
+    fits = [mk.Retriever(encoder="hash", vector_weight=1.0).fit(corpus) for corpus in (one, other)]
+    assert mk.topics(fits[0], 5).memories.equals(mk.topics(fits[1], 5).memories)
+
+
+def test_the_seed_moves_how_sure_and_not_the_partition() -> None:
+    draw = np.random.default_rng(0)
+    points = unit_rows(draw.normal(size=(300, 8)).astype(np.float32))
+    one, other = (cluster(points, np.arange(300), 5, seed) for seed in (0, 1))
+    np.testing.assert_array_equal(one.label, other.label)
+    assert not np.array_equal(one.sure, other.sure)
+    np.testing.assert_allclose(one.sure, other.sure, atol=0.2)
+
+
+def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, found: mk.Topics) -> None:
+    assert pc.sum(found.table["n"]).as_py() == found.memories.num_rows
+    assert math.isclose(pc.sum(found.table["share"]).as_py(), 1)
+    counted = {row["topic"]: row["n"] for row in found.table.to_pylist()}
+    of_memories = {row["values"]: row["counts"] for row in pc.value_counts(found.memories["topic"]).to_pylist()}
+    assert counted == of_memories
+    names = found.table["name"].to_pylist()
+    assert len(set(names)) == len(names)
+    assert names[-1] == NO_TOPIC
+    sizes = found.table["n"].to_pylist()[:-1]
+    assert sizes == sorted(sizes, reverse=True)
+    dates = found.memories.filter(pc.equal(found.memories["topic"], 1))["created_at"]
+    assert found.table["since"][0].as_py() == pc.min(dates).as_py()
+    assert found.table["until"][0].as_py() == pc.max(dates).as_py()
+
+
+def test_a_memory_that_falls_elsewhere_in_more_resamples_than_not_has_no_topic(found: mk.Topics) -> None:
+    rows = found.memories.to_pylist()
+    assert all((row["topic"] > 0) == (row["probability"] >= 0.5) for row in rows if row["probability"] is not None)
+    assert all(row["topic"] == 0 for row in rows if row["probability"] is None)
+    assert {row["name"] for row in rows if not row["topic"]} == {NO_TOPIC}
+
+
+def clouds(k: int, spread: float, size: int = 40) -> tuple[Any, Any]:
+    draw = np.random.default_rng(3)
+    centre = unit_rows(draw.normal(size=(k, 32)).astype(np.float32))
+    label = np.repeat(np.arange(k), size)
+    return unit_rows(centre[label] + draw.normal(scale=spread, size=(k * size, 32)).astype(np.float32)), label
+
+
+def agree(one: Any, other: Any) -> float:
+    from sklearn.metrics import adjusted_rand_score
+
+    return float(adjusted_rand_score(one, other))
+
+
+def test_clouds_that_are_apart_are_found_with_their_number_and_are_sure() -> None:
+    points, label = clouds(7, 0.05)
+    found = cluster(points, np.arange(len(points)), None, 0)
+    assert agree(label, found.label) == 1
+    assert len(found.centre) == 7 == max(found.silhouette, key=lambda k: found.silhouette[k])
+    assert found.sure.min() > 0.9
+    assert found.probability.min() > 0.5
+    noise = unit_rows(np.random.default_rng(4).normal(size=(280, 32)).astype(np.float32))
+    assert cluster(noise, np.arange(280), 7, 0).sure.max() < found.sure.min()
+
+
+def test_the_silhouette_is_that_of_scikit_learn() -> None:
+    from sklearn.metrics import silhouette_score
+
+    points, _ = clouds(4, 0.3)
+    found: Clusters = cluster(points, np.arange(len(points)), None, 0)
+    best = max(found.silhouette, key=lambda k: found.silhouette[k])
+    expected = silhouette_score(points, found.label, metric="cosine")
+    assert found.silhouette[best] == pytest.approx(expected, abs=0.02)  # 32 of 32 components are kept, as unit rows
+    assert set(found.silhouette) <= set(range(2, most_clusters(len(points)) + 1))
+
+
+def test_few_empty_and_equal_memories(subtests: Any) -> None:
+    cases: dict[str, tuple[list[str], list[int]]] = {
+        "none": ([], []),
+        "one": (["Зелёный чай"], [1]),
+        "two": (["Зелёный чай", "Пул"], [1, 1]),
+        "equal": (["чай"] * 40, [1] * 40),
+        "empty": (["", "  "], [0, 0]),
+        "one of them empty": (["", "чай"], [0, 1]),
+    }
+    for name, (texts, topics) in cases.items():
+        with subtests.test(name):
+            found = mk.topics(fitted(texts))
+            assert found.memories["topic"].to_pylist() == topics
+            assert found.table["n"].to_pylist() == [n for n in (topics.count(1), topics.count(0)) if n]
+            assert found.table["sure"].null_count == found.table.num_rows  # one topic is nothing to be sure of
+            assert "memories by topic" in mk.plot.words(found.plot())
+            assert repr(found)
+    assert mk.topics(fitted(["чай"] * 40)).table["name"].to_pylist() == ["чай"]
+
+
+def test_filters_are_those_of_a_search() -> None:
+    users = ["anna"] * 5 + ["boris"] * 4
+    search = fitted(TEA + POOL, user_id=users, created_at=["2026-01-01"] * 8 + ["2026-05-01"])
+    assert set(assigned(mk.topics(search, user_id="anna"))) == set("01234")
+    assert set(assigned(mk.topics(search, where="user_id = 'boris'"))) == set("5678")
+    assert set(assigned(mk.topics(search, where="user_id = 'boris'", as_of="2026-03-01"))) == set("567")
+    assert not {word for row in mk.topics(search, user_id="anna").table["words"].to_pylist() for word in row} & {"pool"}
+
+
+def test_wrong_arguments_are_clear_errors() -> None:
+    search = fitted(["чай", "чай", "пул"])
+    with pytest.raises(ParameterError, match=r"at most the number of memories that differ, 2. Got 3"):
+        mk.topics(search, 3)
+    for arguments in ({"k": 0}, {"k": 1.5}, {"seed": -1}, {"user_id": ""}):
+        with pytest.raises(ParameterError):
+            mk.topics(search, **arguments)
+    with pytest.raises(QueryError):
+        mk.topics(search, where="no_such_column = 1")
+    with pytest.raises(NotFittedError):
+        mk.topics(mk.Retriever())
+    with pytest.raises(ParameterError, match="expected a Corpus"):
+        mk.topics("data")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_retriever_without_vectors_gets_those_of_its_words() -> None:
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"text": TEA + POOL}))
+    found = mk.topics(search, k=2)
+    assert groups(found) == {frozenset("01234"), frozenset("5678")}
+    assert found.table.schema.metadata[b"encoder"].startswith(b"lsa")
+    assert "vector" not in search.arms_
+
+
+def test_words_are_no_stop_words_numbers_dates_addresses_or_secrets() -> None:
+    told = "The deploy of 2026 на сервер в январе: see https://a.b/deploys и src/app/main.py, десять минут"
+    twice = f"{told}, token {KEY}"
+    words = words_of(pa.chunked_array([[twice, twice]]), np.arange(2), np.zeros(2, np.int64))
+    assert set(words[0]) <= {"deploy", "сервер", "see", "token"}
+    assert {"deploy", "сервер"} <= set(words[0])
+    assert words_of(pa.chunked_array([["東京都", "東京"]]), np.arange(2), np.zeros(2, np.int64)) == {0: ["東京"]}
+
+
+def test_the_weight_of_a_word_is_class_based_tf_idf() -> None:
+    texts = ["альфа бета", "альфа гамма", "альфа бета", "дельта", "альфа дельта"]
+    found = words_of(pa.chunked_array([texts]), np.arange(5), np.array([0, 0, 0, 1, 1]))
+    mean = (6 + 3) / 2  # words of a class, a memory counting each once
+    weights = {"альфа": 3 / 6 * math.log(1 + mean / 4), "бета": 2 / 6 * math.log(1 + mean / 2)}
+    assert found == {0: sorted(weights, key=lambda word: -weights[word]), 1: ["дельта"]}  # гамма and альфа stand once
+
+
+def test_what_is_shown_hides_secrets() -> None:
+    found = mk.topics(fitted([f"Ключ шлюза: {KEY}", f"Ключ шлюза: {KEY} тот же"]))
+    assert KEY not in str(found.table.to_pylist())
+    assert KEY not in repr(found) + found._repr_html_()
+
+
+def test_the_picture_counts_each_dated_memory_in_its_month_or_week() -> None:
+    days: list[str | None] = ["2026-01-05", "2026-01-06", "2026-03-01", None, "2026-03-02"]
+    found = mk.topics(fitted(TEA, created_at=days))
+    assert mk.plot.words(found.plot()).splitlines() == [
+        "memories by topic and month, 1 without a date",
+        "2026-01  2: чай, зелёный, лимона (2)",
+        "2026-03  2: чай, зелёный, лимона (2)",
+    ]
+    weeks = mk.plot.words(found.plot(by="week")).splitlines()[1:]
+    assert [line[:8] for line in weeks] == ["2026-W02", "2026-W09", "2026-W10"]
+    axes = found.plot()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2026-01", "2026-02", "2026-03"]
+    assert [bar.get_height() for bar in axes.patches] == [2, 0, 2]
+    with pytest.raises(ParameterError, match="'by'"):
+        found.plot(by="day")
