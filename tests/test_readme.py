@@ -129,7 +129,8 @@ def test_it_is_read_in_five_minutes() -> None:
 
 def test_every_command_is_listed() -> None:
     named = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
-    assert named == set(re.findall(r"`memkit (\w+)", README))
+    section = README.partition("## Command line\n")[2].partition("\n## ")[0]
+    assert named == set(re.findall(r"`(?:memkit )?([a-z]+)[ `]", section))
 
 
 def test_every_format_and_preset_is_named() -> None:
