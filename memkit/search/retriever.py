@@ -157,10 +157,11 @@ class Retriever(QuerySettings, FitSettings):
         pa.Table
             query_id, rank, memory_id, chunk_id, score, bm25, vector, gram, decay, text, path, line_start, line_end,
             snippet, snippet_start, snippet_end, alike, n_alike, replaces. The arms' scores are raw, and null if the
-            arm did not retrieve the chunk; `decay` is the factor. `text` and the lines are the chunk's; `snippet` is
-            the part of the memory that answers best, in whole sentences or lines: its
-            ``text[snippet_start:snippet_end]``. `alike` are the near-duplicates that are collapsed under the hit, at
-            most 20 of `n_alike`; `replaces` are the memories that it supersedes and stands for.
+            arm did not retrieve the chunk (where hits are shown, 'as' and the score that it counts with); `decay` is
+            the factor. `text` and the lines are the chunk's; `snippet` is the part of the memory that answers best, in
+            whole sentences or lines: its ``text[snippet_start:snippet_end]``. `alike` are the near-duplicates
+            that are collapsed under the hit, at most 20 of `n_alike`; `replaces` are the memories that it supersedes
+            and stands for.
 
             The metadata's ``note`` says why a query has no hit, whether vectors were missing, and how many memories
             `as_of` hides, or may show too new (no `created_at`, or updated later). ``arms`` holds the weights,

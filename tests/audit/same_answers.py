@@ -242,12 +242,22 @@ def save(folder: Path, bench: Path | None, only: list[str]) -> None:
 
 
 def differs(old: pa.Table, new: pa.Table) -> str:
-    """In what two tables differ first; '' where they do not."""
-    if old.column_names != new.column_names:
-        return f"columns {sorted(set(old.column_names) ^ set(new.column_names)) or 'in another order'}"
-    if old.num_rows != new.num_rows:
-        return f"{old.num_rows} rows became {new.num_rows}"
-    for name in old.column_names:
+    """In what two tables differ first, and which columns one of them lacks; '' where they do not."""
+    both = [name for name in old.column_names if name in new.column_names]
+    lacking = sorted(set(old.column_names) ^ set(new.column_names))
+    words = [f"columns {lacking}"] if lacking else []
+    if both != [name for name in new.column_names if name in both]:
+        words.append("columns in another order")
+    elif old.num_rows != new.num_rows:
+        words.append(f"{old.num_rows} rows became {new.num_rows}")
+    else:
+        words += filter(None, [_first_difference(old, new, both)])
+    return "; ".join(words)
+
+
+def _first_difference(old: pa.Table, new: pa.Table, names: list[str]) -> str:
+    """The first value that differs, in tables of as many rows; '' where none does."""
+    for name in names:
         a, b = old[name], new[name]
         if a.equals(b):
             continue
