@@ -1,10 +1,10 @@
 """The panel of a table: any result, sorted, filtered and paged by DuckDB in the kernel; the page gets one page of it.
 
-What else was looked at, in November 2026. `quak` 0.3.5 pages with DuckDB too, and loads nothing from outside. But its
-page sends SQL that the kernel runs as it is, so nothing stands between a row and the page that could mask a secret, and
-whatever runs in the page may read files; its rows are Arrow drawn in a canvas of divs, which keys and screen readers do
-not reach; without a kernel its output is empty. `itables` 2.9.1 and skrub's report put their rows into the page (of a
-hundred thousand a sample). So the panel is memkit's own, and the script of its page is that of the other panels.
+What else was looked at, in November 2026. `quak` 0.3.5 pages with DuckDB too (it runs on 1.5), and loads nothing from
+outside. But its page sends SQL that the kernel runs as it is, so nothing stands between a row and the page that could
+mask a secret, and whatever runs in the page may read files; no key sorts; without a kernel its output is empty.
+`itables` 2.9.1 puts its rows into the page, 64 KB of them and a sample beyond. So the panel is memkit's own, and the
+script of its page is that of the other panels.
 
 The rows that a filter leaves are found once, in time linear in the bytes of the table. A page among the first 5,000
 rows is the top of an order; any other needs the order of all rows, n log n, which is kept: the next page is a slice.
