@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
+from memkit.change.rename import rename
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.fences import fences
 from memkit.formats import basic_memory, claude
@@ -316,6 +317,25 @@ class SerenaStore(_Pages):
             return path
 
         return self._append_to(place, text, now, dry_run)
+
+    def rename(self, name: str, new: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Give a memory another name, with the links that lead to it (``mem:`` too), and return its new path.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is none of this name.
+        ChangeRefusedError
+            Where the new name is taken.
+        """
+        old, path = self._path(name), self._path(new)
+
+        def work(draft: Draft) -> str:
+            if not draft.exists(old):
+                raise missing("memory", name, self._names())
+            return rename(self.root, draft, old, path)
+
+        return self._do(work, now, dry_run)
 
     def _names(self) -> list[str]:
         """The names of the memories that there are."""

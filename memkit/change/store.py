@@ -13,6 +13,7 @@ from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
 from memkit.change.pages import BasicMemoryStore, ClaudeStore, MemfsStore, SerenaStore
 from memkit.change.records import RecordStore
+from memkit.change.rename import PageStore
 from memkit.change.workspace import MemoryStorage
 from memkit.formats.hermes import LIMITS
 from memkit.params import Zone
@@ -48,9 +49,11 @@ class Store:
     memfs : MemfsStore
         Files of a MemFS (Letta): describe, append.
     serena : SerenaStore
-        Memories by name (Serena): write, append.
+        Memories by name (Serena): write, append, rename.
     claude : ClaudeStore
         Topics with their line in MEMORY.md (Claude Code): add.
+    pages : PageStore
+        Pages of any layout with links: rename, with the links that lead to a page.
 
     Examples
     --------
@@ -75,7 +78,7 @@ class Store:
         self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
         self.hermes, self.graph = hermes, graph
         self.basic_memory, self.memfs, self.serena = BasicMemoryStore(root), MemfsStore(root), SerenaStore(root)
-        self.claude = ClaudeStore(root)
+        self.claude, self.pages = ClaudeStore(root), PageStore(root)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"

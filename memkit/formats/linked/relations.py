@@ -110,13 +110,13 @@ class _Pages:
             elif known.pages[path].kind == "head":
                 known.pages[path] = replace(known.pages[path], kind=kind)
             if title:
-                known.headings[path].setdefault(_folded(title), memory_id)
-        known.names += [_merged((_folded(name), paths) for name, paths in names.items()) for names in list(known.names)]
+                known.headings[path].setdefault(folded(title), memory_id)
+        known.names += [_merged((folded(name), paths) for name, paths in names.items()) for names in list(known.names)]
         return known
 
     def _add(self, path: str, page: _Page) -> None:
         self.pages[path] = page
-        key = _without_ending(path)
+        key = without_ending(path)
         self.paths.setdefault(key, path)
         if not self.names:
             self.names = [{}, {}, {}, {}]
@@ -136,7 +136,7 @@ class _Pages:
         """The pages that a link of the page at `source` may lead to, the nearest first; empty for a dead one."""
         target = link.target.strip()
         is_folder = target.endswith("/")
-        key = _without_ending(target.strip("/")) if not is_folder else target.strip("/")
+        key = without_ending(target.strip("/")) if not is_folder else target.strip("/")
         home = posixpath.dirname(source)
         below = [posixpath.join(home, key)] if not target.startswith("/") else []
         above = [folder for folder in _above(home) if folder in self.indexed]
@@ -150,15 +150,15 @@ class _Pages:
             return []
         last = key.rpartition("/")[2]
         half = len(self.names) // 2
-        tries = [(self.names[:half], key), (self.names[half:], _folded(key))]
+        tries = [(self.names[:half], key), (self.names[half:], folded(key))]
         if last != key:
-            tries += [(self.names[:1], last), (self.names[half : half + 1], _folded(last))]
+            tries += [(self.names[:1], last), (self.names[half : half + 1], folded(last))]
         paths = next((names[word] for kinds, word in tries for names in kinds if word in names), [])
         return _nearest(paths, source)
 
     def anchor(self, path: str, part: str) -> str | None:
         """The memory below a heading of a page; None where it has no such heading."""
-        return self.headings[path].get(_folded(part.rpartition("#")[2]))
+        return self.headings[path].get(folded(part.rpartition("#")[2]))
 
 
 def _rows_of(memories: pa.Table, format: str) -> Iterator[tuple[Any, ...]]:
@@ -176,19 +176,19 @@ def _merged(pairs: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
     return {name: list(dict.fromkeys(paths)) for name, paths in merged.items()}
 
 
-def _without_ending(path: str) -> str:
+def without_ending(path: str) -> str:
     """A path without the ending of Markdown; another dot is part of the name.
 
-    >>> _without_ending("a/Чай 1.2.MD"), _without_ending("v1.2")
+    >>> without_ending("a/Чай 1.2.MD"), without_ending("v1.2")
     ('a/Чай 1.2', 'v1.2')
     """
     return path[: path.rindex(".")] if path.lower().endswith(MARKDOWN) else path
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
     """A name with case, blanks, ``-`` and ``_`` made equal, and without signs, as anchors spell headings.
 
-    >>> _folded("Учёт  заказов_(Net)!") == _folded("учёт-заказов-net")
+    >>> folded("Учёт  заказов_(Net)!") == folded("учёт-заказов-net")
     True
     """
     return _PARTED.sub("-", re.sub(r"[^\w\s/.-]", "", name.casefold()).strip())

@@ -1,0 +1,193 @@
+"""A page gets another path, and every link that leads to it goes along; all other bytes stay.
+
+A link keeps its style: a path stays a path (relative, from the root, or with the ending it had), a name stays a name
+where no other page is called so. What a link names by title, alias or id is left as it is.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from memkit.change.draft import Draft
+from memkit.change.edits import Edits
+from memkit.change.operations import Operations, checked, missing
+from memkit.errors import ChangeRefusedError, ParameterError
+from memkit.fences import fences
+from memkit.formats.format import MARKDOWN
+from memkit.formats.linked.links import links_in, without_code
+from memkit.formats.linked.relations import MEM, folded, without_ending
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.places import Splice, spliced
+from memkit.params import AsOf
+from memkit.tables.corpus import Corpus, read
+
+_HOME = re.compile(r"^(?:.*/)?\.serena/memories/")
+_TARGET = re.compile(r"!?\[\[[ \t]*([^\[\]\n|#]*?)[ \t\\]*(?=[|#\]])")
+
+
+class PageStore(Operations):
+    """Pages of any layout with links: vaults, wikis, basic-memory, Serena, MemFS, Claude Code.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> pages = {"tea.md": "# Tea\\n", "a/b.md": "See [tea](../tea.md) and [[tea|it]].\\n"}
+    >>> store = mk.store(mk.testing.write_files(tempfile.mkdtemp(), pages)).pages
+    >>> store.rename("tea.md", "drinks/green tea.md")
+    'drinks/green tea.md'
+    >>> print((store.root / "a/b.md").read_text("utf-8"), end="")
+    See [tea](../drinks/green%20tea.md) and [[green tea|it]].
+    """
+
+    policy = "pages"
+
+    def rename(self, path: str, to: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Move a page, change the links that lead to it and its own relative ones, and return its new path.
+
+        Parameters
+        ----------
+        path, to : str
+            Relative to the root, with the ending of Markdown.
+        dry_run : bool
+            Return the edits instead, and write nothing.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is no such page.
+        ParameterError
+            For a new path that is none of Markdown below the root.
+        ChangeRefusedError
+            Where the new path exists, or a link in front matter has no certain place.
+        """
+        old, new = checked(path, "path"), posixpath.normpath(checked(to, "to"))
+        if not new.lower().endswith(MARKDOWN) or new.startswith(("/", "..")):
+            raise ParameterError(f"to: expected a path of Markdown below the folder. Got {to!r:.200}.")
+
+        def work(draft: Draft) -> str:
+            return rename(self.root, draft, old, new)
+
+        return self._do(work, now, dry_run)
+
+
+def rename(root: Path, draft: Draft, old: str, new: str) -> str:
+    """Draft that a page moves, with the links of all Markdown below the root to it; returns its new path."""
+    # Read as linked notes, any Markdown tells its links; those by name alone are Serena's.
+    pages = read(root, format="linked")
+    paths = set(filter(None, pages.memories["path"].to_pylist()))
+    if old not in paths:
+        raise missing("page", old, paths)
+    if old == new:
+        return new
+    moved = _Moved(old, new, {folded(posixpath.basename(without_ending(path))) for path in paths - {old}})
+    links: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in (*_links(pages), *(row for row in _links(read(root)) if row["written"].startswith(MEM))):
+        if old in (row["source"], row["target"]):
+            links[row["source"]].append(row)
+    for source in sorted(links.keys() | {old}):
+        text = draft.text(source)
+        splices = sorted(_spliced_links(text, source, links[source], moved))
+        if source != old:
+            for splice in splices:
+                draft.splice("update", source, splice, f"a link to {new}", together=old)
+        elif splices:
+            draft.write(new, spliced(text, splices), f"renamed from {old}, its links with it", together=old)
+            draft.delete(old, f"renamed to {new}", together=old)
+        else:
+            draft.move(old, new, "renamed", together=old)
+    return new
+
+
+def _links(corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """The links that lead to a page, in the order of their lines, those of front matter first; each with both paths."""
+    paths = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+    relations = corpus.tables["relations"].to_pylist()
+    for row in sorted((row for row in relations if row["written"]), key=lambda row: row["line"] or 0):
+        source, target = paths.get(row["from_id"]), paths.get(row["to_id"])
+        if source and target:
+            yield {**row, "source": source, "target": target}
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """The page that moves, and the stems of all others, comparable."""
+
+    old: str
+    new: str
+    stems: set[str]
+
+    def target(self, written: str, is_wiki: bool, source: str, leads_to: str) -> str | None:
+        """What a link names from now on; None where that stays as it is."""
+        after = self.new if leads_to == self.old else leads_to
+        home, home_after = posixpath.dirname(source), posixpath.dirname(self.new if source == self.old else source)
+        if leads_to != self.old and home == home_after:
+            return None
+        ending = posixpath.splitext(after)[1] if written.lower().endswith(MARKDOWN) else ""
+        key, old, new = without_ending(written.strip("/")), without_ending(leads_to), without_ending(after)
+        stem, whole = posixpath.basename(new), new if "/" in new else f"/{new}"
+        if is_wiki and "/" not in key:
+            is_stem = folded(key) == folded(posixpath.basename(old)) and old != new
+            return (stem if folded(stem) not in self.stems else whole) + ending if is_stem else None
+        if written.startswith("/"):
+            above = old.removesuffix(key)
+            return f"/{new.removeprefix(above) if new.startswith(above) else new}{ending}"
+        if not is_wiki or posixpath.normpath(posixpath.join(home, key)) == old:
+            relative = posixpath.relpath(f"/{new}", f"/{home_after}")
+            return ("./" if written.startswith("./") and not relative.startswith(".") else "") + relative + ending
+        return whole + ending if old != new else None
+
+
+def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _Moved) -> Iterator[Splice]:
+    """What changes in a page that links to the moved one, or is it."""
+    bare = without_code(text, fences(text.replace("\r\n", "\n")))
+    front = front_matter.split(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    head = text.find("\n---", 3) + 1 if front else 0
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    begin: dict[tuple[int, str], int] = {}
+    for row in links:
+        new = _written(row["written"], source, row["target"], moved)
+        if new is None:
+            continue
+        old, line = row["written"], row["line"] or 0
+        low, high = (starts[line - 1], text.find("\n", starts[line - 1])) if line else (0, head)
+        at = bare.find(old, begin.get((line, old), low), high if high >= 0 else len(text))
+        if at < 0 and not line:  # a successor needs no brackets
+            old, new = old[2:-2], new[2:-2]
+            at = bare.find(old, begin.get((line, old), low), high)
+        if at < 0:
+            raise ChangeRefusedError(f"{source}: its link {old!r:.80} has no certain place; change it by hand.")
+        begin[line, old] = at + len(old)
+        yield Splice(at, at + len(old), new)
+
+
+def _written(written: str, source: str, leads_to: str, moved: _Moved) -> str | None:
+    """A link as it is written from now on; None where it stays as it is."""
+    if written.startswith(MEM):
+        name = _HOME.sub("", without_ending(moved.new))
+        return f"{MEM}{name}" if leads_to == moved.old else None
+    link = next(links_in(written), None)
+    target = moved.target(link.target, link.is_wiki, source, leads_to) if link else None
+    if link is None or target is None or target == link.target:
+        return None
+    if link.is_wiki:
+        match = _TARGET.match(written)
+        return f"{written[: match.start(1)]}{target}{written[match.end(1) :]}" if match else None
+    begin = written.rindex("](") + 2
+    rest = written[begin:]
+    if rest.startswith("<"):
+        return f"{written[:begin]}<{target}{rest[min(rest.find(sign) for sign in '#>' if sign in rest) :]}"
+    end = next((place for place, sign in enumerate(rest) if sign in "# \t" or place == len(rest) - 1), len(rest))
+    if "%" in rest[:end]:
+        target = quote(target, safe="/")
+    return f"{written[:begin]}{re.sub('[ ()<>%]', _escaped, target) if '%' not in rest[:end] else target}{rest[end:]}"
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return f"%{ord(sign[0]):02X}"
