@@ -135,9 +135,6 @@ def _no_collection() -> Iterator[None]:
     try:
         yield
     finally:
-        if was_on and not gc.get_freeze_count():
-            gc.freeze()  # moves all new objects to the oldest generation, so the next collection skips them
-            gc.unfreeze()
         if was_on:
             gc.enable()
 
