@@ -84,6 +84,8 @@ from memkit.tables.corpus import read as read
 from memkit.tables.named import named_queries as named_queries
 from memkit.tables.samples import sample_data as sample_data
 from memkit.tables.table import from_table as from_table
+from memkit.themes.timeline import Timeline as Timeline
+from memkit.themes.timeline import timeline as timeline
 from memkit.themes.topics import Topics as Topics
 from memkit.themes.topics import topics as topics
 from memkit.watching import watch as watch

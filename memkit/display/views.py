@@ -353,6 +353,14 @@ VIEWS: dict[str, View] = {
         knows="query_id score decay",
     ),
     "audit_outdated": _view("memory", "memory_id why rank n_queries by_id", tally="why"),
+    "timeline": _view(
+        "memory",
+        "date score n_alike status superseded_by",
+        Column("date", look="day"),
+        Column("superseded_by", "superseded by", "memory"),
+        lead="snippet",
+        knows="memory_id title",
+    ),
     "topics": _view(
         "topic",
         "topic name n share sure since until",

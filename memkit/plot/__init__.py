@@ -10,7 +10,7 @@ where a picture is drawn.
 - `search`: candidates, scores and ranks
 - `settings`: sweeps, thresholds
 - `measured`: differences by query and by group, losses, power
-- `themes`: topics over time
+- `themes`: topics over time, and what is said on a theme
 """
 
 from memkit.plot.axes import words
@@ -20,7 +20,7 @@ from memkit.plot.pages import links
 from memkit.plot.places import map
 from memkit.plot.search import contributions, funnel, ranks
 from memkit.plot.settings import pool, precision_recall, similarity, surface
-from memkit.plot.themes import topics
+from memkit.plot.themes import timeline, topics
 
 __all__ = [
     "alive",
@@ -44,6 +44,7 @@ __all__ = [
     "similarity",
     "stages",
     "surface",
+    "timeline",
     "topics",
     "words",
 ]

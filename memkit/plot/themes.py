@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from memkit.duck import rows_of
 from memkit.params import check_choice
-from memkit.plot.axes import axes_for, short, with_words
+from memkit.plot.axes import COLOURS, axes_for, short, with_words
+from memkit.plot.marks import Axis, Dots, Mark, Picture, Text
 from memkit.plot.memories import stack
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 _TOPICS = 7
 _MOST_DAYS = 7300
 _NAMED = 3
+_LABELLED = 12
 PERIODS = ("month", "week")
+PAST = ("superseded", "deprecated", "archived")
+"""What its author calls a memory that no longer holds."""
 _COUNTS = """
     select topic, any_value(name) as name, count(*) as n,
         date_trunc('{by}', make_timestamp(epoch_us(created_at)))::date as period
@@ -99,3 +103,58 @@ def _in_words(labels: list[str], counts: dict[str, np.ndarray]) -> list[tuple[st
             listed = "; ".join(f"{name} ({n:,})" for n, name in there[:_NAMED])
             rows.append((label, f"{sum(n for n, _ in there):,}: {listed}{more}"))
     return rows
+
+
+def timeline(table: pa.Table, title: str = "memories on a theme", ax: Axes | None = None) -> Axes:
+    """Each dated memory of a timeline at its date and score; outlines are superseded or deprecated.
+
+    Parameters
+    ----------
+    table : pa.Table
+        ``Timeline.table``.
+    title : str
+    ax : matplotlib Axes, optional
+        As for `growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["Пул мал"], "created_at": ["2026-01-05"]}))
+    >>> print(mk.plot.words(mk.plot.timeline(mk.timeline(search, "пул").table, "the pool")))
+    the pool
+    2026-01-05  Пул мал
+    """
+    rows = [row for row in table.to_pylist() if row["date"]]
+    days = [row["date"].timestamp() / 86_400 for row in rows]
+    names = [short(row["snippet"], 48) for row in rows]
+    is_past = np.array([bool(row["superseded_by"]) or row["status"] in PAST for row in rows], bool)
+    day, score = np.array(days, float), np.array([row["score"] for row in rows], float)
+    marks: list[Mark] = [Dots(day[~is_past], score[~is_past], COLOURS[0])]
+    if is_past.any():
+        marks.append(Dots(day[is_past], score[is_past], COLOURS[5], "superseded or deprecated", filled=False))
+    if len(rows) <= _LABELLED:
+        marks += [Text(x, y, short(name, 24)) for x, y, name in zip(days, score.tolist(), names, strict=True)]
+    room = 0.05 * max(float(np.ptp(day)), 1.0) if len(day) else 1.0
+    low, high = (float(day.min()) - room, float(day.max()) + 6 * room) if len(day) else (0.0, 1.0)
+    across = Axis(low, high, ticks=_day_ticks(days))
+    picture = Picture(
+        title,
+        marks,
+        across,
+        Axis(0, 1.1 * float(score.max(initial=0.0)) or 1.0, "score"),
+        [(f"{row['date']:%Y-%m-%d}", name) for row, name in zip(rows, names, strict=True)],
+        "" if rows else "nothing is dated",
+    )
+    return picture.on(ax)
+
+
+def _day_ticks(days: list[float]) -> list[tuple[float, str]]:
+    """At most six dates from the first to the last."""
+    if not days:
+        return []
+    ends = sorted({round(day) for day in np.linspace(min(days), max(days), 6).tolist()})
+    return [(float(day), f"{date(1970, 1, 1) + timedelta(days=day)}") for day in ends]
