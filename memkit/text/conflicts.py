@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from memkit.dates import DATE_WORDS
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
-from memkit.text.contradictions import contradiction
+from memkit.text.contradictions import contradiction, may_contradict
 from memkit.text.statements import Reader, Statement
 
 _FACT_CHARS = 240
 _ALIKE, _ALIKE_FACTS = 0.5, 0.3
 _MOST_PLACES = 250_000  # pairs of sentences; beyond, texts are compared as a whole, as facts are
 _MOST_SHOWN = 2_500
-"""Pairs of statements; longer texts are compared in like places alone."""
+"""Pairs of statements of texts whose values are compared."""
 _STEM = 5
 _KEPT = 10_000
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
@@ -39,7 +39,7 @@ class Traits(NamedTuple):
     numbers: tuple[str, ...]
     dates: tuple[str, ...]
     negations: int
-    words: frozenset[str]
+    content: frozenset[str]
 
 
 class Differences(NamedTuple):
@@ -52,6 +52,8 @@ class Differences(NamedTuple):
 
 
 _NONE = Differences()
+_Unit = TypeVar("_Unit", Traits, Statement)
+"""A sentence or line, as it is read for blocking or for showing."""
 
 
 class Conflicts:
@@ -99,12 +101,12 @@ class Conflicts:
 
     def __call__(self, a: str, b: str) -> Differences:
         """Whether numbers, dates, negations and values differ in corresponding sentences."""
-        blocked, shown = self._in_places(a, b), self._contradictions(a, b)
+        blocked = _NONE if a == b else self._in_places(a, b)
+        if a == b or any(blocked):
+            return blocked
+        shown = self._contradictions(a, b)
         return Differences(
-            blocked.number or "number" in shown,
-            blocked.date,
-            blocked.negation or "negation" in shown,
-            bool({"value", "name"} & shown) and not (blocked.number or blocked.date),
+            number="number" in shown, negation="negation" in shown, value=bool({"value", "name"} & shown)
         )
 
     def _contradictions(self, a: str, b: str) -> set[str]:
@@ -112,11 +114,14 @@ class Conflicts:
         first, second = self._statements(a), self._statements(b)
         same = {statement.text for statement in first} & {statement.text for statement in second}
         left, right = ([one for one in some if one.text not in same] for some in (first, second))
-        if len(left) * len(right) > _MOST_SHOWN:
+        if len(left) * len(right) > _MOST_SHOWN or not may_contradict(left, right):
             return set()
-        both = (
-            how for one in left for other in right for how in (contradiction(one, other), contradiction(other, one))
-        )
+        if max(len(a), len(b)) <= _FACT_CHARS:
+            pairs = [(one, other) for one in left for other in right]
+        else:
+            pairs = [*_like_places(left, right), *_like_places(right, left)]
+            pairs += [(one, other) for one in left for other in right if one.key and one.key == other.key]
+        both = (how for one, other in pairs for how in (contradiction(one, other), contradiction(other, one)))
         return {how.kind for how in both if how is not None}
 
     def _statements(self, text: str) -> list[Statement]:
@@ -183,12 +188,12 @@ def _differ(a: Traits, b: Traits) -> Differences:
     return Differences(a.numbers != b.numbers, a.dates != b.dates, a.negations != b.negations)
 
 
-def _alike(a: Traits, b: Traits) -> float:
+def _alike(a: Traits | Statement, b: Traits | Statement) -> float:
     """The Dice coefficient of their words."""
-    return 2 * len(a.words & b.words) / max(1, len(a.words) + len(b.words))
+    return 2 * len(a.content & b.content) / max(1, len(a.content) + len(b.content))
 
 
-def _like_places(left: list[Traits], right: list[Traits]) -> Iterator[tuple[Traits, Traits]]:
+def _like_places(left: list[_Unit], right: list[_Unit]) -> Iterator[tuple[_Unit, _Unit]]:
     """Each unit of the left with the most similar one of the right, if it is similar enough."""
     for unit in left:
         alike = [_alike(unit, other) for other in right]

@@ -8,7 +8,7 @@ attribute has one value at a time. What is reported here blocks a merge as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memkit.text.statements import Quantity, Statement
@@ -54,13 +54,23 @@ def contradiction(older: Statement, newer: Statement) -> Contradiction | None:
     >>> contradiction(older[0], newer[0])[2:]
     ('hotels', '90 euros', '110 euros')
     """
-    if older.text == newer.text:
+    if older.text == newer.text or not may_contradict([older], [newer]):
         return None
     if older.key and older.key == newer.key and (values := _of_values(older, newer)):
         return values
     if not _one_subject(older, newer):
         return None
     return _of_negation(older, newer) or _of_numbers(older, newer) or _of_moments(older, newer)
+
+
+def may_contradict(left: Sequence[Statement], right: Sequence[Statement]) -> bool:
+    """Whether any of the left may contradict any of the right: a first look, linear in both."""
+    both = [[one.key for one in some if one.key] for some in (left, right)]
+    return (
+        any(one.n_denials for one in (*left, *right))
+        or all(any(one.quantities or one.dates or one.times for one in some) for some in (left, right))
+        or not set(both[0]).isdisjoint(both[1])
+    )
 
 
 def _dice(a: frozenset[str], b: frozenset[str]) -> float:
