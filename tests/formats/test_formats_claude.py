@@ -164,3 +164,12 @@ def test_a_hostile_index_costs_no_more_than_its_length(tmp_path: Path) -> None:
     corpus = read(tmp_path, {HOME + "MEMORY.md": text, HOME + "a.md": "x\n"})
     assert told(corpus, "index_too_long")
     assert corpus.memories.num_rows >= 2
+
+
+def test_no_link_leads_from_one_projects_memory_into_anothers(tmp_path: Path) -> None:
+    index = "- [Сборка](build.md) — кэш\n- [[release]]\n"
+    files = {f".claude/projects/{name}/memory/MEMORY.md": index for name in ("a", "b")}
+    files |= {".claude/projects/a/memory/build.md": "x\n", ".claude/projects/b/memory/release.md": "См. [[build]].\n"}
+    dead = {(row["path"].split("/")[2], row["line"]) for row in told(read(tmp_path, files), "dead_link")}
+    assert dead == {("a", 2), ("b", 1)}, "one line of each index, and the link of a page"
+    assert len(told(mk.read(tmp_path), "dead_link")) == 3

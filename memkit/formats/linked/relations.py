@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -156,6 +156,11 @@ class _Pages:
         paths = next((names[word] for kinds, word in tries for names in kinds if word in names), [])
         return _nearest(paths, source)
 
+    def are_apart(self, source: str, path: str, whole: Collection[str | None]) -> bool:
+        """Whether two pages are of different memories, each whole in its folder, between which no link leads."""
+        layouts = {self.pages[source].layout, self.pages[path].layout}
+        return len(layouts) == 1 and layouts <= set(whole) and posixpath.dirname(source) != posixpath.dirname(path)
+
     def anchor(self, path: str, part: str) -> str | None:
         """The memory below a heading of a page; None where it has no such heading."""
         return self.headings[path].get(folded(part.rpartition("#")[2]))
@@ -236,13 +241,14 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     pages = _Pages.from_tables(tables)
     path_of = {page.memory_id: path for path, page in pages.pages.items()}
     stems = [posixpath.basename(key) for key in pages.paths]
+    whole = {format.layout: format.whole_index for format in formats if format.whole_index}
     links, resolved, n_hints = relations.to_pylist(), list[tuple[str, str, str]](), 0
     for row, is_link in zip(links, of_pages.tolist(), strict=True):
         source = path_of.get(row["from_id"] or "")
         link = _link_of(row["written"]) if is_link and source else None
         if link is None or source is None:
             continue
-        nearest = pages.lead_to(link, source)
+        nearest = [path for path in pages.lead_to(link, source) if not pages.are_apart(source, path, whole)]
         row["state"] = "dead" if not nearest else "found" if len(nearest) == 1 else "ambiguous"
         row["to_id"] = pages.pages[nearest[0]].memory_id if nearest else None
         where = {"line": row["line"], "memory_id": row["memory_id"], "quote": False}
@@ -265,7 +271,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
             resolved.append((source, nearest[0], row["type"]))
     tables["relations"] = pa.Table.from_pylist(links, relations.schema)
     _succeed(tables, pages, resolved)
-    _unreached(pages, resolved, {format.layout: format.whole_index for format in formats}, rows)
+    _unreached(pages, resolved, whole, rows)
     _without_successor(tables["memories"], rows)
 
 
