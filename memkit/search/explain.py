@@ -172,7 +172,7 @@ def _priors(question: Question, row: dict[str, Any]) -> list[str]:
 def _arm_score(question: Question, row: dict[str, Any], arm: str, weight: float) -> str:
     label, norm = KINDS[arm].label, row[f"{arm}_norm"]
     if row[arm] is None:
-        if not norm:
+        if not norm or question.settings.fusion == "rrf":  # of which ranks alone count
             return f"not among the best {question.settings.pool} by {label}"
         how = "but matched across alphabets with" if arm == "bm25" else "and counts as the last found, normalised"
         return f"not among the best {question.settings.pool} by {label}, {how} {norm:.2f}, weight {weight:.2f}"

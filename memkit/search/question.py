@@ -704,6 +704,8 @@ _MOST_NAMED = 40
 def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str, float]]]:
     """By query and chunk, the score with which an arm counts a hit that it did not find, on the scale of its others."""
     scores = dict[str, dict[str, dict[str, float]]]()
+    if question.settings.fusion == "rrf":  # ranks alone count
+        return scores
     candidates = shown.candidates
     for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_MOST_NAMED].tolist():
         query, arm = int(candidates.query[hit]), candidates.arms[column]

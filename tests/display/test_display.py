@@ -198,7 +198,8 @@ def test_a_hit_that_an_arm_did_not_find_shows_the_score_that_it_counts_with() ->
             "text": ["зелёный чай заварили", "the pool of connections is ten", "connections: a pool, ten"],
         }
     )
-    hits = mk.Retriever(encoder="hash", pool=1, fold="none").fit(read).search("pool", as_of=DAY)
+    search = mk.Retriever(encoder="hash", pool=1, fold="none").fit(read)
+    hits = search.search("pool", as_of=DAY)
     assert hits.select(["memory_id", "vector"]).to_pylist()[0] == {"memory_id": "c", "vector": None}
     last_found = hits["vector"][1].as_py()
     (sheet,) = shown(hits).sheets
@@ -206,6 +207,10 @@ def test_a_hit_that_an_arm_did_not_find_shows_the_score_that_it_counts_with() ->
     assert [row[at].text for row in sheet.rows] == [f"as {last_found:.4g}", f"{last_found:.4g}"]
     assert [row[at].bar for row in sheet.rows] == [1.0, 1.0]
     assert any("not among the best of this arm" in note for note in sheet.notes)
+    by_ranks = search.with_params(fusion="rrf")
+    assert "as " not in {row[at].text[:3] for row in shown(by_ranks.search("pool", as_of=DAY)).sheets[0].rows}
+    assert "counts as" in mk.explain(search, "pool", "c", as_of=DAY)
+    assert "counts as" not in mk.explain(by_ranks, "pool", "c", as_of=DAY)
     shown_alone = hits.replace_schema_metadata({"memkit": "hits"})
     assert "not among the best" not in shown(shown_alone).text()
 
