@@ -337,13 +337,14 @@ VIEWS: dict[str, View] = {
     "audit_shadowed": _view("memory", "memory_id how by_id differs newer_days", knows="similarity"),
     "audit_contradictions": _view(
         "contradiction",
-        "kind older_value newer_value newer_text older_text memory_id by_id newer_days",
+        "kind older_value newer_value newer_days memory_id by_id",
         Column("older_value", "was"),
         Column("newer_value", "is"),
         Column("newer_text", "the newer says"),
-        Column("older_text", "the older says"),
+        Column("memory_id", "older", "memory"),
+        lead="newer_text",
         tally="kind",
-        knows="user_id subject attribute older_at newer_at",
+        knows="user_id subject attribute older_at newer_at older_text",
     ),
     "audit_horizon": _view(
         "memory",
