@@ -136,6 +136,16 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
         mk.digest(corpus, since="1w", until=LATER, basis="git")
 
 
+def test_boxes_of_new_files_are_opened_without_git_too(tmp_path: Path) -> None:
+    files = {
+        "memory/2026-01-05.md": "# Лог\n\n- [ ] старое\n",
+        "memory/2026-02-26.md": "# Лог\n\n- [ ] новое\n- [x] сделано\n",
+    }
+    made = mk.digest(mk.read(write_files(tmp_path, files)), since="7d", until=LATER)
+    assert rows(made, "boxes", "what", "path", "text") == [("opened", "memory/2026-02-26.md", "новое")]
+    assert any("1 older box is still open" in note for note in made.notes)
+
+
 def test_an_older_memory_is_contradicted() -> None:
     texts = ["Backups are kept for 14 nights on cedar.", "Backups are kept for 30 nights on cedar."]
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-26"]})

@@ -24,26 +24,20 @@ with ticked as (
     select closed.*, memory_id from closed left join before
         on before.path = closed.path and closed.line between before.line_start and before.line_end
 )
-select what, path, line, text, any_value(memory_id) as memory_id from every
-where not $of_one or memory_id is not null group by what, path, line, text
+select what, path, line, text, any_value(memory_id) as memory_id from every group by what, path, line, text
 order by list_position(['opened', 'closed', 'removed'], what), path, line, text
 """
 
 
-def boxes(span: Span, of_one: bool) -> tuple[pa.Table, int]:
+def boxes(span: Span) -> tuple[pa.Table, int]:
     """What became of boxes within the span, and how many were open before and still are.
 
-    A box is the same where its text is. The rows are ``opened``, ``removed`` without a tick, or ``closed``.
-
-    Parameters
-    ----------
-    of_one : bool
-        Whether only boxes in the memories of the span count, which are those of one user.
+    A box is the same where its text is. The rows are ``opened``, ``closed``, or ``removed`` without a tick.
     """
     states = {"open_before": _open(span.before), "open_now": _open(span.after)}
     columns = ["memory_id", "path", "line_start", "line_end", "text"]
     memories = {"before": span.before.memories.select(columns), "now": span.after.memories.select(columns)}
-    found = rows_of(_BOXES, {"ticked": _TICKED, "of_one": of_one}, **states, **memories)
+    found = rows_of(_BOXES, {"ticked": _TICKED}, **states, **memories)
     older = rows_of("select count(*) as n from open_now where text in (select text from open_before)", **states)
     return found, older["n"][0].as_py()
 

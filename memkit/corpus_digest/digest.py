@@ -226,7 +226,7 @@ def digest(
     span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
     span = replace(span, changes=_masked(span.changes))
     sentences, notes = new_sentences(span.changes), list(span.notes)
-    found_boxes, n_older = boxes(span, user_id is not None)
+    found_boxes, n_older = boxes(span)
     if n_older:
         notes.append(f"{n_older:,} older box{'es are' if n_older > 1 else ' is'} still open: `open_tasks` lists them.")
     rows = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -227,5 +226,10 @@ def _of_user(corpus: Corpus, user_id: str | None) -> Corpus:
     return _with(corpus, corpus.memories.filter(pc.fill_null(pc.equal(users, user_id), True)))
 
 
-def _with(corpus: Any, memories: pa.Table) -> Corpus:
-    return Corpus({**corpus.tables, "memories": memories})
+def _with(corpus: Corpus, memories: pa.Table) -> Corpus:
+    """The corpus with these of its memories, and the boxes in them."""
+    boxes = corpus.tables.get("checklist")
+    if boxes is None:
+        return Corpus({**corpus.tables, "memories": memories})
+    kept = boxes.filter(pc.is_in(boxes["memory_id"], value_set=memories["memory_id"]))
+    return Corpus({**corpus.tables, "memories": memories, "checklist": kept})
