@@ -214,7 +214,8 @@ class Watch:
     def __repr__(self) -> str:
         state = "" if self.is_running else ", stopped"
         faults = f", {len(self.errors)} errors, last: {safe(self.errors[-1])}" if self.errors else ""
-        return f"Watch({self.corpus.memories.num_rows:,} memories, read again {self.n_readings} times{state}{faults})"
+        counted = f"{self.corpus.memories.num_rows:,} memories, read again {self.n_readings:,} ×"
+        return f"Watch({counted}{state}{faults})"
 
 
 def watch(corpus: Corpus, *followers: Any, pause_s: float = 0.3) -> Watch:

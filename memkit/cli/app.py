@@ -168,13 +168,13 @@ def digest(
     from memkit.corpus_digest.digest import digest as made
 
     corpus = load(path, formats=formats, hidden=hidden, dates=dates, json_rows=json_rows)
-    result = made(corpus, since, until, user_id=user, basis=basis)
+    result = made(corpus, since, until, user_id=user, basis=basis).of_command()
     if page is not None:
         result.report(page, title=f"What happened in {path.resolve().name}")
     if as_json:
         print_json(result.table)
     else:
-        show(result.of_command(), False, rows=most or LINES)
+        show(result, False, rows=most or LINES)
 
 
 @app.command()
