@@ -154,6 +154,16 @@ def test_an_older_memory_is_contradicted() -> None:
     assert mk.digest(corpus, since="7d", until="2026-02-10").tables["contradictions"].num_rows == 0
 
 
+def test_contradictions_of_a_large_folder_are_those_of_its_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["Backups are kept for 14 nights on cedar.", "Чай без сахара.", "Backups are kept for 30 nights on cedar."]
+    corpus = mk.from_table({"text": texts, "created_at": ["2026-01-05", "2026-01-06", "2026-02-26"]})
+    for most, n_found in ((2, 0), (3, 1)):
+        monkeypatch.setattr("memkit.corpus_digest.contradictions.MOST", most)
+        made = mk.digest(corpus, since="7d", until=LATER)
+        assert made.tables["contradictions"].num_rows == n_found
+        assert any("among the 2 newest" in note for note in made.notes) is (most == 2)
+
+
 def test_a_duration_is_whole_days_where_its_end_is_one() -> None:
     day, noon = Moment.from_as_of("2026-03-07"), Moment.from_as_of("2026-03-07T12:00")
     assert (

@@ -178,8 +178,8 @@ def digest(
     Changes rest on the git history of the folder, where it has one in this time: the states at both ends are compared.
     Else they rest on created_at and updated_at; then nothing is known of what was removed, nor of a text before it
     changed. The result's notes say which. Decisions are found by their words, labels and headings, in Russian and
-    English; names by repeated capitals. Cost is linear in the texts, but for contradictions, which see
-    `memkit.policy.contradictions`.
+    English; names by repeated capitals. Contradictions are looked for among the 5,000 newest memories; for the rest the
+    cost is linear in the texts.
 
     Parameters
     ----------
@@ -229,9 +229,12 @@ def digest(
     found_boxes, n_older = boxes(span)
     if n_older:
         notes.append(f"{n_older:,} older box{'es are' if n_older > 1 else ' is'} still open: `open_tasks` lists them.")
+    contradicted, n_compared = contradictions(span)
+    if n_compared < span.after.memories.num_rows:
+        notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories alone.")
     rows = [
         *_of_sentences(decisions(sentences, rows_of(_ABOVE, memories=span.after.memories))),
-        *_of_contradictions(span, contradictions(span)),
+        *_of_contradictions(span, contradicted),
         *_of_boxes(found_boxes),
         *_of_names(sentences, span, mentions),
         *_of_changes(span),

@@ -203,7 +203,7 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     new = changes.filter(pc.equal(changes["change"], "added"))["memory_id"]
     is_later = pc.fill_null(pc.greater(memories["created_at"], pa.scalar(until, TIMESTAMP)), False)
     is_new = pc.is_in(memories["memory_id"], value_set=new)
-    states = [_with(corpus, memories.filter(pc.invert(mask))) for mask in (pc.or_(is_later, is_new), is_later)]
+    states = [with_memories(corpus, memories.filter(pc.invert(mask))) for mask in (pc.or_(is_later, is_new), is_later)]
     dated = pc.coalesce(memories["updated_at"], memories["created_at"])
     notes = [f"From dates, as {why}: what was removed, and what a text was before, is not known."]
     if dated.null_count:
@@ -223,10 +223,10 @@ def _of_user(corpus: Corpus, user_id: str | None) -> Corpus:
     if user_id is None:
         return corpus
     users = corpus.memories["user_id"]
-    return _with(corpus, corpus.memories.filter(pc.fill_null(pc.equal(users, user_id), True)))
+    return with_memories(corpus, corpus.memories.filter(pc.fill_null(pc.equal(users, user_id), True)))
 
 
-def _with(corpus: Corpus, memories: pa.Table) -> Corpus:
+def with_memories(corpus: Corpus, memories: pa.Table) -> Corpus:
     """The corpus with these of its memories, and the boxes in them."""
     boxes = corpus.tables.get("checklist")
     if boxes is None:
