@@ -13,6 +13,7 @@ from memkit.duck import rows_of
 from memkit.params import check_choice
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import Axis, Dots, Mark, Picture, Text
+from memkit.text.snippet import plain_line
 from memkit.plot.memories import stack
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def timeline(table: pa.Table, title: str = "memories on a theme", ax: Axes | Non
     """
     rows = [row for row in table.to_pylist() if row["date"]]
     days = [row["date"].timestamp() / 86_400 for row in rows]
-    names = [short(row["snippet"], 48) for row in rows]
+    names = [short(plain_line(row["snippet"]), 48) for row in rows]
     is_past = np.array([bool(row["superseded_by"]) or row["status"] in PAST for row in rows], bool)
     day, score = np.array(days, float), np.array([row["score"] for row in rows], float)
     marks: list[Mark] = [Dots(day[~is_past], score[~is_past], COLOURS[0])]

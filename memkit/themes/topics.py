@@ -48,8 +48,8 @@ TOPICS = pa.schema(
         ("sure", _NUMBER),
         ("memory_id", _TEXT),
         ("text", _TEXT),
-        ("since", _TIME),
-        ("until", _TIME),
+        ("since", pa.date32()),
+        ("until", pa.date32()),
     ]
 )
 ASSIGNED = pa.schema(
@@ -66,7 +66,7 @@ class Topics(Tabular):
     table : pyarrow.Table
         One row per topic, the largest first, and a last one, topic 0, for the memories that have none: topic, name (its
         three strongest words), words, n (memories), share, sure, memory_id and text (of the memory nearest to the
-        topic's mean; its secrets are masked), since and until (the first and last date of its memories).
+        topic's mean; its secrets are masked), since and until (the first and last day of its memories).
     memories : pyarrow.Table
         One row per memory: memory_id, topic, name, probability, created_at (else updated_at). `probability` is null for
         a memory without a vector.
@@ -295,7 +295,7 @@ def _names(words: dict[int, list[str]]) -> dict[int, str]:
 def _row(index: MemoryIndex, memory: Ints, rows: Ints, closeness: Any, dates: pa.ChunkedArray) -> dict[str, Any]:
     best = int(memory[rows[np.argmax(closeness[rows])]])
     text = mask(index.memories["text"][best].as_py() or "")
-    ends = pc.min_max(dates.take(pa.array(rows)))
+    ends = pc.min_max(dates.take(pa.array(rows)).cast(pa.date32(), safe=False))
     return {
         "n": len(rows),
         "share": len(rows) / len(memory),
