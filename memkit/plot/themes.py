@@ -13,8 +13,8 @@ from memkit.duck import rows_of
 from memkit.params import check_choice
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import Axis, Dots, Mark, Picture, Text
-from memkit.text.snippet import plain_line
 from memkit.plot.memories import stack
+from memkit.text.snippet import plain_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,5 +157,5 @@ def _day_ticks(days: list[float]) -> list[tuple[float, str]]:
     """At most six dates from the first to the last."""
     if not days:
         return []
-    ends = sorted({round(day) for day in np.linspace(min(days), max(days), 6).tolist()})
+    ends = sorted({int(day) for day in np.linspace(min(days), max(days), 6).tolist()})
     return [(float(day), f"{date(1970, 1, 1) + timedelta(days=day)}") for day in ends]
