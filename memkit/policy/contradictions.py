@@ -79,10 +79,13 @@ def contradictions(corpus: Any, as_of: AsOf = None) -> pa.Table:
     _, hide = secrets_in(memories)
     rows = memories.select(["memory_id", "user_id"]).to_pylist()
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pylist()
-    statements, owner = _statements(memories)
+    every, owner = _statements(memories)
     dates = np.array([when[place].timestamp() for place in owner.tolist()])
-    scopes = memories["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
-    newest = _newest(_without_series(_contradictory(statements, dates, owner, scopes[owner].astype(np.int64))), dates)
+    users = memories["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+    scopes = users[owner].astype(np.int64)
+    chosen = _chosen(every, dates, scopes)
+    statements, owner, dates, scopes = [every[place] for place in chosen], owner[chosen], dates[chosen], scopes[chosen]
+    newest = _newest(_without_series(_contradictory(statements, dates, owner, scopes)), dates)
     listed = []
     for older, newer, how in newest:
         a, b = int(owner[older]), int(owner[newer])
@@ -149,15 +152,32 @@ def _contradictory(
     statements: list[Statement], dates: Any, owner: Ints, scopes: Ints
 ) -> Iterator[tuple[int, int, Contradiction]]:
     """Older, newer and how they contradict each other."""
-    known, listed = set[tuple[int, int]](), _listed(statements, dates, scopes)
+    known = set[tuple[int, int]]()
     for a, b in (*_sharing_words(statements, scopes), *_sharing_attributes(statements, scopes)):
-        if dates[a] == dates[b] or owner[a] == owner[b] or (a, b) in known or a in listed or b in listed:
+        if dates[a] == dates[b] or owner[a] == owner[b] or (a, b) in known:
             continue
         known.add((a, b))
         older, newer = (a, b) if dates[a] < dates[b] else (b, a)
         how = contradiction(statements[older], statements[newer])
         if how is not None:
             yield older, newer, how
+
+
+def _chosen(statements: list[Statement], dates: Any, scopes: Ints) -> list[int]:
+    """The places of the statements to compare, ascending: of equal ones the oldest and the newest.
+
+    Left out are those of a list, and those whose words stand in many statements, each time otherwise: a counter. So a
+    log that repeats its lines makes no more pairs than their words do.
+    """
+    of_words = defaultdict[tuple[int, frozenset[str]], dict[str, list[int]]](dict)
+    listed = _listed(statements, dates, scopes)
+    for place in np.argsort(dates, kind="stable").tolist():
+        statement = statements[place]
+        if statement.content and place not in listed:
+            alike = of_words[int(scopes[place]), statement.content]
+            alike.setdefault(statement.text.casefold(), []).append(place)
+    few = (alike for alike in of_words.values() if len(alike) <= _MOST_OF_ONE)
+    return sorted({end for alike in few for places in alike.values() for end in (places[0], places[-1])})
 
 
 def _listed(statements: list[Statement], dates: Any, scopes: Ints) -> set[int]:

@@ -73,6 +73,11 @@ def test_counters_and_lists_contradict_nothing() -> None:
     assert pairs(*status, title=["Status"] * 4) == []
 
 
+def test_what_is_said_again_is_compared_by_its_first_and_last_day() -> None:
+    again = [(rent(1200), f"2026-01-{day:02}") for day in range(1, 21)]
+    assert pairs(*again, (rent(1500), "2026-02-01")) == [("t", "u", "number"), ("a", "u", "number")]
+
+
 def test_fields_of_pages_of_one_subject_are_compared() -> None:
     rows = (("Ветка про оплату.", "2026-01-01"), ("Ветка про оплату, дополнено.", "2026-02-01"))
     extra = ['{"владелец": "Анна"}', '{"владелец": "Борис", "id": "b7"}']
