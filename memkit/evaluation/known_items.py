@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -224,6 +224,7 @@ def _asking_for_pages(corpus: Corpus, rows: list[dict[str, Any]], fields: list[s
     made = []
     for name in fields:
         column = {ALIASES: "aliases", DESCRIPTIONS: "description"}.get(name)
+        keeps = cache(lambda path, column=column: pages[path].keeps(column))
         targets: dict[str, dict[str, str]] = {}
         for path, text in asking[name]():
             words = " ".join(text.split())
@@ -233,7 +234,7 @@ def _asking_for_pages(corpus: Corpus, rows: list[dict[str, Any]], fields: list[s
         for words_by_path in targets.values():
             ((path, words), *others) = words_by_path.items()
             page = pages[path]
-            if others or (page.keeps(column) is False if column else _bare(words) in page.names):
+            if others or (not keeps(path) if column else _bare(words) in page.names):
                 continue
             times[path] += 1
             query = query_for(page.rows[0], words, name, column)
