@@ -79,7 +79,7 @@ _PLAIN: dict[str, Any] = {
     "expired": "hide",
     "status": "keep",
     "prefer": None,
-    "prefer_alike": None,
+    "prefer_alike": 0.75,
     "future": None,
     "kinds_hidden": kinds_where(searched=False),
 }

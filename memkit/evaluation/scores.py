@@ -260,8 +260,7 @@ class Plan:
 
 def shares_candidates(s: Settings) -> bool:
     """Whether candidates of other arms make no difference to these settings, so that pools may be shared."""
-    is_by_score = s.mmr_lambda == 1.0 and s.prefer is None
-    return s.fusion in ("weighted", "rrf") and is_by_score and (s.normalise != "none" or s.fusion == "rrf")
+    return s.fusion in ("weighted", "rrf") and s.mmr_lambda == 1.0 and (s.normalise != "none" or s.fusion == "rrf")
 
 
 class Scorer:
@@ -305,10 +304,10 @@ class Scorer:
         self.has_priors = index.rows.has_own_weights or bool((self.stale != 1.0).any())
         decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
         self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
-        self.repeats = part.index.repeats if any(block.folds for block in plan.blocks) else None
-        self.text, self.owner, self.dated = candidates.row, index.rows.owner[self.memory], index.rows.dated[self.memory]
-        self.alike_from = index.alike_from(by_vectors="vector" in plan.arms)
-        if any(block.is_diverse or block.alike_from is not None for block in plan.blocks):
+        compares = any(block.folds or block.alike_from is not None for block in plan.blocks)
+        self.repeats = part.index.repeats if compares else None
+        self.text, self.dated = candidates.row, index.rows.dated[self.memory]
+        if any(block.is_diverse for block in plan.blocks):
             self.similarity = index.similarity(candidates.row, by_vectors="vector" in plan.arms)
         self.looks: dict[str, Floats] = {}
         self.looks = self._second_looks(part, rerankers)
@@ -319,7 +318,7 @@ class Scorer:
         rows, part = slice(first, last), copy.copy(self)
         part.number, part.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
         part.candidates = self.candidates.take(np.arange(first, last))
-        for name in ("twin", "memory", "hit", "age", "label", "kind", "stale", "owner", "dated"):
+        for name in ("twin", "memory", "hit", "age", "label", "kind", "stale", "dated"):
             setattr(part, name, getattr(self, name)[rows])
         part.norms = {name: values[rows] for name, values in self.norms.items()}
         part.looks = {name: values[rows] for name, values in self.looks.items()}
@@ -380,7 +379,6 @@ class Scorer:
             memory=self.hit[rows],
             twin=self.twin[rows],
             text=self.text[rows],
-            owner=self.owner[rows],
             dated=self.dated[rows],
             per_memory=self.plan.unit != "chunk",
             norm=lambda name: self.norms[name][rows],
@@ -390,7 +388,6 @@ class Scorer:
             repeats=self.repeats,
             least_threshold=self.plan.least_threshold,
             likeness=lambda positions: self.similarity(row[positions]),
-            alike_from=self.alike_from,
             looks={name: values[rows] for name, values in self.looks.items()},
         )
         return of_query, wanted, labels

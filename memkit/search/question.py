@@ -312,11 +312,6 @@ class Question:
         """Pairwise similarity of the chunks `row`: by vectors if these have a weight, else by shared terms."""
         return self.index.similarity(row, by_vectors="vector" in self.weights)
 
-    @property
-    def alike_from(self) -> float:
-        """The least similarity of chunks that are alike."""
-        return self.index.alike_from(by_vectors="vector" in self.weights)
-
     def across(self, candidates: Candidates) -> tuple[Floats, Mask]:
         """As `scores_across`."""
         return scores_across(self.index, self.queries.texts, candidates, [self.sight] * len(self.queries))

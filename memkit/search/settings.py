@@ -226,15 +226,13 @@ class QuerySettings(Estimator):
         doc="'newest': of two memories of one owner that are alike, with scores that differ by at most 0.05, the newer"
         " comes first. None: off.",
     )
-    prefer_alike: float | None = param(
-        None,
-        kind="float",
-        nullable=True,
+    prefer_alike: float = param(
+        0.75,
         low=0,
         high=1,
         group="time",
-        doc="Similarity from which two memories are alike for `prefer`: a cosine, or the share of common terms where"
-        " there are no vectors. None: the one of near-duplicates by the encoder, less 0.1.",
+        doc="Cosine similarity of trigrams from which two texts are alike for `prefer`; they may differ in numbers and"
+        " names, as a statement and its update do.",
     )
     min_score: float = param(0.0, low=0, group="first", doc="Hits with a lower final score are dropped.")
     fold: str = param(

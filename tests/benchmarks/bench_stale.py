@@ -81,11 +81,8 @@ QUESTIONS = {
     "ru": ("{0} сейчас", "какой сейчас {0}"),
 }
 RULES: dict[str, Rule] = {"no rule": {}} | {
-    f"prefer='newest', alike {'as near-duplicates less .1' if alike is None else alike}": {
-        "prefer": "newest",
-        "prefer_alike": alike,
-    }
-    for alike in (None, 0.7, 0.65, 0.6, 0.55, 0.5, 0.4)
+    f"prefer='newest', alike {alike}": {"prefer": "newest", "prefer_alike": alike}
+    for alike in (0.75, 0.65, 0.55, 0.45, 0.35)
 }
 SAYS_NOW = re.compile(
     r"\b(now|current(ly)?|latest|nowadays|сейчас|теперь|последн\w+|актуальн\w+|нынешн\w+)\b", re.IGNORECASE

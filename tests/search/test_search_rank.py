@@ -243,7 +243,6 @@ class Bare:
     queries: tuple[str, ...] = ("q",)
     k: int = 2
     depth: int | None = None
-    alike_from: float = 0.8
 
     def likeness(self, row: Ints) -> Likeness:
         return Likeness(None, np.eye(4, dtype=np.float32))

@@ -893,22 +893,12 @@ class MemoryIndex:
         """Which chunks are near-duplicates of others."""
         return Repeats(self.own_texts, self.rows.owner[self.rows.memory])
 
-    def alike_from(self, by_vectors: bool) -> float:
-        """The least `similarity` of chunks that are alike: .1 below that of near-duplicates."""
-        arm = self.arms.get("vector") if by_vectors else None
-        measured = None if arm is None else getattr(arm.encoder_, "dedup_threshold", None)
-        return (_SAME if measured is None else float(measured)) - _LESS
-
     def similarity(self, row: Ints, by_vectors: bool) -> Likeness:
         """Pairwise similarity of the chunks `row`: cosines, or shared terms."""
         if by_vectors and "vector" in self.arms:
             return Likeness(None, self.arms["vector"].vectors_)
         rows = np.unique(row)
         return Likeness(rows, terms_by(self.settings.analyser).terms(take_rows(self.texts, rows).to_pylist()))
-
-
-_SAME, _LESS = 0.9, 0.1
-"""The similarity of near-duplicates where none was measured for an encoder, and how much less is alike."""
 
 
 def inherited(found: pa.Table, heirs: Ints, n: int) -> pa.Table:

@@ -11,7 +11,7 @@ sorting, which takes 22 times as long (240 candidates, 512 settings, 2 wanted).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import groupby, pairwise
@@ -259,8 +259,8 @@ class Block:
     decays, priors : tuple of object
         Keys of the factors in use; empty if nothing decays.
     alike_from : ndarray of float64, shape (columns,), or None
-        The least similarity of two candidates of which the newer comes first; below 0 for that of the candidates, above
-        1 if it does not; None if it does under no setting.
+        The least similarity of two candidates of which the newer comes first, above 1 if it does not; None if it does
+        under no setting.
     fold_threshold, mmr_lambda : ndarray of float64, shape (columns,)
     folds, is_diverse : bool
         Whether near-duplicates are collapsed; whether any lambda is below 1.
@@ -355,7 +355,7 @@ class RankingKey:
             tuple(weights.get(arm, 0.0) for arm in arms),
             None if s.decay == "none" else (s.decay, float(s.decay_days), float(s.decay_floor), kinds),
             tuple(sorted(s.kind_weights.items())) if s.kind_weights else None,
-            None if s.prefer is None else _ITS_OWN if s.prefer_alike is None else float(s.prefer_alike),
+            None if s.prefer is None else float(s.prefer_alike),
             float(s.min_score),
             None if s.fold == "none" else float(s.fold_threshold),
             float(s.mmr_lambda),
@@ -398,7 +398,7 @@ def block_of(keys: Sequence[RankingKey]) -> Block:
     )
 
 
-_ITS_OWN, _NEVER = -1.0, 2.0
+_NEVER = 2.0
 
 
 def _alike_from(values: Sequence[float | None]) -> Floats | None:
@@ -451,8 +451,8 @@ class CandidateSet:
     query : ndarray of int64, shape (n,)
     rank : ndarray of int64, shape (n, arms)
         As in `Candidates`.
-    memory, twin, text, owner : ndarray of int64, shape (n,)
-        Memory (or file, where a hit is one), exact duplicates and owner as in `Rows`; the row in `repeats`.
+    memory, twin, text : ndarray of int64, shape (n,)
+        Memory (or file, where a hit is one) and exact duplicates as in `Rows`; the row in `repeats`.
     dated : ndarray of datetime64, shape (n,)
     per_memory : bool
         Whether a hit is a memory or a file, or else a chunk.
@@ -463,13 +463,11 @@ class CandidateSet:
     has_priors : bool
         Whether some factor `prior` is other than 1 where the settings give no weight: of a kind, or of what is stale.
     repeats : Repeats or None
-        None if no setting collapses near-duplicates.
+        None if no setting collapses near-duplicates or prefers the newest.
     least_threshold : float
         The lowest `fold_threshold` of any setting.
     likeness : callable
-        The pairwise similarity of some of the candidates, for MMR and `updates`.
-    alike_from : float
-        The least similarity of two candidates that are alike, where settings do not say.
+        The pairwise similarity of some of the candidates, for MMR.
     looks : mapping of str to ndarray of float64, shape (n,)
         The scores by each reranker; only those that `looked_at` names are used.
     """
@@ -479,7 +477,6 @@ class CandidateSet:
     memory: Ints
     twin: Ints
     text: Ints
-    owner: Ints
     dated: NDArray[np.datetime64]
     per_memory: bool
     norm: Callable[[Any], Floats]
@@ -489,8 +486,8 @@ class CandidateSet:
     repeats: Repeats | None
     least_threshold: float
     likeness: Callable[[Ints], Floats]
-    alike_from: float
     looks: Mapping[str, Floats] = field(default_factory=dict)
+    _updates: tuple[float, list[tuple[int, Ints, Floats]]] | None = field(default=None, init=False)
     _last_factors: tuple[Any, Floats] = field(default=(None, np.empty(0)), init=False)
     _last_similar: tuple[bytes, Floats] = field(default=(b"", np.empty(0)), init=False)
 
@@ -516,20 +513,31 @@ class CandidateSet:
         """The near-duplicates among all candidates, by query."""
         return self.near_among([np.arange(len(self))[query] for query in self.queries])
 
-    @cached_property
-    def updates(self) -> tuple[Ints, Ints, Floats]:
-        """The newer and the older of each two candidates of one owner and of a query, and their similarity."""
-        pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
-        for query in self.queries:
-            dated, owner = self.dated[query], self.owner[query]
-            may = (dated[:, None] > dated) & (owner[:, None] == owner)  # no date is later than another
-            rows = np.flatnonzero(may.any(axis=0) | may.any(axis=1))
-            if len(rows):
-                similar = self.similar(query.start + rows)
-                newer, older = np.nonzero(may[np.ix_(rows, rows)])
-                pairs.append((query.start + rows[newer], query.start + rows[older], similar[newer, older]))
-        newer, older, similar = (np.concatenate(column) for column in zip(*pairs, strict=True))
-        return newer, older, similar
+    def updates(self, least: float) -> list[tuple[int, Ints, Floats]]:
+        """Each candidate that is newer than alike ones of its owner and query, oldest first: these, and how alike.
+
+        The last answer is cached, as the next block often asks for the same.
+        """
+        if self._updates is None or self._updates[0] != least:
+            pairs = [pair for query in self.queries for pair in self._updates_of(query, least)]
+            of_newer: dict[int, list[tuple[int, float]]] = {}
+            for newer, older, similar in pairs:
+                of_newer.setdefault(newer, []).append((older, similar))
+            by_age = sorted(of_newer, key=lambda newer: (self.dated[newer], newer))
+            columns = {newer: np.array(of_newer[newer]).T for newer in by_age}
+            self._updates = least, [(newer, older.astype(np.int64), how) for newer, (older, how) in columns.items()]
+        return self._updates[1]
+
+    def _updates_of(self, query: slice, least: float) -> Iterator[tuple[int, int, float]]:
+        repeats, dated, text = self.repeats, self.dated[query], self.text[query]
+        assert repeats is not None
+        is_newer = dated[:, None] > dated  # no date is later than another
+        rows = np.flatnonzero(is_newer.any(axis=0) | is_newer.any(axis=1))
+        likely = repeats.likely(text[rows], least) & is_newer[np.ix_(rows, rows)] if len(rows) else is_newer[:0]
+        for newer, older in rows[np.argwhere(likely)].tolist():
+            pair = int(text[newer]), int(text[older])
+            if (similar := repeats.shared(*pair) / repeats.most(*pair)) >= least:
+                yield query.start + newer, query.start + older, similar
 
     @cached_property
     def tie_order(self) -> Keys:
@@ -756,9 +764,9 @@ class Ranking:
         return score
 
     def _lifted(self, absent: Mask | None, beaten: Mask | None) -> Floats | None:
-        """Raise the newer of two alike candidates just above the older, if their scores are near; what was added.
+        """Lift the newer of two alike candidates just above the older, if their scores are near; what was added.
 
-        Scores before any was raised decide, so that nothing depends on an order.
+        The oldest go first, so that of many statements in a row each later one stands above those before it.
         """
         block, candidates = self.block, self.candidates
         if block.alike_from is None:
@@ -766,16 +774,14 @@ class Ranking:
         competes = np.ones(self.score.shape, bool) if absent is None else ~self._by_column(absent)
         if beaten is not None and candidates.chunks_of_memory is not None:
             competes[candidates.chunks_of_memory.rows] &= ~self._by_column(beaten)
-        newer, older, similar = candidates.updates
-        least = np.where(block.alike_from < 0, candidates.alike_from, block.alike_from)
-        some = similar >= least.min()
-        newer, older, is_alike = newer[some], older[some], similar[some, None] >= least
         units = np.rint(self.score * UNIT)
-        gap = units[older] - units[newer]
-        is_near = (gap >= 0) & (gap <= NEAR_TIE * UNIT) & competes[newer] & competes[older] & is_alike
-        raised = units.copy()
-        np.maximum.at(raised, newer, np.where(is_near, units[older] + 1, 0.0))
-        lift: Floats = np.where(raised > units, raised / UNIT - self.score, 0.0)
+        lifted, most = units.copy(), UNIT + 1 if block.is_bounded else np.inf
+        for newer, older, similar in candidates.updates(float(block.alike_from.min())):
+            gap = lifted[older] - units[newer]
+            may = (gap >= 0) & (gap <= NEAR_TIE * UNIT) & competes[older] & competes[newer]
+            above = np.where(may & (similar[:, None] >= block.alike_from), lifted[older] + 1, 0.0).max(axis=0)
+            lifted[newer] = np.maximum(lifted[newer], np.minimum(above, most))
+        lift: Floats = np.where(lifted > units, lifted / UNIT - self.score, 0.0)
         self.score += lift
         return lift
 
@@ -963,8 +969,6 @@ class RankedQuestion(Protocol):
     @property
     def depth(self) -> int | None: ...
     def likeness(self, row: Ints, /) -> Likeness: ...
-    @property
-    def alike_from(self) -> float: ...
     def across(self, candidates: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
     def prior(self, memory: Ints, /) -> Floats: ...
@@ -1097,7 +1101,6 @@ def _candidate_set(
         memory=question.rows.hit_of(question.rows.memory[candidates.row], question.settings.unit),
         twin=question.rows.twin[candidates.row],
         text=candidates.row,
-        owner=question.rows.owner[question.rows.memory[candidates.row]],
         dated=question.rows.dated[question.rows.memory[candidates.row]],
         per_memory=question.settings.unit != "chunk",
         norm=lambda _: norm,
@@ -1107,7 +1110,6 @@ def _candidate_set(
         repeats=question.repeats,
         least_threshold=question.settings.fold_threshold,
         likeness=lambda index: likeness()(candidates.row[index]),
-        alike_from=question.alike_from,
     )
 
 
