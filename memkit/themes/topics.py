@@ -151,7 +151,8 @@ def topics(
     Returns
     -------
     Topics
-        Shows itself; ``.table``, ``.memories``, ``.plot()``. A memory whose probability is below 0.5 has no topic.
+        Shows itself; ``.table``, ``.memories``, ``.plot()``. A memory has no topic if its probability is below 0.5, or
+        if no other memory has its topic.
 
     Raises
     ------
@@ -232,6 +233,8 @@ def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | 
     sure: dict[int, float] = {}
     if clusters is not None:
         is_sure = clusters.probability >= LEAST
+        kept = np.bincount(clusters.label[is_sure], minlength=len(clusters.sure))
+        is_sure &= (kept >= 2)[clusters.label] | (len(clusters.sure) == 1)
         label[shown] = np.where(is_sure, clusters.label, -1)
         closeness[shown] = clusters.closeness
         probability[shown] = clusters.probability if len(clusters.sure) > 1 else np.nan

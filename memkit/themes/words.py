@@ -58,9 +58,9 @@ _TERMS = f"""
         select class, sum(n) as words, (select count(distinct doc) from texts t where t.class = c.class) as docs
         from counts c group by class
     ), weighted as (
-        select class, term, n / words * ln(1 + mean / f) as weight
+        select class, term, n / words * ln(1 + mean / f) as weight, n >= least(2, docs) as is_shared
         from counts join totals using (term) join sizes using (class)
-        where n >= least(2, docs)
+        qualify is_shared = bool_or(is_shared) over (partition by class)
     ), best as (
         select * from weighted
         qualify row_number() over (partition by class order by round(weight, 12) desc, term) <= $most
@@ -74,7 +74,7 @@ _TERMS = f"""
 def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) -> dict[int, list[str]]:
     """The words of each group of texts, the strongest first.
 
-    A word is in at least two memories of its group (of a group of one, in that). Stop words, numbers, dates, addresses
+    A word is in at least two memories of its group, if any is. Stop words, numbers, dates, addresses
     and secrets are no words. Its form is a short one among those that are written often.
 
     Parameters

@@ -96,9 +96,16 @@ def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, 
 
 def test_a_memory_that_falls_elsewhere_in_more_resamples_than_not_has_no_topic(found: mk.Topics) -> None:
     rows = found.memories.to_pylist()
-    assert all((row["topic"] > 0) == (row["probability"] >= 0.5) for row in rows if row["probability"] is not None)
+    assert all(row["probability"] >= 0.5 for row in rows if row["topic"])
+    assert all(row["topic"] or row["probability"] < 0.5 for row in rows if row["probability"] is not None)
     assert all(row["topic"] == 0 for row in rows if row["probability"] is None)
     assert {row["name"] for row in rows if not row["topic"]} == {NO_TOPIC}
+
+
+def test_a_memory_like_no_other_is_no_topic_of_its_own() -> None:
+    found = mk.topics(fitted([*TEA, *POOL, "xyzzy qwertz 0123456789"]), k=3)
+    assert {number: topic > 0 for number, topic in assigned(found).items()} == {str(n): n < 9 for n in range(10)}
+    assert [row["n"] for row in found.table.to_pylist()] == [5, 4, 1]
 
 
 def clouds(k: int, spread: float, size: int = 40) -> tuple[Any, Any]:
@@ -194,6 +201,8 @@ def test_words_are_no_stop_words_numbers_dates_addresses_or_secrets() -> None:
     words = words_of(pa.chunked_array([[twice, twice]]), np.arange(2), np.zeros(2, np.int64))
     assert set(words[0]) <= {"deploy", "сервер", "see", "token"}
     assert {"deploy", "сервер"} <= set(words[0])
+    apart = words_of(pa.chunked_array([["сервер", "деплой"]]), np.arange(2), np.zeros(2, np.int64))
+    assert apart == {0: ["деплой", "сервер"]}  # where no word is in two memories, those of one
     assert words_of(pa.chunked_array([["東京都", "東京"]]), np.arange(2), np.zeros(2, np.int64)) == {0: ["東京"]}
 
 
