@@ -361,7 +361,8 @@ class Panel(Displayed):
     @property
     def status(self) -> str:
         """One line on what is shown."""
-        return f"{self._status(self.answer)} {self.moved}".strip()
+        status = self._status(self.answer)
+        return f"{status.rstrip('.')}. {self.moved}" if self.moved else status
 
     @property
     def strip_html(self) -> str:
