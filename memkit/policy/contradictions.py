@@ -11,6 +11,8 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from memkit.text.statements import Reader, Statement
 _FLOOR = 0.5
 """Least cosine of the sets of words of two statements that are compared."""
 _MOST_OF_ONE = 12
-"""Statements that share an attribute; more are a log of it."""
+"""So many values of one attribute, or statements of the same words, are a log or a list."""
 _SERIES = 4
 """So many values of one attribute are a counter or a log, and contradict nothing."""
 _MOST_FIELD = 60
@@ -83,7 +85,9 @@ def contradictions(corpus: Any, as_of: AsOf = None) -> pa.Table:
     dates = np.array([when[place].timestamp() for place in owner.tolist()])
     users = memories["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
     scopes = users[owner].astype(np.int64)
-    chosen = _chosen(every, dates, scopes)
+    listed_at_once = _listed(every, dates, scopes)
+    every = _with_one_value(every, dates, scopes)
+    chosen = _chosen(every, dates, scopes, listed_at_once)
     statements, owner, dates, scopes = [every[place] for place in chosen], owner[chosen], dates[chosen], scopes[chosen]
     newest = _newest(_without_series(_contradictory(statements, dates, owner, scopes)), dates)
     listed = []
@@ -163,14 +167,30 @@ def _contradictory(
             yield older, newer, how
 
 
-def _chosen(statements: list[Statement], dates: Any, scopes: Ints) -> list[int]:
+def _with_one_value(statements: list[Statement], dates: Any, scopes: Ints) -> list[Statement]:
+    """The statements, without the attribute where it has several values at one time, or many in all: preferences."""
+    values = defaultdict[tuple[int, frozenset[str]], set[Any]](set)
+    at_once = defaultdict[tuple[int, float, frozenset[str]], set[Any]](set)
+    for place, statement in enumerate(statements):
+        if statement.key:
+            value = statement.value_words, statement.value_numbers
+            values[int(scopes[place]), statement.key].add(value)
+            at_once[int(scopes[place]), float(dates[place]), statement.key].add(value)
+    many = {key for key, some in values.items() if len(some) > _MOST_OF_ONE}
+    many |= {(scope, key) for (scope, _, key), some in at_once.items() if len(some) > 1}
+    return [
+        replace(statement, key=frozenset()) if (int(scope), statement.key) in many else statement
+        for statement, scope in zip(statements, scopes.tolist(), strict=True)
+    ]
+
+
+def _chosen(statements: list[Statement], dates: Any, scopes: Ints, listed: set[int]) -> list[int]:
     """The places of the statements to compare, ascending: of equal ones the oldest and the newest.
 
     Left out are those of a list, and those whose words stand in many statements, each time otherwise: a counter. So a
     log that repeats its lines makes no more pairs than their words do.
     """
     of_words = defaultdict[tuple[int, frozenset[str]], dict[str, list[int]]](dict)
-    listed = _listed(statements, dates, scopes)
     for place in np.argsort(dates, kind="stable").tolist():
         statement = statements[place]
         if statement.content and place not in listed:
@@ -206,8 +226,7 @@ def _sharing_attributes(statements: list[Statement], scopes: Ints) -> Iterator[t
         if statement.key:
             of_one[int(scopes[place]), statement.key].append(place)
     for places in of_one.values():
-        if len(places) <= _MOST_OF_ONE:
-            yield from ((a, b) for i, a in enumerate(places) for b in places[i + 1 :])
+        yield from combinations(places, 2)
 
 
 def _without_series(pairs: Iterator[tuple[int, int, Contradiction]]) -> list[tuple[int, int, Contradiction]]:
