@@ -32,6 +32,8 @@ from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import Mask as Hidden
 from memkit.text.secrets import mask
+from memkit.themes.topics import Topics
+from memkit.themes.topics import topics as find_topics
 
 GROUND = {
     "light": {"background_color": [1, 1, 1, 1], "tooltip_color": [1, 1, 1, 1], "lasso_color": [0, 0.45, 0.7, 1]},
@@ -128,6 +130,8 @@ class MapPanel(Panel):
         Its hits are chosen.
     color, projection
         As for `mk.plot.map`.
+    topics : Topics, optional
+        For the colours of topics; by default those of ``mk.topics(search)``, found when they are asked for.
     dedup : Deduplicator, optional
         Fitted, for the colours of duplicates; by default one with the encoder of `search` is fitted when they are
         asked for.
@@ -178,6 +182,7 @@ class MapPanel(Panel):
         *,
         color: str = "kind",
         projection: str = METHODS[0],
+        topics: Topics | None = None,
         dedup: Deduplicator | None = None,
         where: str | None = None,
         k: int = 10,
@@ -185,7 +190,7 @@ class MapPanel(Panel):
         session: Session | None = None,
     ) -> None:
         check_installed()
-        self.search, self._dedup = search, dedup
+        self.search, self._topics, self._dedup = search, topics, dedup
         self._layouts: dict[str, Layout] = {}
         self._groups: tuple[Any, Groups | None] = (None, None)
         self._corpora: dict[str, Corpus] = {}
@@ -255,11 +260,14 @@ class MapPanel(Panel):
     def _coloured(self, state: State, layout: Layout) -> Groups:
         """The groups of a state's colour, worked out once for each moment."""
         color, moment = state[self.section]["color"], as_of_time(state[QUERY]["as_of"])
-        key = (color, moment if color == "age" else None, layout.memories.num_rows)
+        key = (color, moment if color in ("age", "topic") else None, layout.memories.num_rows)
         if self._groups[0] != key or self._groups[1] is None:
             if color == "duplicates" and self._dedup is None:
                 self._dedup = deduplicator_of(self.search)
-            self._groups = (key, grouped(color, layout.memories, moment, self._dedup))
+            found = self._topics
+            if color == "topic" and found is None:
+                found = find_topics(self.search, as_of=moment)
+            self._groups = (key, grouped(color, layout.memories, moment, self._dedup, found))
         assert self._groups[1] is not None
         return self._groups[1]
 

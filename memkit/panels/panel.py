@@ -405,11 +405,7 @@ class Panel(Displayed):
             groups.append({"name": f"{len(rare)} more", "controls": [control(self.controls[name]) for name in rare]})
             groups[-1]["closed"] = True
         actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *self.common)]
-        more = {
-            "profile": bool(self.declared),
-            "presets": list(self.presets),
-            "reads": self.body_first,
-        }
+        more = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.body_first}
         return {"title": self.title, "groups": groups, "actions": actions, **more}
 
     def press(self, action: str) -> None:

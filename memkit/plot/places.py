@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, check_choice
 from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Dots, Mark, Picture
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 
     from memkit.search.retriever import Retriever
 
-COLORS = ("kind", "age", "user", "duplicates")
-_GREY = COLOURS[-1]
+COLORS = ("kind", "age", "user", "topic", "duplicates")
+_GREY, _PALE = COLOURS[-1], "#C4C4C4"
+"""Of what has no colour of its own, and of what belongs to none of the groups."""
+_NOBODY, _NO_TOPIC = "nobody", "no topic"  # the second as `mk.topics`, of a room above, calls it
 _MANY = 7
 """So many groups have a colour of their own."""
 _AGES = ((1, "a day"), (7, "a week"), (30, "a month"), (90, "3 months"), (180, "6 months"), (365, "a year"))
@@ -66,24 +69,48 @@ class Groups:
         return counts
 
 
-def grouped(color: str, memories: pa.Table, moment: datetime, dedup: Deduplicator | None) -> Groups:
-    """The groups of memories by one of `COLORS`; `dedup` is fitted on them and needed for duplicates only."""
+def grouped(
+    color: str, memories: pa.Table, moment: datetime, dedup: Deduplicator | None = None, topics: Any = None
+) -> Groups:
+    """The groups of memories by one of `COLORS`; `dedup` is fitted on them, `topics` are theirs, where these are asked.
+
+    Raises
+    ------
+    ParameterError
+        For topics that are not there.
+    """
     if color == "age":
         return _by_age(memories, moment)
     if color == "duplicates":
         assert dedup is not None
         return _by_duplicates(memories, dedup)
-    return _largest(memories["kind"].fill_null("other") if color == "kind" else memories["user_id"].fill_null("nobody"))
+    if color == "topic":
+        return _by_topic(memories, topics)
+    if color == "user":
+        return _largest(memories["user_id"].fill_null(_NOBODY), _NOBODY)
+    return _largest(memories["kind"].fill_null("other"))
 
 
-def _largest(values: pa.ChunkedArray) -> Groups:
-    """The largest groups by name; the others are one group, in grey."""
+def _by_topic(memories: pa.Table, topics: Any) -> Groups:
+    """The topics of `mk.topics`; what they leave out has none."""
+    assigned = getattr(topics, "memories", None)
+    if not isinstance(assigned, pa.Table) or not {"memory_id", "name"} <= set(assigned.column_names):
+        raise ParameterError(f"map: color='topic' needs topics=mk.topics(search). Got {type(topics).__name__}.")
+    rows = pc.index_in(memories["memory_id"], value_set=assigned["memory_id"].combine_chunks())
+    return _largest(assigned["name"].take(rows).fill_null(_NO_TOPIC), _NO_TOPIC)
+
+
+def _largest(values: pa.ChunkedArray, none: str = "") -> Groups:
+    """The largest groups by name; the others are one group, in grey, and `none`, which is no group, is pale."""
     counts = sorted(((row["values"], row["counts"]) for row in pc.value_counts(values).to_pylist()), key=_by_size)
-    kept = [name for name, _ in counts[: _MANY if len(counts) <= _MANY else _MANY - 1]]
+    named = [name for name, _ in counts if name != none]
+    kept = named[: _MANY if len(named) <= _MANY else _MANY - 1]
+    others, has_none = len(named) - len(kept), len(named) < len(counts)
     codes = pc.fill_null(pc.index_in(values, value_set=pa.array(kept, pa.string())), len(kept)).to_numpy()
-    others = len(counts) - len(kept)
-    names = (*kept, *([f"{others:,} others"] if others else []))
-    return Groups(names, (*COLOURS[: len(kept)], *([_GREY] if others else [])), codes.astype(np.int64))
+    codes = codes.astype(np.int64) + np.where(pc.equal(values, none).to_numpy(), int(others > 0), 0)
+    names = [*kept, *([f"{others:,} others"] if others else []), *([none] if has_none else [])]
+    colours = [*COLOURS[: len(kept)], *([_GREY] if others else []), *([_PALE] if has_none else [])]
+    return Groups(tuple(names), tuple(colours), codes)
 
 
 def _by_size(counted: tuple[str, int]) -> tuple[int, str]:
@@ -120,6 +147,7 @@ def map(
     query: str = "",
     k: int = 10,
     projection: str = METHODS[0],
+    topics: Any = None,
     dedup: Deduplicator | None = None,
     as_of: AsOf = None,
     ax: Axes | None = None,
@@ -130,13 +158,15 @@ def map(
     ----------
     search : Retriever
         Fitted. Without vectors, memories lie by their words.
-    color : 'kind', 'age', 'user' or 'duplicates'
+    color : 'kind', 'age', 'user', 'topic' or 'duplicates'
         What the colours say; the legend counts each group. Of many users the largest have a colour.
     query : str
         Its best `k` hits stand out, and all others are dimmed.
     k : int
     projection : 'tsne', 'pca' or 'umap'
         t-SNE keeps neighbours together, PCA large distances. UMAP is like t-SNE and needs the extra ``umap``.
+    topics : Topics, optional
+        ``mk.topics(search)``, for ``color="topic"``.
     dedup : Deduplicator, optional
         Fitted, for ``color="duplicates"``; by default one with the encoder of `search` is fitted.
     as_of : str, date, datetime or None
@@ -169,7 +199,7 @@ def map(
     places, moment = lay_out(search, projection), as_of_time(as_of)
     if color == "duplicates" and dedup is None:
         dedup = deduplicator_of(search)
-    groups = grouped(color, places.memories, moment, dedup)
+    groups = grouped(color, places.memories, moment, dedup, topics)
     chosen = None
     if query:
         hits = search.search(query, k=k, as_of=as_of)["memory_id"]

@@ -99,9 +99,7 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     texts = as_texts(memories["text"].fill_null(""))
     centred = centring.fit(vectors, texts).transform(vectors, texts)
     used = method if len(rows) >= _LEAST else "pca"
-    # One thread: sums of several would differ in the last digit, and the places soon after.
-    with threadpool_limits(1):
-        points = _PLACED[used](centred)
+    points = _PLACED[used](centred)
     return Layout(memories, points, used, by, index.memories.num_rows - len(rows))
 
 
@@ -155,7 +153,10 @@ def _tsne(vectors: Vectors) -> Floats:
     landmarks = vectors[chosen]
     perplexity = min(_PERPLEXITY, (n - 1) / 3)
     tsne = TSNE(perplexity=perplexity, metric="cosine", init="pca", max_iter=_STEPS, random_state=_SEED)
-    places: Floats = np.asarray(tsne.fit_transform(landmarks), np.float64)
+    # One thread: sums of several would differ in the last digit, and the places soon after. Threads that were loaded
+    # within the limit would not be held by it.
+    with threadpool_limits(1):
+        places: Floats = np.asarray(tsne.fit_transform(landmarks), np.float64)
     if n == len(vectors):
         return places
     rows, likeness = Nearest(landmarks, None, 0).best(vectors, _NEAREST, None)

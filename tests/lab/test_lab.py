@@ -35,6 +35,8 @@ tried = mk.panels.surface(swept); tried""",
     'every = mk.panels.lab(corpus, search, "чай", as_of=moment); every',
     "%%memsql corpus\nselect 'цвет ' || count(*) as colour from memories",
     "%memsearch -s search зелёный чай",
+    """near = mk.Retriever(encoder="hash").fit(corpus)
+drawn = mk.panels.map(near, projection="pca", as_of=moment); drawn""",
 )
 
 
@@ -170,9 +172,34 @@ def test_a_cell_of_sql_and_a_line_of_search_show_their_tables(notebook: Any, sho
     notebook.page.screenshot(path=shots / "magics.png")
 
 
+def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(notebook: Any, shots: Path) -> None:
+    panel = notebook.panel("map")
+    canvas = panel.locator(".live canvas").first
+    panel.get_by_title("Activate lasso selection").click()
+    box = canvas.bounding_box()
+    assert box is not None
+    mouse = notebook.page.mouse
+    corners = ((0.2, 0.1), (0.8, 0.1), (0.8, 0.9), (0.2, 0.9), (0.2, 0.12))
+    for number, (across, down) in enumerate(corners):
+        mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=8)
+        if not number:
+            mouse.down()
+    mouse.up()
+    expect(panel.locator("output.said")).to_contain_text("chosen")
+    panel.screenshot(path=shots / "map.png")
+    chosen = notebook.python("drawn.result.num_rows")
+    assert 0 < chosen < notebook.python("corpus.memories.num_rows")
+    assert panel.locator("output.said").inner_text().startswith(f"{chosen:,} of")
+    assert panel.locator(".body tbody tr").count() == min(chosen, 25)
+    addresses = notebook.page.evaluate("() => performance.getEntriesByType('resource').map(({ name }) => name)")
+    assert [one for one in addresses if not one.startswith(("http://127.0.0.1", "data:", "blob:"))] == []
+
+
 def test_each_label_names_a_control_of_its_own_panel(notebook: Any) -> None:
     """Panels on one page: an id is there once, so that no label speaks of another panel's slider."""
     notebook.panel("judge")
-    ids = notebook.page.evaluate("() => [...document.querySelectorAll('section.mkp [id]')].map(({ id }) => id)")
+    ids = notebook.page.evaluate(
+        "() => [...document.querySelectorAll('section.mkp [id]:not(.live *)')].map(({ id }) => id)"
+    )
     assert len(ids) > 50
     assert len(ids) == len(set(ids))

@@ -193,6 +193,17 @@ def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subte
             "goes, as a near-duplicate",
             "no duplicate",
         ]
+    with subtests.test("topics are those of mk.topics, and who has none is told apart"):
+        topics = mk.topics(search, k=3, as_of=DAY)
+        sizes = dict(zip(topics.table["name"].to_pylist(), topics.table["n"].to_pylist(), strict=True))
+        words = mk.plot.words(mk.plot.map(search, "topic", projection="pca", topics=topics, as_of=DAY))
+        for name, n in sizes.items():
+            if name != "no topic":
+                assert re.search(rf"^{re.escape(name)} .* {n}$", words, re.MULTILINE)
+        panel = mk.panels.map(search, color="topic", projection="pca", topics=topics, as_of=DAY)
+        assert "coloured by topic" in panel.words
+        with pytest.raises(mk.ParameterError, match=r"mk\.topics"):
+            mk.plot.map(search, "topic")
     with subtests.test("a hit of a query is drawn apart"):
         words = mk.plot.words(mk.plot.map(search, "user", query="пул", k=3, projection="pca", as_of=DAY))
         assert "coloured by user; 3 chosen" in words
