@@ -20,7 +20,7 @@ from memkit.corpus_digest.span import BASES, Span, expired_in, span_of
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import write_page
-from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
 from memkit.duck import rows_of
 from memkit.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
 from memkit.schemas import TIMESTAMP, column, table
@@ -241,7 +241,9 @@ def digest(
     ]
     facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
     made = describe(pa.Table.from_pylist(rows, DIGEST), memkit="digest", **facts, **corpus.revision)
-    return Digest(made, until_text(span.since).removesuffix(" 00:00"), until_text(span.until), span.basis, tuple(notes))
+    return Digest(
+        made, until_text(span.since).removesuffix(" 00:00"), until_text(span.until), span.basis, tuple(map(safe, notes))
+    )
 
 
 Row = dict[str, Any]
