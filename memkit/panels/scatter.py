@@ -1,9 +1,10 @@
 """The points of a map as a widget of jupyter-scatter: WebGL, one hundred thousand of them, nothing from outside.
 
-jupyter-scatter was chosen in November 2026: 1.9 MB, an anywidget like memkit's own page, it loads nothing, its lasso
-gives row numbers, and a text that is pointed at is asked of the kernel one at a time, so that only masked words leave
-it. embedding-atlas brings a stack of machine learning with it (torch or LiteLLM, a server) and datamapplot datashader,
-colorcet and pages that load their scripts from outside; both make a page of their own, not a part of a panel.
+jupyter-scatter 1.0 was chosen in November 2026: 1.9 MB, an anywidget like memkit's own page, so that one stands within
+the other; it loads nothing, its lasso gives row numbers, and a text that is pointed at is asked of the kernel one at a
+time, so that only masked words leave it. embedding-atlas 0.26 is a wheel of 24 MB that needs sentence-transformers (and
+with it PyTorch), LiteLLM and a web server. datamapplot 0.7 needs datashader, all of dask, scikit-image and numba, and
+its pages load deck.gl, jQuery, Arrow and fonts from outside. Both make a page of their own, no part of a panel.
 """
 
 from __future__ import annotations
