@@ -32,7 +32,7 @@ _PARTICLES = frozenset(_SMALL.split())
 """Small words within a name."""
 _DAYS = re.compile(f"(?:{'|'.join(named.pattern for named in (*MONTHS, *WEEKDAYS))})s?", re.IGNORECASE)
 _LEFT_OUT = re.compile(
-    r"`[^`\n]*`|\b\w+://\S+|\S+[/\\@]\S+|(?<!\w)[#@]\w+|\[\w+ hidden\]|\b\w+\.(?:md|py|js|json|ya?ml|toml)\b"
+    r"`[^`\n]*`|(?<!\S)[^\s/\\@]+[/\\@]\S+|(?<!\w)[#@]\w+|\[\w+ hidden\]|\b\w+\.(?:md|py|js|json|ya?ml|toml)\b"
 )
 """Code, addresses, paths, tags and masked secrets."""
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")

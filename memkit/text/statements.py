@@ -114,9 +114,9 @@ _ORDINAL = re.compile(
 """A rank, which is a name: the second test is not the third."""
 _MONTH = "|".join(month.pattern for month in MONTHS)
 _CODE = r"""
-    `[^`\n]+` | https?://\S+ | [\w.+-]+@[\w-]+\.\w+ | [^\W\d_][\w.-]*/[\w./-]*\w  # code, address, mail, path
-  | \d{1,3}(?:\.\d{1,3}){3}(?::\d+)? | v?\d+\.\d+\.\d[\w.-]* | v\d+ | \#\d+  # host, version, number of a task
-  | [^\W\d_]+[-_]?\d[\w.-]*\w | [^\W\d_]\d\b | \w*[^\W_]_\w+  # E4021, p95, snake_case
+    `[^`\n]+` | https?://\S+ | (?<![\w.+-])[\w.+-]+@[\w-]+\.\w+ | (?<![\w.-])[^\W\d_][\w.-]*/[\w./-]*\w  # code, address, mail, path
+  | \d{1,3}(?:\.\d{1,3}){3}(?::\d+)? | v?(?<!\d)\d+\.\d+\.\d[\w.-]* | v\d+ | \#\d+  # host, version, number of a task
+  | (?<![^\W\d_])[^\W\d_]+[-_]?\d[\w.-]*\w | [^\W\d_]\d\b | (?<!\w)\w*[^\W_]_\w+  # E4021, p95, snake_case
   | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b  # hash
 """
 _DATE = rf"""
