@@ -114,7 +114,8 @@ _ORDINAL = re.compile(
 """A rank, which is a name: the second test is not the third."""
 _MONTH = "|".join(month.pattern for month in MONTHS)
 _CODE = r"""
-    `[^`\n]+` | https?://\S+ | (?<![\w.+-])[\w.+-]+@[\w-]+\.\w+ | (?<![\w.-])[^\W\d_][\w.-]*/[\w./-]*\w  # code, address, mail, path
+    `[^`\n]+` | https?://\S+ | (?<![\w.+-])[\w.+-]+@[\w-]+\.\w+  # code, address, mail
+  | (?<![\w.-])[^\W\d_][\w.-]*/[\w./-]*\w  # path
   | \d{1,3}(?:\.\d{1,3}){3}(?::\d+)? | v?(?<!\d)\d+\.\d+\.\d[\w.-]* | v\d+ | \#\d+  # host, version, number of a task
   | (?<![^\W\d_])[^\W\d_]+[-_]?\d[\w.-]*\w | [^\W\d_]\d\b | (?<!\w)\w*[^\W_]_\w+  # E4021, p95, snake_case
   | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b  # hash
@@ -364,7 +365,9 @@ class Reader:
                     stem = self._stem(plain)
                     yield _Token("word", word, self._opposites.get(stem, (stem, True))[0])
             elif kind == "number":
-                is_label = bool(_LABELS.match(text, match.end())) and bool(_LABELLED.search(text, 0, match.start()))
+                is_label = bool(_LABELS.match(text, match.end())) and bool(
+                    _LABELLED.search(text, max(0, match.start() - _LABEL_MOST), match.start())
+                )
                 yield _Token("ordinal" if is_label else "number", word, _number(word))
             elif kind == "glued":
                 number, unit = match["amount"], match["glued_unit"]
@@ -434,15 +437,17 @@ class Reader:
 
 _APOSTROPHE = re.compile("['’]")
 _LABELS = re.compile(r"\s*[:(]")
-_LABELLED = re.compile(r"(?:\A|[.;!\n(]\s*|\bfor\s+)[^\W\d_]+\s+\Z", re.IGNORECASE)
+_LABELLED = re.compile(r"(?:\A|[.;!\n(][^\S\n]*|\bfor\s+)[^\W\d_]+\s+\Z", re.IGNORECASE)
 """A number between a word that begins a sentence and a colon or bracket is a name: "Child 2: …"."""
+_LABEL_MOST = 60
+"""The characters before a number in which such a word is looked for."""
 _DOES = re.compile(r"(?:not\s+)?(?:[a-z]+ing|[a-z]+ed)\b")
 _NAMED = re.compile(r"\d|[A-ZА-ЯЁ]|`")
 """In "the pool is full" no attribute has a value; in "the pool is Borey" and "the pool size is large" one has."""
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _RANGE = re.compile(r"([\d.,]+)\s?[-–]\s?([\d.,]+)")
 _NUMBERS = re.compile(r"\d+")
-_VALUE_ENDS = re.compile(r"\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
+_VALUE_ENDS = re.compile(r"(?<!\s)\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
 
 
 def _kind(match: re.Match[str]) -> str:
