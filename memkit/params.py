@@ -131,7 +131,7 @@ class Param:
         'bool', 'int', 'float', 'str', 'words' (a sequence of strings), 'weights' (a mapping of words to numbers),
         'callable' or 'object' (checked by the code that uses it).
     low, high : float or None
-        Bounds, inclusive unless `low_open` or `high_open`.
+        Bounds, inclusive unless `low_open` or `high_open`; of words, `low` is their least number.
     choices : tuple of str
         The allowed words; empty for any.
     refit : bool
@@ -173,11 +173,12 @@ class Param:
     def type(self) -> str:
         """Kind and bounds, without unit."""
         if self.choices:
-            words = ("words among " if self.kind == "words" else "one of ") + ", ".join(map(repr, self.choices))
+            some = "one or more words among " if self.low else "words among "
+            words = (some if self.kind == "words" else "one of ") + ", ".join(map(repr, self.choices))
         else:
             words = {"words": "sequence of strings", "weights": "mapping of words to floats"}.get(self.kind, self.kind)
             words += " or '*'" if self.star else ""
-        if self.low is None and self.high is None:
+        if self.kind == "words" or (self.low is None and self.high is None):
             return words
         left = "(" if self.low_open or self.low is None else "["
         right = ")" if self.high_open or self.high is None else "]"
@@ -202,7 +203,8 @@ class Param:
         if isinstance(value, Mapping):
             return all(isinstance(n, str) and type(w) in (int, float) and self._within(w) for n, w in value.items())
         if isinstance(value, (tuple, list)):
-            return all(isinstance(word, str) and (not self.choices or word in self.choices) for word in value)
+            are_words = all(isinstance(word, str) and (not self.choices or word in self.choices) for word in value)
+            return are_words and len(value) >= (self.low or 0)
         if self.choices:
             return value in self.choices
         return not isinstance(value, (int, float)) or self._within(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -261,6 +262,10 @@ def test_several_words_are_asked_for_as_such() -> None:
     assert several.expected == "words among 'apples', 'pears'"
     with pytest.raises(ParameterError, match=r"Got \('apples', 'pear'\)\. Did you mean 'pears'\?"):
         several.check(("apples", "pear"), "here")
+    some = replace(several, low=1)
+    with pytest.raises(ParameterError, match=r"one or more words among 'apples', 'pears'\. Got \(\)"):
+        some.check((), "here")
+    some.check(("pears",), "here")
 
 
 def test_a_retrievers_help_has_five_parameters_first_and_every_other_one_under_what_it_acts_on() -> None:

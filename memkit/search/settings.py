@@ -49,6 +49,7 @@ class FitSettings(Estimator):
         None,
         stands_for=SEARCHABLE,
         choices=SEARCHABLE,
+        low=1,
         refit=True,
         group="fit",
         doc="Columns of a memory whose text is searched; None: all of them.",
