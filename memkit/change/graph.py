@@ -285,7 +285,7 @@ class _File:
 
     def add_observations(self, lines: list[Line], texts: list[str]) -> list[str]:
         """Add to the first line of an entity the observations that none of its lines has, and return them."""
-        known = {text for line in lines for text, _ in line.said()}
+        known = {text for line in lines for text, _ in line.observations()}
         new = [text for text in texts if text not in known]
         self.extend(lines[0], self.observations(new, lines[0]))
         return new

@@ -26,7 +26,7 @@ _KNOWN = frozenset(("name", "observations", "entityType", "createdAt", "version"
 _MARKS, _MARKED = ("type", "_type"), ("entity", "relation")
 OTHERS = "(other lines)"
 """The key of extra for what further lines of the same name say besides their observations."""
-_CREATED, _SAID = ("timestamp", "createdAt"), ("text", "content")
+_CREATED, _TEXTS = ("timestamp", "createdAt"), ("text", "content")
 """Keys of an observation that is an object: its date, its text."""
 
 
@@ -88,7 +88,7 @@ class Line:
         """The key under which the line says what it is."""
         return next((key for key in _MARKS if self.value.get(key) in _MARKED), None)
 
-    def said(self) -> Iterator[tuple[str, Any]]:
+    def observations(self) -> Iterator[tuple[str, Any]]:
         """The text of each observation of an entity, and the observation as it is written."""
         items = self.value.get("observations")
         return ((_text(item), item) for item in (items if isinstance(items, list) else ()))
@@ -96,7 +96,7 @@ class Line:
 
 def _text_key(item: object) -> str | None:
     """The key of an observation's text, where it is an object."""
-    return next((key for key in _SAID if isinstance(item.get(key), str)), None) if isinstance(item, Node) else None
+    return next((key for key in _TEXTS if isinstance(item.get(key), str)), None) if isinstance(item, Node) else None
 
 
 def _text(item: object) -> str:
@@ -132,8 +132,8 @@ def places_of(text: str, line: Line) -> list[tuple[str, int, int]]:
     json = Json(text[line.start : line.end])
     above = json.find(["observations"])
     parts = json.parts(above.value) if above else []
-    said = (text for text, _ in line.said())
-    return [(text, line.start + part.start, line.start + part.end) for text, part in zip(said, parts, strict=True)]
+    texts = (text for text, _ in line.observations())
+    return [(text, line.start + part.start, line.start + part.end) for text, part in zip(texts, parts, strict=True)]
 
 
 def _claims(file: File) -> bool:
@@ -145,7 +145,7 @@ def _claims(file: File) -> bool:
         end = text.find("\n", start)
         line = text[start : end if end >= 0 else len(text)]
         if '"observations"' in line or '"relationType"' in line:
-            return any(found.kind for found in lines_of(line))
+            return any(each.kind for each in lines_of(line))
         if end < 0:
             return False
         start = end + 1
@@ -164,7 +164,7 @@ class _Entity:
         The highest version of them; what that line says besides its observations counts.
     others : list of dict
         What the other lines say besides theirs.
-    said : dict of str to dict
+    observations : dict of str to dict
         Its observations by text: line, created_at and extra of each.
     """
 
@@ -172,7 +172,7 @@ class _Entity:
     version: float
     node: Node
     others: list[Row] = field(default_factory=list)
-    said: dict[str, Row] = field(default_factory=dict)
+    observations: dict[str, Row] = field(default_factory=dict)
     memory_id: str = ""
 
 
@@ -234,14 +234,14 @@ class _Graph:
             if version > known.version:
                 known.version, known.node, lesser = version, value, known.node
             known.others.append({k: v for k, v in lesser.items() if k not in ("name", "observations")})
-        for text, item in line.said():
+        for text, item in line.observations():
             key = _text_key(item)
             if not isinstance(item, str) and not key:
                 self.problem("bad_value", _OBSERVATION.expected, item, number, field="observations")
-            if text not in known.said:
+            if text not in known.observations:
                 moment = self._time(item, number) if key else None
                 extra = extra_of(item, {key, *_CREATED}) if key else "{}"
-                known.said[text] = {"line": number, "created_at": moment, "extra": extra}
+                known.observations[text] = {"line": number, "created_at": moment, "extra": extra}
             elif key:
                 known.others.append(item)
 
@@ -263,14 +263,14 @@ class _Graph:
         others = {OTHERS: entity.others} if entity.others else {}
         extra = json_text({**_rest(node), **others})
         base: Row = {"format": "mcp_graph", "layout": "mcp_graph", "path": path, "source_id": name, "scope": kind}
-        for text, row in entity.said.items() or [("", None)]:
+        for text, row in entity.observations.items() or [("", None)]:
             memory_id = self.rows.new_id("mcp_graph", path, name, text or name)
             entity.memory_id = entity.memory_id or memory_id
             line, moment = (row["line"], row["created_at"] or created) if row else (entity.line, created)
             memory = {**base, "memory_id": memory_id, "title": name if row else "", "text": text if row else name}
             memory |= {"kind": "observation" if row else "entity", "line_start": line, "line_end": line}
-            own = row["extra"] if row else extra
-            self.rows.add("memories", {**memory, "created_at": moment, "updated_at": moment, "extra": own})
+            memory |= {"created_at": moment, "updated_at": moment, "extra": row["extra"] if row else extra}
+            self.rows.add("memories", memory)
             if row and not text.strip():
                 self.problem("empty_text", "an observation with text", text, line, memory_id=memory_id)
         self.rows.add(
@@ -281,7 +281,7 @@ class _Graph:
                 "line": entity.line,
                 "name": name,
                 "entity_type": kind,
-                "observations": len(entity.said),
+                "observations": len(entity.observations),
                 "created_at": created,
                 "version": text_of(node.get("version")),
                 "extra": extra,
@@ -295,10 +295,10 @@ class _Graph:
         """
         node, number = line.value, line.number
         ends = {key: text_of(node.get(key)) for key in ("from", "to")}
-        found = [self.entities.get(name or "") for name in ends.values()]
-        from_id, to_id = (entity.memory_id if entity else None for entity in found)
+        entities = [self.entities.get(name or "") for name in ends.values()]
+        from_id, to_id = (entity.memory_id if entity else None for entity in entities)
         memory_id = from_id or self._row_of(line)
-        for (key, name), entity in zip(ends.items(), found, strict=True):
+        for (key, name), entity in zip(ends.items(), entities, strict=True):
             if not name:
                 self.problem("missing_field", "", "nothing", number, field=key, memory_id=memory_id)
             elif entity is None:
