@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 from memkit.corpus_digest.span import Span, with_memories
 from memkit.duck import rows_of
 from memkit.policy.contradictions import contradictions as contradictions_of
-from memkit.schemas import TIMESTAMP
 
 MOST = 5_000
 """The memories that are compared, the newest: a statement takes about a millisecond."""
@@ -31,8 +30,5 @@ def contradictions(span: Span) -> tuple[pa.Table, int]:
     if after.memories.num_rows > MOST:
         chosen = rows_of(_NEWEST, {"most": MOST}, memories=after.memories, changes=changes)["memory_id"]
         after = with_memories(after, after.memories.filter(pc.is_in(after.memories["memory_id"], value_set=chosen)))
-    found = contradictions_of(after, as_of=span.until)
-    is_new = pc.is_in(found["by_id"], value_set=changes["memory_id"])
-    if span.basis == "dates":
-        is_new = pc.and_(is_new, pc.greater_equal(found["newer_at"], pa.scalar(span.since, TIMESTAMP)))
-    return found.filter(is_new), after.memories.num_rows
+    listed = contradictions_of(after, as_of=span.until)
+    return listed.filter(pc.is_in(listed["by_id"], value_set=changes["memory_id"])), after.memories.num_rows

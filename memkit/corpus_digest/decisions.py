@@ -22,15 +22,25 @@ _ENGLISH = (
 )
 DECISION_WORDS = (*_RUSSIAN, *_ENGLISH)
 """Words that say so, Russian and English; a phrase matches whatever blanks are between its words."""
-_SOLVED = r"(?i)реш(?:ил[аи]?|ен[ао]?|или)\s+(?:\S+\s+){0,2}?(?:проблем|задач|ошибк|уравнен|головоломк|кроссворд)\S*"
+_PROBLEMS = ("проблем", "задач", "ошибк", "уравнен", "головоломк", "кроссворд")
+_SOLVED = rf"(?i)реш(?:ил|[её]н)[аио]?\s+(?:\S+\s+){{0,2}}?(?:{'|'.join(_PROBLEMS)})\S*"
 """«Решили проблему» tells of a solution."""
-_OPEN = (
-    r"(?i)[«\"“](?:решили|решено|decided)[»\"”]"
-    r"|(?:ещ[её]\s+)?не\s+(?:решили|решено|договорились|выбрали|утвердили|согласовали)|чтобы\s+\S*\s*(?:решили|выбрали)"
-    r"|(?:not|never|n['’]t|un|to\s+be|be|if|until|once|when|whether|has\s+to\s+be)\s*(?:yet\s+)?(?:decided|approved|agreed)"
-    r"|we\s+will\s+see|we['’]ll\s+see|(?:if|when|until|what|how|where)\s+we(?:\s+will|['’]ll)"
+_OPENS = (
+    *("не", "чтобы", "чтобы мы", "чтобы все", "not", "never", "be", "if", "until", "once", "when", "whether"),
+    *("what", "how", "where"),
 )
-"""What is still open: not decided, to be decided, a question; and a word that is only quoted."""
+"""Words before a decision that is still open or only asked for; besides them those in ``n't``."""
+_OPENED = (
+    *("решили", "решено", "договорились", "выбрали", "утвердили", "согласовали", "decided", "approved", "agreed"),
+    *("we will", "we'll", "we’ll"),
+)
+_QUOTED = ("решили", "решено", "decided")
+_UNDECIDED = ("we will see", "we'll see", "we’ll see", "no more than")
+_OPEN = (
+    rf"(?i){START}(?:(?:{alternatives(_OPENS)}|\w+n['’]t)\s+(?:yet\s+)?(?:{alternatives(_OPENED)})"
+    rf"|(?:{alternatives(_UNDECIDED)}){END})|[«\"“](?:{alternatives(_QUOTED)})[»\"”]"
+)
+"""What is still open, and a word that is only quoted."""
 _LABEL = (
     r"(?i)^\s*(?:(?:[-*+]|\d+[.)])\s+)?(?:\[[ x]\]\s+)?[*_\[]{0,3}(?:decisions?|resolution|решени[ея]|решили|adr)"
     r"(?:[*_]{0,2}\s*:|[*_]{0,2}\s+[—–-]\s|\][*_]{0,2})"
@@ -56,7 +66,7 @@ PATTERNS = (
 _SQL = """
 with tested as ({tested}),
 judged as (
-    select *, says or label as is_said, headed and not headed_open as is_under,
+    select *, says or label as is_worded, headed and not headed_open as is_under,
         bool_or(item) over (partition by row) as has_items,
         row_number() over (partition by row order by place) as ordinal,
         item and coalesce(last_value(if(item, null, bare) ignore nulls) over (
@@ -64,7 +74,7 @@ judged as (
     from tested where not is_heading
 )
 select place from judged
-where not asks and not bare and (is_said or is_announced or is_under and (item or not has_items and ordinal = 1))
+where not asks and not bare and (is_worded or is_announced or is_under and (item or not has_items and ordinal = 1))
 order by place
 """
 

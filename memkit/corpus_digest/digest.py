@@ -210,8 +210,8 @@ def digest(
     >>> import memkit as mk
     >>> texts = ["Пул: пять соединений.", "Решили: пул растёт до десяти.", "Спросить коллегу Анну. Анна знает шлюз."]
     >>> corpus = mk.from_table({"text": texts, "created_at": ["2026-01-05", "2026-02-25", "2026-02-26"]})
-    >>> found = digest(corpus, since="7d", until="2026-02-28")
-    >>> for row in found.table.select(["section", "what", "text"]).to_pylist():
+    >>> week = digest(corpus, since="7d", until="2026-02-28")
+    >>> for row in week.table.select(["section", "what", "text"]).to_pylist():
     ...     print(*row.values(), sep=" | ")
     decisions | decided | Решили: пул растёт до десяти.
     names | Анна, 2 mentions | Спросить коллегу Анну.
@@ -224,9 +224,10 @@ def digest(
     check_value("digest", "mentions", mentions, "int", low=1)
     moment = Moment.from_as_of(until)
     span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
-    span = replace(span, changes=_masked(span.changes))
+    hide = Mask(text for name in _HELD for text in span.changes[name].to_pylist() if text)
+    span = replace(span, changes=_masked(span.changes, hide))
     sentences, notes = new_sentences(span.changes), list(span.notes)
-    found_boxes, n_older = boxes(span)
+    box_rows, n_older = boxes(span)
     if n_older:
         notes.append(f"{n_older:,} older box{'es are' if n_older > 1 else ' is'} still open: `open_tasks` lists them.")
     contradicted, n_compared = contradictions(span)
@@ -234,10 +235,10 @@ def digest(
         notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories alone.")
     rows = [
         *_of_sentences(decisions(sentences, rows_of(_ABOVE, memories=span.after.memories))),
-        *_of_contradictions(span, contradicted),
-        *_of_boxes(found_boxes),
+        *_of_contradictions(span.changes, contradicted),
+        *({"section": "boxes", **row, "text": hide(row["text"])} for row in box_rows.to_pylist()),
         *_of_names(sentences, span, mentions),
-        *_of_changes(span),
+        *_of_changes(pa.concat_tables([span.changes, _masked(expired_in(span), hide)])),
     ]
     facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
     made = describe(pa.Table.from_pylist(rows, DIGEST), memkit="digest", **facts, **corpus.revision)
@@ -249,11 +250,13 @@ def digest(
 Row = dict[str, Any]
 
 
-def _masked(changes: pa.Table) -> pa.Table:
+_HELD = ("title", "before", "after")
+"""The columns of changes that may hold a secret."""
+
+
+def _masked(changes: pa.Table, hide: Mask) -> pa.Table:
     """The changes without secrets: hidden in the whole texts, as a sentence may not say what its number is."""
-    texts = [text for name in ("before", "after") for text in changes[name].to_pylist() if text]
-    hide = Mask(texts)
-    for name in ("title", "before", "after"):
+    for name in _HELD:
         masked = [text and hide(text) for text in changes[name].to_pylist()]
         changes = changes.set_column(changes.schema.get_field_index(name), name, pa.array(masked, pa.string()))
     return changes
@@ -270,29 +273,20 @@ def _of_sentences(sentences: pa.Table) -> list[Row]:
     return [{"section": "decisions", "what": "decided", **row} for row in sentences.select(names).to_pylist()]
 
 
-def _of_contradictions(span: Span, found: pa.Table) -> list[Row]:
-    memories = span.after.memories
-    places = memories.filter(pc.is_in(memories["memory_id"], value_set=found["by_id"]))
-    known = {row["memory_id"]: row for row in places.select(["memory_id", "path", "line_start", "title"]).to_pylist()}
+def _of_contradictions(changes: pa.Table, contradicted: pa.Table) -> list[Row]:
+    places = changes.select(["memory_id", "path", "line", "title"]).to_pylist()
+    newer = {place["memory_id"]: place for place in places}
     return [
         {
             "section": "contradictions",
             "what": row["kind"],
             "date": row["newer_at"],
-            "memory_id": row["by_id"],
-            "path": known[row["by_id"]]["path"],
-            "line": known[row["by_id"]]["line_start"],
-            "title": known[row["by_id"]]["title"],
+            **newer[row["by_id"]],
             "text": row["newer_text"],
             "before": row["older_text"],
         }
-        for row in found.to_pylist()
+        for row in contradicted.to_pylist()
     ]
-
-
-def _of_boxes(found: pa.Table) -> list[Row]:
-    hide = Mask(text for text in found["text"].to_pylist())
-    return [{"section": "boxes", **row, "text": hide(row["text"])} for row in found.to_pylist()]
 
 
 def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
@@ -309,21 +303,18 @@ def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
 _SECTION_OF = {"added": "added", "changed": "changed", "removed": "forgotten", "expired": "forgotten"}
 
 
-def _of_changes(span: Span) -> list[Row]:
-    """What was added, changed and forgotten, in this order, newest first."""
-    every = [*span.changes.to_pylist(), *_masked(expired_in(span)).to_pylist()]
+def _of_changes(changes: pa.Table) -> list[Row]:
+    """What was added, changed and forgotten, in this order, each as the changes are."""
     rows = [
-        row for section in ("added", "changed", "forgotten") for row in every if _SECTION_OF[row["change"]] == section
-    ]
-    return [
         {
             "section": _SECTION_OF[row["change"]],
             "what": row["change"],
             **{name: row[name] for name in ("date", "memory_id", "path", "line", "title")},
             **_texts(row),
         }
-        for row in rows
+        for row in changes.to_pylist()
     ]
+    return sorted(rows, key=lambda row: tuple(SECTIONS).index(row["section"]))
 
 
 def _texts(change: Row) -> Row:

@@ -115,10 +115,10 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
     >>> [(name.spelling, name.count) for name in new_names([(text, False) for text in texts], before)]
     [('Анна', 2)]
     """
-    found = [m for number, (text, is_heading) in enumerate(texts) for m in mentions(text, number, is_heading)]
-    stem_of = _stems({m.word for m in found})
-    within = Counter(stem_of[m.word] for m in found if m.has_capital and m.is_within)
-    small = Counter(stem_of[m.word] for m in found if not m.has_capital)
+    words = [m for number, (text, is_heading) in enumerate(texts) for m in mentions(text, number, is_heading)]
+    stem_of = _stems({m.word for m in words})
+    within = Counter(stem_of[m.word] for m in words if m.has_capital and m.is_within)
+    small = Counter(stem_of[m.word] for m in words if not m.has_capital)
     candidates = {stem for stem, count in within.items() if stem and count >= small[stem]}
     if not candidates:
         return []
@@ -126,15 +126,15 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
     for word, count in written_small.items():
         small[stem_of[word]] += count
     candidates = {stem for stem in candidates - known if within[stem] >= small[stem]}
-    names = _joined(found, stem_of, candidates)
+    names = _joined(words, stem_of, candidates)
     kept = [name for name in names if name.count >= least]
     return sorted(kept, key=lambda name: (-name.count, name.spelling))
 
 
-def _joined(found: list[Mention], stem_of: dict[str, str], candidates: set[str]) -> list[Name]:
+def _joined(words: list[Mention], stem_of: dict[str, str], candidates: set[str]) -> list[Name]:
     """The names of these mentions; words that stand beside each other at least as often as apart are one name."""
     runs, waiting, is_open = list[list[Mention]](), list[Mention](), False
-    for mention in found:
+    for mention in words:
         is_name = mention.has_capital and stem_of[mention.word] in candidates
         is_open = is_open and mention.follows and runs[-1][-1].sentence == mention.sentence
         if is_name and is_open and sum(part.has_capital for part in runs[-1]) < _PARTS:
@@ -180,7 +180,7 @@ def _words_before(memories: pa.Table, words: set[str]) -> tuple[set[str], dict[s
     """The stems of all words with a capital, and how often these words stand in small letters; linear in the texts."""
     small = {word.lower(): word for word in sorted(words)}
     values = {"letters": _LETTERS, "capital": _CAPITAL, "words": sorted(small)}
-    found = rows_of(_WORDS_BEFORE, values, memories=memories.select(["title", "text"]))
-    counts = dict(zip(found["word"].to_pylist(), found["n"].to_pylist(), strict=True))
+    rows = rows_of(_WORDS_BEFORE, values, memories=memories.select(["title", "text"]))
+    counts = dict(zip(rows["word"].to_pylist(), rows["n"].to_pylist(), strict=True))
     known = set(_stems(word for word in counts if word[0].isupper()).values())
     return known, {small[word]: count for word, count in counts.items() if word in small}

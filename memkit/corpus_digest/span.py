@@ -12,7 +12,7 @@ from memkit.change.diff import diff
 from memkit.duck import rows_of
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
 from memkit.formats.rows import Rows
-from memkit.params import Moment, until_text
+from memkit.params import Moment, as_of_time, until_text
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
 from memkit.schemas import TIMESTAMP, kinds_where
@@ -75,7 +75,7 @@ def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None,
     """
     why = "the dates of the memories were asked for"
     if basis != "dates":
-        span, why = _from_git(corpus, since, until.seen, user_id)
+        span, why = _from_git(corpus, since, until, user_id)
         if span is not None:
             return span
         if basis == "git":
@@ -83,7 +83,7 @@ def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None,
     return _from_dates(corpus, since, until.seen, user_id, why)
 
 
-def _from_git(corpus: Corpus, since: datetime, until: datetime, user_id: str | None) -> tuple[Span | None, str]:
+def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | None) -> tuple[Span | None, str]:
     """The span between two states of the folder; without one the reason why there is none."""
     if not corpus.has_folder or corpus.root is None:
         return None, "this is no folder, but a table or a saved corpus"
@@ -91,7 +91,7 @@ def _from_git(corpus: Corpus, since: datetime, until: datetime, user_id: str | N
         with opened(corpus.root.resolve()) as repository:
             ends = _ends(repository, corpus, since, until)
     except NotFoundError:
-        return None, f"nothing was committed up to {until_text(until)}"
+        return None, f"nothing was committed up to {until_text(until.seen)}"
     except FormatError:
         return None, "the folder is in no git repository"
     except MemkitError as error:
@@ -112,7 +112,7 @@ def _from_git(corpus: Corpus, since: datetime, until: datetime, user_id: str | N
     if n_moved:
         notes.append(f"{n_moved:,} memor{'ies' if n_moved > 1 else 'y'} moved to another file, unchanged.")
     notes += [str(row["message"]) for row in rows.table("problems").to_pylist()]
-    return Span(since, until, "git", before, after, changes, tuple(notes)), ""
+    return Span(since, until.seen, "git", before, after, changes, tuple(notes)), ""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class _Ends:
     Attributes
     ----------
     after : str or None
-        None where the folder as it was read is the end.
+        None where the folder as it was read is the end: with what is in no commit, where the span ends now.
     last : str
         The last commit of the span.
     begins : datetime or None
@@ -136,9 +136,9 @@ class _Ends:
     begins: datetime | None
 
 
-def _ends(repository: Repository, corpus: Corpus, since: datetime, until: datetime) -> _Ends | str:
+def _ends(repository: Repository, corpus: Corpus, since: datetime, until: Moment) -> _Ends | str:
     head = repository.commit(corpus.revision.get("revision", "HEAD"))
-    last = head if until >= head.committed_at else repository.commit(until.isoformat())
+    last = head if until.seen >= head.committed_at else repository.commit(until.seen.isoformat())
     if next(log(repository, last.id, 1), None) is None:
         return "the folder's files are in no commit"
     n_commits, begins = repository.count(last.id, since), None
@@ -146,7 +146,9 @@ def _ends(repository: Repository, corpus: Corpus, since: datetime, until: dateti
     if repository.count(last.id) == n_commits:  # the first of these commits holds what is older
         first = next(log(repository, last.id, n_commits)).commit
         before, begins, n_commits = first.id, first.committed_at, n_commits - 1
-    return _Ends(before, None if last is head else last.id, last.id, n_commits, begins)
+    is_now = until.until is None or until.seen >= as_of_time(None)
+    after = None if last is head and (is_now or corpus.revision) else last.id
+    return _Ends(before, after, last.id, n_commits, begins)
 
 
 _COMPARED = """
@@ -227,9 +229,5 @@ def _of_user(corpus: Corpus, user_id: str | None) -> Corpus:
 
 
 def with_memories(corpus: Corpus, memories: pa.Table) -> Corpus:
-    """The corpus with these of its memories, and the boxes in them."""
-    boxes = corpus.tables.get("checklist")
-    if boxes is None:
-        return Corpus({**corpus.tables, "memories": memories})
-    kept = boxes.filter(pc.is_in(boxes["memory_id"], value_set=memories["memory_id"]))
-    return Corpus({**corpus.tables, "memories": memories, "checklist": kept})
+    """The corpus with these of its memories; its other tables are not read here."""
+    return Corpus({**corpus.tables, "memories": memories})
