@@ -213,26 +213,27 @@ def _projects(corpus: Corpus) -> pa.Table:
     homes: dict[str, list[dict[str, Any]]] = {}
     for row in memories.select(columns).to_pylist():
         homes.setdefault(posixpath.dirname(row["path"]), []).append(row)
-    dead, problems = Counter[str](), Counter[str]()
-    rules = corpus.problems.select(["path", "rule"]).to_pylist() if homes else []
     projects = {home.removesuffix("/memory") if home != "memory" else "": home for home in homes}
-    for problem in rules:
-        place = next((up for up in _folders_above(problem["path"] or "") if up in projects), None)
-        if place is not None and problem["rule"] != "transcript":
-            problems[place] += 1
-            dead[place] += problem["rule"] == "dead_link"
-    transcripts = _transcripts(corpus, projects) if homes else Counter()
-    rows = [
-        {
-            "project": project.removeprefix(_HOST_PROJECTS) or ".",
-            "memories": len(homes.get(projects.get(project, ""), ())) if project in projects else 0,
-            **_index_of(homes[projects[project]] if project in projects else []),
-            "dead_links": dead[project],
-            "problems": problems[project],
-            "transcripts": None if "/." in f"/{project}" else transcripts[project],
-        }
-        for project in sorted({*projects, *transcripts})
-    ]
+    dead, problems = Counter[str](), Counter[str]()
+    for problem in corpus.problems.select(["path", "rule"]).to_pylist() if homes else ():
+        project = _project_above(problem["path"] or "", projects)
+        if project is not None and problem["rule"] != "transcript":
+            problems[project] += 1
+            dead[project] += problem["rule"] == "dead_link"
+    transcripts = _transcripts(corpus, projects) if homes else Counter[str]()
+    rows = []
+    for project in sorted({*projects, *transcripts}):
+        of_project = homes[projects[project]] if project in projects else []
+        rows.append(
+            {
+                "project": project.removeprefix(_HOST_PROJECTS) or ".",
+                "memories": len(of_project),
+                **_index_of(of_project),
+                "dead_links": dead[project],
+                "problems": problems[project],
+                "transcripts": None if "/." in f"/{project}" else transcripts[project],
+            }
+        )
     return describe(pa.Table.from_pylist(rows, schema=_PROJECTS), memkit="projects")
 
 
@@ -251,6 +252,11 @@ def _folders_above(path: str) -> Iterator[str]:
         yield path
         path = posixpath.dirname(path)
     yield ""
+
+
+def _project_above(path: str, projects: Mapping[str, str]) -> str | None:
+    """The project that a path belongs to: the nearest folder above it that is one."""
+    return next((folder for folder in _folders_above(path) if folder in projects), None)
 
 
 def _index_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -275,19 +281,20 @@ def _index_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _transcripts(corpus: Corpus, projects: Mapping[str, str]) -> Counter[str]:
     """How many JSON lines lie in each project's folder, and in folders beside those of the host; none is opened."""
-    found: Counter[str] = Counter()
+    counts = Counter[str]()
     if corpus.root is None or not corpus.root.is_dir() or corpus.revision:
-        return found
+        return counts
     beside = {posixpath.dirname(project) for project in projects if projects[project] == f"{project}/memory"}
     with reader.listed(corpus.root, corpus._source().options) as listing:
         paths = [path for path in listing.files if path.lower().endswith(".jsonl")]
     for path in paths:
-        above = list(_folders_above(posixpath.dirname(path)))
-        place = next((up for up in above if up in projects), None)
-        place = place or next((up for up in above if up and posixpath.dirname(up) in beside), None)
-        if place is not None:
-            found[place] += 1
-    return found
+        folder = posixpath.dirname(path)
+        project = _project_above(folder, projects)
+        if project is None:
+            project = next((up for up in _folders_above(folder) if up and posixpath.dirname(up) in beside), None)
+        if project is not None:
+            counts[project] += 1
+    return counts
 
 
 def _by_month(counts: pa.Table) -> pa.Table:

@@ -223,5 +223,7 @@ def test_projects_of_a_host_stand_side_by_side(tmp_path: Path) -> None:
     for shown in (repr(from_home), from_home._repr_html_()):
         assert "Projects side by side" in shown
         assert "-home-anna-3" in shown
+    one = mk.overview(mk.read(tmp_path / ".claude" / "projects" / "-home-anna-3"), as_of=DAY).tables["projects"]
+    assert one.select(["project", "transcripts"]).to_pylist() == [{"project": ".", "transcripts": 3}]
     alone = mk.overview(mk.read(tmp_path / ".claude" / "projects" / "-home-anna-1" / "memory"), as_of=DAY)
     assert "Projects side by side" not in repr(alone)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ _TIME_WORD = re.compile(
     rf"(?:{'|'.join(one.pattern for one in (*MONTHS, *WEEKDAYS))}|utc|gmt|msk|мск|am|pm)", re.IGNORECASE
 )
 """Words of a date or a time, which say nothing of what a memory is about."""
-_LEAST_ASKED, _LEAST_LEFT = 2, 3
+_LEAST_WORDS, _LEAST_LEFT = 2, 3
 COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
 _OF_PAGES = ["description", "aliases", "heading_path", "extra", "path", "layout", "line_start"]
 _CHANGED = ("title", "tags", "aliases", "description", "heading_path", "extra", "text")
@@ -148,8 +148,8 @@ def spoken_by(queries: pa.Table) -> str:
     if not {"field", "hidden_field"} <= {*queries.column_names}:
         return ""
     counts = Counter(name for name in queries["field"].to_pylist() if name in SPEAKS)
-    asked = [f"{count:,} {SPEAKS[name]} ({name})" for name, count in counts.most_common()]
-    return f"Known items, no questions of people: {', '.join(asked).replace(' ', ' ask ', 1)}." if asked else ""
+    parts = [f"{count:,} {SPEAKS[name]} ({name})" for name, count in counts.most_common()]
+    return f"Known items, no questions of people: {', '.join(parts).replace(' ', ' ask ', 1)}." if parts else ""
 
 
 def query_for(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:
@@ -247,32 +247,33 @@ def _asking_for_pages(corpus: Corpus, rows: list[dict[str, Any]], fields: list[s
 def _links(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
     """The pages that links lead to, with the words of the link."""
     for path, relation in _led_to(corpus, rows):
-        link = next(links_in(relation["written"] or ""), None)
+        link = next(links_in(relation["written"]), None)
         if link and link.text:
             yield path, link.text
 
 
 def _hooks(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
     """The pages that lines of an index lead to, with the words behind the link; a line of several links has none."""
-    indexes = {row["memory_id"]: row for row in rows if row["kind"] == "index"}
+    indexes = {
+        row["memory_id"]: (row["line_start"] or 1, row["text"].split("\n")) for row in rows if row["kind"] == "index"
+    }
     for path, relation in _led_to(corpus, rows):
-        index = indexes.get(relation["memory_id"])
-        place = None if index is None or not relation["line"] else relation["line"] - (index["line_start"] or 1)
-        lines = index["text"].split("\n") if index is not None and place is not None else []
-        if place is None or not 0 <= place < len(lines) or len(list(links_in(lines[place]))) != 1:
-            continue
-        yield path, lines[place].replace(relation["written"], " ").strip(_SIGNS)
+        first, lines = indexes.get(relation["memory_id"], (1, []))
+        line = lines[place] if 0 <= (place := (relation["line"] or 0) - first) < len(lines) else ""
+        if len(list(islice(links_in(line), 2))) == 1:
+            yield path, line.replace(relation["written"], " ").strip(_SIGNS)
 
 
 def _led_to(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """The page that each link leads to which was found, and the link."""
+    """The page that each link of another page leads to, and the link."""
     relations = corpus.tables.get("relations")
     if relations is None:
         return
     paths = {row["memory_id"]: row["path"] for row in rows}
     for relation in relations.filter(pc.equal(relations["state"], "found")).to_pylist():
-        if relation["to_id"] in paths:
-            yield paths[relation["to_id"]], relation
+        path = paths.get(relation["to_id"])
+        if path is not None and path != paths.get(relation["memory_id"]) and relation["written"]:
+            yield path, relation
 
 
 def says_something(text: str) -> bool:
@@ -281,7 +282,7 @@ def says_something(text: str) -> bool:
     >>> [says_something(text) for text in ("Session: 2026-02-03 10:00 UTC", "Понедельник, 2 марта", "Пул соединений")]
     [False, False, True]
     """
-    return sum(_TIME_WORD.fullmatch(word) is None for word in _WORD.findall(text)) >= _LEAST_ASKED
+    return sum(_TIME_WORD.fullmatch(word) is None for word in _WORD.findall(text)) >= _LEAST_WORDS
 
 
 def _asking_text(row: Mapping[str, Any], column: str) -> str:
@@ -318,10 +319,10 @@ def _without_front_matter(row: Mapping[str, Any], column: str, texts: list[str])
     """What else of a page's front matter holds the content of `column`: the path of headings, and fields in extra."""
     left: dict[str, Any] = {}
     if path := row.get("heading_path"):
+        whole = f" / {path} / "
         for text in texts:
-            named = heading_path("", text)
-            path = " / ".join(part for part in path.replace(named, "").split(" / ") if part.strip())
-        left["heading_path"] = path
+            whole = whole.replace(f" / {heading_path('', text)} / ", " / ")
+        left["heading_path"] = whole[3:-3]
     names = SPELLED_ALIASES if column == "aliases" else SPELLED_DESCRIPTIONS
     try:
         fields = json.loads(row.get("extra") or "")
@@ -343,8 +344,8 @@ def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
     check_choice("hidden_field", column, HIDEABLE, "queries")
     memories = search.corpus_.memories
     searched = [name for name in _CHANGED if name in memories.column_names]
-    asked = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids)))
-    without = {row["memory_id"]: hide(row, column) for row in asked.select(["memory_id", *searched]).to_pylist()}
+    targets = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids)))
+    without = {row["memory_id"]: hide(row, column) for row in targets.select(["memory_id", *searched]).to_pylist()}
     for name in searched:
         pairs = zip(memories["memory_id"].to_pylist(), memories[name].to_pylist(), strict=True)
         values = [without[memory][name] if memory in without else value for memory, value in pairs]

@@ -172,7 +172,7 @@ def test_a_log_that_says_nothing_is_refused(log: dict[str, Any], said: str) -> N
 
 def test_the_words_of_a_link_ask_for_the_page_that_only_others_call_so(tmp_path: Path) -> None:
     pages = {
-        "returns.md": "---\ntitle: Возвраты\n---\nДеньги приходят за три дня.\n",
+        "returns.md": "---\ntitle: Возвраты\n---\nДеньги приходят за три дня, см. [порядок возврата](returns.md).\n",
         "orders.md": "---\ntitle: Заказы\n---\nСм. [политику возврата денег](returns.md), [[returns|Возвраты]].\n",
         "stock.md": "---\ntitle: Склад\n---\n[[orders|весь список]], [[returns|весь список]], [[returns|раз]].\n",
     }
@@ -181,7 +181,7 @@ def test_the_words_of_a_link_ask_for_the_page_that_only_others_call_so(tmp_path:
     asked = queries.select(["text", "field", "hidden_field", "group"]).to_pylist()
     (target,) = (row["memory_id"] for row in corpus.memories.to_pylist() if row["path"] == "returns.md")
     expected = {"text": "политику возврата денег", "field": "links", "hidden_field": None, "group": target}
-    assert asked == [expected], "neither a title, nor one word, nor words that lead to two pages"
+    assert asked == [expected], "no title, one word, words of the page or that lead to two"
     assert qrels["memory_id"].to_pylist() == [target]
 
 
