@@ -15,9 +15,10 @@ from memkit.cli.app import app
 from memkit.corpus_digest.decisions import decisions
 from memkit.corpus_digest.digest import LINES, SECTIONS, Digest
 from memkit.corpus_digest.names import new_names
-from memkit.corpus_digest.sentences import SENTENCES, sentences_of
+from memkit.corpus_digest.sentences import SENTENCES
 from memkit.params import Moment, since_time
 from memkit.tables.samples import write_files
+from memkit.text.sentences import sentences_of
 
 SECRET = "sova-2026-x"
 LATER = "2026-03-01"

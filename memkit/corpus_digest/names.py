@@ -18,6 +18,7 @@ from memkit.dates import MONTHS, WEEKDAYS
 from memkit.duck import rows_of
 from memkit.text.analyse import analyse
 from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import folded
 
 LEAST_MENTIONS = 2
 _LEAST_LETTERS = 3
@@ -164,7 +165,7 @@ def _stems(words: Iterable[str]) -> dict[str, str]:
 
 
 def _is_no_name(word: str) -> bool:
-    plain = word.casefold().replace("ё", "е")
+    plain = folded(word)
     is_common = re.split("['’]", plain)[0] in FUNCTION_WORDS | {"i"} or plain in _NO_NAMES
     return len(word) < _LEAST_LETTERS or is_common or _DAYS.fullmatch(word) is not None
 

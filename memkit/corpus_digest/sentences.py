@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from memkit.fences import fences, is_heading
 from memkit.schemas import TIMESTAMP, is_verbatim
-from memkit.text.sentences import borders
+from memkit.text.sentences import sentences_of
 
 SENTENCES = pa.schema(
     [
@@ -27,38 +22,6 @@ SENTENCES = pa.schema(
     ]
 )
 """``row`` is the row of the changes that the sentence is in."""
-
-
-_NUMBER = re.compile(r"\d+[.)]")
-"""The number of an item, which ends no sentence."""
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence, with the lines that it is wrapped at joined, and how many lines of its text stand above it."""
-
-    text: str
-    lines_above: int
-    is_heading: bool = False
-
-
-def sentences_of(text: str) -> Iterator[Sentence]:
-    """The sentences and headings of a text outside of its code fences.
-
-    >>> for sentence in sentences_of("# Чай\\nБез сахара. С лимоном."):
-    ...     print(sentence.lines_above, sentence.is_heading, sentence.text)
-    0 True # Чай
-    1 False Без сахара.
-    1 False С лимоном.
-    """
-    code, above, counted, number = fences(text), 0, 0, ""
-    for start, end in pairwise([*borders(text), len(text)]):
-        above += text.count("\n", counted, start)
-        counted = start
-        words = f"{number} {' '.join(text[start:end].split())}".strip()
-        number = words if _NUMBER.fullmatch(words) else ""
-        if words and not number and above + 1 not in code:
-            yield Sentence(words, above, is_heading(words))
 
 
 def new_sentences(changes: pa.Table) -> pa.Table:

@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeVar
 from memkit.dates import DATE_WORDS
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
-from memkit.text.contradictions import contradiction, may_contradict
+from memkit.text.contradictions import contradiction, dice, may_contradict
+from memkit.text.letters import folded
 from memkit.text.statements import Reader, Statement
 
 _FACT_CHARS = 240
@@ -92,9 +93,6 @@ class Conflicts:
         wrong = [word for word, digits in pairs.items() if not (word and digits)]
         if wrong:
             raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
-        self._digits = {_plain(word): digits for word, digits in pairs.items()}
-        self._days = re.compile("|".join(map(_day, map(_plain, date_words))) or "(?!)")
-        self._negations = frozenset(map(_plain, negations))
         self._read: dict[str, tuple[Traits, list[Traits]]] = {}
         self._reader = Reader(number_words, date_words, negations)
         self._stated: dict[str, list[Statement]] = {}
@@ -137,7 +135,7 @@ class Conflicts:
         if first[:3] == second[:3]:
             return _NONE
         if max(len(a), len(b)) <= _FACT_CHARS:
-            return _NONE if 0 < _alike(first, second) < _ALIKE_FACTS else _differ(first, second)
+            return _NONE if 0 < dice(first.content, second.content) < _ALIKE_FACTS else _differ(first, second)
         same = set(units) & set(others)
         left, right = ([unit for unit in some if unit not in same] for some in (units, others))
         if len(left) * len(right) > _MOST_PLACES:
@@ -161,42 +159,28 @@ class Conflicts:
         (('2',), (), 1)
         """
         text = text.casefold()
-        words = [_plain(word) for word in _WORD.findall(text)]
-        spelled = [self._digits[word] for word in words if word in self._digits]
-        days = [match[0] for match in map(self._days.match, words) if match]
-        denied = [word for word in words if word in self._negations or word.endswith(("n't", "n’t"))]
-        others = frozenset(
-            word[:_STEM]
-            for word in words
-            if not (word in self._digits or word in self._negations or self._days.match(word))
-        )
-        numbers, dates = (
-            tuple(sorted(known)) for known in (_NUMBER.findall(text) + spelled, _DATE.findall(text) + days)
-        )
-        return Traits(numbers, dates, len(denied), others)
-
-
-def _plain(word: str) -> str:
-    return word.casefold().replace("ё", "е")
-
-
-def _day(word: str) -> str:
-    return re.escape(word) + ("" if "а" <= word[-1] <= "я" else r"\Z")
+        numbers, dates, n_denials, others = _NUMBER.findall(text), _DATE.findall(text), 0, set[str]()
+        for word in map(folded, _WORD.findall(text)):
+            day = self._reader.days.match(word)
+            if word in self._reader.digits:
+                numbers.append(self._reader.digits[word])
+            elif day:
+                dates.append(day[0])
+            elif self._reader.is_negation(word):
+                n_denials += 1
+            else:
+                others.add(word[:_STEM])
+        return Traits(tuple(sorted(numbers)), tuple(sorted(dates)), n_denials, frozenset(others))
 
 
 def _differ(a: Traits, b: Traits) -> Differences:
     return Differences(a.numbers != b.numbers, a.dates != b.dates, a.negations != b.negations)
 
 
-def _alike(a: Traits | Statement, b: Traits | Statement) -> float:
-    """The Dice coefficient of their words."""
-    return 2 * len(a.content & b.content) / max(1, len(a.content) + len(b.content))
-
-
 def _like_places(left: list[_Unit], right: list[_Unit]) -> Iterator[tuple[_Unit, _Unit]]:
     """Each unit of the left with the most similar one of the right, if it is similar enough."""
     for unit in left:
-        alike = [_alike(unit, other) for other in right]
+        alike = [dice(unit.content, other.content) for other in right]
         best = max(range(len(right)), key=alike.__getitem__, default=-1)
         if best >= 0 and alike[best] >= _ALIKE:
             yield unit, right[best]

@@ -73,7 +73,12 @@ def may_contradict(left: Sequence[Statement], right: Sequence[Statement]) -> boo
     )
 
 
-def _dice(a: frozenset[str], b: frozenset[str]) -> float:
+def dice(a: frozenset[str], b: frozenset[str]) -> float:
+    """The Dice coefficient of two sets: the common ones by their mean size.
+
+    >>> dice(frozenset(("чай", "мёд")), frozenset(("чай",)))
+    0.6666666666666666
+    """
     return 2 * len(a & b) / max(1, len(a) + len(b))
 
 
@@ -94,14 +99,14 @@ def _under_one(older: Statement, newer: Statement) -> bool:
     """Whether what stands above both names one subject, or nothing does."""
     if older.heading is None or newer.heading is None:
         return False
-    return older.heading == newer.heading or _dice(older.heading, newer.heading) >= _ALIKE
+    return older.heading == newer.heading or dice(older.heading, newer.heading) >= _ALIKE
 
 
 def _of_numbers(older: Statement, newer: Statement) -> Contradiction | None:
     """A quantity of one unit and of one word before it, where all else nearly agrees."""
     if older.is_of_its_day or newer.is_of_its_day or older.dates ^ newer.dates or older.times ^ newer.times:
         return None
-    alike = _dice(older.content, newer.content)
+    alike = dice(older.content, newer.content)
     is_replaced = bool(older.content - newer.content) and bool(newer.content - older.content)
     if alike < (_SAME if is_replaced else _ALIKE):
         return None
@@ -150,8 +155,8 @@ def _of_negation(older: Statement, newer: Statement) -> Contradiction | None:
     if within - affirmed.content:
         return None
     is_replaced = bool(older.content - newer.content) and bool(newer.content - older.content)
-    if _dice(older.content, newer.content) < (_SAME if is_replaced else _ALIKE) and not any(
-        opposed in a and len(a & within) > 1 and _dice(a, within) >= _SAME for a in affirmed.clauses
+    if dice(older.content, newer.content) < (_SAME if is_replaced else _ALIKE) and not any(
+        opposed in a and len(a & within) > 1 and dice(a, within) >= _SAME for a in affirmed.clauses
     ):
         return None
     values = [
@@ -185,7 +190,7 @@ def _of_moments(older: Statement, newer: Statement) -> Contradiction | None:
     shared = older.content & newer.content
     if (
         len(shared) < (2 if _under_one(older, newer) else _FEW)
-        or _dice(older.content, newer.content) < _SAME
+        or dice(older.content, newer.content) < _SAME
         or older.quantities != newer.quantities
     ):
         return None

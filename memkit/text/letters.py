@@ -7,3 +7,12 @@ LATIN = ((0x0061, 0x024F),)
 """First and last of lower-case letters, with all that lies between."""
 CYRILLIC_LETTERS = "\u0400-\u0482\u048a-\u052f"
 """Without the marks between them, which NFC may join to a letter."""
+
+
+def folded(word: str) -> str:
+    """A word as it is compared: in small letters, ё as е.
+
+    >>> folded("Ёлка")
+    'елка'
+    """
+    return word.casefold().replace("ё", "е")

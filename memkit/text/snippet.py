@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from itertools import pairwise
 
+from memkit.text.letters import folded
 from memkit.text.sentences import borders, goes_on
 
 SNIPPET = 240
@@ -124,7 +125,7 @@ def marked(line: str, query: str) -> list[tuple[str, bool]]:
     """
     stems, parts, done = _stems(query), list[tuple[str, bool]](), 0
     for word in _WORD.finditer(line) if stems else ():
-        if _folded(word.group())[:_STEM] in stems:
+        if folded(word.group())[:_STEM] in stems:
             parts += [(line[done : word.start()], False), (word.group(), True)]
             done = word.end()
     return [(part, is_match) for part, is_match in [*parts, (line[done:], False)] if part]
@@ -139,7 +140,7 @@ def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tu
     held: list[set[str]] = [set() for _ in units]
     pattern = _words_of(query)
     for word in pattern.finditer(text, units[0][0], units[-1][1]) if pattern else ():
-        held[bisect_right(starts, word.start()) - 1].add(_folded(word.group())[:_STEM])
+        held[bisect_right(starts, word.start()) - 1].add(folded(word.group())[:_STEM])
     best, found = (0, -1), 0
     for first in [number for number, stems in enumerate(held) if stems] or [0]:
         last, stems = first, set(held[first])
@@ -178,10 +179,6 @@ def _words_of(query: str) -> re.Pattern[str] | None:
 
 def _stems(query: str) -> set[str]:
     """The beginnings of the query's words, without very short words (в, of) if there are others."""
-    words = [_folded(word) for word in _WORD.findall(query)]
+    words = [folded(word) for word in _WORD.findall(query)]
     telling = [word for word in words if len(word) > _SHORT or word.upper() == word]
     return {word[:_STEM] for word in telling or words}
-
-
-def _folded(word: str) -> str:
-    return word.casefold().replace("ё", "е")

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from memkit.dates import DATE_WORDS, MONTHS
 from memkit.documents import NEGATIONS, NUMBER_WORDS
-from memkit.fences import fences
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
-from memkit.text.sentences import borders
+from memkit.text.letters import folded
+from memkit.text.sentences import sentences_of
 
 OPPOSITES: tuple[tuple[str, str], ...] = (
     ("enabled enable", "disabled disable"),
@@ -246,6 +246,13 @@ class Reader:
     negations : tuple of str
         Whole words; a word in ``n't`` counts too.
 
+    Attributes
+    ----------
+    digits : dict of str to str
+        The number that a `folded` word spells.
+    days : re.Pattern
+        What the begin of a `folded` word matches that names a day.
+
     Examples
     --------
     >>> (one,) = Reader().read(["- Пул соединений: максимум 20."])[0]
@@ -259,9 +266,9 @@ class Reader:
         date_words: Sequence[str] = DATE_WORDS,
         negations: Sequence[str] = NEGATIONS,
     ) -> None:
-        self._digits = {_plain(word): digits for word, _, digits in (pair.partition("=") for pair in number_words)}
-        self._days = re.compile("|".join(map(_day, map(_plain, date_words))) or "(?!)")
-        self._negations = frozenset(map(_plain, negations))
+        self.digits = {folded(word): digits for word, _, digits in (pair.partition("=") for pair in number_words)}
+        self.days = re.compile("|".join(map(_day, map(folded, date_words))) or "(?!)")
+        self._negations = frozenset(map(folded, negations))
         self._stems: dict[str, str] = {}
         self._units = {word: line.split()[0] for line in UNITS for word in line.split()}
         self._opposites: dict[str, tuple[str, bool]] = {}
@@ -273,6 +280,10 @@ class Reader:
             self._opposites |= {self._stems[word]: (name, True) for word in positive.split()}
             self._opposites |= {self._stems[word]: (name, False) for word in negative.split()}
 
+    def is_negation(self, word: str) -> bool:
+        """Whether a `folded` word denies something."""
+        return word in self._negations or word.endswith(("n't", "n’t"))
+
     def read(self, texts: Sequence[str], headings: Sequence[str | None] | None = None) -> list[list[Statement]]:
         """The statements of each text; `headings` are what stands above each. Cost linear in the characters.
 
@@ -280,8 +291,8 @@ class Reader:
         """
         pieces = [list(_pieces(text)) for text in texts]
         above = list(headings) if headings is not None else [""] * len(texts)
-        words = {_plain(word) for of_text in pieces for piece in of_text for word in _WORDS.findall(piece)}
-        self._learn(words | {_plain(word) for text in above for word in _WORDS.findall(text or "")})
+        words = {folded(word) for of_text in pieces for piece in of_text for word in _WORDS.findall(piece)}
+        self._learn(words | {folded(word) for text in above for word in _WORDS.findall(text or "")})
         stems = [self._content(heading or "") if heading != "" else frozenset[str]() for heading in above]
         subjects = [of_one if of_one or heading == "" else None for of_one, heading in zip(stems, above, strict=True)]
         return [
@@ -300,7 +311,7 @@ class Reader:
         return self._stems[word]
 
     def _content(self, text: str) -> frozenset[str]:
-        plain = (_plain(word) for word in _WORDS.findall(text))
+        plain = (folded(word) for word in _WORDS.findall(text))
         return frozenset(self._stem(word) for word in plain if word not in FUNCTION_WORDS)
 
     def _statement(self, text: str, heading: frozenset[str] | None) -> Statement:
@@ -335,13 +346,13 @@ class Reader:
             ),
             attribute=attribute,
             heading=heading,
-            is_of_its_day=any(_plain(word) in _AT_ITS_DAY for _, word, _ in tokens) or bool(_SO_FAR.search(text)),
+            is_of_its_day=any(folded(word) in _AT_ITS_DAY for _, word, _ in tokens) or bool(_SO_FAR.search(text)),
         )
 
     def _tokens(self, text: str) -> Iterator[_Token]:
         is_after_number = False
         for token in self._apart(text):
-            plain = _plain(token.word)
+            plain = folded(token.word)
             is_unit = is_after_number and plain in self._units and token.kind != "sign"
             yield _Token("unit", token.word, self._units[plain]) if is_unit else token
             is_after_number = token.kind == "number"
@@ -349,15 +360,15 @@ class Reader:
     def _apart(self, text: str) -> Iterator[_Token]:
         for match in _TOKEN.finditer(text):
             kind, word = _kind(match), match[0]
-            plain = _plain(word)
+            plain = folded(word)
             if kind == "word":
-                if plain in self._negations or plain.endswith(("n't", "n’t")):
+                if self.is_negation(plain):
                     yield _Token("negation", word, plain)
                 elif _ORDINAL.match(plain):
-                    yield _Token("ordinal", word, self._digits.get(plain, plain))
-                elif plain in self._digits:
-                    yield _Token("number", word, self._digits[plain])
-                elif self._days.match(plain.removesuffix("s")):
+                    yield _Token("ordinal", word, self.digits.get(plain, plain))
+                elif plain in self.digits:
+                    yield _Token("number", word, self.digits[plain])
+                elif self.days.match(plain.removesuffix("s")):
                     yield _Token("date", word, self._stem(plain))
                 elif _APOSTROPHE.split(plain)[0] in FUNCTION_WORDS:
                     yield _Token("function", word, plain)
@@ -371,9 +382,9 @@ class Reader:
                 yield _Token("ordinal" if is_label else "number", word, _number(word))
             elif kind == "glued":
                 number, unit = match["amount"], match["glued_unit"]
-                if _plain(unit) in self._units:
+                if folded(unit) in self._units:
                     yield _Token("number", number, _number(number))
-                    yield _Token("unit", unit, self._units[_plain(unit)])
+                    yield _Token("unit", unit, self._units[folded(unit)])
                 else:
                     yield _Token("code", word, plain)
             else:
@@ -381,7 +392,7 @@ class Reader:
 
     def _is_positive(self, word: str) -> bool:
         """Whether it is no word that says the opposite of another."""
-        return self._opposites.get(self._stem(_plain(word)), ("", True))[1]
+        return self._opposites.get(self._stem(folded(word)), ("", True))[1]
 
     def _polarity(self, tokens: list[_Token]) -> tuple[dict[str, bool], int]:
         """Whether each stem is affirmed, without those that are both, and how many words deny something."""
@@ -390,11 +401,11 @@ class Reader:
         wide = narrow = False
         n_denials = 0
         for place, (kind, word, stem) in enumerate(tokens):
-            plain, before = _plain(word), _plain(tokens[place - 1].word) if place else ""
+            plain, before = folded(word), folded(tokens[place - 1].word) if place else ""
             if kind == "stop" or plain in _JOINS:
                 wide = narrow = False
             elif kind == "negation":
-                after = _plain(tokens[place + 1].word) if place + 1 < len(tokens) else ""
+                after = folded(tokens[place + 1].word) if place + 1 < len(tokens) else ""
                 if after in _UNNEGATED_AFTER or before in _UNNEGATED_BEFORE:
                     continue
                 n_denials += 1
@@ -409,15 +420,15 @@ class Reader:
                 narrow = False
                 if affirmed.setdefault(stem, holds) != holds:
                     mixed.add(stem)
-        if tokens and _plain(tokens[-1].word) == "нет":
+        if tokens and folded(tokens[-1].word) == "нет":
             affirmed = {stem: not holds for stem, holds in affirmed.items()}
         return {stem: holds for stem, holds in affirmed.items() if stem not in mixed}, n_denials
 
     def _attribute(self, text: str) -> tuple[frozenset[str], str, str]:
-        plain = _plain(text)
+        plain = folded(text)
         for name, pattern in self._attributes:
             match = pattern.search(plain)
-            if match and not self._negations & set(_WORDS.findall(plain[: match.start("value")])):
+            if match and not any(map(self.is_negation, _WORDS.findall(plain[: match.start("value")]))):
                 value = text[match.start("value") : match.end("value")] if len(plain) == len(text) else match["value"]
                 value = _VALUE_ENDS.split(value)[0].strip()
                 if value:
@@ -456,21 +467,16 @@ def _kind(match: re.Match[str]) -> str:
 
 def _pieces(text: str) -> Iterator[str]:
     """The sentences, items and lines of a text that state something: no headings, code, questions, or data."""
-    code, starts, line = fences(text), borders(text), 1
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        whole, first = text[start:end], line
-        line += whole.count("\n")
-        if first in code or whole.lstrip().startswith("#"):
-            continue
-        piece = " ".join(_STAMP.sub("", _MARK.sub("", whole).replace("**", "")).split())
-        if piece and len(piece) <= _MOST_CHARS and not piece.endswith("?"):
+    for sentence in sentences_of(text):
+        piece = " ".join(_STAMP.sub("", _MARK.sub("", sentence.text).replace("**", "")).split())
+        if piece and len(piece) <= _MOST_CHARS and not sentence.is_heading and not piece.endswith("?"):
             yield piece
 
 
 def _clauses(tokens: list[_Token]) -> Iterator[frozenset[str]]:
     stems: set[str] = set()
     for kind, word, stem in tokens:
-        if kind == "stop" or _plain(word) in _JOINS:
+        if kind == "stop" or folded(word) in _JOINS:
             yield frozenset(stems)
             stems = set()
         elif kind in ("word", "code"):
@@ -487,7 +493,7 @@ def _quantities(tokens: list[_Token], units: dict[str, str]) -> Iterator[Quantit
         for token in reversed(tokens[:place]):
             if token.kind == "word":
                 before = token.stem
-                is_counter = _plain(token.word) in _COUNTERS
+                is_counter = folded(token.word) in _COUNTERS
             if token.kind in ("word", "date", "time", "code", "number") or (
                 token.kind == "stop" and token.word not in ":=—–("
             ):
@@ -495,11 +501,11 @@ def _quantities(tokens: list[_Token], units: dict[str, str]) -> Iterator[Quantit
         following = tokens[place + 1 : place + 2]
         shown = word
         if following and following[0].kind in ("word", "sign", "unit"):
-            after = units.get(_plain(following[0].word), following[0].stem)
+            after = units.get(folded(following[0].word), following[0].stem)
             shown = word + following[0].word if following[0].kind == "sign" else f"{word} {following[0].word}"
         elif place and tokens[place - 1].kind == "sign":
             after, shown = units[tokens[place - 1].word], tokens[place - 1].word + word
-        is_replaced = bool(place) and _plain(tokens[place - 1].word) in _REPLACED
+        is_replaced = bool(place) and folded(tokens[place - 1].word) in _REPLACED
         if (before or after) and not is_counter and not is_replaced:
             yield Quantity(value, before, after, shown)
 
@@ -514,10 +520,6 @@ def _number(word: str) -> str:
         return "-".join(map(_number, ends.groups()))
     plain = re.sub(r"(?<=\d)[\s\u00a0,](?=\d{3}(?!\d))", "", word).replace(",", ".").replace("−", "-")
     return f"{float(plain):.12g}"
-
-
-def _plain(word: str) -> str:
-    return word.casefold().replace("ё", "е")
 
 
 def _day(word: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import memkit as mk
 from memkit.corpus_digest.names import new_names
-from memkit.corpus_digest.sentences import sentences_of
+from memkit.text.sentences import sentences_of
 
 ROOT = Path(__file__).parents[2]
 SIZES = (1_000, 10_000, 50_000)

@@ -57,6 +57,7 @@ NOT_SHOWN = (
     ("Сегодня занято 9 соединений пула.", "Сегодня занято 5 соединений пула."),
     ("The model cost 29 EUR so far.", "The model cost 36 EUR so far."),
     # denies nothing, or no longer holds
+    ("Anna doesn't live in Kazan.", "Anna lives in Samara."),
     ("The trip is up to 13 days.", "The trip is extended from 12 days."),
     ("Не только рыбу ест Анна.", "Рыбу ест Анна."),
     ("The budget is not yet agreed.", "The budget is agreed."),
