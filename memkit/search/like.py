@@ -53,7 +53,7 @@ def ask_like(
     rows = np.flatnonzero(index.rows.memory == memory)
     vectors = _vector(index, rows) if "vector" in index.weights(settings) else None
     words = strongest_words(index, rows, seen)
-    without = _versions(index, memory)
+    without = _versions(index, memory, seen)
     while True:
         query = Queries((memory_id,), (" ".join(words),), (moment,), vectors, without)
         question = ask(index, settings, query, k, where, as_of, user_id=user_id)
@@ -100,8 +100,9 @@ def strongest_words(index: MemoryIndex, rows: Ints, seen: Mask) -> list[str]:
     counts = Counter(term for of_word in terms for term in dict.fromkeys(of_word))
     spelled: dict[str, str] = {}
     for word, of_word in zip(words, terms, strict=True):
-        for term in of_word if len(of_word) > 1 and "_" not in word else of_word[:1]:
-            spelled.setdefault(term, term if len(of_word) > 1 and "_" not in word else word)
+        is_run = len(of_word) > 1 and "_" not in word  # of a script without blanks: its terms are the words
+        for term in of_word if is_run else of_word[:1]:
+            spelled.setdefault(term, term if is_run else word)
     others = seen[index.rows.memory]
     others[rows] = False
     sight = index.sight(others)
@@ -115,30 +116,33 @@ def strongest_words(index: MemoryIndex, rows: Ints, seen: Mask) -> list[str]:
     return [spelled[term] for term in spelled if term in strongest]
 
 
-def _versions(index: MemoryIndex, memory: int) -> tuple[str, ...]:
-    """The memory itself, and those that it supersedes."""
-    same = [memory] if index.rows.successor is None else [memory, *np.flatnonzero(index.rows.successor == memory)]
-    return tuple(index.memories["memory_id"][int(row)].as_py() for row in same)
+def _versions(index: MemoryIndex, memory: int, seen: Mask) -> tuple[str, ...]:
+    """The memory itself, and those of the memories `seen` that it supersedes."""
+    to = index.rows.successor
+    older = np.empty(0, np.int64) if to is None else np.flatnonzero((to == memory) & seen)
+    return _ids(index, np.append(memory, older))
+
+
+def _ids(index: MemoryIndex, memory: Ints) -> tuple[str, ...]:
+    return tuple(take_rows(index.memories["memory_id"], memory.astype(np.int64)).to_pylist())
 
 
 def _near_duplicates(question: Question, rows: Ints) -> tuple[str, ...]:
-    """Ids of the memories with a candidate that repeats one of the chunks `rows`, as `fold` collapses hits."""
-    index, settings = question.index, question.settings
-    candidates = np.unique(question.retrieved.row)
-    if settings.fold == "none":
-        alike = candidates[np.isin(index.rows.twin[candidates], index.rows.twin[rows])]
-    else:
-        both, limit = np.concatenate([rows, candidates]), settings.fold_threshold
-        likely = index.repeats.likely(both, limit)[: len(rows), len(rows) :]
+    """Ids of the memories in reach with one of the chunks `rows` word for word, or a near-duplicate as a candidate."""
+    index, allowed, limit = question.index, question.scope.allowed, question.settings.fold_threshold
+    is_copy = np.isin(index.rows.twin, index.rows.twin[rows])
+    alike = np.flatnonzero(is_copy if allowed is None else is_copy & allowed).tolist()
+    if question.settings.fold != "none":
+        candidates = np.setdiff1d(question.retrieved.row, alike)
+        likely = index.repeats.likely(np.concatenate([rows, candidates]), limit)[: len(rows), len(rows) :]
         pairs = zip(rows[likely.nonzero()[0]].tolist(), candidates[likely.nonzero()[1]].tolist(), strict=True)
-        alike = np.array([other for one, other in pairs if index.repeats.same(one, other, limit)], np.int64)
-    ids = take_rows(index.memories["memory_id"], np.unique(index.rows.memory[alike]).astype(np.int64))
-    return tuple(ids.to_pylist())
+        alike += [other for one, other in pairs if index.repeats.same(one, other, limit)]
+    return _ids(index, np.unique(index.rows.memory[alike]))
 
 
 def _note(memory_id: str, words: list[str], without: tuple[str, ...]) -> str:
     others = [one for one in without if one != memory_id]
     more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
     beside = f", and its near-duplicates or old versions {', '.join(map(repr, others[:_LISTED]))}{more}"
-    asked = f"by its meaning and its words {', '.join(words)}" if words else "by its meaning"
-    return f"Like {memory_id!r}, {asked}; left out: itself{beside if others else ''}."
+    how = f"by its meaning and its words {', '.join(words)}" if words else "by its meaning"
+    return f"Like {memory_id!r}, {how}; left out: itself{beside if others else ''}."

@@ -171,6 +171,19 @@ def test_what_a_memory_supersedes_is_not_like_it_but_older(tmp_path: Any) -> Non
     assert set(ids(search.like("more"))) == {"new"}
 
 
+def test_an_old_version_that_the_user_may_not_see_is_not_named() -> None:
+    rows = [
+        {"memory_id": "their-old", "text": "База в Москве", "user_id": "boris", "superseded_by": "new"},
+        {"memory_id": "to-come", "text": "База где-то", "created_at": "2026-05-01", "superseded_by": "new"},
+        {"memory_id": "new", "text": "База в Варшаве", "created_at": "2026-01-01"},
+        {"memory_id": "more", "text": "Соединения с базой", "created_at": "2026-01-02"},
+    ]
+    search = mk.Retriever(encoder=None).fit(table(rows))
+    assert "their-old" in note(search.like("new"))
+    assert "their-old" not in note(search.like("new", user_id="anna"))
+    assert "to-come" not in note(search.like("new", as_of=DAY))
+
+
 def test_a_memory_without_text_is_like_nothing_and_all_settings_of_words_work() -> None:
     rows = [
         {"memory_id": "empty", "text": ""},
