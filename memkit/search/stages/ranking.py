@@ -398,6 +398,12 @@ def block_of(keys: Sequence[RankingKey]) -> Block:
     )
 
 
+def _paired(rows: Ints, pairs: Mask) -> tuple[Ints, Mask]:
+    """Those of `rows` that are in one of the `pairs`, and the pairs among them."""
+    some = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
+    return rows[some], pairs[np.ix_(some, some)]
+
+
 _NEVER = 2.0
 
 
@@ -519,25 +525,21 @@ class CandidateSet:
         The last answer is cached, as the next block often asks for the same.
         """
         if self._updates is None or self._updates[0] != least:
-            pairs = [pair for query in self.queries for pair in self._updates_of(query, least)]
-            of_newer: dict[int, list[tuple[int, float]]] = {}
-            for newer, older, similar in pairs:
-                of_newer.setdefault(newer, []).append((older, similar))
-            by_age = sorted(of_newer, key=lambda newer: (self.dated[newer], newer))
-            columns = {newer: np.array(of_newer[newer]).T for newer in by_age}
-            self._updates = least, [(newer, older.astype(np.int64), how) for newer, (older, how) in columns.items()]
+            updates = [update for query in self.queries for update in self._updates_of(query, least)]
+            self._updates = least, sorted(updates, key=lambda update: (self.dated[update[0]], update[0]))
         return self._updates[1]
 
-    def _updates_of(self, query: slice, least: float) -> Iterator[tuple[int, int, float]]:
+    def _updates_of(self, query: slice, least: float) -> Iterator[tuple[int, Ints, Floats]]:
         repeats, dated, text = self.repeats, self.dated[query], self.text[query]
         assert repeats is not None
-        is_newer = dated[:, None] > dated  # no date is later than another
-        rows = np.flatnonzero(is_newer.any(axis=0) | is_newer.any(axis=1))
-        likely = repeats.likely(text[rows], least) & is_newer[np.ix_(rows, rows)] if len(rows) else is_newer[:0]
-        for newer, older in rows[np.argwhere(likely)].tolist():
-            pair = int(text[newer]), int(text[older])
-            if (similar := repeats.shared(*pair) / repeats.most(*pair)) >= least:
-                yield query.start + newer, query.start + older, similar
+        is_update = dated[:, None] > dated  # no date is later than another
+        rows, is_update = _paired(np.arange(len(text)), is_update)
+        rows, is_update = _paired(rows, is_update & repeats.likely(text[rows], least))
+        cosine = repeats.cosines(text[rows])
+        is_update &= cosine >= least
+        for newer in np.flatnonzero(is_update.any(axis=1)).tolist():
+            older = np.flatnonzero(is_update[newer])
+            yield query.start + int(rows[newer]), query.start + rows[older], cosine[newer, older]
 
     @cached_property
     def tie_order(self) -> Keys:
