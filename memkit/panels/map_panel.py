@@ -264,10 +264,10 @@ class MapPanel(Panel):
         if self._groups[0] != key or self._groups[1] is None:
             if color == "duplicates" and self._dedup is None:
                 self._dedup = deduplicator_of(self.search)
-            found = self._topics
-            if color == "topic" and found is None:
-                found = find_topics(self.search, as_of=moment)
-            self._groups = (key, grouped(color, layout.memories, moment, self._dedup, found))
+            topics = self._topics
+            if color == "topic" and topics is None:
+                topics = find_topics(self.search, as_of=moment)
+            self._groups = (key, grouped(color, layout.memories, moment, self._dedup, topics))
         assert self._groups[1] is not None
         return self._groups[1]
 
@@ -291,8 +291,8 @@ class MapPanel(Panel):
             passes.append(pc.is_in(ids, value_set=passed).to_numpy())
         hits = None
         if query["query"]:
-            found = self.search.search(query["query"], k=query["k"], where=where, as_of=query["as_of"])["memory_id"]
-            hits = pc.index_in(found, value_set=ids.combine_chunks()).drop_null().to_numpy().astype(np.int64)
+            best = self.search.search(query["query"], k=query["k"], where=where, as_of=query["as_of"])["memory_id"]
+            hits = pc.index_in(best, value_set=ids.combine_chunks()).drop_null().to_numpy().astype(np.int64)
             passes.append(np.isin(np.arange(len(ids)), hits))
         chosen = np.logical_and.reduce(passes) if passes else None
         order = np.arange(len(ids)) if chosen is None else np.flatnonzero(chosen)
@@ -326,8 +326,9 @@ class MapPanel(Panel):
 
     def _pick(self, row: str) -> None:
         kind, _, name = row.partition(":")
-        if kind == "group":
-            group = self.answer.groups.names[int(name)]
+        groups = self.answer.groups.names
+        if kind == "group" and name.isdecimal() and int(name) < len(groups):
+            group = groups[int(name)]
             self.set(group=None if self.values["group"] == group else group)
         elif kind == "memory":
             self._opened = None if self._opened == name else name

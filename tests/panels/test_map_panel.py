@@ -111,6 +111,9 @@ def test_a_group_of_the_legend_is_chosen_and_given_up_and_other_colours_forget_i
     assert 'aria-selected="true"' in panel.strip_html
     panel.pick(names[1][0])
     assert panel.values["group"] is None
+    for stale in ("group:9", "group:x", "group:", "memory:none", ""):  # a page that lags behind
+        panel.pick(stale)
+    assert panel.values["group"] is None
     panel.set(group=names[0][1])
     panel.set(color="age")
     assert panel.values["group"] is None
