@@ -13,10 +13,10 @@ from memkit.errors import MissingExtraError
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder, for_corpus
-from memkit.index.encoders.base import Vectors, as_texts, unit_rows
+from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.nearest import Nearest
 from memkit.params import check_choice
-from memkit.schemas import Floats, Ints
+from memkit.schemas import Floats
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Settings
@@ -93,7 +93,9 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     check_choice("projection", method, METHODS, "map")
     index = search.over_all().index_.whole
     of_chunks, by = _vectors(index, Settings.from_estimator(search))
-    vectors, rows = _means(of_chunks, index)
+    means, rows = unit_means(of_chunks, index.rows.memory)
+    live = means.any(axis=1)
+    vectors, rows = means[live], rows[live]
     memories = take_rows(index.memories, rows)
     centring = Centring(mode="language")
     texts = as_texts(memories["text"].fill_null(""))
@@ -112,17 +114,6 @@ def _vectors(index: MemoryIndex, settings: Settings) -> tuple[Vectors, str]:
     why = "the search has no vectors" if index.settings.encoder is None else "the encoder is not installed"
     texts = as_texts(index.own_texts)
     return shared_cache().encode(for_corpus(as_encoder("lsa"), texts), texts), f"by words, as {why}"
-
-
-def _means(of_chunks: Vectors, index: MemoryIndex) -> tuple[Vectors, Ints]:
-    """The unit vector of each memory that has content, and the rows of these memories."""
-    memory = index.rows.memory  # rises, as chunks are sorted by memory
-    if not len(memory):
-        return np.zeros((0, 1), np.float32), np.zeros(0, np.int64)
-    starts = np.flatnonzero(np.diff(memory, prepend=-1))
-    means = unit_rows(np.add.reduceat(of_chunks, starts, axis=0))
-    live = means.any(axis=1)
-    return means[live], memory[starts][live]
 
 
 def _pca(vectors: Vectors) -> Floats:

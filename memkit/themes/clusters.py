@@ -177,11 +177,11 @@ def _silhouette(distance: Vectors, label: Ints) -> Floats:
     label = np.unique(label, return_inverse=True)[1]
     size, rows = np.bincount(label), np.arange(len(label))
     sums = distance @ np.eye(len(size), dtype=np.float32)[label]
-    own = sums[rows, label] / np.maximum(size[label] - 1, 1)
+    within = sums[rows, label] / np.maximum(size[label] - 1, 1)
     means = sums / size
     means[rows, label] = np.inf
     other = means.min(axis=1)
-    silhouette: Floats = (other - own) / np.maximum(np.maximum(own, other), 1e-12)
+    silhouette: Floats = (other - within) / np.maximum(np.maximum(within, other), 1e-12)
     return np.where(size[label] > 1, silhouette, 0.0)
 
 

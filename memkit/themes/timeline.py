@@ -139,9 +139,9 @@ def timeline(
         "mmr_lambda": 1.0,
         "unit": "memory",
     }
-    asked = search.with_params(**timeless, pool=max(search.pool, most))
+    widened = search.with_params(**timeless, pool=max(search.pool, most))
     columns = ["created_at", "updated_at", "status", "superseded_by", "title"]
-    hits = asked.search(theme, most + 1, where, as_of, user_id=user_id, columns=columns)
+    hits = widened.search(theme, most + 1, where, as_of, user_id=user_id, columns=columns)
     scores = hits["score"].to_numpy()
     above = hits.filter(pa.array((scores >= bar * scores.max(initial=0.0)) & (scores > 0)))
     shown = above.slice(0, most)

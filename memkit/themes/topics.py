@@ -16,7 +16,7 @@ from memkit.errors import ParameterError
 from memkit.hashes import place
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.base import Vectors, as_texts, unit_rows
+from memkit.index.encoders.base import Vectors, as_texts, unit_means
 from memkit.params import AsOf, Moment, check_value, describe
 from memkit.schemas import Ints
 from memkit.search.fitted.arms import take_rows
@@ -219,30 +219,19 @@ def _vectors(
     centred = Centring(mode="language")
     texts = as_texts(take_rows(index.texts, rows))
     chunks = centred.fit(raw[rows], texts).transform(raw[rows], texts)
-    of_memory = np.searchsorted(memory, index.rows.memory[rows])
     vectors = np.zeros((len(memory), raw.shape[1]), np.float32)
-    if len(rows):
-        starts = np.flatnonzero(np.diff(of_memory, prepend=-1))
-        vectors[of_memory[starts]] = np.add.reduceat(chunks, starts, axis=0)
-    return memory, unit_rows(vectors)
+    means, with_chunks = unit_means(chunks, index.rows.memory[rows])
+    vectors[np.searchsorted(memory, with_chunks)] = means
+    return memory, vectors
 
 
 def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | None, moment: Moment) -> Topics:
-    label, number = np.full(len(memory), -1), np.zeros(len(memory), np.int64)
+    number, sure = np.zeros(len(memory), np.int64), dict[int, float | None]()
     probability, closeness = np.full(len(memory), np.nan), np.full(len(memory), -np.inf)
-    sure: dict[int, float] = {}
     if clusters is not None:
-        is_sure = clusters.probability >= LEAST
-        kept = np.bincount(clusters.label[is_sure], minlength=len(clusters.sure))
-        is_sure &= (kept >= 2)[clusters.label] | (len(clusters.sure) == 1)
-        label[shown] = np.where(is_sure, clusters.label, -1)
-        closeness[shown] = clusters.closeness
+        number[shown], sure = _numbered(clusters)
         probability[shown] = clusters.probability if len(clusters.sure) > 1 else np.nan
-        first = {one: row for row, one in reversed(list(enumerate(label.tolist()))) if one >= 0}
-        size = np.bincount(label[label >= 0], minlength=1)
-        for topic, one in enumerate(sorted(first, key=lambda one: (-size[one], first[one])), 1):
-            number[label == one] = topic
-            sure[topic] = float(clusters.sure[one])
+        closeness[shown] = clusters.closeness
     words = _words(index, memory, number)
     names = _names({topic: words.get(topic, []) for topic in sure})
     assigned = pa.Table.from_arrays(
@@ -258,21 +247,33 @@ def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | 
         schema=ASSIGNED,
     )
     rows = [
-        _row(index, memory, np.flatnonzero(number == topic), closeness, assigned["created_at"])
-        | {
+        {
             "topic": topic,
             "name": names[topic],
             "words": words.get(topic, []) if topic else [],
             "sure": sure.get(topic),
+            **_row(index, memory, np.flatnonzero(number == topic), closeness, assigned["created_at"]),
         }
         for topic in [*sure, 0]
         if (number == topic).any()
     ]
     silhouette = clusters.silhouette if clusters else {}
     table = pa.Table.from_pylist(rows, TOPICS)
-    table = table.set_column(5, "sure", pa.array(table["sure"].to_numpy(zero_copy_only=False), from_pandas=True))
     facts = {"encoder": index.fingerprint, "as_of": moment.instant.isoformat(), "note": _note(table, silhouette)}
     return Topics(describe(table, memkit="topics", **facts), describe(assigned, memkit="assigned", **facts), silhouette)
+
+
+def _numbered(clusters: Clusters) -> tuple[Ints, dict[int, float | None]]:
+    """The topic of each vector, the largest first from 1, or 0 for none; and how sure each topic is."""
+    is_single = len(clusters.sure) == 1
+    is_sure = clusters.probability >= LEAST
+    is_sure &= (np.bincount(clusters.label[is_sure], minlength=len(clusters.sure)) > 1)[clusters.label] | is_single
+    label, first, size = np.unique(clusters.label[is_sure], return_index=True, return_counts=True)
+    label = label[np.lexsort((first, -size))]
+    topic = np.zeros(len(clusters.sure), np.int64)
+    topic[label] = np.arange(1, len(label) + 1)
+    sure = {number: None if is_single else float(clusters.sure[one]) for number, one in enumerate(label.tolist(), 1)}
+    return np.where(is_sure, topic[clusters.label], 0), sure
 
 
 def _words(index: MemoryIndex, memory: Ints, number: Ints) -> dict[int, list[str]]:

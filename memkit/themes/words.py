@@ -94,7 +94,7 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     >>> words_of(pa.chunked_array([texts]), np.arange(4), np.array([0, 0, 1, 1]))
     {0: ['пул', 'соединений'], 1: ['tea']}
     """
-    rows = pa.table({"class": group, "doc": doc, "body": _told(texts)})
+    rows = pa.table({"class": group, "doc": doc, "body": _without_secrets(texts)})
     values = {"unnamed": _UNNAMED, "function_words": sorted(FUNCTION_WORDS), "most": most}
     with session() as con, interruptible():
         load_fts(con)
@@ -106,7 +106,7 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     return words
 
 
-def _told(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+def _without_secrets(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """`texts` without secrets."""
     held = may_hold(texts)
     if not pc.any(held).as_py():

@@ -30,6 +30,7 @@ from bench_panels import machine  # noqa: E402  # found by the path above
 from driver import Lab, Notebook, chromium, write_notebook  # noqa: E402  # as well
 
 import memkit as mk  # noqa: E402
+from memkit.index.encoders.base import unit_means  # noqa: E402
 from memkit.search import layout  # noqa: E402
 
 CELLS = (
@@ -110,7 +111,7 @@ def kept_of_the_sample() -> list[tuple[str, int, float, float]]:
         laid = layout.lay_out(search, method)
         seconds = time.process_time() - begin
         index = search.index_.whole
-        means, _ = layout._means(index.arms["vector"].vectors_, index)
+        means, _ = unit_means(index.arms["vector"].vectors_, index.rows.memory)
         rows.append((method, len(laid.points), seconds, kept(means, laid.points)))
     return rows
 

@@ -12,6 +12,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 import memkit as mk
+from memkit.index.encoders.base import unit_means
 from memkit.search import layout as module
 from memkit.search.layout import lay_out
 
@@ -78,9 +79,10 @@ def test_a_memory_lies_at_the_mean_of_its_chunks_and_one_without_text_nowhere() 
     search = mk.Retriever(encoder="hash").fit(corpus)
     index = search.index_.whole
     of_chunks = index.arms["vector"].vectors_
-    means, rows = module._means(of_chunks, index)
+    means, rows = unit_means(of_chunks, index.rows.memory)
     assert len(of_chunks) > 3
-    assert rows.tolist() == [0, 1, 3]
+    assert rows.tolist() == [0, 1, 2, 3]
+    assert not means[2].any()
     own = of_chunks[index.rows.memory == 1].mean(axis=0)
     assert np.allclose(means[1], own / np.linalg.norm(own), atol=1e-6)
     laid = lay_out(search)

@@ -314,6 +314,17 @@ def unit_rows(rows: NDArray[Any]) -> Vectors:
     return unit
 
 
+def unit_means(vectors: NDArray[Any], group: NDArray[np.int64]) -> tuple[Vectors, NDArray[np.int64]]:
+    """The mean of the vectors of each group, scaled to length 1, and the groups; `group` must rise.
+
+    >>> means, groups = unit_means(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 3.0]]), np.array([4, 7, 7]))
+    >>> means.tolist(), groups.tolist()
+    ([[1.0, 0.0], [0.0, 1.0]], [4, 7])
+    """
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    return unit_rows(np.add.reduceat(vectors, starts, axis=0)), group[starts]
+
+
 def is_unit(rows: NDArray[Any]) -> bool:
     """Whether every row has length 1, to single precision, or 0."""
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
