@@ -26,7 +26,7 @@ from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
 from memkit.formats.hermes import DELIMITER, LIMITS, chars, visible
-from memkit.params import AsOf, Estimator, Moment, describe, estimator, param, record_as_of, revision_of
+from memkit.params import AsOf, Estimator, Moment, check_corpus, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
 from memkit.text.snippet import plain_line, window
@@ -296,6 +296,7 @@ class ContextBuilder(Estimator):
             For a parameter outside of its declaration.
         """
         self.check_params()
+        check_corpus("ContextBuilder.build", corpus)
         limits = {"MEMORY.md": self.memory_chars, "USER.md": self.user_chars}
         hosts: dict[str, Callable[..., Context]] = {"claude": _of_claude, "hermes": partial(_of_hermes, limits=limits)}
         for host, show in hosts.items():

@@ -331,6 +331,15 @@ def check_corpus(owner: str, corpus: object) -> None:
         )
 
 
+def check_fitted(owner: str, search: Any) -> None:
+    """Raise where `search` is no Retriever, or one without a corpus."""
+    if not callable(getattr(search, "_index", None)):
+        raise ParameterError(
+            f"{owner}: expected a fitted Retriever. Got {type(search).__name__}; mk.Retriever().fit(corpus) makes one."
+        )
+    search._index()
+
+
 def path_of(owner: str, value: Any) -> Path:
     """`value` as a valid path, whether or not anything exists there.
 
@@ -487,9 +496,9 @@ def since_time(since: Since, until: Moment, owner: str = "digest") -> datetime:
                 raise ParameterError("no moment")  # None would be now
             first = as_of_time(since)
         else:
+            length = timedelta(hours=int(duration[1]) * _HOURS[duration[2].lower()])
             is_day_end = until.seen == _last_of(until.seen)
-            end = until.seen + timedelta(microseconds=1) if is_day_end else until.seen
-            first = end - timedelta(hours=int(duration[1]) * _HOURS[duration[2].lower()])
+            first = until.seen - length + timedelta(microseconds=int(is_day_end))
     except (ParameterError, OverflowError) as error:
         expected = "a date, a time, or a duration: 7d, 2w, 12h"
         raise ParameterError(f"{owner}: 'since' must be {expected}. Got {since!r:.100}.") from error

@@ -79,8 +79,9 @@ class Watch:
 
     def __init__(self, corpus: Corpus, followers: tuple[Any, ...], signals: Signals) -> None:
         for follower in followers:
-            if not callable(getattr(follower, "follow", None)) and not callable(getattr(follower, "fit", None)):
-                got = type(follower).__name__
+            can_follow = any(callable(getattr(follower, name, None)) for name in ("follow", "fit"))
+            if isinstance(follower, type) or not can_follow:
+                got = f"the class {follower.__name__}" if isinstance(follower, type) else type(follower).__name__
                 raise ParameterError(f"watch: expected a search, a panel or another object with fit. Got {got}.")
         self.corpus, self.n_readings, self.errors = corpus, 0, list[str]()
         self._followers = followers

@@ -80,3 +80,48 @@ def test_a_sentence_says_why_the_first_hit_came(hour: dict[str, Any]) -> None:
 def test_showing_prints(hour: dict[str, Any], call: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     call(hour["search"] if call is mk.show else hour["context"])
     assert capsys.readouterr().out
+
+
+def test_what_is_no_search_corpus_or_table_is_refused_in_plain_words(tmp_path: Path) -> None:
+    corpus = mk.from_table({"text": ["чай", "пул"], "created_at": ["2026-01-05", "2026-02-05"]})
+    search = mk.Retriever(encoder=None).fit(corpus)
+    root = mk.testing.write_files(tmp_path, {"a.md": "чай\n"})
+    wrong: Any = corpus
+    mistakes: dict[str, Callable[[], object]] = {
+        "timeline": lambda: mk.timeline(wrong, "чай"),
+        "plot.map": lambda: mk.plot.map(wrong),
+        "panels.map": lambda: mk.panels.map(wrong),
+        "panels.search": lambda: mk.panels.search(wrong),
+        "panels.lab": lambda: mk.panels.lab(corpus, wrong),
+        "audit": lambda: mk.audit(wrong),
+        "explain": lambda: mk.explain(wrong, "чай", "0"),
+        "known_items": lambda: mk.known_items(search),
+        "known_items fields": lambda: mk.known_items(corpus, fields=5),
+        "known_items no fields": lambda: mk.known_items(corpus, fields=[]),
+        "context": lambda: mk.ContextBuilder(search).build("data", None, "чай"),
+        "where": lambda: search.search("чай", where=3),
+        "topics where": lambda: mk.topics(search, where=3),
+        "user": lambda: mk.digest(corpus, user_id=""),
+        "instructions": lambda: mk.read(root, instructions=5),
+        "choose": lambda: mk.panels.map(search).choose([1]),
+        "choose a text": lambda: mk.panels.map(search).choose("0"),
+        "dedup": lambda: mk.plot.map(search, "duplicates", dedup=5),
+        "plot.topics": lambda: mk.plot.topics(mk.topics(search).table),
+        "plot.timeline": lambda: mk.plot.timeline(mk.timeline(search, "чай")),
+        "ax": lambda: mk.plot.map(search, ax=5),
+        "watch": lambda: mk.watch(mk.read(root), mk.Retriever),
+    }
+    got = dict.fromkeys(mistakes, "nothing was raised")
+    for name, mistake in mistakes.items():
+        try:
+            mistake()
+        except mk.errors.ParameterError as error:
+            got[name] = str(error)
+    assert [(name, words) for name, words in got.items() if ". Got " not in words] == []
+
+
+def test_a_map_takes_the_ids_of_hits_as_they_are() -> None:
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "пул"]}))
+    panel = mk.panels.map(search)
+    panel.choose(search.search("пул", k=1)["memory_id"])
+    assert panel.result["memory_id"].to_pylist() == ["b"]

@@ -24,6 +24,7 @@ from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
 from memkit.duck import rows_of
 from memkit.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
 from memkit.schemas import TIMESTAMP, column, table
+from memkit.search.question import check_user
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import Mask
 
@@ -219,7 +220,7 @@ def digest(
     added | added | Решили: пул растёт до десяти.
     """
     check_corpus("digest", corpus)
-    check_value("digest", "user_id", user_id, "str", nullable=True)
+    check_user(user_id, "digest")
     check_value("digest", "basis", basis, "str", nullable=True, choices=BASES)
     check_value("digest", "mentions", mentions, "int", low=1)
     moment = Moment.from_as_of(until)

@@ -16,7 +16,7 @@ from memkit.evaluation.labels import QRELS, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
-from memkit.params import AsOf, Moment, estimator, param
+from memkit.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.search.question import check_user
 from memkit.search.settings import QuerySettings
 
@@ -160,8 +160,7 @@ def as_estimator(
     >>> tried.best_params_, tried.best_estimator_.search_.min_score
     ({'min_score': 0.0}, 0.0)
     """
-    if not hasattr(search, "with_params") or not hasattr(search, "index_"):
-        raise ParameterError(f"as_estimator: expected a fitted Retriever. Got {type(search).__name__}.")
+    check_fitted("as_estimator", search)
     check_user(user_id, "as_estimator")
     (wanted,) = parse_metrics([metric])
     defaults = {name: vars(search)[name] for name in QuerySettings.params()}

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import Task, fates_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
-from memkit.evaluation.pools import Batch, Pools, check_fitted, with_user
-from memkit.params import Moment, check_value
+from memkit.evaluation.pools import Batch, Pools, with_user
+from memkit.params import Moment, check_fitted, check_value
 from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS
@@ -65,7 +65,7 @@ class AuditQuestions:
     user_id: str | None = None
 
     def __post_init__(self) -> None:
-        check_fitted(self.search, "audit")
+        check_fitted("audit", self.search)
         check_value("audit", "k", self.k, "int", low=1)
         check_user(self.user_id, "audit")
         check_value("audit", "n", self.n, "int", nullable=True, low=1)

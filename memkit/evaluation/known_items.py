@@ -25,7 +25,7 @@ from memkit.formats.rows import heading_path
 from memkit.formats.spelling import ALIASES as SPELLED_ALIASES
 from memkit.formats.spelling import DESCRIPTIONS as SPELLED_DESCRIPTIONS
 from memkit.formats.spelling import plain
-from memkit.params import check_choice, check_column, check_value, describe
+from memkit.params import check_choice, check_column, check_corpus, check_value, describe
 from memkit.schemas import REPLACED
 from memkit.tables.corpus import Corpus
 
@@ -72,7 +72,7 @@ _SIGNS = " \t|*-+>•·—–:.,;"
 
 
 def known_items(
-    corpus: Corpus, n: int | None = None, *, fields: Iterable[str] | None = None, seed: int = 0
+    corpus: Corpus, n: int | None = None, *, fields: str | Iterable[str] | None = None, seed: int = 0
 ) -> tuple[pa.Table, pa.Table]:
     """Known-item queries from a corpus: a note's subject asks for the note, which is searched without that subject.
 
@@ -92,7 +92,7 @@ def known_items(
     corpus : Corpus
     n : int, optional
         Draw this many queries; None is all.
-    fields : sequence of str, optional
+    fields : str or sequence of str, optional
         None is all: subject and keywords (notes), triggers (pathways), input (memory items), headings (workspace),
         titles (index trees, tables), and of pages links (words in which another page links to it), hooks (those behind
         its link in an index), aliases and descriptions. Of a page that is asked for any memory is right.
@@ -117,12 +117,17 @@ def known_items(
     >>> queries.select(["text", "field", "hidden_field"]).to_pylist()
     [{'text': 'Пул соединений', 'field': 'titles', 'hidden_field': 'title'}]
     """
+    check_corpus("known_items", corpus)
     check_value("known_items", "n", n, "int", nullable=True, low=1)
     check_value("known_items", "seed", seed, "int", low=0)
     known = (*FIELDS, *PAGE_FIELDS)
-    chosen = list(dict.fromkeys(known if fields is None else fields))
+    is_one = isinstance(fields, str) or not isinstance(fields, Iterable)
+    chosen: list[Any] = [*known] if fields is None else [fields] if is_one else list(fields)
     for name in chosen:
         check_choice("fields", name, known, "known_items")
+    if not chosen:
+        raise ParameterError(f"known_items: 'fields' must name one of {', '.join(known)}, or be None. Got none.")
+    chosen = list(dict.fromkeys(chosen))
     read = corpus.memories.select([*COLUMNS, *_OF_PAGES, "status", "superseded_by"]).to_pylist()
     rows = [row for row in read if row["status"] not in REPLACED and row["superseded_by"] is None]
     texts = [name for name in chosen if name in FIELDS]

@@ -26,13 +26,6 @@ from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import naive
 
 
-def check_fitted(search: Any, owner: str) -> None:
-    """Raise where `search` is no Retriever, or one without a corpus."""
-    if not hasattr(search, "ask"):
-        raise ParameterError(f"{owner}: expected a fitted Retriever. Got {type(search).__name__}.")
-    search._index()
-
-
 @dataclass(frozen=True)
 class Batch:
     """Queries of one user and one moment, with the scope in which they are asked."""

@@ -21,12 +21,12 @@ from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
 from memkit.evaluation.grid import Grid, Setting
 from memkit.evaluation.known_items import spoken_by
 from memkit.evaluation.metrics import Metric, parse_metrics
-from memkit.evaluation.pools import Pools, check_fitted, revision_of
+from memkit.evaluation.pools import Pools, revision_of
 from memkit.evaluation.result import Result
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
-from memkit.params import AsOf, Moment, check_value, describe, record_as_of
+from memkit.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
 from memkit.tables.database import sql_with
 
@@ -230,7 +230,7 @@ def check_work(search: Any, depth: int, n_jobs: int | None, seed: int) -> None:
     check_seed("sweep", seed)
     if n_jobs == 0:
         raise ParameterError("sweep: expected a number of threads, or -1 for as many as there are processors. Got 0.")
-    check_fitted(search, "sweep")
+    check_fitted("sweep", search)
 
 
 def swept(

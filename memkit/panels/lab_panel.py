@@ -18,7 +18,7 @@ from memkit.panels.policy_panel import POLICY_NAMES, PolicyPanel
 from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State
 from memkit.panels.surface_panel import SurfacePanel
-from memkit.params import AsOf
+from memkit.params import AsOf, check_corpus, check_fitted
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
@@ -68,6 +68,9 @@ class Lab(Displayed):
         as_of: AsOf = None,
         sweep: Sweep | None = None,
     ) -> None:
+        check_corpus("panels.lab", corpus)
+        if search is not None:
+            check_fitted("panels.lab", search)
         self.sweep = sweep
         self.corpus, self.query, self.queries, self.qrels = corpus, query, queries, qrels
         self.search = Retriever().fit(corpus) if search is None else search

@@ -21,7 +21,7 @@ from memkit.panels.page import Page
 from memkit.panels.panel import QUERY, Action, Panel, moment_of
 from memkit.panels.parts import cut, legend, paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Estimator, Param, as_of_time, estimator, param
+from memkit.params import AsOf, Estimator, Param, as_of_time, check_fitted, estimator, param
 from memkit.plot.marks import Picture
 from memkit.plot.places import COLORS, Groups, deduplicator_of, grouped, places_of
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -190,6 +190,7 @@ class MapPanel(Panel):
         session: Session | None = None,
     ) -> None:
         check_installed()
+        check_fitted("panels.map", search)
         self.search, self._topics, self._dedup = search, topics, dedup
         self._layouts: dict[str, Layout] = {}
         self._groups: tuple[Any, Groups | None] = (None, None)
@@ -221,6 +222,11 @@ class MapPanel(Panel):
         known = self.layout.memories["memory_id"]
         rows = None
         if memory_ids is not None:
+            if isinstance(memory_ids, pa.ChunkedArray):
+                memory_ids = memory_ids.to_pylist()
+            if isinstance(memory_ids, str) or not all(isinstance(one, str) for one in memory_ids):
+                got = f"{memory_ids!r:.200}"
+                raise ParameterError(f"panels.map: expected a list of memory_ids. Got {got}.")
             places = pc.index_in(pa.array(memory_ids, pa.string()), value_set=known.combine_chunks())
             if places.null_count:
                 missing = next(one for one, at in zip(memory_ids, places.to_pylist(), strict=True) if at is None)

@@ -21,7 +21,7 @@ from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values,
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Strip
 from memkit.panels.state import Section, Session, State
-from memkit.params import AsOf, Moment, Param
+from memkit.params import AsOf, Moment, Param, check_fitted
 from memkit.plot.marks import Picture
 from memkit.plot.search import contributions_of
 from memkit.search.explain import explained
@@ -128,6 +128,7 @@ class SearchPanel(Panel):
     ) -> None:
         if (queries is None) != (qrels is None):
             raise ParameterError("panels.search: expected queries and qrels together. Got one of them.")
+        check_fitted("panels.search", search)
         self.search = search
         self._question: Question | None = None
         self._explanations: list[tuple[str, str]] = []

@@ -73,6 +73,8 @@ def axes_for(ax: Axes | None, title: str) -> Axes:
         figure = Figure(figsize=(7, 4), layout="constrained")
         FigureCanvasAgg(figure)
         ax = figure.subplots()
+    if not callable(getattr(ax, "clear", None)):
+        raise ParameterError(f"plot: 'ax' must be a matplotlib Axes or None. Got {type(ax).__name__}.")
     ax.clear()
     ax.set_title(drawable(title), parse_math=False, fontsize=10, loc="left")
     return ax

@@ -77,12 +77,14 @@ def grouped(
     Raises
     ------
     ParameterError
-        For topics that are not there.
+        For topics or a Deduplicator that are not there.
     """
     if color == "age":
         return _by_age(memories, moment)
     if color == "duplicates":
-        assert dedup is not None
+        if not isinstance(dedup, Deduplicator):
+            got = type(dedup).__name__
+            raise ParameterError(f"map: color='duplicates' needs dedup=mk.Deduplicator().fit(corpus). Got {got}.")
         return _by_duplicates(memories, dedup)
     if color == "topic":
         return _by_topic(memories, topics)

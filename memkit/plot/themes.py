@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.duck import rows_of
+from memkit.errors import ParameterError
 from memkit.params import check_choice
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import Axis, Dots, Mark, Picture, Text
@@ -59,6 +60,7 @@ def topics(memories: pa.Table, ax: Axes | None = None, *, by: str = "month") -> 
     2026-W05  1: чай (1)
     """
     check_choice("by", by, PERIODS, "plot.topics")
+    _check_columns("plot.topics", memories, ("topic", "name", "created_at"), "mk.topics(corpus).memories")
     counted = rows_of(_COUNTS.format(by=by), memories=memories).to_pylist()
     dated = [row for row in counted if row["period"]]
     periods = _periods([row["period"] for row in dated], by)
@@ -81,6 +83,13 @@ def topics(memories: pa.Table, ax: Axes | None = None, *, by: str = "month") -> 
     labels = [f"{day:%Y-%m}" if by == "month" else f"{day:%G-W%V}" for day in periods]
     stack(ax, labels, counts, grey=names.get(0, ""))
     return with_words(ax, _in_words(labels, counts))
+
+
+def _check_columns(owner: str, table: object, columns: Collection[str], expected: str) -> None:
+    """Raise where `table` is not the table that is drawn; the message says which one it is."""
+    if not isinstance(table, pa.Table) or not {*columns} <= {*table.column_names}:
+        got = f"columns {', '.join(table.column_names)}" if isinstance(table, pa.Table) else type(table).__name__
+        raise ParameterError(f"{owner}: expected {expected}. Got {got:.200}.")
 
 
 def _periods(days: Collection[date], by: str) -> list[date]:
@@ -129,6 +138,8 @@ def timeline(table: pa.Table, title: str = "memories on a theme", ax: Axes | Non
     the pool
     2026-01-05  Пул мал
     """
+    columns = ("date", "snippet", "score", "status", "superseded_by")
+    _check_columns("plot.timeline", table, columns, "mk.timeline(search, theme).table")
     rows = [row for row in table.to_pylist() if row["date"]]
     days = [row["date"].timestamp() / 86_400 for row in rows]
     names = [short(plain_line(row["snippet"]), 48) for row in rows]

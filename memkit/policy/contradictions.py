@@ -135,7 +135,7 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
     titles = pc.utf8_lower(pc.fill_null(memories["title"], "")).to_pylist()
     n_titled = Counter(titles)
     above = [title if not title or n_titled[title] < _SERIES else None for title in titles]
-    texts = evidence(pc.fill_null(memories["text"], ""), PATTERNS).to_pylist()
+    texts = evidence(pc.fill_null(memories["text"], ""), (*PATTERNS, _FRONT_MATTER)).to_pylist()
     texts = [
         "\n".join((text, *(_fields(extra) if title else ())))
         for text, extra, title in zip(texts, memories["extra"].to_pylist(), above, strict=True)
@@ -143,6 +143,10 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
     read = Reader().read(texts, above)
     statements = [statement for of_text in read for statement in of_text]
     return statements, np.repeat(np.arange(len(read)), [len(of_text) for of_text in read])
+
+
+_FRONT_MATTER = r"\A---[ \t]*\n(?:(?:[\w .-]+:|[ \t]+|[-#])[^\n]*\n)*?---[ \t]*(?:\n|\z)"
+"""The front matter of a plain file, whose text keeps it; the dates and ids in it are no statements."""
 
 
 def _fields(extra: str | None) -> Iterator[str]:

@@ -13,7 +13,7 @@ from memkit.display.names import day_of
 from memkit.display.sheet import likelihood
 from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
-from memkit.params import AsOf, until_text
+from memkit.params import AsOf, check_fitted, until_text
 from memkit.schemas import STALE_WEIGHT, Floats
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, readings, trace_table
@@ -69,6 +69,7 @@ def explain(
     "'b' is not returned: words score 0 (no term in common) and letters score 0 (no n-gram in common)."
     """
     check_unicode(memory_id)
+    check_fitted("explain", search)
     return explained(search.over_all().ask(query, k, where, as_of, user_id=user_id), memory_id)
 
 

@@ -15,7 +15,7 @@ from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder, for_corpus
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.nearest import Nearest
-from memkit.params import check_choice
+from memkit.params import check_choice, check_fitted
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex
@@ -90,6 +90,7 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     >>> lay_out(mk.Retriever(encoder=None).fit(mk.from_table({"text": texts}))).by
     'by words, as the search has no vectors'
     """
+    check_fitted("map", search)
     check_choice("projection", method, METHODS, "map")
     index = search.over_all().index_.whole
     of_chunks, by = _vectors(index, Settings.from_estimator(search))

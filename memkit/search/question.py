@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.names import day_of, names_of
-from memkit.duck import LONE_SURROGATE
+from memkit.duck import LONE_SURROGATE, check_unicode
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
 from memkit.index.encoders.circuit import in_haste
@@ -375,6 +375,7 @@ def check_user(user_id: object, owner: str = "Retriever.search") -> None:
     check_value(owner, "user_id", user_id, "str", nullable=True)
     if user_id == "":
         raise ParameterError(f"{owner}: 'user_id' must be a user's id, or None for everybody. Got ''.")
+    check_unicode(str(user_id))
 
 
 def ask(

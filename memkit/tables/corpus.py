@@ -587,7 +587,7 @@ def read(
 
 def _instructions(paths: Any) -> tuple[str, ...]:
     """The absolute paths of files that the caller names."""
-    given = [paths] if isinstance(paths, (str, Path)) else paths
+    given = [paths] if isinstance(paths, (str, Path)) or not isinstance(paths, Iterable) else paths
     found = list[str]()
     for path in given:
         file = path_of("read: 'instructions'", path).resolve()

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import ROWS, Sheet, answerability_note, sheet_of
-from memkit.params import AsOf, check_value, describe
+from memkit.params import AsOf, check_fitted, check_value, describe
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask
 
@@ -128,6 +128,7 @@ def timeline(
     >>> timeline(mk.Retriever(encoder=None).fit(mk.from_table(rows)), "пул").table["snippet"].to_pylist()
     ['Пул мал', 'Пул вырос']
     """
+    check_fitted("timeline", search)
     check_value("timeline", "theme", theme, "str")
     check_value("timeline", "bar", bar, "float", low=0, high=1)
     check_value("timeline", "most", most, "int", low=1)

@@ -125,3 +125,10 @@ def test_values_and_names_keep_texts_from_merging() -> None:
 def test_a_day_is_checked() -> None:
     with pytest.raises(mk.ParameterError, match="as_of"):
         contradictions(mk.from_table({"text": ["чай"]}), "yesterday")
+
+
+def test_the_front_matter_of_a_plain_file_states_nothing_and_what_stands_below_it_does() -> None:
+    fronts = [f"---\ncreated: 2026-0{month}-05\nlevel: {month}\n---\n" for month in (1, 2)]
+    assert pairs((fronts[0], "2026-01-05"), (fronts[1], "2026-02-05")) == []
+    below = [f"{front}{rent(1000 + place)}" for place, front in enumerate(fronts)]
+    assert len(pairs((below[0], "2026-01-05"), (below[1], "2026-02-05"))) == 1

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.display.names import NAMED
-from memkit.errors import QueryError
+from memkit.errors import ParameterError, QueryError
 from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
@@ -420,6 +420,10 @@ def make_scope(
     if without:
         excluded.append(pc.is_in(ids, value_set=pa.array(without, pa.string())).to_numpy())
     if where is not None:
+        if not isinstance(where, (str, pa.ChunkedArray)):
+            raise ParameterError(
+                f"where: expected a SQL predicate as text, such as \"user_id = 'u1'\". Got {where!r:.100}."
+            )
         passed = memories_where(ask, where, how.where_timeout_s) if isinstance(where, str) else where
         excluded.append(~pc.is_in(ids, value_set=passed).to_numpy())
     unknown = None
