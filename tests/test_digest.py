@@ -150,9 +150,11 @@ def test_boxes_of_new_files_are_opened_without_git_too(tmp_path: Path) -> None:
 
 def test_an_older_memory_is_contradicted() -> None:
     texts = ["Backups are kept for 14 nights on cedar.", "Backups are kept for 30 nights on cedar."]
-    corpus = mk.from_table({"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-26"]})
+    table = {"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-26"]}
+    corpus = mk.from_table({**table, "title": [f"Пароль: {SECRET}"] * 2})
     made = mk.digest(corpus, since="7d", until=LATER)
     assert rows(made, "contradictions", "memory_id", "before", "text") == [("b", *texts)]
+    assert rows(made, "contradictions", "title") == [("Пароль: [password hidden]",)]
     assert mk.digest(corpus, since="7d", until="2026-02-10").tables["contradictions"].num_rows == 0
 
 

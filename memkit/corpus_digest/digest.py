@@ -15,7 +15,7 @@ from memkit.corpus_digest.boxes import boxes
 from memkit.corpus_digest.contradictions import contradictions
 from memkit.corpus_digest.decisions import decisions
 from memkit.corpus_digest.names import LEAST_MENTIONS, new_names
-from memkit.corpus_digest.sentences import gone_sentences, new_sentences
+from memkit.corpus_digest.sentences import differing, new_sentences
 from memkit.corpus_digest.span import BASES, Span, expired_in, span_of
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
@@ -322,6 +322,8 @@ def _texts(change: Row) -> Row:
     """The text of a change; of a changed memory what is new and what is gone, where the text before is known."""
     if change["change"] != "changed" or change["before"] is None:
         return {"text": change["after"] if change["after"] is not None else change["before"], "before": None}
-    new = new_sentences(pa.Table.from_pylist([change]))["text"].to_pylist()
-    gone = gone_sentences(change)
-    return {"text": " … ".join(new) or change["after"], "before": " … ".join(gone) or None}
+    new, gone = (
+        " … ".join(sentence.text for sentence in differing(change[name], change[other]))
+        for name, other in (("after", "before"), ("before", "after"))
+    )
+    return {"text": new or change["after"], "before": gone or None}

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.schemas import TIMESTAMP, is_verbatim
-from memkit.text.sentences import sentences_of
+from memkit.text.sentences import Sentence, sentences_of
 
 SENTENCES = pa.schema(
     [
@@ -24,22 +24,24 @@ SENTENCES = pa.schema(
 """``row`` is the row of the changes that the sentence is in."""
 
 
+def differing(text: str | None, other: str | None) -> list[Sentence]:
+    """The sentences of a text that another one does not have.
+
+    >>> [sentence.text for sentence in differing("Пул: десять. Решили: хватит.", "Пул: десять.")]
+    ['Решили: хватит.']
+    """
+    known = {sentence.text for sentence in sentences_of(other or "")}
+    return [sentence for sentence in sentences_of(text or "") if sentence.text not in known]
+
+
 def new_sentences(changes: pa.Table) -> pa.Table:
     """The new sentences of changes, of the columns of `SENTENCES`; all of those whose text before is not known."""
     rows = list[dict[str, Any]]()
     for number, change in enumerate(changes.to_pylist()):
-        known = {sentence.text for sentence in sentences_of(change["before"] or "")}
+        kept = {name: change[name] for name in ("memory_id", "date", "path", "title")}
         lines = is_verbatim(change["kind"], change["path"])
-        for sentence in sentences_of(change["after"] or ""):
-            if sentence.text not in known:
-                line = change["line"] and change["line"] + (sentence.lines_above if lines else 0)
-                kept = {name: change[name] for name in ("memory_id", "date", "path", "title")}
-                more = {"row": number, "line": line, "is_heading": sentence.is_heading, "text": sentence.text}
-                rows.append({**kept, **more})
+        for sentence in differing(change["after"], change["before"]):
+            line = change["line"] and change["line"] + (sentence.lines_above if lines else 0)
+            more = {"row": number, "line": line, "is_heading": sentence.is_heading, "text": sentence.text}
+            rows.append({**kept, **more})
     return pa.Table.from_pylist(rows, SENTENCES)
-
-
-def gone_sentences(change: dict[str, Any]) -> list[str]:
-    """The sentences that only the text before has."""
-    known = {sentence.text for sentence in sentences_of(change["after"] or "")}
-    return [sentence.text for sentence in sentences_of(change["before"] or "") if sentence.text not in known]
