@@ -228,7 +228,8 @@ class Mask:
         for place in _STARTS.finditer(text) if self._names else ():
             start = place.start()
             for length in self._lengths.get(text[start : start + _LEAST], ()) if start >= done else ():
-                name, end = self._names.get(text[start : start + length]), start + length
+                value = text[start : start + length]  # shorter at the end of the text
+                name, end = self._names.get(value), start + len(value)
                 if name and not (text[end - 1].isalnum() and text[end : end + 1].isalnum()):
                     findings.append(Finding(name, start, end))
                     done = end

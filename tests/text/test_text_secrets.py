@@ -126,6 +126,11 @@ def test_texts_together_hide_no_less_than_each_alone_and_keep_what_is_not_hidden
         at = text.index(piece, at) + len(piece)
 
 
+def test_of_values_that_begin_alike_the_shorter_may_end_a_text() -> None:
+    hide = Mask(["пароль: sova2026", "пароль: sova2026mira"])
+    assert hide.again("root / sova2026mira, root / sova2026") == "root / [password hidden], root / [password hidden]"
+
+
 def test_a_mask_for_html_knows_values_as_they_are_escaped_there() -> None:
     hide = Mask(["password: a&b<c>12'34"])
     assert "12" not in hide.in_html(f"<td>{html.escape(chr(97) + '&b<c>12' + chr(39) + '34')}</td>")
