@@ -195,7 +195,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     queries = {name: (sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
     tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in queries.items()}
     tables["near_texts"], sample_size = _near_duplicates(corpus.memories, exact)
-    tables["links"] = _dead_links(corpus)
+    tables["links"] = pa.concat_tables([_dead_links(corpus), corpus.ask(_DEAD_NAMES, timeout_s=None)])
     tables["projects"] = _projects(corpus)
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
@@ -336,6 +336,13 @@ def _near_duplicates(memories: pa.Table, exact: bool) -> tuple[pa.Table, int]:
 
 
 _COMPARED_CHARS, _SHOWN_CHARS = 4000, 300
+
+
+_DEAD_NAMES = """
+    select written as target, path, relations.line, memory_id
+    from relations join memories using (memory_id)
+    where state = 'dead' and not contains(written, '](') order by path, line, target"""
+"""Links of pages by name, ``[[page]]``, that lead nowhere; those to files are found in the texts of every format."""
 
 
 def _dead_links(corpus: Corpus) -> pa.Table:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -65,6 +66,21 @@ def test_a_link_is_dead_where_no_file_of_the_folder_is_and_code_and_pictures_are
         {"target": "docs/no.md#a", "path": "MEMORY.md", "line": 3},
         {"target": "memory/no%20such.md", "path": "MEMORY.md", "line": 8},
     ]
+
+
+def test_links_by_name_that_lead_nowhere_are_dead_and_none_is_counted_twice(tmp_path: Path) -> None:
+    pages = {
+        "печь.md": "---\naliases: [Пыхтелка]\n---\n\n# Печь\n\nСм. [[Котёл]], [[нет|её]] и [насос](насос.md).\n",
+        "котёл.md": "# Котёл\n\n`[[a]]` [[Пыхтелка]]\n\nSee [[no such]].\n",
+    }
+    corpus = mk.read(write_files(tmp_path, pages))
+    rows = mk.overview(corpus, as_of=DAY).tables["links"].select(["target", "path", "line"]).to_pylist()
+    assert sorted(map(tuple, (row.values() for row in rows))) == [
+        ("[[no such]]", "котёл.md", 5),
+        ("[[нет|её]]", "печь.md", 7),
+        ("насос.md", "печь.md", 7),
+    ]
+    assert pc.sum(pc.equal(corpus.tables["relations"]["state"], "dead")).as_py() == 3
 
 
 def test_no_link_makes_memkit_look_outside_of_the_folder(tmp_path: Path) -> None:

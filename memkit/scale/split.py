@@ -25,6 +25,7 @@ from memkit.params import check_value
 from memkit.schemas import Ints
 from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.database import Database
+from memkit.tables.fts import TEXT_VERSION
 from memkit.tables.lake import Writers, save, write_parquet
 from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
 from memkit.tables.untrusted import open_member, refuse_links
@@ -81,6 +82,7 @@ def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
         return False
     return (
         manifest.version == VERSION
+        and manifest.text_version == TEXT_VERSION
         and set(manifest.tables) == set(tables)
         and all(manifest.files[f"{name}.parquet"] == _digest(table) for name, table in tables.items())
     )

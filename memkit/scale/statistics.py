@@ -209,7 +209,7 @@ def _sum_of(terms: pa.Table) -> pa.Table:
 def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:
     """The name of the statistics of these buckets with these settings."""
     assert corpus.folder is not None
-    values = settings.get_params(deep=False) | {"engine": ""}
+    values = settings.check_params() | {"engine": ""}  # the lists that None stands for are part of it
     encoder = None if settings.encoder is None else as_encoder(settings.encoder).fingerprint
     with open_member(corpus.folder, BUCKETS) as file:
         state = repr((_VERSION, sorted((values | {"encoder": encoder}).items()), tuple(arms), digest_of_file(file)))

@@ -98,13 +98,14 @@ def _read(question: Question) -> str:
 
 
 def _left_out(question: Question, memory_id: str) -> str:
-    """A sentence if a part of the memory's text is boilerplate."""
+    """A sentence if a part of the memory's text is left out of what search compares."""
     index = question.index
     text = index.memories["text"][pc.index(index.memories["memory_id"], memory_id).as_py()].as_py() or ""
     counted = evidence(pa.array([text]), index.settings.boilerplate)[0].as_py()
     if len(counted) == len(text):
         return ""
-    return f" Of its {len(text):,} characters {len(text) - len(counted):,} are boilerplate, which counts for nothing."
+    left = len(text) - len(counted)
+    return f" Of its {len(text):,} characters {left:,} are boilerplate or targets of links, which count for nothing."
 
 
 def _lent(question: Question, memory_id: str) -> str:

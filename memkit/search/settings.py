@@ -59,8 +59,9 @@ class FitSettings(Estimator):
         stands_for=PATTERNS,
         refit=True,
         group="fit",
-        doc="Regular expressions (RE2) of what chat programs write around messages: shown, and left out of what search"
-        " compares; None: `memkit.text.boilerplate`'s; (): nothing is left out.",
+        doc="Regular expressions (RE2) of what is no evidence: shown, and left out of what search compares, but for a"
+        " first group named kept. None: `memkit.text.boilerplate`'s, for what chat programs write around messages and"
+        " where links lead; (): nothing is left out.",
     )
     context_column: str | None = param(
         "auto",

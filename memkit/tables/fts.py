@@ -27,6 +27,9 @@ K1, B = 1.2, 0.75
 SEARCHED = ("title", "description", "aliases", "tags", "text")
 """The columns of ``memories`` that are searched."""
 
+TEXT_VERSION = 2
+"""Increased when `index_text` makes another index of the same memories; a lake's index of another version is rebuilt.
+"""
 SCHEMA = "memkit_fts"
 TEXT_INDEX: dict[str, pa.Schema] = {
     "docs": pa.schema([("docid", pa.int32()), ("name", pa.string()), ("len", pa.int32())]),

@@ -25,7 +25,7 @@ from memkit.hashes import digest_of_file
 from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database
-from memkit.tables.fts import TEXT_INDEX
+from memkit.tables.fts import TEXT_INDEX, TEXT_VERSION
 from memkit.tables.manifest import (
     BUCKETS,
     MANIFEST,
@@ -136,7 +136,7 @@ def _write_database(database: Database, path: Path) -> None:
 def load(
     folder: Path, source: Path | None, trust: bool
 ) -> tuple[dict[str, pa.Table], Reading | None, dict[str, pa.Table] | None]:
-    """The tables of a saved corpus, its reading if it has one, and its full-text index if that was saved.
+    """The tables of a saved corpus, its reading if it has one, and its saved full-text index, if it has this version's.
 
     Raises
     ------
@@ -183,6 +183,8 @@ class _Lake:
         return declared(table.select([column for column in wanted if column in table.column_names]), schema, path)
 
     def text_index(self) -> dict[str, pa.Table] | None:
+        if self.manifest.text_version != TEXT_VERSION:
+            return None
         if not any(name.startswith(f"{TEXT}/") for name in self.manifest.files):
             return None
         return {name: self._read(f"{TEXT}/{name}.parquet", schema) for name, schema in TEXT_INDEX.items()}

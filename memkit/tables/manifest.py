@@ -23,6 +23,7 @@ from memkit.formats.reader import DATES, Options
 from memkit.formats.registry import NAMES
 from memkit.params import zone_of
 from memkit.schemas import TABLES
+from memkit.tables.fts import TEXT_VERSION
 from memkit.tables.untrusted import is_member_name, read_json
 
 VERSION = 7
@@ -63,12 +64,15 @@ class Manifest:
         The folder that the corpus was read from; not to be read unless the user trusts the lake.
     options : Options
         The options of that read.
+    text_version : int
+        The version of the full-text index; 0 where a former memkit did not say it.
     """
 
     version: int
     files: dict[str, str]
     root: str | None
     options: Options
+    text_version: int = TEXT_VERSION
 
     @property
     def tables(self) -> list[str]:
@@ -84,7 +88,12 @@ class Manifest:
         """The JSON that `read_manifest` reads."""
         options = {name: getattr(self.options, name) for name in _OPTIONS}
         source = None if self.root is None else {"root": self.root, "options": options}
-        document = {"version": self.version, "files": dict(sorted(self.files.items())), "source": source}
+        document = {
+            "version": self.version,
+            "text_version": self.text_version,
+            "files": dict(sorted(self.files.items())),
+            "source": source,
+        }
         return json.dumps(document, indent=1, default=datetime.isoformat)
 
 
@@ -107,9 +116,12 @@ def read_manifest(folder: Path) -> Manifest:
         source = document["source"]
         root = None if source is None else _root_of(source["root"])
         options = Options() if source is None else _options_of(source["options"])
+        text_version = document.get("text_version", 0)
+        if type(text_version) is not int:
+            raise ValueError(f"text_version {text_version!r}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise refused(path, "a manifest as memkit writes it", f"{type(error).__name__}: {error!s:.200}") from error
-    return Manifest(version, files, root, options)
+    return Manifest(version, files, root, options, text_version)
 
 
 def other_version(path: Path, version: object) -> FormatError:

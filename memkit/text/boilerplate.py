@@ -1,6 +1,8 @@
-"""What chat programs write around messages, which is no evidence of anything: one list as data, `BOILERPLATE`.
+"""What stands in a text and is no evidence of what it says: one list as data, `BOILERPLATE`.
 
-It is shown as it is and left out of what search compares: terms, letters and vectors.
+That is what chat programs write around messages, and where a link leads that has a text: a page that links to another
+would else say its title twice, and win over the page that is so called. It is shown as it is and left out of what
+search compares: terms, letters and vectors.
 """
 
 from __future__ import annotations
@@ -22,17 +24,20 @@ class Boilerplate:
     ----------
     name : str
     pattern : str
-        Regular expression of RE2; what it matches is left out.
+        Regular expression of RE2; what it matches is left out, up to what its group ``kept`` matches.
     examples : tuple of str
-        An English and a Russian text that are boilerplate alone.
+        An English and a Russian text that are boilerplate up to `rest`.
     others : tuple of str
         Texts that look alike, and are evidence.
+    rest : str
+        What is left of each example.
     """
 
     name: str
     pattern: str
     examples: tuple[str, ...]
     others: tuple[str, ...] = ()
+    rest: str = ""
 
 
 BOILERPLATE: tuple[Boilerplate, ...] = (
@@ -87,12 +92,29 @@ BOILERPLATE: tuple[Boilerplate, ...] = (
         ("tool: memory_log ok", "[tool_call: read]", "HEARTBEAT_OK", "[результат инструмента: 2 строки]"),
         ("Tool: a hammer", "Toolchain is pinned"),
     ),
+    Boilerplate(
+        "wiki link",
+        r"\[\[[^\s\[\]|][^\[\]\n|]*\|(?P<kept>[^\[\]\n]*\p{L}[^\[\]\n]*)\]\]",
+        ("[[tea|Чай]]", "[[чай#сорта|Чай]]", r"[[чай\|Чай]]"),
+        ("[[Чай]]", "[[чай|]]", "![[plan.png|300]]", "if [[ $a = x|y ]]"),
+        rest="Чай",
+    ),
+    Boilerplate(
+        "link to a page",
+        r"(?i)\[(?P<kept>[^\[\]\n]*\p{L}[^\[\]\n]*)\]\(<?[^()<>\n:]*\.(?:md|markdown)(?:#[^()<>\n]*)?>?\)",
+        ("[Чай](tea.md)", "[Чай](<../мои записи/чай.md>)", "[Чай](TEA.MD#sorts)"),
+        ("[Чай](https://tea.example/tea.md)", "[схема](чай.png)", "[](tea.md)", "f[a](b)"),
+        rest="Чай",
+    ),
 )
 PATTERNS = tuple(one.pattern for one in BOILERPLATE)
+_KEPT = "(?P<kept>"
 
 
 def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.Array | pa.ChunkedArray:
     """`texts` without what any of the `patterns` matches; cost linear in the texts.
+
+    What the first group of a pattern matches stays, if the group is named ``kept``.
 
     Raises
     ------
@@ -101,12 +123,12 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
 
     Examples
     --------
-    >>> evidence(pa.array(["<!-- seen -->", "user: чай"]), PATTERNS).to_pylist()
-    ['', 'чай']
+    >>> evidence(pa.array(["<!-- seen -->", "user: чай", "см. [[tea|чай]]"]), PATTERNS).to_pylist()
+    ['', 'чай', 'см. чай']
     """
     for pattern in patterns:
         try:
-            texts = pc.replace_substring_regex(texts, pattern, "")
+            texts = pc.replace_substring_regex(texts, pattern, r"\1" if _KEPT in pattern else "")
         except pa.ArrowInvalid as error:
             raise ParameterError(
                 f"Retriever: 'boilerplate' must be regular expressions of RE2. Got {pattern!r:.80}: {error}"

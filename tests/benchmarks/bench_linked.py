@@ -1,8 +1,10 @@
 """Linked notes: how low contents pages should rank, and what titles above sections are worth, by questions to pages.
 
     python tests/benchmarks/bench_linked.py [FOLDER QUESTIONS.csv [words]]
+    python tests/benchmarks/bench_linked.py wikis
 
-Without arguments the samples of data/layouts are asked. A question's answer is a page: rows of the CSV are layout (the
+The second form asks the invented wikis of `wikis.py` by words and letters: what it is worth that targets of links count
+for nothing. Without arguments the samples of data/layouts are asked. A question's answer is a page: rows of the CSV are layout (the
 folder below FOLDER), question, path. With ``words`` no encoder is used. Figures are in RESULTS.md.
 """
 
@@ -12,10 +14,13 @@ import csv
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+from wikis import WIKIS, questions_of
 
 import memkit as mk
+from memkit.text.boilerplate import BOILERPLATE
 
 LAYOUTS = Path(__file__).parents[2] / "data" / "layouts"
 WEIGHTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)
@@ -24,7 +29,7 @@ ENCODER = {"encoder": None} if "words" in sys.argv[3:] else {}
 
 
 def hits_of(folder: Path, rows: list[dict[str, str]], **settings: object) -> pa.Table:
-    search = mk.Retriever(unit="file", **ENCODER, **settings).fit(mk.read(folder))  # type: ignore[arg-type]  # settings by name
+    search = mk.Retriever(**{"unit": "file"} | ENCODER | settings).fit(mk.read(folder))  # type: ignore[arg-type]  # by name
     return search.search([row["question"] for row in rows], k=5, columns=("path", "kind"))
 
 
@@ -63,5 +68,23 @@ def main(root: Path, questions: Path) -> None:
     print("nothing above sections | " + " | ".join(f"{value:.3f}" for value in scores(found)))
 
 
+def over_wikis() -> None:
+    """hit@1 and MRR of the pages by the kind of question, with and without the targets of links in what is searched."""
+    with_targets = tuple(one.pattern for one in BOILERPLATE if not one.rest)
+    for name in WIKIS:
+        with TemporaryDirectory() as folder:
+            asked = questions_of(Path(folder), name)
+            for label, settings in {"with targets": {"boilerplate": with_targets}, "as it is": {}}.items():
+                cells = []
+                for kind in dict.fromkeys(row["kind"] for row in asked):
+                    rows = [row for row in asked if row["kind"] == kind]
+                    first, _, mrr, *_ = scores([(rows, hits_of(Path(folder), rows, encoder=None, **settings))])
+                    cells.append(f"{kind} {first:.3f}, {mrr:.3f}")
+                print(f"{name}, {label} | " + " | ".join(cells))
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["wikis"]:
+        over_wikis()
+        sys.exit()
     main(*(Path(argument) for argument in sys.argv[1:3]) if len(sys.argv) > 2 else (LAYOUTS, LAYOUTS / "questions.csv"))

@@ -20,6 +20,7 @@ from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.scale import buckets, split
 from memkit.scale import index as fitted
+from memkit.search.settings import FitSettings
 
 DAY = "2026-03-01"
 WORDS = [
@@ -393,6 +394,9 @@ def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk
     assert not counted(mk.open(tmp_path))
     assert counted(mk.open(tmp_path), chunk_tokens=50)
     assert counted(mk.open(tmp_path), gram_weight=0.2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vars(FitSettings)["boilerplate"], "meaning", ("чай",))  # as in another version of memkit
+        assert counted(mk.open(tmp_path))
     mk.from_table({"text": ["чай"]}).save(tmp_path, buckets=2)
     assert counted(mk.open(tmp_path))
 

@@ -15,7 +15,7 @@ import pytest
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.formats.disk.files import Listing
-from memkit.tables import database, lake
+from memkit.tables import database, fts, lake
 from memkit.tables.samples import sample_data, write_files
 
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
@@ -63,6 +63,24 @@ def test_what_is_saved_is_opened(tmp_path: Path) -> None:
     assert opened.tables["chunks"].equals(corpus.tables["chunks"])
     query = "select memory_id, score from fts('пул соединений', k := 20)"
     assert opened.sql(query).fetchall() == corpus.sql(query).fetchall()
+
+
+def test_a_text_index_of_a_former_memkit_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "---\naliases: [Пыхтелка]\n---\n\n# Печь\n\nСм. [[Котёл]].\n"
+    source = write_files(tmp_path / "source", {"печь.md": page, "котёл.md": "# Котёл\n"})
+    with monkeypatch.context() as former:
+        former.setattr(fts, "SEARCHED", ("title", "tags", "text"))
+        mk.read(source).save(tmp_path / "lake")
+    aliased = "select memory_id from fts('пыхтелка')"
+    assert mk.open(tmp_path / "lake").sql(aliased).fetchall() == []
+    manifest = inside(tmp_path / "lake") / "manifest.json"
+    document = json.loads(manifest.read_text("utf-8"))
+    assert document.pop("text_version") == fts.TEXT_VERSION
+    manifest.write_text(json.dumps(document), "utf-8")
+    opened = mk.open(tmp_path / "lake")
+    assert opened.sql(aliased).fetchall() == mk.read(source).sql(aliased).fetchall() != []
+    opened.save(tmp_path / "lake")
+    assert json.loads((inside(tmp_path / "lake") / "manifest.json").read_text("utf-8"))["text_version"] == 2
 
 
 def test_the_files_are_readable_by_any_tool(saved: Path) -> None:

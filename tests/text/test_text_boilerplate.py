@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -13,7 +14,7 @@ from memkit.text.boilerplate import BOILERPLATE, PATTERNS, evidence
 def test_examples_are_boilerplate_alone_and_others_are_evidence() -> None:
     for one in BOILERPLATE:
         told = evidence(pa.array(one.examples), [one.pattern]).to_pylist()
-        assert [text.strip() for text in told] == [""] * len(one.examples), one.name
+        assert [text.strip() for text in told] == [one.rest] * len(one.examples), one.name
         assert evidence(pa.array(one.others, pa.string()), PATTERNS).to_pylist() == [*one.others], one.name
 
 
@@ -29,7 +30,9 @@ def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
     assert hits["memory_id"].to_pylist()[0] == "c"
     (of_a,) = search.search("пул соединений", k=1, as_of="2026-03-01").to_pylist()
     assert of_a["text"] == texts["a"]
-    assert "are boilerplate, which counts for nothing" in str(mk.explain(search, "пул", "a", as_of="2026-03-01"))
+    assert "are boilerplate or targets of links, which count for nothing" in str(
+        mk.explain(search, "пул", "a", as_of="2026-03-01")
+    )
     alone = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
     assert alone.search("Ниночка", as_of="2026-03-01")["memory_id"].to_pylist() == ["c"]
     everything = mk.Retriever(encoder=None, gram_weight=0.0, boilerplate=()).fit(corpus)
@@ -52,3 +55,58 @@ def test_patterns_of_ones_own_are_saved_and_checked(tmp_path: Path) -> None:
     assert loaded.search("бот").num_rows == search.search("бот").num_rows == 0
     with pytest.raises(ParameterError, match=r"'boilerplate' must be regular expressions of RE2. Got '\(\?<=a\)b'"):
         mk.Retriever(encoder=None, boilerplate=("(?<=a)b",)).fit(corpus)
+
+
+def test_a_link_counts_as_its_text_in_every_arm_shard_and_refit(tmp_path: Path) -> None:
+    plain = {
+        "a": "См. Журнал печи и записи смены.",
+        "b": "## Журнал печи\n\nАгафья ведёт журнал печи по вечерам.",
+        "c": "First read Tea of the attic, then the rest.",
+        "d": "Kept in the attic.",
+    }
+    linked = plain | {
+        "a": "См. [[zhurnal-pechi|Журнал печи]] и записи смены.",
+        "c": "First read [Tea of the attic](../en/tea-attic.md#steps), then the rest.",
+    }
+    settings = {"encoder": "hash", "fold": "none"}
+    asked = {"k": 4, "as_of": "2026-03-01", "columns": ("memory_id", "score", "bm25", "gram", "vector", "line_start")}
+    words = ["журнал печи", "tea attic", "zhurnal pechi", "en tea-attic.md steps"]
+
+    def table(texts: dict[str, str]) -> mk.Corpus:
+        return mk.from_table(pa.table({"memory_id": [*texts], "text": [*texts.values()]}))
+
+    expected = mk.Retriever(**settings).fit(table(plain)).search(words, **asked)
+    table(linked).save(tmp_path / "shards", buckets=2)
+    changed = mk.Retriever(**settings).fit(table(linked | {"a": "Пока пусто."}))
+    made = {
+        "memory": mk.Retriever(**settings).fit(table(linked)),
+        "shards": mk.Retriever(**settings).fit(mk.open(tmp_path / "shards")),
+        "refit": changed.fit(table(linked)),
+    }
+    for name, search in made.items():
+        hits = search.search(words, **asked)
+        for column in ("query_id", "memory_id", "score", "bm25", "gram", "vector"):
+            assert hits[column].to_pylist() == expected[column].to_pylist(), (name, column)
+        (first,) = search.search("агафья смены", k=1, where="memory_id = 'a'", as_of="2026-03-01").to_pylist()
+        assert (first["text"], first["snippet"]) == (linked["a"], linked["a"]), name
+        assert first["text"][first["snippet_start"] : first["snippet_end"]] == first["snippet"], name
+
+
+def test_a_page_is_found_by_its_title_before_those_that_link_to_it(tmp_path: Path) -> None:
+    prose = "Работу начинают после росы. Ключ лежит у ворот, второй у сменщика. Остаток пересчитывают по весне."
+    pages = {"журнал-печи.md": f"# Журнал печи\n\n{prose}\n"}
+    for number, link in enumerate(("[[журнал-печи|Журнал печи]]", "[Журнал печи](журнал-печи.md)")):
+        pages[f"смена-{number}.md"] = f"# Смена {number}\n\nПосле смены {number} заполняют {link}. {prose}\n"
+    for name, text in pages.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    corpus = mk.read(tmp_path)
+    titles = {
+        name: mk.Retriever(encoder=None, **settings)
+        .fit(corpus)
+        .search("Журнал печи", as_of="2026-03-01", columns=("path",))
+        for name, settings in {"now": {}, "whole": {"boilerplate": ()}}.items()
+    }
+    assert titles["now"]["path"].to_pylist()[0] == "журнал-печи.md"
+    assert titles["whole"]["path"].to_pylist()[0] != "журнал-печи.md"
+    linking = corpus.memories.filter(pc.equal(corpus.memories["path"], "смена-0.md"))
+    assert "[[журнал-печи|Журнал печи]]" in linking["text"][0].as_py()
