@@ -4,8 +4,8 @@
     python tests/benchmarks/bench_linked.py wikis
 
 The second form asks the invented wikis of `wikis.py` by words and letters: what it is worth that targets of links count
-for nothing. Without arguments the samples of data/layouts are asked. A question's answer is a page: rows of the CSV are layout (the
-folder below FOLDER), question, path. With ``words`` no encoder is used. Figures are in RESULTS.md.
+for nothing. Without arguments the samples of data/layouts are asked. A question's answer is a page: rows of the CSV are
+layout (the folder below FOLDER), question, path. With ``words`` no encoder is used. Figures are in RESULTS.md.
 """
 
 from __future__ import annotations

@@ -141,9 +141,7 @@ def questions_of(folder: Path, name: str, size: int = 240, seed: int = 0) -> lis
         asked = {
             "title": page.title,
             "alias": page.alias,
-            "title in a question": rng.choice(_ASKS[page.language]).format(
-                title=page.title[0].lower() + page.title[1:]
-            ),
+            "title in a question": rng.choice(_ASKS[page.language]).format(title=subject),
             "fact": page.facts[-1][1],
             "text of a link": link_texts.get(page.slug, ""),
         }
