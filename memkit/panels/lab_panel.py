@@ -12,12 +12,14 @@ from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import JudgePanel
+from memkit.panels.map_panel import MapPanel, is_installed
 from memkit.panels.page import Displayed
 from memkit.panels.panel import Panel, fit_to, moment_of
 from memkit.panels.policy_panel import POLICY_NAMES, PolicyPanel
 from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State
 from memkit.panels.surface_panel import SurfacePanel
+from memkit.panels.table_panel import TablePanel
 from memkit.params import AsOf, check_corpus, check_fitted
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
@@ -45,7 +47,7 @@ class Lab(Displayed):
     Attributes
     ----------
     names : tuple of str
-        The panels.
+        The panels; of memories the table, and their map where the extra ``map`` is installed.
 
     Examples
     --------
@@ -76,7 +78,8 @@ class Lab(Displayed):
         self.search = Retriever().fit(corpus) if search is None else search
         self.as_of, self.is_of_now = moment_of(as_of), as_of is None
         self.session = Session(State())
-        self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge")
+        self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge", "table")
+        self.names += ("map",) if is_installed() else ()
         self._panels: dict[str, Panel] = {}
 
     def __getitem__(self, name: str) -> Panel:
@@ -114,6 +117,10 @@ class Lab(Displayed):
             return ContextPanel(self.corpus, ContextBuilder(retriever=self.search), message=self.query, **dated)
         if name == "judge":
             return JudgePanel(self.search, *self.labels, **dated)
+        if name == "table":
+            return TablePanel(self.corpus, **shared)
+        if name == "map":
+            return MapPanel(self.search, self.query, **dated)
         if name == "surface":
             return SurfacePanel(self._swept(), **shared)
         return PolicyPanel(self.corpus, name, **dated)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from memkit.display.names import names_of
 from memkit.duck import literals
 from memkit.errors import MissingExtraError, ParameterError, did_you_mean
-from memkit.panels.page import Page
 from memkit.panels.panel import QUERY, Action, Panel, moment_of
 from memkit.panels.parts import cut, legend, paragraph, rows_html
 from memkit.panels.state import Session, State
@@ -34,6 +33,9 @@ from memkit.text.secrets import Mask as Hidden
 from memkit.text.secrets import mask
 from memkit.themes.topics import Topics
 from memkit.themes.topics import topics as find_topics
+
+if TYPE_CHECKING:
+    from memkit.panels.scatter import Points
 
 GROUND = {
     "light": {"background_color": [1, 1, 1, 1], "tooltip_color": [1, 1, 1, 1], "lasso_color": [0, 0.45, 0.7, 1]},
@@ -384,11 +386,16 @@ class MapPanel(Panel):
         return f'<div class="mkwhy"><small>{html.escape(name or "")}</small><br>{html.escape(text)}</div>'
 
     @cached_property
-    def view(self) -> Page:
-        """The widget, for a notebook."""
-        from memkit.panels.scatter import MapPage
+    def live(self) -> Points:  # type: ignore[override]  # made when it is first shown
+        """The points, that can be pointed at, moved and chosen."""
+        from memkit.panels.scatter import Points
 
-        return MapPage(self)
+        return Points(self)
+
+
+def is_installed() -> bool:
+    """Whether the points can be shown."""
+    return find_spec("jscatter") is not None
 
 
 def check_installed() -> None:
@@ -398,7 +405,7 @@ def check_installed() -> None:
     ------
     MissingExtraError
     """
-    if find_spec("jscatter") is None:
+    if not is_installed():
         raise MissingExtraError("jupyter-scatter", "map", "mk.plot.map(search) draws the map without it")
 
 

@@ -135,9 +135,8 @@ function isDark(root) {
 
 function render({ model, el, host, signal }) {
   const id = `mkp${Math.random().toString(36).slice(2)}`; // each panel loads this file anew: a count would not do
-  const inner = host ? model.get("inner") : undefined; // another widget, in place of the picture
-  const live = element("div", { style: "height:100%" });
-  let ground = () => {};
+  const live = element("div", { style: "height:100%", role: "img" }); // another widget, in place of the picture
+  let embedded = null, isPlain = false;
   let waiting = false, next = null, spec = null, controls = {}, parts = {}, changed = false, resting = null;
 
   const send = (message) => {
@@ -169,6 +168,17 @@ function render({ model, el, host, signal }) {
     return [element("details", { class: "profile", "aria-label": "presets and profile" }, element("summary", {}, "presets and profile"),
       ...(spec.presets.length ? [named("preset", preset.id, preset)] : []), named("profile file, TOML or JSON", file.id, file),
       element("div", { class: "row" }, act("load", "Load profile"), act("save", "Save profile")))];
+  };
+
+  // The widget is put into the page once, when it is first shown, and stays as it is while another panel is.
+  let waited = null;
+  const embed = (inner) => {
+    if (!inner || waited) return;
+    waited = host.getModel(inner).then(async (one) => {
+      embedded = one;
+      ground();
+      await (await host.getWidget(inner)).render({ el: live, signal });
+    });
   };
 
   const tabs = () => (spec.tabs ?? []).map((name) => {
@@ -214,7 +224,8 @@ function render({ model, el, host, signal }) {
     const list = tabs();
     const top = element("div", { class: "top" }, element("b", {}, spec.title), ...buttons, parts.ask);
     const set = element("div", { class: "left" }, element("div", { class: "set" }, ...groups, ...profiles()), parts.strip);
-    const pic = parts.picture;
+    const pic = parts.picture, inner = spec.ground && host && model.get("inner");
+    embed(inner);
     if (spec.actions.some(({ key }) => key.startsWith("Arrow"))) {
       pic.tabIndex = 0;
       pic.setAttribute("role", "group");
@@ -282,7 +293,8 @@ function render({ model, el, host, signal }) {
       const note = made.dom.querySelector(".note");
       if (note) note.textContent = model.get("notes")[name] ?? "";
     }
-    if (!inner) fill(parts.picture, model.get("picture"));
+    if (live.parentElement !== parts.picture) fill(parts.picture, model.get("picture"));
+    live.setAttribute("aria-label", model.get("words"));
     parts.words.textContent = model.get("words");
     parts.code.textContent = model.get("code");
     fill(parts.strip, model.get("strip"));
@@ -291,28 +303,19 @@ function render({ model, el, host, signal }) {
     parts.said.classList.toggle("wrong", Boolean(error));
     parts.said.dataset.n = model.get("n");
     answered();
+    if (spec.ground && !host && !isPlain) { // what loads this page cannot put a widget into it
+      isPlain = true;
+      send({ plain: true });
+    }
   };
-  let embedded = null;
-  ground = () => {
+  const ground = () => {
     const dark = isDark(root);
     root.classList.toggle("dark", dark);
     for (const [name, value] of Object.entries((embedded && spec.ground?.[dark ? "dark" : "light"]) ?? {})) embedded.set(name, value);
   };
-  if (inner) {
-    live.setAttribute("role", "img");
-    const named = () => live.setAttribute("aria-label", model.get("words"));
-    named();
-    model.on("change:n", named);
-    host.getModel(inner).then(async (one) => {
-      embedded = one;
-      ground();
-      await (await host.getWidget(inner)).render({ el: live, signal });
-    });
-  }
   model.on("change:n", show);
   el.append(root);
   show();
-  if (spec.ground && !inner) send({ plain: true }); // what loads this page cannot put a widget into it
   return () => model.off("change:n", show);
 }
 

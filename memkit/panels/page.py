@@ -56,6 +56,8 @@ class Page(anywidget.AnyWidget):
     strip, body, code, summary, error : str
         HTML under the sliders and below the picture; the code that gives the table; one line on it; why nothing new is
         shown.
+    inner : Any
+        A widget in place of the picture, as the points of a map; None for most panels.
     n : int
         How often it was drawn; sent last.
     """
@@ -73,10 +75,11 @@ class Page(anywidget.AnyWidget):
     code = traitlets.Unicode().tag(sync=True)
     summary = traitlets.Unicode().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
+    inner = anywidget.WidgetTrait().tag(sync=True)
     n = traitlets.Int().tag(sync=True)
 
     def __init__(self, owner: Displayed) -> None:
-        self.owner, self.panel = owner, owner._panel()
+        self.owner, self.panel, self._is_plain = owner, owner._panel(), False
         self.linked: list[str] = [name for name, declared in self.panel.controls.items() if declared.kind in _SCALARS]
         self.add_traits(**{name: Linked().tag(sync=True) for name in self.linked})
         super().__init__()
@@ -101,7 +104,12 @@ class Page(anywidget.AnyWidget):
             self.n += 1
 
     def _drawn(self) -> str:
-        """The picture as the page shows it; a widget in its place leaves it out."""
+        """The picture as the page shows it; a widget in its place leaves it out, where the page can hold one."""
+        live = None if self._is_plain else self.panel.live
+        if live is not None:
+            live.follow()
+            self.inner = live.widget
+            return ""
         picture: str = self.panel.hide.in_html(self.panel.marks.svg)
         return picture
 
@@ -153,6 +161,8 @@ class Page(anywidget.AnyWidget):
                 self.summary = f"Saved to {path}."
             case {"tab": str() as name} if name in self.spec.get("tabs", ()):
                 self.panel = self.owner._panel(name)
+            case {"plain": _}:
+                self._is_plain = True
             case {"left": _}:
                 self.owner.keep()
 

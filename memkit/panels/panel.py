@@ -61,6 +61,8 @@ class Panel(Displayed):
     profile_section: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
     follows: ClassVar[bool] = False  # whether `_take` brings another state of the folder
 
+    live: Any = None
+    """What stands in place of the picture where a page can hold another widget: its ``widget``, and ``follow()``."""
     is_of_now: bool = False
     """Whether no ``as_of`` was given, so that it was now when the panel was made."""
 

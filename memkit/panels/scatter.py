@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import anywidget
 import jscatter
 import numpy as np
 import pandas as pd
 
 from memkit.display.names import names_of
 from memkit.display.sheet import visible
-from memkit.panels.page import Page
 from memkit.panels.parts import cut
 from memkit.schemas import Ints
 from memkit.text.secrets import Mask
@@ -28,31 +26,6 @@ if TYPE_CHECKING:
 
 _HIGH, _FAR, _TEXT, _DIMMED = 428, 1.08, 280, 0.12
 """Pixels, how far the eye is, characters of a text that is pointed at, and the opacity of what is not chosen."""
-
-
-class MapPage(Page):
-    """A page with points in place of its picture, which stands there where a page cannot hold another widget.
-
-    Attributes
-    ----------
-    inner : Any
-        The widget of the points.
-    """
-
-    inner = anywidget.WidgetTrait().tag(sync=True)
-
-    def __init__(self, owner: MapPanel) -> None:
-        self.points, self._is_plain = Points(owner), False
-        super().__init__(owner)
-        self.inner = self.points.widget
-
-    def _drawn(self) -> str:
-        self.points.follow()
-        return super()._drawn() if self._is_plain else ""
-
-    def _do(self, message: dict[str, Any]) -> None:
-        self._is_plain = self._is_plain or "plain" in message
-        super()._do(message)
 
 
 class Points:

@@ -144,7 +144,7 @@ def main() -> None:
             drag(page, box)
             events = traced(page, lambda: drag(page, box))
             spent = notebook.python("spent")
-            sent = notebook.python("panel.view.points.widget.points.nbytes")
+            sent = notebook.python("panel.live.widget.points.nbytes")
             notebook.close()
         finally:
             lab.close()

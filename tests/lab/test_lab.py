@@ -195,6 +195,18 @@ def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(note
     assert [one for one in addresses if not one.startswith(("http://127.0.0.1", "data:", "blob:"))] == []
 
 
+def test_the_map_of_a_lab_has_points_too_and_keeps_them_while_another_tab_is_shown(notebook: Any, shots: Path) -> None:
+    notebook.panel("search", nth=1)
+    lab = notebook.page.locator("section.mkp", has=notebook.page.get_by_role("tablist", name="panels"))
+    for name in ("map", "table", "map"):
+        lab.get_by_role("tab", name=name).press("Enter")
+        expect(lab).to_have_attribute("aria-label", name)
+        expect(lab.locator(".live canvas")).to_have_count(int(name == "map"))
+    lab.screenshot(path=shots / "lab-map.png")
+    assert lab.locator(".pic > svg").count() == 0
+    assert notebook.python("every['map'].result.num_rows") == lab.locator(".body tbody tr").count()
+
+
 def test_each_label_names_a_control_of_its_own_panel(notebook: Any) -> None:
     """Panels on one page: an id is there once, so that no label speaks of another panel's slider."""
     notebook.panel("judge")

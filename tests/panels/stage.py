@@ -11,7 +11,8 @@ import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Literal, Self
 
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import sync_playwright
@@ -63,6 +64,7 @@ class Stage:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.widget: Any = None
         self.sent: dict[str, Any] = {}
+        self.asked: list[str] = []  # the addresses that the last page asked for
         self.tab: Tab | None = None
 
     def __enter__(self) -> Self:
@@ -78,12 +80,24 @@ class Stage:
         """A tab that shows the widget, once it is there."""
         if self.tab is not None:
             self.tab.close()
-        self.widget, self.sent, self.dark = widget, {}, dark
+        self.widget, self.sent, self.dark, self.asked = widget, {}, dark, []
         self.tab = self._chromium.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce")
+        self.tab.on("request", lambda request: self.asked.append(request.url))
         self.tab.set_default_timeout(15_000)
         self.tab.goto(f"http://127.0.0.1:{self._server.server_port}/")
         self.tab.wait_for_function("document.title === 'ready'")
         return self.tab
+
+    def photograph(self, page: Path, picture: Path, width: int, dark: bool) -> list[str]:
+        """Take a picture of all of a page that is a file; the addresses that it asked for."""
+        asked: list[str] = []
+        scheme: Literal["dark", "light"] = "dark" if dark else "light"
+        tab = self._chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(page.as_uri())
+        tab.screenshot(path=picture, full_page=True)
+        tab.close()
+        return asked
 
     def settle(self) -> None:
         """Wait until the page shows what Python has now."""

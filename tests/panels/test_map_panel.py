@@ -124,7 +124,7 @@ def test_a_group_of_the_legend_is_chosen_and_given_up_and_other_colours_forget_i
 
 
 def test_points_follow_the_panel_and_a_lasso_chooses_in_it(panel: Any) -> None:
-    points = panel.view.points
+    points = panel.live
     widget = points.widget
     placed = panel.result["memory_id"].to_pylist()
     assert widget.points.shape == (N - 1, 4)
@@ -148,7 +148,7 @@ def test_points_follow_the_panel_and_a_lasso_chooses_in_it(panel: Any) -> None:
 
 def test_no_secret_leaves_the_kernel_and_no_word_is_markup(panel: Any) -> None:
     panel.set(color="user")
-    texts = panel.view.points.widget.data["memory"].tolist()
+    texts = panel.live.widget.data["memory"].tolist()
     assert "[password hidden] от пула" in next(text for text in texts if "password" in text)
     bundle = panel._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle

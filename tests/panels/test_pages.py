@@ -166,6 +166,8 @@ def test_every_control_has_a_name_and_is_reached_by_tab_and_no_hostile_word_acts
     assert tab.evaluate(BEYOND) == []
     tab.locator(".mkp button", has_text="?").press("?")
     assert tab.get_by_role("table", name="Keys, outside of a text").is_visible()
+    assert len(stage.asked) > 3
+    assert [one for one in stage.asked if not one.startswith(("http://127.0.0.1:", "data:"))] == []
 
 
 def test_nothing_is_without_a_name_in_any_tab_of_a_lab(

@@ -363,6 +363,8 @@ def test_panels_of_a_lab_share_what_is_asked(corpus: mk.Corpus, search: mk.Retri
     lab["search"].set(query="чай", decay="linear")
     assert lab["context"].values["query"] == "чай"
     assert lab["decay"].params["decay"] == "linear"
+    assert lab["map"].result["memory_id"].to_pylist() == sorted(lab["search"].result["memory_id"].to_pylist())
+    assert lab["table"].result["memory_id"].to_pylist() == corpus.memories["memory_id"].to_pylist()
     lab["context"].undo()
     assert lab["search"].values["query"] == "пул"
     page = lab.view
