@@ -175,8 +175,8 @@ _LOOKS = {
 """How a column looks, by its name, in whatever result it stands; any other is shown as it is."""
 IN_WORDS = {
     "below_k": "below the last hit",
-    "below_pool": "no candidate of any arm",
-    "filtered": "outside of the filter",
+    "below_pool": "beyond the pool of every arm",
+    "filtered": "left out by kind, user or where",
     "expired": "expired",
     "future": "created later",
     "below_min_score": "below min_score",

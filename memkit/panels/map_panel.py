@@ -386,7 +386,7 @@ class MapPanel(Panel):
         return f'<div class="mkwhy"><small>{html.escape(name or "")}</small><br>{html.escape(text)}</div>'
 
     @cached_property
-    def live(self) -> Points:  # type: ignore[override]  # made when it is first shown
+    def live(self) -> Points:
         """The points, that can be pointed at, moved and chosen."""
         from memkit.panels.scatter import Points
 

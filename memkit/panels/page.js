@@ -236,9 +236,9 @@ function render({ model, el, host, signal }) {
       pic.append(live);
     }
     root.replaceChildren(...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": "panels" }, ...list)] : []),
-      top, help, element("div", { class: spec.wide ? "all wide" : groups.length ? "all" : "all alone" }, set, element("div", { class: spec.reads ? "seen first" : "seen" },
-        element("div", {}, element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said,
-          element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.code), parts.body)));
+      top, help, element("div", { class: spec.wide ? "all wide" : groups.length ? "all" : "all alone" }, set, element("div", { class: "seen" },
+        ...(spec.reads ? [parts.body] : []), element("div", {}, element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said,
+          element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.code), ...(spec.reads ? [] : [parts.body]))));
   };
   const toggle = () => {
     parts.help.hidden = !parts.help.hidden;

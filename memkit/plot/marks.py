@@ -221,7 +221,8 @@ def _put_legend(ax: Axes, is_own: bool) -> None:
 
 
 def _bars_on(ax: Axes, mark: Bars) -> None:
-    left, low, right, high = mark.boxes.T
+    boxes = mark.boxes if len(mark.boxes) else np.zeros((1, 4))  # for its colour in the legend
+    left, low, right, high = boxes.T
     look = {"color": mark.colour, "hatch": mark.hatch or None, "edgecolor": "white", "linewidth": 0.5}
     ax.bar(left, high - low, right - left, low, align="edge", label=mark.label, **look)  # type: ignore[arg-type]  # a dict of styles
 

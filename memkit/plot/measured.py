@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from memkit.display.views import IN_WORDS
 from memkit.errors import ParameterError
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.schemas import Floats
@@ -162,7 +163,7 @@ def stages(result: Any, ax: Axes | None = None) -> Axes:
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
     >>> print(mk.plot.words(mk.plot.stages(mk.evaluate(search, queries, qrels, "recall@1", stages=True))))
     1 relevant memory of 1 lost
-    not_found  ████████████████████ 1
+    found by no arm  ████████████████████ 1
     """
     table = getattr(result, "stages", None)
     if table is None or not table.num_rows:
@@ -171,6 +172,7 @@ def stages(result: Any, ax: Axes | None = None) -> Axes:
     total, lost = sum(count for _, count in rows), sum(count for word, count in rows if word != "returned")
     ax = axes_for(ax, f"{lost:,} relevant {'memory' if lost == 1 else 'memories'} of {total:,} lost")
     colours = [_BLUE if word == "returned" else _RED for word, _ in rows]
+    rows = [(IN_WORDS.get(word, word), count) for word, count in rows]
     ax.barh([word for word, _ in rows], [count for _, count in rows], color=colours)
     for at, (_, count) in enumerate(rows):
         ax.text(count, at, f" {count:,}, {count / total:.0%}", va="center", fontsize=8)
@@ -258,7 +260,7 @@ def power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> A
     if now is not None:
         ax.plot(*now, "*", color="black", ms=14, label="now")
     ax.set(xscale="log", yscale="log", xlabel="labelled queries", ylabel="difference")
-    ticks = [tick for tick in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if _inside(tick, lines)]
+    ticks = [tick for tick in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if _inside(tick, lines)]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
     ax.minorticks_off()

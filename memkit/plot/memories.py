@@ -15,7 +15,7 @@ from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.params import AsOf
 from memkit.plot.axes import COLOURS, axes_for, say_empty, with_words
-from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text
+from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
 from memkit.schemas import Ints
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 
@@ -190,7 +190,9 @@ def counts_of(rows: Sequence[tuple[str, int]], title: str, of: str = "rows") -> 
     """What `counts` draws."""
     values, place = np.array([count for _, count in rows], float), np.arange(len(rows))
     numbers = [Text(count, at, f"{count:,}") for at, (_, count) in enumerate(rows)]
-    across = Axis(0, 1.12 * max(values.max(initial=0), 1 / 1.12), of)  # room for the numbers
+    most = 1.12 * max(values.max(initial=0), 1 / 1.12)  # room for the numbers
+    whole = [tick for tick in round_ticks(0, 0.97 * most) if tick[0].is_integer()]  # whose words stay in the picture
+    across = Axis(0, most, of, ticks=whole)
     down = Axis(max(len(rows), 4) - 0.5, -0.5, ticks=[(at, name) for at, (name, _) in enumerate(rows)])  # no thick bars
     return Picture(title, [Bars(0, values, place - 0.4, place + 0.4, COLOURS[0]), *numbers], across, down, rows)
 

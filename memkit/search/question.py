@@ -754,8 +754,10 @@ def _decay_note(question: Question, ranked: Ranked) -> str:
     faded = query[starts[factor[order[middle]] < _FADED]]
     if not faded.size:
         return ""
+    names = question.queries.ids
+    whose = f" of {_listed([names[query] for query in faded])}" if len(names) > 1 else ""
     return (
-        f"Half of the candidates of {_listed([question.queries.ids[query] for query in faded])} have a decay factor"
+        f"Half of the candidates{whose} have a decay factor"
         f" below {_FADED:g}, so that age decides their rank: set a longer decay_days, a decay_floor, or decay='none'."
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,7 +99,9 @@ class Topics(Tabular):
         return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        return (sheet_of(self.table, rows, show_secrets),)
+        sheet = sheet_of(self.table, rows, show_secrets)
+        _, _, moment = sheet.heading.partition(", ")
+        return (replace(sheet, heading=f"{self}, {moment}" if moment else str(self)),)
 
     def plot(self, ax: Axes | None = None, *, by: str = "month") -> Axes:
         """Plot how many memories each topic has by month or week: `mk.plot.topics`.

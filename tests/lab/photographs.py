@@ -49,6 +49,9 @@ def script(path: str) -> ModuleType:
     return made
 
 
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # scripts there take from each other
+
+
 def panels(size: int) -> dict[str, Callable[[], Any]]:
     """Each panel by its name, made when it is asked for."""
     data = mk.sample_data()

@@ -124,8 +124,8 @@ def test_a_group_of_the_legend_is_chosen_and_given_up_and_other_colours_forget_i
 
 
 def test_points_follow_the_panel_and_a_lasso_chooses_in_it(panel: Any) -> None:
-    points = panel.live
-    widget = points.widget
+    assert panel.view.inner is panel.live.widget  # shown by a page, which follows the panel
+    widget = panel.live.widget
     placed = panel.result["memory_id"].to_pylist()
     assert widget.points.shape == (N - 1, 4)
     widget.selection = np.array([30, 3, 4], np.uint32)
