@@ -11,7 +11,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -33,6 +33,8 @@ _SHOWN = 3
 _JOINED_S = 5.0
 _END = object()
 _FOLDER = (".",)
+_NONE = (None, "", "")
+"""What is known of a file that is not there."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ class Watch:
             self.n_readings += 1
             faults += self._have_followed(str(change))
         self.errors += faults
-        return Change(paths, self.corpus, change.n_before, "; ".join(faults))
+        return replace(change, error="; ".join(faults))
 
     def _have_followed(self, words: str) -> list[str]:
         """Have searches and panels follow, searches first; what goes wrong in one does not stop the others."""
@@ -325,6 +327,3 @@ def _changed(before: Corpus, after: Corpus) -> tuple[str, ...]:
     old, new = before._source().files, after._source().files
     paths = sorted(path for path in old.keys() | new.keys() if old.get(path, _NONE)[1:] != new.get(path, _NONE)[1:])
     return tuple(paths) or _FOLDER
-
-
-_NONE = (None, "", "")

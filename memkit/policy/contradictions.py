@@ -86,7 +86,7 @@ def contradictions(corpus: Any, as_of: AsOf = None) -> pa.Table:
     users = memories["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
     scopes = users[owner].astype(np.int64)
     listed_at_once = _listed(every, dates, scopes)
-    every = _with_one_value(every, dates, scopes)
+    every = _with_one_value(every, scopes, listed_at_once)
     chosen = _chosen(every, dates, scopes, listed_at_once)
     statements, owner, dates, scopes = [every[place] for place in chosen], owner[chosen], dates[chosen], scopes[chosen]
     newest = _newest(_without_series(_contradictory(statements, dates, owner, scopes)), dates)
@@ -171,20 +171,16 @@ def _contradictory(
             yield older, newer, how
 
 
-def _with_one_value(statements: list[Statement], dates: Any, scopes: Ints) -> list[Statement]:
-    """The statements, without the attribute where it has several values at one time, or many in all: preferences."""
+def _with_one_value(statements: list[Statement], scopes: Ints, listed: set[int]) -> list[Statement]:
+    """The statements, without the attribute where it is one of a list, or has many values in all: preferences."""
+    keys = [(scope, statement.key) for scope, statement in zip(scopes.tolist(), statements, strict=True)]
     values = defaultdict[tuple[int, frozenset[str]], set[Any]](set)
-    at_once = defaultdict[tuple[int, float, frozenset[str]], set[Any]](set)
-    for place, statement in enumerate(statements):
-        if statement.key:
-            value = statement.value_words, statement.value_numbers
-            values[int(scopes[place]), statement.key].add(value)
-            at_once[int(scopes[place]), float(dates[place]), statement.key].add(value)
-    many = {key for key, some in values.items() if len(some) > _MOST_OF_ONE}
-    many |= {(scope, key) for (scope, _, key), some in at_once.items() if len(some) > 1}
+    for key, statement in zip(keys, statements, strict=True):
+        values[key].add((statement.value_words, statement.value_numbers))
+    many = {key for key, some in values.items() if len(some) > _MOST_OF_ONE} | {keys[place] for place in listed}
     return [
-        replace(statement, key=frozenset()) if (int(scope), statement.key) in many else statement
-        for statement, scope in zip(statements, scopes.tolist(), strict=True)
+        replace(statement, key=frozenset()) if statement.key and key in many else statement
+        for key, statement in zip(keys, statements, strict=True)
     ]
 
 
