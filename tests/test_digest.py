@@ -138,6 +138,13 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
         mk.digest(corpus, since="1w", until=LATER, basis="git")
 
 
+def test_what_expires_is_told_by_exactly_one_of_digests_that_follow_each_other() -> None:
+    days = [f"2026-02-{day}" for day in range(20, 26)]
+    corpus = mk.from_table({"text": ["Отпуск."], "created_at": ["2026-01-01"], "expires_at": ["2026-02-22"]})
+    daily = {day: mk.digest(corpus, since=day, until=day).tables["forgotten"].num_rows for day in days}
+    assert {day for day, n in daily.items() if n} == {"2026-02-23"}, "its last day is the one before"
+
+
 def test_boxes_of_new_files_are_opened_without_git_too(tmp_path: Path) -> None:
     files = {
         "memory/2026-01-05.md": "# Лог\n\n- [ ] старое\n",
