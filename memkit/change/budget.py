@@ -18,7 +18,7 @@ from memkit.evaluation.known_items import import_log
 from memkit.fences import fences, headings
 from memkit.formats.claude import INDEX, LONG_LINE, MOST_LINES, MOST_UNITS, TYPES_OF_TOPICS, loaded, targets_in
 from memkit.formats.rows import slug_of
-from memkit.formats.syntax.places import Splice, spliced
+from memkit.formats.syntax.places import Splice, lines_of, spliced
 from memkit.formats.syntax.write import quoted
 from memkit.params import Estimator, estimator, param
 
@@ -217,14 +217,14 @@ def _rank(file: _File, line: str) -> _Worth:
 def _runs(file: _File) -> Iterator[tuple[Splice, list[str]]]:
     """Each list of links: its place in the text, and its lines, as they are after the moves so far."""
     code, offset, run, begin = fences(file.text.replace("\r\n", "\n")), 0, list[str](), 0
-    for number, line in enumerate([*file.text.splitlines(keepends=True), ""], 1):
+    for number, line in enumerate([*lines_of(file.text), ""], 1):
         if line and number not in code and _LINKED.fullmatch(line.rstrip("\r\n")):
             begin = begin if run else offset
             run.append(line if line.endswith("\n") else f"{line}\n")
         elif run:
             place = Splice(begin, offset, "".join(run))
             known = next((move.splice.text for move in file.moves if move.splice[:2] == place[:2]), None)
-            yield place, run if known is None else known.splitlines(keepends=True)
+            yield place, run if known is None else lines_of(known)
             run = []
         offset += len(line)
 

@@ -18,7 +18,7 @@ from memkit.fences import fences
 from memkit.formats import basic_memory, claude
 from memkit.formats.rows import slug_of
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Head, Splice, spliced
+from memkit.formats.syntax.places import Head, Splice, lines_of, spliced
 from memkit.formats.syntax.values import bool_of, integer_of
 from memkit.formats.syntax.write import quoted
 from memkit.params import AsOf, check_choice
@@ -426,7 +426,7 @@ class ClaudeStore(_Pages):
             draft.write(index, line, "its line", together=group)
             return
         newline = "\r\n" if "\r\n" in before else "\n"
-        lines = before.splitlines(keepends=True)
+        lines = lines_of(before)
         listed = [(number, target) for number, target, _ in claude.targets_in(before.replace("\r\n", "\n"))]
         of_type = [number for number, target in listed if target.startswith((f"{type}_", f"{type}-"))]
         after = max(of_type or [number for number, _ in listed], default=len(lines))

@@ -32,6 +32,7 @@ CASES = {
     "prose": (topics(3), f"# Память\n\n## Темы\n{links(3)}\n## Журнал\n" + "- запись дня\n" * 300, {}),
     "prose in windows": (topics(3), ("## Журнал\n" + "- запись дня\n" * 300 + links(3)).replace("\n", "\r\n"), {}),
     "long lines": (topics(40), links(40, "длинные слова о теме " * 40), {}),
+    "line separators": (topics(60), links(60, "часть\u2028другая\x0cи \x85"), {"lines": 30}),
     "many links": (topics(60), "---\na: b\n---\n<!-- c -->\n# Темы\n" + links(60), {"lines": 30}),
     "units": (topics(2), "## Темы\n" + links(2) + "\n## Проза\n" + ("слово " * 900 + "\n") * 8, {}),
 }
@@ -144,3 +145,11 @@ def test_a_new_topic_is_a_file_and_a_line_after_those_of_its_type(tmp_path: Path
         store.add("x", "text", "odd")
     with pytest.raises(mk.ChangeRefusedError, match="Got none"):
         mk.store(mk.testing.write_files(tmp_path / "other", {"MEMORY.md": "text\n"})).claude.add("x", "text")
+
+
+def test_a_line_is_what_a_line_feed_ends_when_a_topic_is_listed(tmp_path: Path) -> None:
+    above = "# Память\n\nодин\u2028два\x0cтри\n- [Тема 0](t0.md) — о чём\n"
+    root = mk.testing.write_files(tmp_path, {**topics(1), f"{HOME}MEMORY.md": f"{above}\n## Потом\nконец\n"})
+    mk.store(root).claude.add("Чай", "С мёдом, утром.", "project")
+    text = (root / HOME / "MEMORY.md").read_bytes().decode("utf-8")
+    assert text == f"{above}- [Чай](project_чай.md) — С мёдом, утром.\n\n## Потом\nконец\n"

@@ -72,6 +72,16 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
     return "".join([*pieces, text[position:]])
 
 
+def lines_of(text: str) -> list[str]:
+    r"""The lines of a text with their ends, as they are counted: only a line feed ends one, no other separator.
+
+    >>> lines_of("a\u2028b\r\nc")
+    ['a\u2028b\r\n', 'c']
+    """
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
+
+
 class Places(Protocol):
     """A text whose values can be set in place."""
 
