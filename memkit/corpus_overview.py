@@ -424,7 +424,7 @@ def _findings(
     how = "all compared" if is_complete else estimate
     users = f", of {counts['users']:,} users" if counts["users"] else ""
     return [
-        ("memories", size, f"in {counts['files']:,} files{users}"),
+        ("memories", size, f"in {counts['files']:,} file{'s' * (counts['files'] != 1)}{users}"),
         ("kinds", len(kinds), ", ".join(f"{row['counts']} {row['values']}" for row in kinds[:6])),
         ("dated", dated, f"from {counts['since']} to {counts['until']}" if dated else ""),
         ("undated", size - dated, "not affected by decay" if size > dated else ""),
@@ -450,6 +450,7 @@ def _next(tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus) -
         calls.append(("where the secrets are", secrets, "check PATH --secrets"))
     if "error" in corpus.problems["severity"].to_pylist():
         calls.append(("every problem, most severe first", "mk.show(corpus.problems)", "check PATH"))
+    problems = list(calls)
     search = f"mk.Retriever().fit(corpus).search({topic!r})"
     calls.append(("search it", search, f"search PATH {shlex.quote(topic)}"))
     if counts["expired"]:
@@ -460,6 +461,9 @@ def _next(tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus) -
     calls.append(("ready-made SQL queries", "mk.named_queries()", "queries"))
     query = "select kind, count(*) from memories group by all"
     calls.append(("any other question", f"corpus.sql({query!r})", f"sql PATH {shlex.quote(query)}"))
+    if not corpus.memories.num_rows:
+        whole = "mk.overview(mk.read(path, hidden='all'))"
+        calls = [*problems, ("what lies in hidden files and folders", whole, "overview PATH --hidden all")]
     return [{"why": why, "call": call, "command": f"memkit {command}"} for why, call, command in calls[:3]]
 
 

@@ -91,7 +91,8 @@ def check(
     if as_json:
         print_json(problems)
     else:
-        show_problems(problems, corpus.memories.num_rows, most, hide, 0 if secrets else secrets_found.num_rows)
+        unlisted = 0 if secrets else secrets_found.num_rows
+        show_problems(problems, corpus.memories.num_rows, most, hide, unlisted, path)
     has_errors = "error" in problems["severity"].to_pylist()
     raise typer.Exit(1 if has_errors else 0)
 
@@ -168,7 +169,7 @@ def digest(
     from memkit.corpus_digest.digest import digest as made
 
     corpus = load(path, formats=formats, hidden=hidden, dates=dates, json_rows=json_rows)
-    result = made(corpus, since, until, user_id=user, basis=basis).of_command()
+    result = made(corpus, since, until, user_id=user, basis=basis).of_command(path)
     if page is not None:
         result.report(page, title=f"What happened in {path.resolve().name}")
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +80,9 @@ def plan(
         )
         for cls in classes
     ]
-    print_edits(_filtered(planned(load(path, formats=formats), steps, as_of, merge=merge), where), as_diff, as_json)
+    edits = _filtered(planned(load(path, formats=formats), steps, as_of, merge=merge), where)
+    typed = f"the same with --json > plan.json, then memkit apply {shlex.quote(str(path))} plan.json, writes it"
+    print_edits(edits, as_diff, as_json, safe(f"memkit: nothing is written yet; {typed}"))
 
 
 def _is_of(name: str, cls: Any) -> bool:
@@ -268,6 +271,8 @@ def export(
         out.print(safe(planned.diff()), markup=False, highlight=False, soft_wrap=True, end="")
     else:
         show(planned.table if as_json else planned, as_json)
+    if not yes and not as_json:
+        print(_DRY, file=sys.stderr)
 
 
 def _required(name: str, value: str | None) -> str:
@@ -298,12 +303,17 @@ def selftest(
     raise typer.Exit(0 if all(table["ok"].to_pylist()) else 1)
 
 
-def print_edits(edits: Edits, as_diff: bool, as_json: bool) -> None:
-    """Print edits as a table, a diff or a plan, and refusals on standard error."""
+_DRY = "memkit: nothing is written yet; --yes writes it"
+
+
+def print_edits(edits: Edits, as_diff: bool, as_json: bool, to_write: str = _DRY) -> None:
+    """Print edits as a table, a diff or a plan; refusals, and how to write them, on standard error."""
     if as_diff:
         out.print(safe(edits.diff()), markup=False, highlight=False, soft_wrap=True, end="")
     else:
         show(edits.table if as_json else edits, as_json)
+    if edits.table.num_rows and not as_json:
+        print(to_write, file=sys.stderr)
     for row in edits.refused.to_pylist() if as_diff or as_json else ():
         print(safe(f"memkit: refused: {row['reason']}"), file=sys.stderr)
 

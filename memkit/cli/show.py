@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from datetime import date, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -56,7 +58,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
-def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secrets: int) -> None:
+def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secrets: int, path: Path) -> None:
     """Print `problems` by rule, at most `most` of each, then the totals and the number of unlisted secrets."""
     by_rule: dict[tuple[str, str], list[str]] = {}
     for row in problems.to_pylist():
@@ -73,7 +75,8 @@ def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secr
     )
     out.print(Text(f"{memories} memories read. {counts}."))
     if secrets:
-        out.print(Text(f"{secrets} secret{'s' * (secrets != 1)} in them: memkit check --secrets lists where."))
+        typed = visible(f"memkit check {shlex.quote(str(path))} --secrets")
+        out.print(Text(f"{secrets} secret{'s' * (secrets != 1)} in them: {typed} lists where."), soft_wrap=True)
 
 
 def _worst_first(item: tuple[tuple[str, str], list[str]]) -> tuple[int, int, str]:

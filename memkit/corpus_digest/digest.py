@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,6 +81,11 @@ SECTIONS = {
 }
 """The sections in the order of the page."""
 _UNKNOWN = "only what expired is known without git"
+_TYPED = {
+    "`open_tasks` lists them": "`memkit sql {path} open_tasks` lists them",
+    "not told as new.": "not told as new; --dates mtime takes the times of their files.",
+}
+"""Words of notes, and what a command line says in their place."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +150,12 @@ class Digest(Tabular):
         sheet = sheet_of(describe(shown, memkit="digest"), most, show_secrets, more=more)
         return replace(sheet, heading=f"{declared.heading}: {n:,}", left=())
 
-    def of_command(self) -> Digest:
-        """The same digest, which says how to see more on the command line."""
-        return replace(self, is_of_command=True)
+    def of_command(self, path: str | Path) -> Digest:
+        """The same digest, which says what to type to see more of the folder at `path`."""
+        notes = self.notes
+        for words, typed in _TYPED.items():
+            notes = tuple(note.replace(words, typed.format(path=shlex.quote(str(path)))) for note in notes)
+        return replace(self, is_of_command=True, notes=tuple(map(safe, notes)))
 
     def report(self, path: str | Path, title: str = "What happened") -> Path:
         """Write the digest as one self-contained HTML page, for light and dark screens.

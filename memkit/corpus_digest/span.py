@@ -210,7 +210,8 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     notes = [f"From dates, as {why}: what was removed, and what a text was before, is not known."]
     if dated.null_count:
         n, total = dated.null_count, memories.num_rows
-        notes.append(f"{n:,} of {total:,} memories have no date, and are not told as new.")
+        words = "has no date, and is" if n == 1 else "have no date, and are"
+        notes.append(f"{n:,} of {total:,} memories {words} not told as new.")
     return Span(since, until, "dates", states[0], states[1], changes, tuple(notes))
 
 

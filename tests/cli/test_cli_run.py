@@ -188,3 +188,30 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
     assert loaded_by("overview") <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which compares texts
     assert loaded_by("search", "чай") <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which encodes, for the next
     assert loaded_by("search", "пул") <= {"scipy.sparse", "pandas.core.api"}  # of a few texts
+
+
+def test_what_a_page_says_to_type_names_the_folder_and_can_be_typed(run: Run, tmp_path: Path) -> None:
+    root = tmp_path / "my notes"
+    mk.testing.write_files(root, {"a.md": "- [ ] купить чай\npassword: sova-ne-spit-2026\n"})
+    (tmp_path / "empty").mkdir()
+    pages = [run("digest", root), run("check", root), run("overview", tmp_path / "empty")]
+    said = " ".join(" ".join(out for _, out, _ in pages).split())
+    quoted = f"'{root}'"
+    for words in (f"memkit sql {quoted} open_tasks", f"memkit check {quoted} --secrets", "--hidden all"):
+        assert words in said
+    assert "--dates mtime" in said
+    code, out, _ = run("sql", root, "open_tasks")
+    assert code == 0
+    assert "купить чай" in out
+    assert "1 added" in run("digest", root, "--dates", "mtime")[1]
+
+
+def test_a_plan_says_that_nothing_is_written_yet_and_how_it_is(run: Run, tmp_path: Path) -> None:
+    root = mk.testing.write_files(tmp_path / "a", {"memory/MEMORY.md": "# M\n"})
+    for arguments in (
+        ("add", root, "чай с мёдом", "--kind", "memory"),
+        ("export", root, tmp_path / "b", "--layout", "okf"),
+    ):
+        assert "nothing is written yet; --yes writes it" in run(*arguments)[2]
+        assert "nothing is written" not in run(*arguments, "--json")[2]
+    assert not (tmp_path / "b").exists()

@@ -178,7 +178,7 @@ def test_check_counts_them_without_being_asked(run: Run, root: Path) -> None:
     _, listed, _ = run("check", root, "--secrets", "--json")
     count = sum(row["rule"] == "secret" for row in json.loads(listed))
     assert count >= len(SAID) + len(ALONE)
-    assert f"{count} secrets in them: memkit check --secrets lists where." in out
+    assert f"{count} secrets in them: memkit check {root} --secrets lists where." in out
     assert "\nwarning  secret" not in out
 
 
