@@ -129,7 +129,7 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
     assert found == {"added": ["new"], "changed": ["edited"], "forgotten": ["gone"]}
     assert rows(made, "forgotten", "what") == [("expired",)]
     assert any("not known" in note for note in made.notes)
-    assert any("1 of 6 memories have no date" in note for note in made.notes)
+    assert any("1 of 6 memories has no date" in note for note in made.notes)
     of_mira = mk.digest(corpus, since="1w", until=LATER, user_id="mira")
     assert of_mira.tables["added"].num_rows == 1
     assert of_mira.tables["forgotten"].num_rows == 0
