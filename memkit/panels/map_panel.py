@@ -386,8 +386,10 @@ class MapPanel(Panel):
         return f'<div class="mkwhy"><small>{html.escape(name or "")}</small><br>{html.escape(text)}</div>'
 
     @cached_property
-    def live(self) -> Points:
-        """The points, that can be pointed at, moved and chosen."""
+    def live(self) -> Points | None:
+        """The points, that can be pointed at, moved and chosen; None where no memory has one."""
+        if not len(self.layout.points):
+            return None
         from memkit.panels.scatter import Points
 
         return Points(self)

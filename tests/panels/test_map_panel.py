@@ -170,6 +170,13 @@ def test_without_its_extra_the_map_names_it_and_the_picture(
     assert "59 memories by meaning, coloured by kind" in mk.plot.words(mk.plot.map(search, projection="pca"))
 
 
+def test_a_map_without_a_point_says_so() -> None:
+    for texts in ([], [""]):
+        panel = mk.panels.map(mk.Retriever(encoder="hash").fit(mk.from_table({"text": pa.array(texts, pa.string())})))
+        assert "no memory has text" in panel.view.picture
+        assert "No memory has text." in panel.html
+
+
 def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subtests) -> None:
     with subtests.test("the largest groups have a colour, all others one"):
         kinds = [f"k{at}" for at in range(9) for _ in range(at + 1)]
