@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,13 @@ def test_wrong_arguments_are_clear_errors() -> None:
         mk.topics(mk.Retriever())
     with pytest.raises(ParameterError, match="expected a Corpus"):
         mk.topics("data")  # type: ignore[arg-type]  # that is the point
+
+
+def test_equal_texts_are_one_topic_and_warn_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = mk.topics(mk.Retriever(encoder=None).fit(mk.from_table({"text": ["Зелёный чай"] * 12})))
+    assert found.table.select(["topic", "n"]).to_pylist() == [{"topic": 1, "n": 12}]
 
 
 def test_a_retriever_without_vectors_gets_those_of_its_words() -> None:

@@ -109,7 +109,8 @@ def _axes(weights: Any, dims: int, seed: int) -> tuple[Any, int]:
     possible = min(dims, *weights.shape)
     if possible < 2:
         return None, weights.shape[1]
-    svd = TruncatedSVD(possible, random_state=seed).fit(weights)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of equal texts no variance is explained
+        svd = TruncatedSVD(possible, random_state=seed).fit(weights)
     return svd, possible
 
 
