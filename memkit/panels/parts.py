@@ -21,26 +21,12 @@ STYLE = (
 .mkjudged{max-height:340px;overflow-y:auto;position:relative}
 .mkjudged{font-size:15px;border-left:3px solid #2f81c4;padding:2px 12px;max-width:80ch}
 .mkjudged [data-scroll]{background:rgba(47,129,196,.1)}
-.mkgrid{overflow:auto;position:relative}.mkgrid table{width:auto;min-width:100%}
-.mkgrid td,.mkgrid th{white-space:nowrap}.mkgrid td{max-width:330px;overflow:hidden;text-overflow:ellipsis}
-.mkgrid th{opacity:1}.mkgrid th button{border:0;padding:1px 2px;font-weight:600}
-.mkgrid .mkbin{opacity:.6;margin-left:2px}
-.mkgrid .mkbin[aria-pressed=true]{opacity:1;color:#2f81c4}
-.mk.mkgrid th[aria-sort] button::after{content:none}.mkgrid td[colspan]{max-width:none;white-space:normal}
-.mkwhole{display:grid;grid-template-columns:max-content minmax(0,80ch);gap:2px 12px;margin:4px 0;position:sticky;left:0}
-.mkwhole dt{opacity:.72}.mkwhole dd{margin:0;overflow-wrap:anywhere}.mkwhole{width:fit-content;max-width:660px}
 .mkwhy{border-left:3px solid #2f81c4;padding-left:8px}
 .mkbars{display:flex;align-items:stretch;height:56px;margin:6px 0 2px}
 .mkbars i{flex:1 1 0;min-width:1px;max-width:14px;position:relative;cursor:pointer}
 .mkbars i:hover{background:rgba(128,128,128,.2)}
 .mkbars b{position:absolute;left:8%;right:8%;min-height:2px;background:#999}
 .mkbars .up b{bottom:50%;background:#0072b2}.mkbars .down b{top:50%;background:#d55e00}
-.mklegend [role=option]{display:flex;gap:8px;align-items:center;padding:1px 6px;border-radius:3px}
-.mklegend [role=option]:hover{background:rgba(128,128,128,.16)}
-.mklegend [aria-selected=true]{background:rgba(47,129,196,.22);font-weight:600}
-.mklegend i{flex:none;width:11px;height:11px;border-radius:50%}
-.mklegend span{flex:1;min-width:0;overflow-wrap:anywhere}
-.mklegend b{font-weight:400;opacity:.75;font-variant-numeric:tabular-nums}
 .mkflow{display:grid;grid-template-columns:minmax(0,1fr) 90px minmax(0,1fr)}
 .mkflow [role=option]{height:24px;line-height:24px;padding:0 4px}
 .mkflow [role=option]{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
@@ -49,7 +35,15 @@ STYLE = (
 .mkflow .down{stroke:#d55e00;stroke-width:2.5;opacity:1}.mkflow .gone{stroke-dasharray:3 3}
 """
 )
-"""The CSS of these pieces, on the page and in an export."""
+"""The CSS of these pieces, on the page and in an export; those that one panel has alone bring their own."""
+_LEGEND_STYLE = """<style>
+.mklegend [role=option]{display:flex;gap:8px;align-items:center;padding:1px 6px;border-radius:3px}
+.mklegend [role=option]:hover{background:rgba(128,128,128,.16)}
+.mklegend [aria-selected=true]{background:rgba(47,129,196,.22);font-weight:600}
+.mklegend i{flex:none;width:11px;height:11px;border-radius:50%}
+.mklegend span{flex:1;min-width:0;overflow-wrap:anywhere}
+.mklegend b{font-weight:400;opacity:.75;font-variant-numeric:tabular-nums}
+</style>"""
 MARKS = 400
 _LINE = 24
 """Pixels between two ranks."""
@@ -120,7 +114,8 @@ def legend(label: str, rows: Sequence[tuple[str, str, str, str, bool]]) -> str:
         f'<i style="background:{colour}"></i><span>{html.escape(cut(mask(name), _CELL))}</span><b>{count}</b></div>'
         for pick, name, colour, count, chosen in rows
     )
-    return f'<div class="mklegend" role="listbox" data-list aria-label="{html.escape(label)}">{options}</div>'
+    listed = f'<div class="mklegend" role="listbox" data-list aria-label="{html.escape(label)}">{options}</div>'
+    return _LEGEND_STYLE + listed
 
 
 def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -> str:

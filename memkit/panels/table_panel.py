@@ -45,6 +45,16 @@ _BINS, _VALUES = 30, 12
 _LABEL, _READ = 28, 4000
 """Characters of a value beside its bar; of one that is read, for secrets."""
 _SECTION = "table"
+_STYLE = """<style>
+.mkgrid{overflow:auto;position:relative}.mkgrid table{width:auto;min-width:100%}
+.mkgrid td,.mkgrid th{white-space:nowrap}.mkgrid td{max-width:330px;overflow:hidden;text-overflow:ellipsis}
+.mkgrid th{opacity:1}.mkgrid th button{border:0;padding:1px 2px;font-weight:600}
+.mkgrid .mkbin{opacity:.6;margin-left:2px}
+.mkgrid .mkbin[aria-pressed=true]{opacity:1;color:#2f81c4}
+.mk.mkgrid th[aria-sort] button::after{content:none}.mkgrid td[colspan]{max-width:none;white-space:normal}
+.mkwhole{display:grid;grid-template-columns:max-content minmax(0,80ch);gap:2px 12px;margin:4px 0;position:sticky;left:0}
+.mkwhole dt{opacity:.72}.mkwhole dd{margin:0;overflow-wrap:anywhere}.mkwhole{width:fit-content;max-width:660px}
+</style>"""
 _DAY = 86_400.0
 
 
@@ -292,7 +302,8 @@ class TablePanel(Panel):
             )
         )
         return (
-            f'{paragraph(_place(answer))}<div class="mk mkgrid" role="region" tabindex="0" aria-label="rows"><table>'
+            f"{_STYLE}{paragraph(_place(answer))}"
+            '<div class="mk mkgrid" role="region" tabindex="0" aria-label="rows"><table>'
             f'<thead data-list><tr><th scope="col" class="n">#</th>{heads}</tr></thead>'
             f"<tbody data-list>{rows}</tbody></table></div>{self._empty()}"
         )
