@@ -186,10 +186,10 @@ def digest(
     """What happened in a folder within a span of time: added, changed, forgotten, decided, contradicted, new names.
 
     Changes rest on the git history of the folder, where it has one in this time: the states at both ends are compared,
-    with what is in no commit yet where the span ends now. Else they rest on created_at and updated_at; then nothing is known of what was removed, nor of a text before it
-    changed. The result's notes say which. Decisions are found by their words, labels and headings, in Russian and
-    English; names by repeated capitals. Contradictions are looked for among the 5,000 newest memories; for the rest the
-    cost is linear in the texts.
+    with what is in no commit yet where the span ends now. Else they rest on created_at and updated_at; then nothing is
+    known of what was removed, nor of a text before it changed. The result's notes say which. Decisions are found by
+    their words, labels and headings, in Russian and English; names by repeated capitals. Contradictions are looked for
+    among the 5,000 newest memories; for the rest the cost is linear in the texts.
 
     Parameters
     ----------
