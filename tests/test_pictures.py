@@ -136,3 +136,9 @@ def test_an_empty_corpus_has_pictures() -> None:
     assert mk.plot.words(mk.plot.growth(empty)) == "memories by month, 0 without a date"
     assert "0 of 0" in mk.plot.words(mk.plot.decay(empty, as_of=DAY))
     assert "0 of 0" in mk.plot.words(mk.plot.similarity(mk.Deduplicator(encoder=None).fit(empty).pairs_))
+
+
+def test_no_name_in_the_words_of_a_picture_controls_a_terminal() -> None:
+    users = ["анна\x1b[2J", "борис\u202e"]
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай", "пул"], "user_id": users}))
+    assert {"\x1b", "\u202e"}.isdisjoint(mk.plot.words(mk.plot.map(search, "user")))

@@ -29,6 +29,8 @@ from memkit.params import AsOf
 from memkit.tables.corpus import Corpus, read
 
 _HOME = re.compile(r"^(?:.*/)?\.serena/memories/")
+_UNNAMED = frozenset("[]|#")
+"""What no wiki link can name."""
 _TARGET = re.compile(r"!?\[\[[ \t]*([^\[\]\n|#]*?)[ \t\\]*(?=[|#\]])")
 
 
@@ -65,7 +67,7 @@ class PageStore(Operations):
         ParameterError
             For a new path that is none of Markdown below the root.
         ChangeRefusedError
-            Where the new path exists, or a link in front matter has no certain place.
+            Where the new path exists, a link in front matter has no certain place, or no wiki link can name it.
         """
         old, new = checked(path, "path"), posixpath.normpath(checked(to, "to"))
         if not new.lower().endswith(MARKDOWN) or new.startswith(("/", "..")):
@@ -177,6 +179,9 @@ def _written(written: str, source: str, leads_to: str, moved: _Moved) -> str | N
     if link is None or target is None or target == link.target:
         return None
     if link.is_wiki:
+        if not _UNNAMED.isdisjoint(target):
+            named = f"a link {written!r:.80} cannot name {target!r:.80}"
+            raise ChangeRefusedError(f"{source}: {named}; choose a name without any of [ ] | #.")
         match = _TARGET.match(written)
         return f"{written[: match.start(1)]}{target}{written[match.end(1) :]}" if match else None
     begin = written.rindex("](") + 2

@@ -466,6 +466,8 @@ def _bins(name: str, column: pa.ChunkedArray) -> Picture:
     )
     if not len(values):
         return _nothing(title, "no value")
+    if not np.isfinite(float(values.max()) - float(values.min())):
+        return _nothing(title, "the values lie too far apart to be counted in bins")
     edges = _edges(values, whole, is_time)
     counts = np.histogram(values, edges)[0]
     written = _day if is_time else _number

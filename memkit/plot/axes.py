@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.display.draw import bar
 from memkit.display.page import PICTURED
+from memkit.display.sheet import visible
 from memkit.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -87,14 +88,15 @@ def say_empty(ax: Axes, what: str) -> None:
 
 
 def in_words(title: str, rows: Sequence[tuple[str, Any]]) -> str:
-    """A title and rows as lines; numbers with a bar."""
+    """A title and rows as lines; numbers with a bar. Names are anybody's: none may control a terminal."""
+    rows = [(visible(name), visible(value) if isinstance(value, str) else value) for name, value in rows]
     wide = max((len(name) for name, _ in rows), default=0)
     top = max((value for _, value in rows if not isinstance(value, str)), default=0)
     lines = []
     for name, value in rows:
         words = value if isinstance(value, str) else f"{bar(value / max(top, 1), 20).rstrip()} {value:,}"
         lines.append(f"{name.ljust(wide)}  {words}")
-    return "\n".join([title, *lines])
+    return "\n".join([visible(title), *lines])
 
 
 def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:

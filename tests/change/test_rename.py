@@ -93,6 +93,8 @@ def test_what_cannot_be_renamed_is_refused(tmp_path: Path) -> None:
         ("drinks/tea.md", "../out.md", mk.ParameterError),
         ("drinks/tea.md", "/out.md", mk.ParameterError),
         ("drinks/tea.md", "tea.txt", mk.ParameterError),
+        ("drinks/tea.md", "чай [2].md", mk.errors.ChangeRefusedError),
+        ("drinks/tea.md", "чай #2.md", mk.errors.ChangeRefusedError),
     ]
     for old, new, error in cases:
         with pytest.raises(error):

@@ -184,6 +184,8 @@ def test_a_histogram_counts_every_value_once() -> None:
     panel.set(column="id")
     assert "12 most frequent of 100 values" in panel.marks.title
     assert counted(panel)["others and empty"] == 88
+    far = mk.panels.table(pa.table({"n": [1e308, -1e308]}))
+    assert "too far apart" in far.marks.empty
     panel.set(filter="word: коф", column="grade")
     assert sum(counted(panel).values()) == 24  # rows 50 to 79: six of each five, one without a grade
 
