@@ -102,6 +102,8 @@ REPLACED = ("superseded", "deprecated")
 """Those of which an author says that something else counts now, or nothing."""
 STALE_WEIGHT = 0.8
 """The factor on the score of a memory that is stale at the moment of a query: it ranks lower and stays."""
+NO_TOPIC = "no topic"
+"""The name of what belongs to no topic."""
 LINK_STATES = ("found", "ambiguous", "dead")
 """The words of the column state of relations."""
 

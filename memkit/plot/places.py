@@ -14,7 +14,7 @@ from memkit.params import AsOf, as_of_time, check_choice
 from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Dots, Mark, Picture
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.schemas import Ints
+from memkit.schemas import NO_TOPIC, Ints
 from memkit.schemas import Mask as Chosen
 from memkit.search.layout import METHODS, Layout, lay_out
 from memkit.tables.age import UNDATED, ages
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COLORS = ("kind", "age", "user", "topic", "duplicates")
 _GREY, _PALE = COLOURS[-1], "#C4C4C4"
 """Of what has no colour of its own, and of what belongs to none of the groups."""
-_NOBODY, _NO_TOPIC = "nobody", "no topic"  # the second as `mk.topics`, of a room above, calls it
+_NOBODY = "nobody"
 _MANY = 7
 """So many groups have a colour of their own."""
 _AGES = ((1, "a day"), (7, "a week"), (30, "a month"), (90, "3 months"), (180, "6 months"), (365, "a year"))
@@ -99,7 +99,7 @@ def _by_topic(memories: pa.Table, topics: Any) -> Groups:
     if not isinstance(assigned, pa.Table) or not {"memory_id", "name"} <= set(assigned.column_names):
         raise ParameterError(f"map: color='topic' needs topics=mk.topics(search). Got {type(topics).__name__}.")
     rows = pc.index_in(memories["memory_id"], value_set=assigned["memory_id"].combine_chunks())
-    return _largest(assigned["name"].take(rows).fill_null(_NO_TOPIC), _NO_TOPIC)
+    return _largest(assigned["name"].take(rows).fill_null(NO_TOPIC), NO_TOPIC)
 
 
 def _largest(values: pa.ChunkedArray, none: str = "") -> Groups:

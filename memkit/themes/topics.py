@@ -18,7 +18,7 @@ from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_means
 from memkit.params import AsOf, Moment, check_value, describe
-from memkit.schemas import Ints
+from memkit.schemas import NO_TOPIC, Ints
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex, make_scope
 from memkit.search.question import Settings, check_user
@@ -32,8 +32,6 @@ from memkit.themes.words import words_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NO_TOPIC = "no topic"
-"""The name of what belongs to no topic."""
 LEAST = 0.5
 """A memory that falls elsewhere in more resamples than not has no topic."""
 _NAMED_BY, _EXAMPLE = 3, 160

@@ -14,8 +14,8 @@ import pytest
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, QueryError
 from memkit.index.encoders.base import unit_rows
+from memkit.schemas import NO_TOPIC
 from memkit.themes.clusters import Clusters, cluster, most_clusters
-from memkit.themes.topics import NO_TOPIC
 from memkit.themes.words import words_of
 
 TEA = ["Зелёный чай с мятой", "Чёрный чай с лимоном", "Чай с мятой остыл", "Заварили зелёный чай", "Чай без лимона"]
