@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,14 +25,18 @@ from memkit.fences import fences
 from memkit.formats.format import MARKDOWN
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.relations import MEM, folded, without_ending
+from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Splice, spliced
+from memkit.formats.syntax.places import Splice, lines_of, spliced
 from memkit.params import AsOf
 from memkit.tables.corpus import Corpus, read
 
 _HOME = re.compile(r"^(?:.*/)?\.serena/memories/")
 _UNNAMED = frozenset("[]|#")
 """What no wiki link can name."""
+_PLAIN = re.compile(r"[^\"',]+")
+"""What may stand in YAML with and without quotes, in a list or alone."""
+_KEY = re.compile(r"([\w-]+):")
 _TARGET = re.compile(r"!?\[\[[ \t]*([^\[\]\n|#]*?)[ \t\\]*(?=[|#\]])")
 
 
@@ -153,6 +159,7 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
     head = text.find("\n---", 3) + 1 if front else 0
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     begin: dict[tuple[int, str], int] = {}
+    naming = _naming(bare[:head])
     for row in links:
         new = _written(row["written"], source, row["target"], moved)
         if new is None:
@@ -162,11 +169,33 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
         at = bare.find(old, begin.get((line, old), low), high if high >= 0 else len(text))
         if at < 0 and not line:  # a successor needs no brackets
             old, new = old[2:-2], new[2:-2]
-            at = bare.find(old, begin.get((line, old), low), high)
-        if at < 0:
+            at = _successor(naming, old, begin.get((line, old), low))
+        if at < 0 or (not line and not _PLAIN.fullmatch(new)):
             raise ChangeRefusedError(f"{source}: its link {old!r:.80} has no certain place; change it by hand.")
         begin[line, old] = at + len(old)
         yield Splice(at, at + len(old), new)
+
+
+def _naming(head: str) -> list[tuple[int, str]]:
+    """The lines of front matter that name successors, what stands behind their key: where each begins, and it."""
+    at, key, lines = 0, "", []
+    for line in lines_of(head):
+        named = _KEY.match(line)
+        key, after = (plain(named[1]), named.end()) if named else (key, 0)
+        if key in (*SUPERSEDED_BY, *SUPERSEDES):
+            lines.append((at + after, line[after:]))
+        at += len(line)
+    return lines
+
+
+def _successor(lines: list[tuple[int, str]], name: str, low: int) -> int:
+    """Where a successor is named without brackets, as a whole value, from `low` on; -1 for nowhere."""
+    value = re.compile(rf"(?<![^\s\"'\[,:]){re.escape(name)}(?![^\s\"'\],])(?!\]\])")
+    first = bisect_right(lines, low, key=itemgetter(0)) - 1
+    for at, line in lines[max(first, 0) :]:
+        if found := value.search(line, max(0, low - at)):
+            return at + found.start()
+    return -1
 
 
 def _written(written: str, source: str, leads_to: str, moved: _Moved) -> str | None:

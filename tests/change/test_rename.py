@@ -100,3 +100,19 @@ def test_what_cannot_be_renamed_is_refused(tmp_path: Path) -> None:
         with pytest.raises(error):
             store.rename(old, new)
     assert contents(root) == before
+
+
+def test_a_successor_without_brackets_is_renamed_where_its_field_names_it_and_nowhere_else(tmp_path: Path) -> None:
+    heads = [
+        'title: tea time\nrelated: ["[[{0}]]"]\nsupersedes: {0}\n',
+        "title: tea\nsupersedes: [{0}]\n",
+        'supersedes:\n  - "{0}"\nrelated: "[[{0}]]"\ntags: [tea]\n',
+    ]
+    for number, head in enumerate(heads):
+        before, after = head.format("tea"), head.format("mint")
+        pages = {"tea.md": "# Чай\n", "a.md": f"---\n{before}---\nтекст\n"}
+        root = write_files(tmp_path / str(number), pages)
+        with pytest.raises(mk.errors.ChangeRefusedError, match="by hand"):
+            mk.store(root).pages.rename("tea.md", "it's.md")
+        mk.store(root).pages.rename("tea.md", "mint.md")
+        assert (root / "a.md").read_text("utf-8") == f"---\n{after}---\nтекст\n"
