@@ -20,7 +20,7 @@ import memkit as mk
 
 TARGET = Path(__file__).parents[2] / "notebooks" / "pictures"
 LARGEST = 150_000
-WIDE, HIGH = 1080, 620
+WIDE = 1080
 CELLS = (
     """import memkit as mk
 data, moment = mk.sample_data(), "2026-03-01"
@@ -34,7 +34,8 @@ panel""",
     "mk.panels.dedup(mk.Deduplicator().fit(corpus))",
     "mk.panels.context(corpus, mk.ContextBuilder(search), user_id='anna', message='Когда я лечу?', as_of=moment)",
 )
-SHOWN = ("search", "decay", "dedup", "context")
+SHOWN = {"search": 850, "decay": 620, "dedup": 620, "context": 620}
+"""How high the picture of each panel is: that of the search goes down to its verdict."""
 
 
 def main() -> None:
@@ -52,12 +53,12 @@ def main() -> None:
             page.set_viewport_size({"width": WIDE + 160, "height": 2400})
             write_notebook(places[0] / "pictures.ipynb", CELLS)
             notebook = Notebook(lab, page, "pictures.ipynb")
-            for title in SHOWN:
+            for title, high in SHOWN.items():
                 panel = notebook.panel(title)
                 panel.evaluate("one => one.scrollIntoView({ block: 'start' })")
                 box = panel.bounding_box()
                 assert box is not None
-                clip = {"x": box["x"], "y": box["y"], "width": box["width"], "height": min(HIGH, box["height"])}
+                clip = {"x": box["x"], "y": box["y"], "width": box["width"], "height": min(high, box["height"])}
                 page.screenshot(path=TARGET / f"{title}.png", clip=clip)
                 size = (TARGET / f"{title}.png").stat().st_size
                 print(f"{title}.png: {size:,} bytes{'' if size < LARGEST else ', too large'}")
