@@ -125,7 +125,7 @@ def _place(path: Path) -> int:
     return 1 if path.suffix == ".ipynb" else 2 if TESTS in path.parents else 3
 
 
-QUICK_A_FILE = 4
+QUICK_A_FILE = 3
 LONG = {
     "test_the_examples_run_as_they_stand_and_print_what_is_said",
     "test_every_memory_of_the_samples_is_in_the_table",
@@ -144,6 +144,8 @@ LONG = {
     "test_optuna_tries_settings_that_score_as_evaluate_does",
     "test_a_power_cut_at_any_step_leaves_the_old_or_the_new_tree",
     "test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back_by_undo",
+    "test_settings_of_a_sweep_rank_as_their_own_searches",
+    "test_the_same_twice_and_in_any_order_of_rows",
 }
 LONG_FILES = {
     *("test_parallel", "test_search_buckets", "test_search_threads", "test_tables_lake_writers", "test_server"),
