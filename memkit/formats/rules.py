@@ -33,7 +33,7 @@ _ANY = (
     Rule("duplicate_id", "any", "id", "an id that no other record of its kind has"),
     Rule("empty_text", "any", "", "a memory with text"),
     Rule("format_failed", "any", "", "a format of another package that reads what it claims"),
-    Rule("unclaimed", "any", "", "a file of one of the five formats"),
+    Rule("unclaimed", "any", "", "a file of a known format"),
     Rule("hidden", "any", "", "a name that does not begin with a dot, or one of the hosts' known places (hidden=)"),
     Rule("transcript", "any", "", "memories, not a host's record of a conversation (json='rows' reads it)"),
     Rule("two_layouts", "any", "", "a file of one layout"),

@@ -94,7 +94,7 @@ def parse(file: File, rows: Rows) -> None:
     reader.read()
     if reader.kind == "document" and file.role == Role():
         got = "none, so it is read as plain Markdown"
-        rows.problem("unclaimed", source.path, "a file of one of the five formats", got, quote=False)
+        rows.problem("unclaimed", source.path, "a file of a known format", got, quote=False)
     if file.front and (fault := file.front.fault):
         rows.problem("unparsable", source.path, "front matter in YAML", str(fault), line=fault.line, quote=False)
 
