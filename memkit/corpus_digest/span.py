@@ -191,7 +191,7 @@ def _compared(before: Corpus, after: Corpus, versions: pa.Table, since: datetime
     lines = {"a": after.memories.select(["memory_id", "line_start"]), "b": before.memories}
     lines["b"] = lines["b"].select(["memory_id", "line_start"])
     values = {"since": since, "unlisted": list(_UNLISTED)}
-    changes = rows_of(_COMPARED + _ORDER, values, d=different, versions=versions, **lines)
+    changes = rows_of(f"from ({_COMPARED}) {_ORDER}", values, d=different, versions=versions, **lines)
     is_moved = pc.or_(pc.is_valid(different["stands_in"]), pc.equal(different["change"], "moved"))
     moved = set(different.filter(is_moved)["memory_id"].to_pylist()) - set(changes["memory_id"].to_pylist())
     return changes.cast(CHANGES), len(moved)
