@@ -180,9 +180,9 @@ def as_arrow(con: duckdb.DuckDBPyConnection, sql: str, values: Any = None) -> pa
     >>> as_arrow(session(), "select ? + 1 as a", [1]).to_pylist()
     [{'a': 2}]
     """
-    if values is None:
-        return con.sql(sql).to_arrow_table()
-    # A relation with parameters is computed value by value, at twelve times the cost of a cursor.
+    if values is None or duckdb.__version__ >= "2":  # whose cursors copy the rows once more, and warn of it
+        return con.sql(sql, params=values).to_arrow_table()
+    # In DuckDB 1 a relation with parameters is computed value by value, at twelve times the cost of a cursor.
     cursor = con.execute(sql, values)
     return (cursor.to_arrow_table if hasattr(cursor, "to_arrow_table") else cursor.fetch_arrow_table)()
 

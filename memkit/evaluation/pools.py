@@ -380,7 +380,7 @@ class Pools:
             for _ in range(batch.rows.num_rows)
         ]
         ends = (question.stale_by for question in asked)
-        until = np.array([np.datetime64("NaT") if end is None else naive(end) for end in ends], "datetime64[us]")
+        until = np.array([np.datetime64("NaT", "us") if end is None else naive(end) for end in ends], "datetime64[us]")
         sights = [question.sight for question in asked]
         return IndexCandidates(index, np.array(number, np.int64), texts, moments, until, candidates, sights)
 
