@@ -96,8 +96,10 @@ def test_what_cannot_be_scored_is_refused(made: Any) -> None:
         est.score(queries, [{}] * 12)
     with pytest.raises(mk.ParameterError, match=r"expected memories of this corpus\. Got 'nobody'"):
         est.score(queries, [{"nobody": 1}] * 12)
-    with pytest.raises(mk.ParameterError, match=r"a fitted Retriever\. Got Retriever"):
+    with pytest.raises(mk.NotFittedError, match=r"expected fit\(corpus\) before this"):
         mk.as_estimator(mk.Retriever())
+    with pytest.raises(mk.ParameterError, match=r"a fitted Retriever\. Got Corpus"):
+        mk.as_estimator(search.corpus_)
     with pytest.raises(mk.ParameterError, match="no parameter 'depht'"):
         est.set_params(depht=1)
 
