@@ -180,7 +180,7 @@ def as_arrow(con: duckdb.DuckDBPyConnection, sql: str, values: Any = None) -> pa
     >>> as_arrow(session(), "select ? + 1 as a", [1]).to_pylist()
     [{'a': 2}]
     """
-    if values is None or duckdb.__version__ >= "2":  # whose cursors copy the rows once more, and warn of it
+    if values is None or not duckdb.__version__.startswith("1."):  # whose cursors copy rows once more, and warn of it
         return con.sql(sql, params=values).to_arrow_table()
     # In DuckDB 1 a relation with parameters is computed value by value, at twelve times the cost of a cursor.
     cursor = con.execute(sql, values)
