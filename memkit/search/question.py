@@ -518,7 +518,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     columns["replaces"] = _by_hit(columns["memory_id"], replaced)
     table = _table(columns, HITS, len(shown.rank))
     table = with_memories(table, question.index.memories, added, "Retriever.search")
-    sentences = _empty_note(question, ranked), _stale_note(question, table)
+    sentences = _empty_note(question, ranked), _stale_note(question, shown.candidates)
     note, likely = _note(question, ranked, *sentences), _answerability(question, ranked)
     names = _names(question, shown.candidates) | {"counted": _counted(question, shown)}
     names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED))
@@ -762,15 +762,14 @@ def _decay_note(question: Question, ranked: Ranked) -> str:
     )
 
 
-def _stale_note(question: Question, hits: pa.Table) -> str:
+def _stale_note(question: Question, hits: Candidates) -> str:
     """A sentence on the hits that are stale."""
     index = question.index
-    found = pc.index_in(pc.unique(hits["memory_id"]), value_set=index.memories["memory_id"].combine_chunks())
-    memory = found.to_numpy().astype(np.int64)
-    stale = memory[index.rows.stale(memory, question.stale_by)]
-    if not len(stale):
+    memory = index.rows.memory[hits.row]
+    stale = list(dict.fromkeys(memory[index.rows.stale(memory, question.stale_by)].tolist()))
+    if not stale:
         return ""
-    first = int(stale[0])
+    first = stale[0]
     named, since = index.memories["memory_id"][first].as_py(), day_of(index.memories["stale_at"][first].as_py())
     which = f"One hit is stale, {named!r}," if len(stale) == 1 else f"{len(stale)} hits are stale, such as {named!r}"
     return (

@@ -472,7 +472,8 @@ def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]
 def replaced_by(memories: pa.Table, rows: Rows, scope: Scope, ids: pa.ChunkedArray) -> pa.Table:
     """The superseded memories in whose place one of the memories `ids` is shown: their names, and its id as `by`."""
     some = np.empty(0, np.int64) if scope.superseded is None else np.flatnonzero(scope.superseded)
-    named = memories.select([name for name in NAMED if name in memories.column_names])
+    known = memories.column_names
+    named = memories.select([name for name in NAMED if name in known])
     by = memories["memory_id"] if rows.successor is None else take_rows(memories["memory_id"], rows.successor[some])
     found = take_rows(named, some).append_column("by", by.slice(0, len(some)))
     return found.filter(pc.is_in(found["by"], value_set=ids))
