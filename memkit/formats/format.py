@@ -110,6 +110,15 @@ class Folder:
     instructions: tuple[File, ...] = ()
     opened: dict[str, File | None] = field(default_factory=dict)
 
+    def has_any(self, landmarks: Sequence[str]) -> bool:
+        """Whether a file or folder of one of these names exists at any depth, or none is asked for."""
+        return not landmarks or any(f"/{landmark}\0" in self._paths for landmark in landmarks)
+
+    @cached_property
+    def _paths(self) -> str:
+        """All paths in one text, as to look for a name in it takes a tenth of a look at each path."""
+        return "\0/".join(("", *self.listing.folders, *self.listing.files, ""))
+
     def open(self, path: str) -> File | None:
         """A file to look into, its front matter parsed once for all formats; None where it cannot be read.
 
@@ -124,10 +133,13 @@ class Folder:
     def markdown(self) -> dict[str, list[str]]:
         """The names of the Markdown files by their folder, sorted; ``""`` is the root."""
         found: dict[str, list[str]] = {}
+        last, names = None, list[str]()
         for path in sorted(self.listing.files):
-            if path.lower().endswith(MARKDOWN):
+            if path.endswith(MARKDOWN) or path.lower().endswith(MARKDOWN):
                 folder, _, name = path.rpartition("/")
-                found.setdefault(folder, []).append(name)
+                if folder != last:
+                    last, names = folder, found.setdefault(folder, [])
+                names.append(name)
         return found
 
 

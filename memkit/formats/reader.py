@@ -12,7 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -52,6 +52,7 @@ from memkit.schemas import TIMESTAMP, without_rows
 DATES = ("git", "mtime")
 """Where the dates of memories without one of their own may come from."""
 BATCH_FILES, BATCH_BYTES = 1000, 16 * 2**20
+_SESSIONS_END = ".jsonl"
 _SESSION = re.compile(r"(?:^|/)(?:rollout-[^/]*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$", re.IGNORECASE)
 """The names that hosts give to the transcripts of their sessions, of which there may be gigabytes."""
 _BATCHES_PER_PROCESS = 8
@@ -330,13 +331,14 @@ def roles_of(
 ) -> dict[str, Role]:
     """The files to parse, in path order, each with its role; nearly all share one."""
     forced, findings, skipped = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
-    opened: dict[str, File | None] = {}
     instructions = tuple(_instructions(listing, result.options, rows))
+    opener, globs = _opener(listing, result, before), result.options.plugin_globs
+    folder, n_files = Folder(listing, opener, rows, globs, bool(forced), instructions), len(listing.files)
     for format in formats:
-        if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmark.split())):
+        if len(listing.files) != n_files:  # an index named files that the walk did not list
+            folder, n_files = replace(folder), len(listing.files)
+        if format.survey and forced in (None, format.name) and (forced or folder.has_any(format.landmark.split())):
             rows.use(format)
-            opener, globs = _opener(listing, result, before), result.options.plugin_globs
-            folder = Folder(listing, opener, rows, globs, bool(forced), instructions, opened)
             survey = Survey()
             with guarded(format, format.landmark, rows):
                 survey = format.survey(folder)
@@ -346,12 +348,14 @@ def roles_of(
     endings = tuple({ending for format in formats for ending in format.endings})
     # Written but never read: an old file's backup, for example.
     write_only = tuple({ending for format in formats for ending in format.writes} - {*endings})
-    plain, roles, longest = Role(forced), dict[str, Role](), max(map(len, endings))
+    plain, roles, longest = Role(forced), dict[str, Role](), max(map(len, (*endings, _SESSIONS_END)))
     for path in sorted(listing.files):
-        if result.options.json is forced is None and path not in findings and _SESSION.search(path):
+        ending = path[-longest:].lower()
+        is_lines = ending.endswith(_SESSIONS_END)
+        if is_lines and result.options.json is forced is None and path not in findings and _SESSION.search(path):
             got = "a host's record of a conversation, by its name, not opened"
             rows.problem("transcript", path, "memories (json='rows' reads all JSON)", got, quote=False)
-        elif path not in skipped and (path in findings or path[-longest:].lower().endswith(endings)):
+        elif path not in skipped and (path in findings or ending.endswith(endings)):
             roles[path] = Role(forced, findings[path]) if path in findings else plain
         elif path not in skipped and not path.lower().endswith(write_only):
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
@@ -367,16 +371,6 @@ def _instructions(listing: Listing, options: Options, rows: Rows) -> Iterator[Fi
             rows.problem("unreadable", path, "a file that can be read", error.strerror or "an error", quote=False)
             continue
         yield File(listing.source(path, content, rows))
-
-
-def _has(listing: Listing, landmarks: list[str]) -> bool:
-    """Whether a file or folder of one of these names exists at any depth, or none is asked for."""
-    if not landmarks:
-        return True
-    below = tuple(f"/{landmark}" for landmark in landmarks)
-    return any(
-        path.endswith(below) or path in landmarks for paths in (listing.folders, listing.files) for path in paths
-    )
 
 
 def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callable[[str, Rows], Source | None]:

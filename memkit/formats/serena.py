@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memkit.formats.format import MARKDOWN, File, Folder, Survey
+from memkit.formats.format import File, Folder, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import Link
 from memkit.formats.linked.page import Page, kind_of_page
@@ -69,10 +69,11 @@ def survey(folder: Folder) -> Survey:
     parts = folder.listing.root.parts
     is_home = any(parts[at : at + 2] == (".serena", "memories") for at in range(len(parts) - 1))
     found = Survey()
-    for path in folder.listing.files:
-        match = _HOME.match(path)
-        if path.lower().endswith(MARKDOWN) and (match or is_home or folder.is_forced):
-            found.findings[path] = match[0] if match else ""
+    for place, names in folder.markdown.items():
+        below = f"{place}/" if place else ""
+        match = _HOME.match(below)
+        if match or is_home or folder.is_forced:
+            found.findings |= dict.fromkeys((below + name for name in names), match[0] if match else "")
     return found
 
 

@@ -325,10 +325,11 @@ class Page(Sections):
         return any(name in names and is_equal for names, is_equal in held)
 
 
-def names_pages(text: str, stems: set[str]) -> bool:
-    """Whether a text without code links to one of the pages with these stems, in lower case."""
+def names_pages(text: str, stems: set[str], linking: str) -> bool:
+    """Whether a text without code links to a page with such a stem, its own (`linking`) aside; in lower case."""
     for link in links_in(text):
         name = link.target.rpartition("/")[2].casefold()
-        if name.removesuffix(".md") in stems and (link.is_wiki or name.endswith(".md")):
+        stem = name.removesuffix(".md")
+        if stem in stems and stem != linking and (link.is_wiki or name.endswith(".md")):
             return True
     return False

@@ -8,8 +8,9 @@ to others. What a folder is, the folders below it are too. Cost is linear in the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from memkit.fences import fences
 from memkit.formats import facts
@@ -24,7 +25,7 @@ SAMPLE = 24
 """The most files of one folder that are opened to decide what it holds."""
 _MOST_TAGS = 1000
 _LEAST_LINKING, _LINKING_SHARE = 3, 0.1
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _OTHERS = {"memory", "heartbeat", "user", "agents", "claude", "readme"}
 """Files that other layouts or hosts own, by stem in lower case; they say nothing about the folder's pages."""
 
@@ -69,10 +70,8 @@ def page_names(folder: str, names: Iterable[str]) -> list[str]:
     parts = {part.casefold() for part in folder.split("/")}
     if "sessions" in parts or "users" in parts:
         return []
-    stems = ((name, name.rpartition(".")[0]) for name in names)
-    return [
-        name for name, stem in stems if stem.casefold() not in _OTHERS and not dated(stem) and not _UUID.match(stem)
-    ]
+    named = ((name, name.rpartition(".")[0]) for name in names if not _UUID.match(name))
+    return [name for name, stem in named if stem.casefold() not in _OTHERS and not dated(stem)]
 
 
 def spread(names: list[str], most: int = SAMPLE) -> list[str]:
@@ -86,7 +85,7 @@ def spread(names: list[str], most: int = SAMPLE) -> list[str]:
 
 def census(folder: Folder) -> dict[str, Census]:
     """What is known of each folder with Markdown and of those above, by path."""
-    stems = {name.casefold().rpartition(".")[0] for names in folder.markdown.values() for name in names}
+    stems = cache(lambda: {_stem(name) for names in folder.markdown.values() for name in names})
     found: dict[str, Census] = {}
     for place, names in folder.markdown.items():
         is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
@@ -115,7 +114,11 @@ def _with_above(place: str) -> Iterator[str]:
     yield ""
 
 
-def _looked_at(folder: Folder, place: str, name: str, stems: set[str]) -> Census | None:
+def _stem(name: str) -> str:
+    return name.casefold().rpartition(".")[0]
+
+
+def _looked_at(folder: Folder, place: str, name: str, stems: Callable[[], set[str]]) -> Census | None:
     """What one page says; None for a file of another format."""
     path = f"{place}/{name}" if place else name
     file = folder.open(path)
@@ -124,8 +127,8 @@ def _looked_at(folder: Folder, place: str, name: str, stems: set[str]) -> Census
     fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
     is_typed = "type" in fields and ("title" in fields or not fields.keys().isdisjoint(DESCRIPTIONS))
     body = file.source.text[file.front.body_at :] if file.front else file.source.text
-    own = {name.casefold().rpartition(".")[0]}
-    is_linking = names_pages(without_code(body, fences(body)), stems - own) if "](" in body or "[[" in body else False
+    has_links = "](" in body or "[[" in body
+    is_linking = has_links and names_pages(without_code(body, fences(body)), stems(), _stem(name))
     tags = dict.fromkeys(tag.casefold() for name in TAGS for tag in tags_of(fields.get(name)))
     return Census(1, bool(fields), is_linking, is_typed, is_bundle="okfversion" in fields, tags=tags)
 

@@ -130,22 +130,27 @@ def read_plain(files: Iterable[File]) -> tuple[Tables, list[File]]:
     Texts stay bytes until Arrow looks at them all at once.
     """
     rows, remaining = _find(files)
-    text = _Text([body for _, body, *_ in rows])
-    if unusual := text.odd() | _backwards(rows):
+    text, dates = _Text([body for _, body, *_ in rows]), _dates(rows)
+    if unusual := text.odd() | _backwards(dates):
         remaining += [rows[index][0] for index in sorted(unusual)]
         rows = [row for index, row in enumerate(rows) if index not in unusual]
-        text = _Text([body for _, body, *_ in rows])
+        text, dates = _Text([body for _, body, *_ in rows]), _dates(rows)
     if not rows:
         return {}, remaining
-    columns = _columns(rows, text)
+    columns = _columns(rows, text, dates)
     tables = {name: _filled(values, RAW_SCHEMAS[name], len(rows)) for name, values in columns.items()}
     return tables | _misnamed(rows), remaining
 
 
-def _backwards(rows: list[_Row]) -> set[int]:
+def _dates(rows: list[_Row]) -> list[pa.Array]:
+    """The time stamps of created_at, updated_at and occurred_at."""
+    positions = [_CAPTURED.index(name) for name in ("created_at", "updated_at", "occurred_at")]
+    return [_moments(tuple(values[place] for _, _, values, *_ in rows)) for place in positions]
+
+
+def _backwards(dates: list[pa.Array]) -> set[int]:
     """The rows that were updated before they were created."""
-    positions = {name: _CAPTURED.index(name) for name in ("created_at", "updated_at")}
-    created, updated = (_moments(tuple(values[place] for _, _, values, *_ in rows)) for place in positions.values())
+    created, updated, _ = dates
     return set(np.flatnonzero(pc.fill_null(pc.less(updated, created), False).to_numpy(zero_copy_only=False)).tolist())
 
 
@@ -269,7 +274,7 @@ def _misnamed(rows: list[_Row]) -> Tables:
     return {"problems": problems.table("problems")} if problems.tables["problems"] else {}
 
 
-def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
+def _columns(rows: list[_Row], text: _Text, dates: list[pa.Array]) -> dict[str, dict[str, object]]:
     """The values of each table's columns: an array of them, or one for all rows."""
     files, _, values, joiners, extras, id_lines, head_lines, more_lines = zip(*rows, strict=True)
     path = pa.array([path for path, _ in files])
@@ -277,7 +282,7 @@ def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
     words = ("id", "subject", "applies_to", "applies_kind", "applies_target", "content_hash")
     id, subject, scope, kind, target, content_hash = (pa.array(captured[name], pa.string()) for name in words)
     keywords = _split(captured["keywords"], joiners)
-    created, updated, occurred = (_moments(captured[name]) for name in ("created_at", "updated_at", "occurred_at"))
+    created, updated, occurred = dates
     created, updated = pc.coalesce(created, occurred), pc.coalesce(updated, occurred, created)
     memory_id = pc.binary_join_element_wise("notes:", path, "#", id, "")
     first = pc.add(pa.array(head_lines), 1)
