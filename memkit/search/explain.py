@@ -155,7 +155,7 @@ def _score(question: Question, row: dict[str, Any]) -> str:
     if row["lift"]:
         factors.append(f"plus {row['lift']:.3f}, as it is newer than a memory alike (prefer)")
     product = f", {', '.join(factors)}, is {row['score']:.3f}" if factors else ""
-    again = "" if row["reranked"] is None else f", after the second look {row['reranked']:.3f}"
+    again = "" if row["reranked"] is None else f", after reranking {row['reranked']:.3f}"
     return f"{arms}; fused score {row['fused']:.3f}{again}{product}"
 
 
@@ -257,8 +257,8 @@ def _too_low(arm: str, scores: np.ndarray, pool: np.ndarray) -> str:
 def contributions(trace: pa.Table) -> pa.Table:
     """The share of each arm in the score of each hit of a trace: memory_id, bm25, vector, gram, lost.
 
-    The three shares sum to the score; `lost` is what kind, staleness and decay took off. Under a fusion that is not a
-    sum, and after a second look, the score is divided in proportion to weight x normalised score.
+    The three shares sum to the score; `lost` is what the factors of kind, staleness and decay took off. Where the
+    fusion is not a sum, and after reranking, the score is divided in proportion to weight x normalised score.
 
     Parameters
     ----------

@@ -228,7 +228,7 @@ class Question:
     until : datetime or None
         The last instant of the moment, if one was given.
     unreached : list of str
-        Why there was no second look.
+        Why nothing was reranked.
     sight : Sight
         The terms that the question may see.
     near : sequence of dict of str to str
@@ -336,8 +336,8 @@ class Question:
             with in_haste():
                 return scores_again(reranker, self.index, texts, candidates)
         except EncoderUnavailableError as error:
-            self.unreached.append(f"Without a second look: {error}")
-            warnings.warn(f"Retriever: no second look this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6)
+            self.unreached.append(f"Without reranking: {error}")
+            warnings.warn(f"Retriever: no reranking this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6)
             return None
 
     def decay(self, memory: Ints) -> tuple[Floats, Floats]:

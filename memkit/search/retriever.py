@@ -42,9 +42,9 @@ class Retriever(QuerySettings, FitSettings):
 
     1. Each arm retrieves its best `pool` chunks (candidates per arm) of the memories that pass `where`, `expired`,
        `future` and `kinds_hidden`.
-    2. Scores are normalised and fused; with `rerank` the best are scored a second time. Scores are multiplied by the
-       weight of the memory's kind and by decay, and fall for what is stale (`status`); `prefer` lifts the newer of two
-       memories that say nearly the same.
+    2. Scores are normalised and fused; `rerank` scores the best candidates once more. Scores are multiplied by the
+       weight of the memory's kind and by decay, and lowered for stale memories (`status`); `prefer` raises the newer of
+       two similar memories.
     3. Candidates below `min_score` are dropped; exact duplicates and near-duplicates are collapsed (`fold`).
     4. MMR makes the hits diverse; the first k are returned.
 
@@ -140,35 +140,35 @@ class Retriever(QuerySettings, FitSettings):
         queries : str, sequence of str, pa.Table or pandas.DataFrame
             A table has a column ``text`` and, optionally, ``query_id`` and ``as_of``, the day on which each is asked.
         k : int
-            Most hits per query; there are fewer if the arms' candidates give fewer. The first hits do not depend on k.
+            Maximum number of hits per query; there may be fewer candidates. The first hits do not depend on k.
         where : str, optional
-            A SQL predicate over ``memories``, applied before candidates are retrieved.
+            A SQL predicate over ``memories`` (pre-filtering), applied before candidates are retrieved.
         as_of : str, date or datetime, optional
-            The moment of the queries that have no day of their own; None: now. If it is given, memories created later
-            are hidden: a day lasts to its end, a time is exact (see `future`). The schema's metadata keeps it.
+            When queries without a day of their own are asked; None: now. If it is given, memories created later are
+            hidden: a day lasts to its end, a time is exact (see `future`). The schema's metadata keeps it.
         user_id : str, optional
             The user who asks: only memories of this user and memories without a user are searched. None: all memories.
-            Of buckets (shards) only those with such memories are opened.
+            Among buckets (shards), only those with such memories are opened.
         columns : sequence of str
-            Further columns of ``memories`` to show, such as title, source_id, scope; the hits' own columns win.
+            Further columns of ``memories`` to add, such as title, source_id, scope; columns that hits have anyway stay.
 
         Returns
         -------
         pa.Table
             query_id, rank, memory_id, chunk_id, score, bm25, vector, gram, decay, text, path, line_start, line_end,
             snippet, snippet_start, snippet_end, alike, n_alike, replaces. The arms' scores are raw, and null if the
-            arm did not retrieve the chunk (where hits are shown, 'as' and the score that it counts with); `decay` is
-            the factor. `text` and the lines are the chunk's; `snippet` is the part of the memory that answers best, in
-            whole sentences or lines: its ``text[snippet_start:snippet_end]``. `alike` are the near-duplicates
-            that are collapsed under the hit, at most 20 of `n_alike`; `replaces` are the memories that it supersedes
-            and stands for.
+            arm did not retrieve the chunk (a displayed table then shows 'as' and the score that is used instead);
+            `decay` is the decay factor. `text` and the lines are the chunk's; `snippet` is the best passage of the
+            memory, in whole sentences or lines: its ``text[snippet_start:snippet_end]``. `alike` lists near-duplicates
+            that are collapsed under the hit, at most 20 of `n_alike`; `replaces` lists the memories that it supersedes
+            and is shown for.
 
             The metadata's ``note`` says why a query has no hit, whether vectors were missing, and how many memories
             `as_of` hides, or may show too new (no `created_at`, or updated later). ``arms`` holds the weights,
-            ``encoder`` the encoder's fingerprint, ``answerability``, by query, how likely an answer is among the first
-            hits: 0 to 1, and no probability; shown as low (below a third), middle or high (from two thirds on).
-            ``read_as`` holds, by query, the words that no text has and the nearest ones, which were searched in their
-            place, ``conversations`` the column by which turns lend each other words.
+            ``encoder`` the encoder's fingerprint, ``answerability``, by query, how likely the first hits answer
+            it: a score from 0 to 1, not a probability, shown as low (below a third), middle or high (from two thirds).
+            ``read_as`` holds, by query, the words that no text has, with the nearest words, which were searched
+            instead; ``conversations`` names the column whose turns are also found by each other's words.
 
         Raises
         ------
@@ -188,27 +188,26 @@ class Retriever(QuerySettings, FitSettings):
         user_id: str | None = None,
         columns: Sequence[str] = (),
     ) -> pa.Table:
-        """The best k memories that are like a memory: more of the same.
+        """The best k memories that are similar to a given one ("more like this").
 
-        The memory is asked for as a query: by meaning with the mean vector of its own chunks, by words and letters with
-        its 12 strongest words. Strong is what stands often in it and in few others, tf / (tf + 1.2) x log(1 + n / df);
-        words that no other memory has, stop words and numbers do not count. All stages and settings act as in
-        `search`.
+        The memory becomes the query: for meaning the mean vector of its chunks, for words and letters its 12 strongest
+        words. A word is strong if it is frequent in the memory and rare in others: tf / (tf + 1.2) x log(1 + n / df).
+        Words that no other memory has, stop words and numbers do not count. All stages and settings act as in `search`.
 
         Parameters
         ----------
         memory_id : str
             The id of a memory that the user may see.
         k, where, as_of, user_id, columns
-            As for `search`; they say which memories are found.
+            As for `search`; they say which memories may be hits.
 
         Returns
         -------
         pa.Table
-            As of `search`; `query_id` is the memory's id. The memory itself, those that it supersedes, and memories
+            As `search` returns; `query_id` is the memory's id. The memory itself, those it supersedes, and memories
             with a near-duplicate of one of its chunks (exact duplicates with ``fold="none"``) are left out; the
-            metadata's ``note`` names them, and the words that were asked. Of buckets (shards) all are searched at once,
-            as by `trace`.
+            metadata's ``note`` names them, and the words of the query. Buckets (shards) are searched all at once, as
+            `trace` does.
 
         Raises
         ------
@@ -233,16 +232,17 @@ class Retriever(QuerySettings, FitSettings):
     ) -> pa.Table:
         """Every candidate with the result of each stage; parameters and errors as for `search`.
 
-        Besides the candidates of `search` it shows those that filters keep out, and the next `pool` chunks of each arm.
+        Besides the candidates of `search` it shows memories that a filter excludes, and the next `pool` chunks of each
+        arm.
 
         Returns
         -------
         pa.Table
             query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, gram,
             gram_rank, gram_norm, fused, reranked, prior, age_days, decay, lift, mmr_penalty, score, rank, disposition:
-            one row per memory (or chunk), ranked ones first. `reranked` is the fused score after the second look, null
-            for what did not get one; `prior` the factor by kind, and for what is stale; `lift` what `prefer` adds to
-            the score of a memory that is newer than one alike. `disposition` is returned, below_k,
+            one row per memory (or chunk), ranked ones first. `reranked` is the score after reranking, null for
+            candidates that were not reranked; `prior` is the factor by kind and for stale memories; `lift` is what
+            `prefer` adds to the score of a memory that is newer than a similar one. `disposition` is returned, below_k,
             below_pool (not among the arms' candidates), filtered, expired, future, deprecated, superseded,
             below_min_score, decayed_out, diversified_away, duplicate (an exact duplicate of a better one) or folded (a
             near-duplicate). The metadata holds the weights of the arms, the parameters, and ``read_as`` as for hits.
@@ -283,7 +283,7 @@ class Retriever(QuerySettings, FitSettings):
     ) -> Question:
         """The `Question` behind `search`: queries and their candidates; parameters and errors as for `search`.
 
-        All `queries` are of one day. `Question.with_params` ranks the same candidates under other settings.
+        All `queries` must be asked on one day. `Question.with_params` ranks the same candidates under other settings.
         """
         return ask(self._index(), Settings.from_estimator(self), queries, k, where, as_of, user_id=user_id)
 

@@ -30,16 +30,25 @@ class FitSettings(Estimator):
         kind="object",
         refit=True,
         group="first",
-        doc="The embedding model, as `as_encoder` takes it; None: no vectors.",
+        doc="The embedding model: a name such as 'use' or 'e5', or what `as_encoder` takes; None: no vectors.",
     )
     analyser: str = param(
         "auto", choices=ANALYSERS, refit=True, group="fit", doc="How text becomes terms: tokenising and stemming."
     )
     lexical: str = param(
-        "bm25", choices=LEXICAL, refit=True, group="fit", doc="The arm of words: BM25, or stems and character n-grams."
+        "bm25",
+        choices=LEXICAL,
+        refit=True,
+        group="fit",
+        doc="How the arm of words scores: by BM25, or by TF-IDF over stems and character n-grams ('char').",
     )
     chunk_tokens: int = param(
-        100, low=1, refit=True, unit="tokens", group="fit", doc="Size up to which lines gather in a chunk."
+        100,
+        low=1,
+        refit=True,
+        unit="tokens",
+        group="fit",
+        doc="Chunk size: lines are joined into one chunk up to this size.",
     )
     overlap_tokens: int = param(
         20, low=0, refit=True, unit="tokens", group="fit", doc="Overlap of neighbouring chunks."
@@ -59,9 +68,9 @@ class FitSettings(Estimator):
         stands_for=PATTERNS,
         refit=True,
         group="fit",
-        doc="Regular expressions (RE2) of what is no evidence: shown, and left out of what search compares, but for a"
-        " first group named kept. None: `memkit.text.boilerplate`'s, for what chat programs write around messages and"
-        " where links lead; (): nothing is left out.",
+        doc="Regular expressions (RE2) of boilerplate. A match is shown in hits but not searched, except for its first"
+        " group if that is named kept. None: those of `memkit.text.boilerplate`, which match what chat programs write"
+        " around messages, and the targets of links; (): all text is searched.",
     )
     context_column: str | None = param(
         "auto",
@@ -70,15 +79,15 @@ class FitSettings(Estimator):
         refit=True,
         group="fit",
         doc="Column that names a user's conversations: a turn is also found by the words of the turns around it, which"
-        " count less. 'auto': the column session, conversation or thread of a table, if there is one. None: off, as it"
-        " is in buckets and engines.",
+        " count less. 'auto': the column session, conversation or thread of a table, if there is one. None: off. It is"
+        " always off in buckets (shards) and engines.",
     )
     ann: str = param(
         "auto",
         choices=ANN,
         refit=True,
         group="fit",
-        doc="Nearest-neighbour search: exact, HNSW or IVF; auto: exact in small corpora.",
+        doc="Nearest-neighbour search: exact, or approximate with HNSW or IVF; auto: exact in small corpora.",
     )
     centre: str = param(
         "none",
@@ -108,8 +117,8 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="first",
-        doc="Weight of the arm of meaning (vectors); 0 never loads it. Arms set to None share the remaining weight in"
-        " the proportions stored for the encoder.",
+        doc="Weight of the arm of meaning (vectors); with 0 the encoder is never loaded. None: the arms left at None"
+        " share the remaining weight in the proportions measured for the encoder.",
     )
     bm25_weight: float | None = param(
         None,
@@ -118,7 +127,7 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="arms",
-        doc="Weight of the arm of words (BM25); None as above.",
+        doc="Weight of the arm of words (BM25); None: as for vector_weight.",
     )
     gram_weight: float | None = param(
         None,
@@ -127,7 +136,7 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="arms",
-        doc="Weight of the arm of letters (character n-grams); None as above.",
+        doc="Weight of the arm of letters (character n-grams); None: as for vector_weight.",
     )
     function_word_weight: float = param(
         0.1,
@@ -135,7 +144,7 @@ class QuerySettings(Estimator):
         high=1,
         unit="ratio",
         group="arms",
-        doc="Weight of stop words ('the', «и») in a query; below 1 the arm of letters skips them.",
+        doc="Weight of stop words ('the', «и») in a query; if it is below 1, the arm of letters skips them.",
     )
     near_words: float = param(
         0.8,
@@ -143,13 +152,14 @@ class QuerySettings(Estimator):
         high=1,
         unit="ratio",
         group="arms",
-        doc="Weight of the nearest word of the corpus for a word of a query that no text has, such as one with a typo;"
-        " a true word has 1. Never for words with digits or '_', in quotes, or of fewer than 5 letters. 0: off.",
+        doc="Typo tolerance: a query word that no text contains also matches the nearest word of the corpus, with this"
+        " weight (other words have 1). Never for words with digits or '_', in quotes, or of fewer than 5 letters."
+        " 0: off.",
     )
     read_dates: bool = param(
         True,
         group="arms",
-        doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as dates.",
+        doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as the dates they mean.",
     )
     across_weight: float = param(
         0.6,
@@ -157,9 +167,10 @@ class QuerySettings(Estimator):
         high=1,
         unit="ratio",
         group="arms",
-        doc="Matching across alphabets, with normalise='calibrated': a chunk in another alphabet than the query gets"
-        " this share of its meaning score as its words score, and the remaining share from terms that mean or"
-        " sound the same. A name that no text has in the query's alphabet is matched phonetically. 0: off.",
+        doc="Matching across alphabets, where the arm of words finds nothing (with normalise='calibrated'): a chunk in"
+        " another alphabet than the query gets this share of its score by meaning as its score by words, and the"
+        " remaining share from terms that mean or sound the same. A name that no text has in the query's alphabet is"
+        " matched phonetically. 0: off.",
     )
     normalise: str = param(
         "calibrated",
@@ -178,11 +189,12 @@ class QuerySettings(Estimator):
         None,
         kind="object",
         group="arms",
-        doc="A second look at the best `rerank_n`: an encoder ('e5'), a cross-encoder ('st:PATH'), or a function of a"
-        " query and a list of texts that returns scores; None: none. Choose it by labels of your own.",
+        doc="Reranker, which scores the best `rerank_n` candidates once more: an encoder ('e5'), a cross-encoder"
+        " ('st:PATH'), or a function of a query and a list of texts that returns scores; None: no reranking. Measure it"
+        " on your own labels.",
     )
     rerank_n: int = param(
-        20, low=1, unit="candidates", group="arms", doc="How many of the best candidates of a query get a second look."
+        20, low=1, unit="candidates", group="arms", doc="How many of the best candidates of a query are reranked."
     )
     rerank_weight: float = param(
         0.5,
@@ -190,7 +202,8 @@ class QuerySettings(Estimator):
         high=1,
         unit="ratio",
         group="arms",
-        doc="Share of the second look in the scores of these candidates; they stay above the others.",
+        doc="Share of the reranker's score in the score of a reranked candidate; the rest is its fused score. Reranked"
+        " candidates stay above the others.",
     )
     kind_weights: Mapping[str, float] | None = param(
         None,
@@ -199,8 +212,8 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="first",
-        doc="Factor on the score by kind of memory, such as {'daily_log': 0.7}; other kinds have 1, but for contents"
-        " pages and lists of changes, index and log.",
+        doc="Factor on the score by kind of memory, such as {'daily_log': 0.7}. Kinds that are not named have 1;"
+        " contents pages (index) and lists of changes (log) have less.",
     )
     decay: str = param("e_folding", choices=FORMS, group="time", doc="How scores fall with age.", source=_DECAY)
     decay_days: float = param(
@@ -217,7 +230,7 @@ class QuerySettings(Estimator):
         kinds_where(fact=True),
         star=True,
         group="time",
-        doc="Kinds of memory that decay; '*': all, those without a kind too.",
+        doc="Kinds of memory that decay; '*': all, including memories without a kind.",
     )
     prefer: str | None = param(
         None,
@@ -225,16 +238,16 @@ class QuerySettings(Estimator):
         nullable=True,
         choices=("newest",),
         group="time",
-        doc="'newest': of two memories of one owner that are alike, with scores that differ by at most 0.05, the newer"
-        " comes first. None: off.",
+        doc="Recency tie-breaking. 'newest': of two similar memories of one user whose scores differ by at most 0.05,"
+        " the newer comes first. None: off.",
     )
     prefer_alike: float = param(
         0.75,
         low=0,
         high=1,
         group="time",
-        doc="Cosine similarity of trigrams from which two texts are alike for `prefer`; they may differ in numbers and"
-        " names, as a statement and its update do.",
+        doc="Minimum cosine similarity of trigrams at which `prefer` treats two texts as similar; they may differ in"
+        " numbers and names, as a statement and its update do.",
     )
     min_score: float = param(0.0, low=0, group="first", doc="Hits with a lower final score are dropped.")
     fold: str = param(
@@ -250,11 +263,15 @@ class QuerySettings(Estimator):
         low=0,
         high=1,
         group="output",
-        doc="Cosine similarity of trigrams from which two texts are near-duplicates; None is 0.85. Texts that differ"
-        " in a number, a date, a negation or a value never are.",
+        doc="Minimum cosine similarity of trigrams at which two texts are near-duplicates; None is 0.85. Texts that"
+        " differ in a number, a date, a negation or a value are never collapsed.",
     )
     mmr_lambda: float = param(
-        1.0, low=0, high=1, group="output", doc="Diversity (MMR): 1 ranks by score alone, less avoids similar hits."
+        1.0,
+        low=0,
+        high=1,
+        group="output",
+        doc="Diversity (MMR): 1 ranks by score alone; lower values avoid similar hits.",
     )
     unit: str = param(
         "memory",
@@ -266,15 +283,15 @@ class QuerySettings(Estimator):
         "hide",
         choices=("hide", "keep", "only"),
         group="time",
-        doc="Whether expired memories are hidden, kept, or the only ones.",
+        doc="Whether expired memories are hidden, kept, or the only ones searched.",
     )
     status: str = param(
         "obey",
         choices=("obey", "keep"),
         group="output",
-        doc="What its author says of a memory: 'obey' hides deprecated memories, shows the successor of a superseded"
-        f" one in its place, and multiplies the score of one that is stale at `as_of` by {STALE_WEIGHT:g}; 'keep' does"
-        " nothing.",
+        doc="Whether the status that the author gave a memory counts. 'obey' hides deprecated memories, shows the"
+        " successor of a superseded one in its place, and multiplies the score of one that is stale at `as_of` by"
+        f" {STALE_WEIGHT:g}; 'keep' ignores the status.",
     )
     future: str | None = param(
         None,
@@ -299,7 +316,7 @@ class QuerySettings(Estimator):
         low_open=True,
         unit="seconds",
         group="output",
-        doc="Time limit of the predicate `where`; beyond it an error is raised.",
+        doc="Time limit of the predicate `where`; an error is raised if it takes longer.",
     )
     kinds_hidden: tuple[str, ...] = param(
         kinds_where(searched=False), group="output", doc="Kinds of memory that are not searched."

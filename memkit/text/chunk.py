@@ -33,7 +33,7 @@ from memkit.text.headings import says_something
 from memkit.text.sentences import borders
 
 _SOURCE = cite("workspace", "chunks")
-PROSE_DOC = "Size up to which one line, a paragraph of prose, is not cut, if that is above chunk_tokens."
+PROSE_DOC = "Chunk size for one long line, such as a paragraph of prose; it acts only above chunk_tokens."
 _BARE = r"^(?:[ \t]*#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\p{L}\p{N}\n]*(?:\n|$))+$"
 """A text of headings, by the rules of the workspace format, and of lines without letters or digits."""
 ALNUM = r"[\p{L}\p{N}]"
@@ -66,7 +66,7 @@ class Chunker(Estimator):
     learns = False
 
     chunk_tokens: int = param(
-        400, low=1, unit="tokens", doc="Size up to which lines gather in a chunk.", source=_SOURCE
+        400, low=1, unit="tokens", doc="Chunk size: lines are joined into one chunk up to this size.", source=_SOURCE
     )
     overlap_tokens: int = param(
         80,

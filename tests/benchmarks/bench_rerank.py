@@ -1,4 +1,4 @@
-"""The second look (`rerank=`) by share and number of candidates: nDCG@10 on labelled sets, no look beside it.
+"""Reranking (`rerank=`) by share and number of candidates: nDCG@10 on labelled sets, beside none.
 
     python tests/benchmarks/bench_rerank.py FOLDER --rerank e5 --limit 100
 

@@ -65,7 +65,7 @@ def drawn_labels(seed: int, corpus: mk.Corpus, n: int = 8) -> tuple[pd.DataFrame
 
 
 def by_length(query: str, texts: list[str]) -> list[float]:
-    """A second look whose scores tie often."""
+    """A reranker whose scores tie often."""
     return [len(text) % 5 + len(query) % 3 for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""The second look (`rerank=`): arithmetic over given scores, search beside sweep, and what can be a reranker."""
+"""Reranking (`rerank=`): arithmetic over given scores, search beside sweep, and what can be a reranker."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_factors_act_on_what_the_second_look_gives(retriever_over: Any) -> None:
     assert shown(trace, "memory_id", "reranked", "score") == [("m0", 0.8, 0.8), ("m1", 1.0, 0.5)]
     assert contributions(trace)["lost"].to_pylist() == [0.0, 0.5]
     sentence = explain(search, "q", "m1", as_of=DAY)
-    assert "fused score 0.800, after the second look 1.000, times 0.50 for its kind, is 0.500" in sentence
+    assert "fused score 0.800, after reranking 1.000, times 0.50 for its kind, is 0.500" in sentence
 
 
 def test_explain_says_that_a_memory_would_be_returned_without_the_second_look(retriever_over: Any) -> None:
@@ -157,10 +157,10 @@ def test_a_service_that_is_down_is_said_and_left_out(retriever_over: Any) -> Non
 
     search = retriever_over(FIVE, bm25={"q": {0: 10.0, 1: 8.0}}, **ONE_ARM)
     without = search.search("q", as_of=DAY)
-    with pytest.warns(RuntimeWarning, match=r"no second look this time.*no route to host"):
+    with pytest.warns(RuntimeWarning, match=r"no reranking this time.*no route to host"):
         hits = search.with_params(rerank=down).search("q", as_of=DAY)
     assert hits.equals(without)
-    assert b"Without a second look: reranker" in hits.schema.metadata[b"note"]
+    assert b"Without reranking: reranker" in hits.schema.metadata[b"note"]
     with pytest.raises(EncoderUnavailableError, match="no route to host"):
         search.with_params(rerank=down, on_encoder_error="raise").search("q", as_of=DAY)
     CIRCUITS._opened.clear()

@@ -160,7 +160,7 @@ class Ranked(NamedTuple):
         Raw scores and ranks of the arms.
     norm : ndarray of float64, shape (n, arms)
     fused, reranked, age_days, decay, lift, score, penalty : ndarray of float64, shape (n,)
-        `reranked` is the fused score after the second look, NaN without one; `score` is the latter, or else `fused`, x
+        `reranked` is the fused score after reranking, NaN without it; `score` is the latter, or else `fused`, x
         prior x decay + `lift`, what `prefer` adds; `age_days` is NaN if no date is known; `penalty` is subtracted by
         MMR.
     rank : ndarray of int64, shape (n,)
@@ -222,7 +222,7 @@ UNIT = 10.0**TIE_DIGITS
 
 
 class Rerank(NamedTuple):
-    """A second look: the name of the reranker, how many candidates it scores, and the share of its scores."""
+    """Reranking: the name of the reranker, how many candidates it scores, and the share of its scores."""
 
     name: str
     n: int
@@ -233,7 +233,7 @@ class Rerank(NamedTuple):
 class Fusion:
     """Columns of a block whose scores are fused by the same `method` over the same normalised scores, `norm`.
 
-    A chunk that no arm with a weight retrieved is no candidate. `rerank` is None without a second look.
+    A chunk that no arm with a weight retrieved is no candidate. `rerank` is None without reranking.
     """
 
     norm: Any
@@ -321,7 +321,7 @@ class RankingKey:
     norm, method, rrf_k, weights
         How the arms' scores are combined; `norm` is the key of the normalised scores.
     rerank : Rerank or None
-        None too if the second look has no weight.
+        None too if the reranker has no weight.
     decay, prior : tuple or None
         The keys of the factors by age and by kind.
     alike_from : float or None
@@ -572,7 +572,7 @@ class CandidateSet:
 
 
 class Fused:
-    """The candidates under a block of settings before the factors: what the second look starts from.
+    """The candidates under a block of settings before the factors: what reranking starts from.
 
     Attributes
     ----------
@@ -622,7 +622,7 @@ class Fused:
         return beaten
 
     def looked_at(self, fusion: Fusion) -> Mask:
-        """Which candidates get a second look, by column of `fusion`: the best of each query, a chunk a memory."""
+        """Which candidates are reranked, by column of `fusion`: the best of each query, a chunk a memory."""
         candidates, columns = self.candidates, fusion.columns
         keys = as_keys(np.rint(self.scores[:, columns] * UNIT), candidates.tie_order, self.block.is_bounded)
         if self.absent is not None:
@@ -717,7 +717,7 @@ class Ranking:
     fused, score : ndarray of float64, shape (n, fusions) and (n, columns)
         Without and with the factors. With many settings the arrays are reused: they may hold values of a later stage.
     reranked : ndarray of float64, shape (n, fusions)
-        The fused scores after the second look: `fused` itself without one.
+        The fused scores after reranking: `fused` itself without it.
     lift : ndarray of float64, shape (n, columns), or None
         What `prefer` has added to the scores; None if it is off.
     key : ndarray of int, shape (n, columns)
@@ -1079,7 +1079,7 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
 def _second_look(
     candidate_set: CandidateSet, key: RankingKey, question: RankedQuestion, candidates: Candidates
 ) -> tuple[Block, Mask]:
-    """The block of one setting, and which candidates got a second look; without it if that is out of reach."""
+    """The block of one setting, and which candidates were reranked; none if the reranker cannot be reached."""
     block = block_of([key])
     for name, looked in looked_at(candidate_set, block).items():
         rows = np.flatnonzero(looked)
