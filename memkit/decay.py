@@ -29,7 +29,7 @@ class Decay(Annotator):
     decay, ``future`` for a date after `as_of` (age 0), ``undated`` for a missing date (age null, factor 1), else
     ``exempt``.
 
-    Age alone counts, and what an author says of a memory does not: search has a factor of its own for what is stale.
+    Only age counts, not the status of a memory: search has a separate factor for stale memories.
 
     Examples
     --------

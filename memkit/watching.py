@@ -226,18 +226,18 @@ def watch(corpus: Corpus, *followers: Any, pause_s: float = 0.3) -> Watch:
 
     Files are watched in a thread, but read elsewhere, so that nothing changes while your code runs. In a notebook that
     is the kernel's own thread, between two cells, as when a slider moves. In a script or a plain Python prompt nothing
-    is read until you ask: ``for change in watched``, ``watched.wait()`` or ``watched.refresh()``. Only files count that
-    `memkit.read` would read; ``.git``, ``.memkit`` and what links lead to do not. A corpus never changes:
-    ``watched.corpus`` is the new one.
+    is read until you ask: ``for change in watched``, ``watched.wait()`` or ``watched.refresh()``. Only files that
+    `memkit.read` would read count; ``.git``, ``.memkit`` and the targets of symbolic links do not. A corpus never
+    changes: ``watched.corpus`` is the new one.
 
     Parameters
     ----------
     corpus : Corpus
         Read from a folder as it is now.
     *followers : Retriever, ContextBuilder, panel, or another object with ``fit``
-        Fitted again on each new state; a panel shows it, and says that its data moved.
+        Fitted again on each new state; a panel shows it, and says that its data changed.
     pause_s : float, seconds
-        Files are read when nothing was saved for so long, as an agent or an editor saves several at once.
+        Files are read when nothing was saved for this long, as an agent or an editor may save several at once.
 
     Returns
     -------

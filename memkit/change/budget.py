@@ -94,11 +94,11 @@ class _File:
 class IndexBudget(Estimator):
     """Brings each MEMORY.md of Claude Code below the host's limits, as a plan: ``mk.plan(corpus, [mk.IndexBudget()])``.
 
-    A MEMORY.md within the limits is left alone. Of one that is too long, lists of links are put in order: by type
+    A MEMORY.md within the limits is left alone. In one that is too long, lists of links are put in order: by type
     (user, feedback, project, reference), then, with a `log`, by use, the most used first, then newest first. Then, as
-    far as needed, the text of sections that are no lists moves into topic files, the longest first, and leaves a line
-    with a link under its heading; long lines of links are shortened, and their words go to the end of the topic; the
-    last links go into ``older.md``. Everything else stays, byte for byte.
+    far as needed, the text of sections that are not lists moves into topic files, the longest first, and a line with a
+    link under the heading takes its place; long lines of links are shortened, and their words go to the end of the
+    topic; the last links go into ``older.md``. Everything else stays, byte for byte.
 
     Examples
     --------

@@ -181,10 +181,10 @@ class Export(Tabular):
     Attributes
     ----------
     table : pyarrow.Table
-        One row a memory: memory_id, the file it goes to, its id there, and three lists of columns that it has: ``held``
-        reads back equal, ``beside`` reads back from ``extra``, ``lost`` does not come back; and the reason. ``links``
-        stands for its relations to other memories, ``link_types`` for their types. A memory that is not written has no
-        path.
+        One row a memory: memory_id, the file it goes to, its id there, three lists of columns, and the reason. Columns
+        in ``held`` are equal when they are read back, those in ``beside`` come back in ``extra``, and those in ``lost``
+        do not come back. ``links`` stands for its relations to other memories, ``link_types`` for their types. A memory
+        that is not written has no path.
     files : dict of str to str
         The texts of the files, by path.
     folder : Path
@@ -257,8 +257,8 @@ class Export(Tabular):
 def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None = None, as_of: AsOf = None) -> Export:
     """Plan the files that hold a corpus in another layout; nothing is written before ``.apply()``.
 
-    The planned files are read back, and each memory is compared with what came of it: texts without the blank lines at
-    their ends, a page with several sections as a whole. Nothing is cut: what a layout cannot hold is in the table.
+    The planned files are read back, and each memory is compared with the result: texts without blank lines at their
+    ends, a page with several sections as a whole. No text is cut: the table lists what a layout cannot hold.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None 
     user : str, optional
         With 'facts': whose facts the memories without a user become.
     as_of : str, date, datetime or None
-        The date of what has none where the layout needs one; None is now.
+        The date for memories without one, where the layout needs a date; None is now.
 
     Returns
     -------

@@ -99,7 +99,7 @@ def store(
     memory_chars: int = LIMITS["MEMORY.md"],
     user_chars: int = LIMITS["USER.md"],
 ) -> Store:
-    """The documents' operations on a folder.
+    """The operations of the five documents (save, read, forget, …) on a folder.
 
     Every operation is one atomic step that `memkit.undo` takes back, takes ``now=`` (None is now), and with
     ``dry_run=True`` returns its `Edits` and writes nothing.

@@ -121,7 +121,8 @@ class MemoryStorage(Operations):
         """Append one turn to the open session of a slug, or to a new session of today, and return the file's path.
 
         A session is open on its day, and after midnight until four hours have passed since its last turn. Readers get
-        the turn back unchanged: a line that would read as another turn, a heading or a fence is escaped by a backslash.
+        the turn back unchanged: a line that would be read as another turn, a heading or a fence is escaped by a
+        backslash.
         """
         if set(checked(role, "role")) & set("*:\n\r[]"):
             raise ParameterError(f"role: expected a word without '*', ':' and brackets. Got {role!r:.80}.")

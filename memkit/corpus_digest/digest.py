@@ -185,11 +185,11 @@ def digest(
 ) -> Digest:
     """What happened in a folder within a span of time: added, changed, forgotten, decided, contradicted, new names.
 
-    Changes rest on the git history of the folder, where it has one in this time: the states at both ends are compared,
-    with what is in no commit yet where the span ends now. Else they rest on created_at and updated_at; then nothing is
-    known of what was removed, nor of a text before it changed. The result's notes say which. Decisions are found by
-    their words, labels and headings, in Russian and English; names by repeated capitals. Contradictions are looked for
-    among the 5,000 newest memories; for the rest the cost is linear in the texts.
+    Changes come from the git history of the folder, if it has one for this time: the states at both ends are compared,
+    including uncommitted files if the span ends now. Otherwise they come from created_at and updated_at, which do not
+    show what was removed, nor a text before it changed. The result's notes say which. Decisions are recognised by their
+    words, labels and headings, in Russian and English; names by repeated capitals. Contradictions are looked for among
+    the 5,000 newest memories; the cost of all else is linear in the texts.
 
     Parameters
     ----------
@@ -197,13 +197,13 @@ def digest(
     since : str, date or datetime
         When the span begins: a day or time in UTC, or how long before `until`, such as "7d", "2w" or "12h".
     until : str, date, datetime or None
-        When it ends; a bare day is a whole day, and None is now.
+        When it ends; a date without a time counts to its end, and None is now.
     user_id : str, optional
-        Only the memories of this user, and those that belong to nobody.
+        Only the memories of this user and memories without a user.
     basis : 'git' or 'dates', optional
-        What changes rest on; None is git where there is a history.
+        Where changes come from; None is git if there is a history.
     mentions : int
-        The least number of mentions that make a new name.
+        The minimum number of mentions of a new name.
 
     Returns
     -------

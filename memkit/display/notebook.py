@@ -84,7 +84,7 @@ def show(
     Parameters
     ----------
     result : pyarrow.Table, DuckDB relation, DataFrame, Context, Corpus or another result of memkit
-        It stays what it is; a result of memkit has its own columns first.
+        It is not changed; columns of a memkit result come in an order of their own.
     rows : int
         How many rows at most.
     columns : sequence of str, optional
@@ -92,7 +92,7 @@ def show(
     width : int, characters, optional
         Of the text; the terminal's unless given.
     show_secrets : bool
-        Whether keys, tokens, passwords and cards are shown; else a word stands for each.
+        Whether keys, tokens, passwords and card numbers are shown; otherwise a word takes the place of each.
 
     Raises
     ------

@@ -385,8 +385,8 @@ class _Counted(float):
 
 
 _COUNTED_NOTE = (
-    "A score after 'as': not among the best of this arm, so it counts as the last of them, or as matched across"
-    " alphabets."
+    "'as' before a score: the arm did not retrieve the hit, which counts like the last of its candidates, or as"
+    " matched across alphabets."
 )
 
 

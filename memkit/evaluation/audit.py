@@ -121,9 +121,9 @@ def audit(
     as_of: AsOf = None,
     user_id: str | None = None,
 ) -> Audit:
-    """Which memories search cannot find, which crowd the hits, contradict or drop out; no labels are needed.
+    """Find memories that search cannot reach, that crowd the hits of others, contradict or drop out; without labels.
 
-    The tables are kept in the Retriever's own corpus too: ``search.corpus_.sql("from audit_unreached")``.
+    The tables are also added to the Retriever's own corpus: ``search.corpus_.sql("from audit_unreached")``.
 
     Parameters
     ----------
@@ -136,11 +136,12 @@ def audit(
     k : int
         How many hits of each query are looked at.
     n : int, optional
-        How many memories are asked for, drawn with a fixed seed; None is all.
+        How many memories to make queries for, drawn with a fixed seed; None is all.
     as_of : str, date, datetime or None
         When it is asked; None is now.
     user_id : str, optional
-        Who asks the queries that have no user of their own, as those of memories of nobody; see `memkit.evaluate`.
+        Who asks the queries that have no user of their own, such as those made from memories without a user; see
+        `memkit.evaluate`.
 
     Returns
     -------
@@ -150,45 +151,46 @@ def audit(
     Raises
     ------
     ParameterError
-        Where no memory of the corpus has a word to ask for, or only one of `queries` and `qrels` is given.
+        Where no memory of the corpus has words to make a query from, or only one of `queries` and `qrels` is given.
 
     Notes
     -----
     unreached
-        Memories that no query which asks for them finds among the first k: memory_id; asked_by, the fields that ask;
-        n_queries that ask for it; why, its best disposition (as in `Retriever.trace`; not_found where no arm found it);
-        rank, where it has one; by_others, how many other queries have it among the first k; query, one that asks.
+        Memories that none of the queries made for them has among the first k hits: memory_id; asked_by, the fields that
+        the queries came from; n_queries, how many there are; why, its best disposition (as in `Retriever.trace`;
+        not_found where no arm retrieved it); rank, where it has one; by_others, how many other queries have it among
+        the first k; query, one of its own.
     hubs
-        Memories among the first k of many queries that ask for others: of at least a tenth of the queries that may see
-        them, and three times as often as by chance. memory_id; n_queries that ask for others; share of the queries that
-        may see it; times, the ratio to chance; own, how many queries ask for it. The worst come first.
+        Memories among the first k hits of many queries for other memories: of at least a tenth of the queries that may
+        see them, and three times as often as by chance. memory_id; n_queries, how many queries for others; share, of
+        the queries that may see it; times, the ratio to chance; own, how many queries are for it. The worst come first.
     unsearchable
         Memories that no query can find: memory_id, kind, and why: ``no text`` (blank except for headings), ``no word``
         (signs only, so that only its day and the headings above it can be asked for), ``kind not searched``
         (`kinds_hidden`).
     shadowed
-        Memories with a near-duplicate or a newer version of the same user: memory_id; by_id, what shadows it; how:
-        ``duplicate``, ``part of a longer one`` or ``newer version``; similarity; differs, what a newer version changes;
-        newer_days. One row for each memory, with its nearest shadow. Texts are compared by letters. The memory with the
-        later date shadows the other; without dates the one with the lower id. A pair that differs in a number, a date
-        or a negation is listed as versions where both have a date; only you can tell whether the newer one replaces the
-        older.
+        Memories of which the same user has a near-duplicate or a newer version: memory_id; by_id, the one that shadows
+        it; how: ``duplicate``, ``part of a longer one`` or ``newer version``; similarity; differs, what a newer version
+        changes; newer_days. One row for each memory, with its nearest shadow. Texts are compared by letters (character
+        n-grams). The memory with the later date shadows the other; without dates, the one with the lower id does. A
+        pair that differs in a number, a date or a negation is listed as versions where both have a date; only you can
+        tell whether the newer one replaces the older.
     contradictions
-        What newer memories say otherwise than older ones of the same user, newest first: memory_id, the older; by_id;
-        user_id, subject, attribute; kind, ``number``, ``negation``, ``value`` or ``name``; older_value, newer_value,
-        older_at, newer_at, newer_days, older_text, newer_text (the two statements, secrets masked). Only what has a
-        date, is neither expired nor superseded, and says one thing of one attribute takes part; numbers of times,
-        names, versions and counters do not count. About a third of such contradictions are not seen, and all that only
-        knowledge of the world tells.
+        Newer memories that contradict older ones of the same user, newest first: memory_id, the older; by_id, the
+        newer; user_id, subject, attribute; kind, ``number``, ``negation``, ``value`` or ``name``; older_value,
+        newer_value, older_at, newer_at, newer_days, older_text, newer_text (the two statements, secrets masked). Only
+        memories that have a date, are neither expired nor superseded, and give one value to one attribute are compared;
+        numbers of times, names, versions and counters are not. About a third of such contradictions are missed, and so
+        are all that take knowledge of the world.
     horizon
         The day from which on a memory that is found now is no longer found, if nothing but time passes: query_id,
         memory_id; rank, score and decay now; days and day until it drops out; why: ``out of the first k``, ``below
         min_score``, ``expired``; or, without a day, ``never`` (it does not decay, a floor keeps it, or all others decay
-        alike), and ``later`` (not within ten years). The arms are asked once, on the first day; each later day is
-        computed from their candidates, rounded and ordered as in ranking, so that a search on that day agrees. What is
-        collapsed on the first day stays collapsed, and MMR is left out.
+        alike), and ``later`` (not within ten years). Candidates are retrieved once, on the first day; each later day is
+        computed from them, rounded and ordered as in ranking, so that a search on that day agrees. What is collapsed on
+        the first day stays collapsed, and MMR is left out.
     outdated
-        Memories among the first k of any query whose author says that they no longer count: memory_id; why:
+        Memories among the first k hits of any query that, by their status, no longer count: memory_id; why:
         ``superseded``, ``deprecated``, or ``stale`` at the moment of a query (never without `as_of`); by_id, its
         successor; the best rank, and in how many queries. With status='obey' those that are superseded or deprecated
         are hits only where their successor may not be shown.

@@ -142,8 +142,9 @@ def compare(
 ) -> Comparison:
     """Whether search b answers better than search a, the reference; without labels, how far they agree.
 
-    The test flips the signs of whole users, and intervals are over users: see `evaluate` for how the unit is chosen.
-    Below 6 units there is no verdict. A setting chosen on these very queries looks better here than it is: see `tune`.
+    The test is a permutation test that flips the signs of whole users' differences, and intervals are over users: see
+    `evaluate` for how the unit is chosen. With fewer than 6 units there is no verdict. A setting chosen on these very
+    queries looks better here than it is: see `tune`.
 
     Parameters
     ----------
@@ -162,9 +163,9 @@ def compare(
     k : int
         How many hits are compared without labels.
     unjudged_hits : {'bounds', 'irrelevant'}
-        How unjudged hits count. With bounds a verdict has to hold both where none of them is relevant, and where all
-        are that b alone found; else the verdict is *cannot tell yet*, and `to_judge` lists what to judge first. Choose
-        'irrelevant' where the labels are complete.
+        How unjudged hits count. With 'bounds' a verdict must hold in two cases: if none of them is relevant, and if all
+        are relevant that only b returns. Otherwise the verdict is *cannot tell yet*, and `to_judge` lists what to judge
+        first. Choose 'irrelevant' where the labels are complete.
     seed : int
         For the random sign flips, from 14 units on.
 
@@ -176,7 +177,7 @@ def compare(
     Raises
     ------
     ParameterError, MemkitError
-        As `evaluate`.
+        As for `evaluate`.
 
     Examples
     --------

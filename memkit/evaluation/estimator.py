@@ -131,9 +131,9 @@ def as_estimator(
 ) -> SearchEstimator:
     """A fitted search as an estimator for ``GridSearchCV`` and its like; the corpus is not fitted again.
 
-    The arms are asked once for each fold. Keep the queries of one user in one fold: ``cv=GroupKFold()`` and ``groups=``
-    the users. With more than one job use threads. `mk.tune` also tests whether the best setting is better than the
-    search's own.
+    The arms retrieve candidates once for each fold. Keep the queries of one user in one fold: ``cv=GroupKFold()`` and
+    ``groups=`` the users. With more than one job use threads. `mk.tune` also tests whether the best setting is better
+    than the search's own.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def as_objective(
     as_of: AsOf = None,
     user_id: str | None = None,
 ) -> Objective:
-    """An objective for Optuna: a function of a trial, scored over candidates that the arms are asked for once.
+    """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
 
     The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run `mk.compare`
     on the others, or give `mk.tune` the best trials as its grid.

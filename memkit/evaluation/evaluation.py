@@ -234,11 +234,11 @@ def evaluate(
     stages: bool = False,
     seed: int = 0,
 ) -> Evaluation:
-    """How well a search answers labelled queries.
+    """Measure how well a search answers labelled queries.
 
-    A query with a user sees that user's memories and those of nobody. A query with a day sees no memory created later.
-    Intervals are over users, or over whatever `group` names: the queries of one user resemble each other, so that an
-    interval over queries would be too narrow.
+    A query with a user sees that user's memories and memories without a user. A query with a day sees no memory created
+    later. Intervals are over users, or over whatever `group` names: the queries of one user resemble each other, so
+    that an interval over queries would be too narrow.
 
     Parameters
     ----------

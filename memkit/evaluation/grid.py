@@ -57,7 +57,7 @@ def steps(low: float, high: float, step: float) -> list[float]:
 
 
 def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
-    """All ways to divide 1 into so many parts by whole steps: every mixture of the arms' weights once.
+    """All ways to divide 1 into `parts` in whole steps: every mixture of the arms' weights, once.
 
     Parameters
     ----------

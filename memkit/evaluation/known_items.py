@@ -82,10 +82,10 @@ def known_items(
 
     This measure is biased. The same author wrote the subject and the text, so that they share more words than a
     question and its answer do: search by words looks better than it is. Of all memories that answer, only one counts.
-    Facts have no such field and are never asked for. The words of links (`links`) and of indexes (`hooks`) are
-    somebody else's for a page, so they say more than headings do; they stand in the linking page, which is a rival.
-    What the page is called or says already is left out of them. Each question's `field` says which it is, and a result
-    says which fields asked, and how. Use it to compare settings, and trust labels of people more.
+    Facts have no such field, so there are no queries for them. The words of links (`links`) and of indexes (`hooks`)
+    were written on another page, so they are better questions than headings; that other page has them too, and
+    competes. Words that the page's title or text has already are left out of them. A query's `field` says where it came
+    from, and results are also given by field. Use such labels to compare settings, and trust people's labels more.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def known_items(
     fields : str or sequence of str, optional
         None is all: subject and keywords (notes), triggers (pathways), input (memory items), headings (workspace),
         titles (index trees, tables), and of pages links (words in which another page links to it), hooks (those behind
-        its link in an index), aliases and descriptions. Of a page that is asked for any memory is right.
+        its link in an index), aliases and descriptions. For a query made from a page, any memory of that page is right.
     seed : int
 
     Returns

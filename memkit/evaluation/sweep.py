@@ -158,7 +158,7 @@ def sweep(
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> Sweep:
-    """Score many settings of one search on labelled queries; the arms are asked once.
+    """Score many settings of one search on labelled queries; candidates are retrieved once.
 
     Each score is exactly what `evaluate` gives for the search with that setting.
 
@@ -176,7 +176,7 @@ def sweep(
     sample : int, optional
         Draw this many settings from the grid instead of trying all.
     how : {'sobol', 'random'}
-        How settings are drawn; Sobol points fill the space evenly.
+        How settings are drawn; Sobol points cover the space evenly.
     group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     resume : str or Path, optional

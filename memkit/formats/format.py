@@ -204,8 +204,8 @@ class Format:
     beside : callable, optional
         ``beside(file, rows)`` is called for a file that its survey found but another format reads.
     relate : callable, optional
-        ``relate(tables, rows, formats)`` completes the tables with what all files only tell together, before any
-        `check`, and adds problems; the `formats` that share it share one call.
+        ``relate(tables, rows, formats)`` completes the tables with what can only be known from all files together,
+        before any `check`, and adds problems; the `formats` that share it share one call.
     check : callable, optional
         ``check(tables, rows)`` adds the problems that show only when all files are read.
 

@@ -172,7 +172,8 @@ class TablePanel(Panel):
         super().set(**values)
 
     def spec(self) -> dict[str, Any]:
-        """The controls and buttons; above the table, which needs the width, and no profile: nothing here is tuned."""
+        """The controls and buttons, placed above the table, which needs the width. There is no profile, as nothing is
+        tuned."""
         return {**super().spec(), "profile": False, "wide": True}
 
     # The rows.

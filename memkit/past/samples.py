@@ -20,9 +20,9 @@ def write_commits(folder: str | Path, states: Iterable[tuple[AsOf, Mapping[str, 
     Parameters
     ----------
     folder : str or Path
-        Made unless it exists; no repository yet.
+        Created if missing; it must not be a repository yet.
     states : sequence of pairs
-        When a commit was made, and its files by path: content, or None for one that goes. A file that is not named
+        When a commit was made, and its files by path: the content, or None to delete the file. A file that is not named
         stays as it was.
 
     Returns
@@ -32,7 +32,7 @@ def write_commits(folder: str | Path, states: Iterable[tuple[AsOf, Mapping[str, 
     Raises
     ------
     MemkitError
-        Where the program git is not here, or makes no repository there.
+        Where git is not installed, or cannot make a repository there.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def words(ax: Axes) -> str:
     Parameters
     ----------
     ax : matplotlib Axes
-        From one of the ``plot_…`` functions.
+        From one of the functions of `mk.plot`.
 
     Returns
     -------

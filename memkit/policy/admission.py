@@ -71,9 +71,9 @@ class Admission(Policy):
 
     Adds ``keep`` (bool), ``reason`` (string) and ``matched_span`` (string, the part of the text that matched; null for
     ``length``). Lengths are Unicode code points of the trimmed text. The words of a list match as whole words, ignoring
-    case, and е matches ё. Secrets are those of the document, and those that memkit masks on a screen
-    (`known_secrets`). It is made for facts: memories of other declared kinds, such as notes, are kept, and a note says
-    how many. A status is not looked at: it says what became of a text later.
+    case, and е matches ё. Secrets are those of the document, and those that memkit masks when it shows a text
+    (`known_secrets`). The policy is made for facts: memories of other declared kinds, such as notes, are kept, and a
+    note says how many. The status of a memory does not count, as it says what became of a text later.
 
     Examples
     --------
@@ -118,10 +118,10 @@ class Admission(Policy):
     )
     hex_chars: int = _param("hex_chars", "Minimum length of a hexadecimal secret.", low=1, unit="characters")
     sha_words: tuple[str, ...] = _param(
-        "sha_words", "Words that mark the 40 hex characters behind them as a git SHA. None: the preset's."
+        "sha_words", "Words after which 40 hexadecimal characters are a git SHA, not a secret. None: the preset's."
     )
     known_secrets: bool = param(
-        True, doc="Also refuse the secrets that memkit masks on a screen, not the document's list alone."
+        True, doc="Also refuse the secrets that memkit masks when it shows a text, beyond the document's list."
     )
 
     def _sql(self) -> str:

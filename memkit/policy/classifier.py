@@ -52,8 +52,8 @@ class Classifier(Policy):
     where it has a word of liking, else low. Only working facts get a last day. Words match as whole words or phrases;
     with `beginnings`, as in the document's preset, a Cyrillic word of two letters or more matches as a prefix.
 
-    With `use_given` a row's own kind, its valid importance and its date win. Kinds that are no facts (``note``,
-    ``entry``, kinds of your own) never change. Columns that exist already are kept as ``given_…``.
+    With `use_given`, the kind, the valid importance and the date that a row has already are kept. Kinds that are not
+    facts (``note``, ``entry``, kinds of your own) never change. The former values of these columns are in ``given_…``.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from memkit.tables.age import expired_sql
 class Expiry(Policy):
     """Refuses memories whose last day (``expires_at``) is past; a memory without one never expires.
 
-    Neither ``stale_at`` nor ``status`` counts: what is stale is to be checked again, and stays.
+    Neither ``stale_at`` nor ``status`` counts: a stale memory is to be checked again, and stays.
 
     Adds ``keep`` (bool) and ``reason`` (string, ``expired``).
 

@@ -18,7 +18,7 @@ _SOURCE = cite("index_standard", "validation")
 class IndexCheck(Policy):
     """Judges the rows of ``entries``, also of a corpus; pinned entries are never removed.
 
-    The ``status`` is that of the entry, whether its file is there; what a page says of itself does not count.
+    Here ``status`` is that of the entry (whether its file exists), not the status that a page gives itself.
 
     Adds ``keep`` (bool, the entry is valid), ``reason`` (string, ``missing`` or ``invalid``) and ``would_remove``
     (bool). The entry's own ``reason`` is kept as ``given_reason``.

@@ -27,7 +27,7 @@ class Quota(Policy):
 
     Over the limit of a kind, the oldest facts are kept and the newest refused, as if they were saved one by one. Over
     the total, archive facts of low importance are evicted before normal ones, the oldest first. Expired facts and kinds
-    that are no facts do not count. Age follows ``updated_at``, else ``created_at``; a future date counts as `as_of`,
+    that are not facts do not count. Age follows ``updated_at``, else ``created_at``; a future date counts as `as_of`,
     and a missing one as the oldest, in the order of the file (``path``, ``line_start``, else the row). A user's newest
     fact is never evicted: it was just saved, and a full archive could otherwise never take a fact of low importance.
     Rows without ``user_id`` count as one user. A fact that is superseded, deprecated or stale counts as any other: it

@@ -56,8 +56,9 @@ def replay(
     pipeline_a, pipeline_b : Pipeline or Policy
         A step that learns and is not fitted is fitted on `corpus`, in a copy.
     as_of : date, str, datetime, or a sequence of them
-        The dates, UTC; None is now, and hides nothing. A memory created after a date (a bare day: after its end) has
-        keep = false and reason ``future``, and no step sees it: it fills no quota and is nobody's duplicate.
+        The dates, UTC; None is now, and hides nothing. A memory created after a date (for a day without a time: after
+        its end) has keep = false and reason ``future``, and no step sees it: it does not count for a quota and is not a
+        duplicate of another.
     texts : 'today' or 'git'
         'today' uses the memories of `corpus` at every date. 'git' uses the memories as they were: those of the last
         commit up to the date, along first parents, in the git repository of the folder of `corpus`. Steps that learn
@@ -170,7 +171,7 @@ def forecast(
     days : sequence of int, or int, days
         Days after `as_of`; a single number n means 0 to n.
     min_factor : float, ratio
-        A memory with a decay factor below it counts as faded: it is stored, but search hardly reaches it.
+        A memory with a decay factor below it counts as faded: it is stored, but search will hardly return it.
     decay : Decay, optional
         ``Decay()`` unless given.
 

@@ -105,7 +105,7 @@ def _left_out(question: Question, memory_id: str) -> str:
     if len(counted) == len(text):
         return ""
     left = len(text) - len(counted)
-    return f" Of its {len(text):,} characters {left:,} are boilerplate or targets of links, which count for nothing."
+    return f" Of its {len(text):,} characters {left:,} are boilerplate or targets of links, which are not searched."
 
 
 def _lent(question: Question, memory_id: str) -> str:
@@ -115,7 +115,8 @@ def _lent(question: Question, memory_id: str) -> str:
     lent = index.lent(question.weights)
     if index.turns is None or not lent or not (index.turns.neighbours[index.rows.memory == memory] >= 0).any():
         return ""
-    return f" The turns beside it lend it {' and '.join(lent)} (context_column, here {index.conversations!r})."
+    arms = " and ".join(lent)
+    return f" It also counts by {arms} of the turns around it (context_column, here {index.conversations!r})."
 
 
 def _advice(question: Question, row: dict[str, Any]) -> str:
@@ -153,7 +154,7 @@ def _score(question: Question, row: dict[str, Any]) -> str:
         age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
         factors.append(f"times decay {row['decay']:.2f} after {age}")
     if row["lift"]:
-        factors.append(f"plus {row['lift']:.3f}, as it is newer than a memory alike (prefer)")
+        factors.append(f"plus {row['lift']:.3f}, as it is newer than a similar memory (prefer)")
     product = f", {', '.join(factors)}, is {row['score']:.3f}" if factors else ""
     again = "" if row["reranked"] is None else f", after reranking {row['reranked']:.3f}"
     return f"{arms}; fused score {row['fused']:.3f}{again}{product}"
@@ -176,7 +177,7 @@ def _arm_score(question: Question, row: dict[str, Any], arm: str, weight: float)
     if row[arm] is None:
         if not norm or question.settings.fusion == "rrf":  # of which ranks alone count
             return f"not among the best {question.settings.pool} by {label}"
-        how = "but matched across alphabets with" if arm == "bm25" else "and counts as the last found, normalised"
+        how = "but matched across alphabets with" if arm == "bm25" else "and counts as the last of them, normalised"
         return f"not among the best {question.settings.pool} by {label}, {how} {norm:.2f}, weight {weight:.2f}"
     normalised = f"normalised {norm:.2f}, " if question.settings.fusion != "rrf" else ""
     return f"{label} score {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {normalised}weight {weight:.2f})"

@@ -773,8 +773,8 @@ def _stale_note(question: Question, hits: Candidates) -> str:
     named, since = index.memories["memory_id"][first].as_py(), day_of(index.memories["stale_at"][first].as_py())
     which = f"One hit is stale, {named!r}," if len(stale) == 1 else f"{len(stale)} hits are stale, such as {named!r}"
     return (
-        f"{which} since {since}: its author wanted it to be checked again, and it counts {STALE_WEIGHT:g} of its score"
-        " (status='keep' changes nothing)."
+        f"{which} since {since}: its author wanted it checked again by then, so its score is multiplied by"
+        f" {STALE_WEIGHT:g} (status='keep' turns this off)."
     )
 
 
@@ -792,16 +792,20 @@ def _context_note(question: Question) -> str:
     column, index = question.index.settings.context_column, question.index
     if index.unused_conversations is not None:
         return (
-            f"Turns of a conversation (column {index.unused_conversations!r}) lend each other nothing in buckets and"
-            " engines: an index over lake.whole(), with engine='local', has that."
+            f"In buckets and engines, turns of a conversation (column {index.unused_conversations!r}) do not count by"
+            " the turns around them: fit to lake.whole(), with engine='local', for that."
         )
     if index.turns is not None:
         lend_nothing = [name for name in question.weights if KINDS[name].lends and not index.lent([name])]
         words = " and ".join(KINDS[name].label for name in lend_nothing)
-        return f"With lexical={index.settings.lexical!r} turns lend each other no {words}." if words else ""
+        return (
+            f"With lexical={index.settings.lexical!r} turns do not count by {words} of the turns around them."
+            if words
+            else ""
+        )
     if column in (None, AUTO):
         return ""
-    return f"The context_column {column!r} is not used: half of the rows are longer than a turn, 40 words."
+    return f"The context_column {column!r} is not used: half of the rows are longer than a turn (40 words)."
 
 
 def _user_note(question: Question) -> str:

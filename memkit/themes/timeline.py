@@ -93,11 +93,11 @@ def timeline(
     bar: float = BAR,
     most: int = 200,
 ) -> Timeline:
-    """What the memory says on a theme, in the order of time.
+    """List what the memories say on a theme, oldest first.
 
-    A memory is on the theme if its score is at least `bar` times that of the best hit; so there are as many rows as the
-    theme has memories, not k. Age does not count: decay and `prefer` are off, and superseded and deprecated memories
-    stand in their time, with their status.
+    A memory is on the theme if its score is at least `bar` times that of the best hit; so the number of rows is that of
+    the memories on the theme, not k. Age does not count: decay and `prefer` are off, and superseded and deprecated
+    memories are listed at their date, with their status.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ def timeline(
     where, as_of, user_id
         As for `Retriever.search`.
     bar : float, ratio
-        A share of the best score. Higher gives fewer memories, closer to the theme.
+        The minimum share of the best score: higher gives fewer memories, closer to the theme.
     most : int
-        The most memories, the best of them; the note says if there are more.
+        The maximum number of memories: those with the best scores. The note says if there are more.
 
     Returns
     -------

@@ -127,7 +127,7 @@ def topics(
     user_id: str | None = None,
     seed: int = 0,
 ) -> Topics:
-    """What a corpus is about: clusters of its memories by meaning, each named by its own words.
+    """Find what a corpus is about: clusters of its memories by meaning, each named by its most typical words.
 
     The vectors are those that a search would use: of the default encoder, or of a fitted Retriever (where it has none,
     LSA of its words). A memory's vector is the mean of its chunks', after the mean of its script (Latin or Cyrillic) is
@@ -140,13 +140,13 @@ def topics(
     corpus : Corpus or Retriever
         A corpus, or a fitted Retriever, whose vectors are reused.
     k : int, optional
-        The number of topics. None: the one of 2 to sqrt(n / 2), and at most 60, with the best mean silhouette
+        The number of topics. None: between 2 and sqrt(n / 2), at most 60, whichever has the best mean silhouette
         (Rousseeuw 1987); fewer than 8 memories are one topic.
     where, as_of, user_id
         As for `Retriever.search`: the memories that it can find are the ones that are counted.
     seed : int
-        Of the resamples that `sure` and `probability` come from; topics do not depend on it, except for which memories
-        have none.
+        For the resamples behind `sure` and `probability`; topics do not depend on it, except for which memories have
+        none.
 
     Returns
     -------

@@ -206,7 +206,7 @@ def test_a_hit_that_an_arm_did_not_find_shows_the_score_that_it_counts_with() ->
     at = [column.name for column in sheet.columns].index("vector")
     assert [row[at].text for row in sheet.rows] == [f"as {last_found:.4g}", f"{last_found:.4g}"]
     assert [row[at].bar for row in sheet.rows] == [1.0, 1.0]
-    assert any("not among the best of this arm" in note for note in sheet.notes)
+    assert any("the arm did not retrieve the hit" in note for note in sheet.notes)
     by_ranks = search.with_params(fusion="rrf")
     assert "as " not in {row[at].text[:3] for row in shown(by_ranks.search("pool", as_of=DAY)).sheets[0].rows}
     assert "counts as" in mk.explain(search, "pool", "c", as_of=DAY)

@@ -180,7 +180,7 @@ def test_what_is_no_engine_is_refused(corpus: mk.Corpus) -> None:
         mk.Retriever(encoder=None, engine=Exact(), context_column="talk").fit(talk)
     of_session = mk.from_table({"text": ["чай", "кофе"], "session": ["a", "a"]})
     note = mk.Retriever(encoder=None, engine=Exact()).fit(of_session).search("чай").schema.metadata[b"note"].decode()
-    assert "(column 'session') lend each other nothing" in note
+    assert "(column 'session') do not count by the turns around them" in note
 
 
 def test_a_saved_index_names_no_engine(tmp_path: Path) -> None:

@@ -232,8 +232,8 @@ def test_trace_and_explain_tell_the_scores_that_a_turn_has_among_its_neighbours(
     least = dict(zip(trace["memory_id"].to_pylist(), trace["disposition"].to_pylist(), strict=True))
     assert (least["m0"], least["m1"]) == ("below_pool", "returned")
     assert f"words score {expected[0]:.3g}" in mk.explain(search, "пул", "m0", as_of=DAY)
-    assert "The turns beside it lend it words" in mk.explain(search, "пул", "m1", as_of=DAY)
-    assert "The turns beside it" not in mk.explain(search, "пул", "m3", as_of=DAY)
+    assert "It also counts by words of the turns around it" in mk.explain(search, "пул", "m1", as_of=DAY)
+    assert "turns around it" not in mk.explain(search, "пул", "m3", as_of=DAY)
 
 
 def test_a_column_that_is_none_is_refused_at_fit_and_long_rows_are_no_turns() -> None:
@@ -270,7 +270,7 @@ def test_shards_and_engines_know_no_conversations(tmp_path: Any) -> None:
     hits = search.search("пул")
     assert hits.num_rows == 1
     for table in (hits, search.over_all().trace("пул")):
-        assert "(column 'session') lend each other nothing in buckets" in table.schema.metadata[b"note"].decode()
+        assert "(column 'session') do not count by the turns around them" in table.schema.metadata[b"note"].decode()
     whole = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.open(tmp_path).whole())
     assert whole.search("пул").num_rows == 2
     assert b"note" not in whole.search("пул").schema.metadata
@@ -283,10 +283,10 @@ def test_letters_as_words_lend_nothing_and_say_so() -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "да"], "session": ["x", "x"]})
     search = mk.Retriever(encoder="hash", lexical="char").fit(corpus)
     note = search.search("пул").schema.metadata[b"note"].decode()
-    assert note == "With lexical='char' turns lend each other no words."
+    assert note == "With lexical='char' turns do not count by words of the turns around them."
     why = mk.explain(search, "пул", "b")
-    assert "lend it meaning (context_column" in why
-    assert "lend" not in mk.explain(search.with_params(vector_weight=0.0), "пул", "a")
+    assert "It also counts by meaning of the turns around it (context_column" in why
+    assert "turns around it" not in mk.explain(search.with_params(vector_weight=0.0), "пул", "a")
 
 
 def means_by_hand(in_line: Turns, arm: Any, query: str, n: int, filled: Any) -> list[tuple[int, float]]:

@@ -131,7 +131,7 @@ def test_the_newer_statement_comes_first_and_an_explanation_says_why() -> None:
     assert plain.search(question, user_id="anna", as_of=DAY)["memory_id"].to_pylist()[:2] == ["old", "new"]
     assert search.search(question, user_id="anna", as_of=DAY)["memory_id"].to_pylist()[:2] == ["new", "old"]
     assert search.search(question, as_of=DAY)["memory_id"][0].as_py() == "other", "another's memory is no update"
-    assert "as it is newer than a memory alike (prefer)" in mk.explain(search, question, "new", as_of=DAY)
+    assert "as it is newer than a similar memory (prefer)" in mk.explain(search, question, "new", as_of=DAY)
     why = mk.explain(search, question, "old", k=1, user_id="anna", as_of=DAY)
     assert "It would be returned with prefer=None or k=2" in why
     parts = mk.contributions(search.trace(question, user_id="anna", as_of=DAY))

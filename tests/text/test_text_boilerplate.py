@@ -30,7 +30,7 @@ def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
     assert hits["memory_id"].to_pylist()[0] == "c"
     (of_a,) = search.search("пул соединений", k=1, as_of="2026-03-01").to_pylist()
     assert of_a["text"] == texts["a"]
-    assert "are boilerplate or targets of links, which count for nothing" in str(
+    assert "are boilerplate or targets of links, which are not searched" in str(
         mk.explain(search, "пул", "a", as_of="2026-03-01")
     )
     alone = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)

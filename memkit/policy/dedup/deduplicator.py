@@ -33,20 +33,20 @@ class Deduplicator(Policy):
     """Finds exact and near-duplicates, and keeps one memory of each cluster.
 
     `fit` finds every pair once, within a user and across sources; `transform` applies the thresholds. Pairs that differ
-    in a number, a date, a negation or a value are flagged in ``pairs_`` and never merged. That blocks each doubt
-    (`memkit.text.conflicts`); what a person would call a contradiction is a part of it, which ``mk.audit(search,
-    only="contradictions")`` lists. Exact duplicates of a user (ignoring
-    case and blanks) share one vector, that of the least memory_id.
+    in a number, a date, a negation or a value are flagged in ``pairs_`` and never merged. This is strict: any doubtful
+    pair is kept apart (`memkit.text.conflicts`). The few that a person would call contradictions are listed by
+    ``mk.audit(search, only="contradictions")``. Exact duplicates of a user (ignoring case and blanks) share one vector,
+    that of the least memory_id.
 
-    What its author calls superseded or deprecated takes no part: it is neither merged into its successor nor kept in
-    the place of a valid memory, and `report` counts it as ``left_by_status``. What is archived or stale takes part.
+    Superseded and deprecated memories (`status`) are left out: they are neither merged into their successor nor kept in
+    place of a valid memory, and `report` counts them as ``left_by_status``. Archived and stale ones take part.
 
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     survivor), ``similarity`` (float64, 0 to 1, with the survivor) and ``cluster`` (string, least memory_id of the
-    cluster; null outside of one). Every removed row is a pair with its survivor. A chain A~B~C in which A and C are not
-    a pair is not merged, but listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a second run over
-    the survivors finds nothing, as long as texts keep their vectors and mean-centering (`centre`) subtracts the same
-    mean.
+    cluster; null outside of one). Every refused row forms a pair with its survivor. A chain A~B~C in which A and C are
+    not a pair is not merged, but listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a second run
+    over the survivors finds nothing, as long as texts keep their vectors and mean-centering (`centre`) subtracts the
+    same mean.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Deduplicator(Policy):
     learns = True
 
     encoder: Any = _fitted_with(
-        "use", kind="object", doc="Encoder of semantic pairs, as `as_encoder` takes it; None for none."
+        "use", kind="object", doc="Encoder for semantic pairs, as `as_encoder` takes it; None: no semantic pairs."
     )
     floor: float = _fitted_with(0.7, **_RATIO, low_open=True, doc="Minimum cosine of vectors for a pair in `pairs_`.")
     lexical_floor: float = _fitted_with(
@@ -91,16 +91,18 @@ class Deduplicator(Policy):
     substring: str = _fitted_with(
         "words",
         choices=("words", "letters"),
-        doc="A substring must be whole words; or any letters, as in the document.",
+        doc="What counts as a substring: 'words', whole words; 'letters', any letters, as in the document.",
     )
     across_users: bool = _fitted_with(False, doc="Compare the memories of different users.")
     number_words: tuple[str, ...] = _fitted_with(
-        None, stands_for=NUMBER_WORDS, doc="Numbers as words, word=digits. None: the lists of documents.py."
+        None, stands_for=NUMBER_WORDS, doc="Numbers written as words, 'word=digits'. None: memkit's."
     )
     date_words: tuple[str, ...] = _fitted_with(
-        None, stands_for=DATE_WORDS, doc="Names of months and days; Cyrillic ones match as prefixes."
+        None, stands_for=DATE_WORDS, doc="Names of months and days; Cyrillic ones match as prefixes. None: memkit's."
     )
-    negations: tuple[str, ...] = _fitted_with(None, stands_for=NEGATIONS, doc="Words that negate.")
+    negations: tuple[str, ...] = _fitted_with(
+        None, stands_for=NEGATIONS, doc="Words that negate a statement. None: memkit's."
+    )
     kinds: tuple[str, ...] = param(
         KINDS, choices=KINDS, doc="Kinds of pairs that merge; exact duplicates always do.", source=_SOURCE
     )
@@ -109,13 +111,13 @@ class Deduplicator(Policy):
         kind="float",
         **_RATIO,
         nullable=True,
-        doc="Minimum cosine of vectors to merge. None: the encoder's stored one.",
+        doc="Minimum cosine of vectors to merge. None: the threshold measured for the encoder.",
     )
     lexical_threshold: float = param(0.9, **_RATIO, doc="Minimum cosine of trigram sets to merge.")
     linkage: str = param(
         "complete",
         choices=("complete", "components"),
-        doc="Linkage: every two members are a pair, or connected components.",
+        doc="How pairs form a cluster: 'complete', every two members are a pair; 'components', connected components.",
     )
     survivor: str = param("oldest", choices=tuple(SURVIVORS), doc="Which member of a cluster is kept.", source=_SOURCE)
 
