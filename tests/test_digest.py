@@ -72,7 +72,7 @@ def test_a_history_says_what_came_changed_and_went(week: Digest) -> None:
         ("removed", "полить базилик"),
     ]
     assert rows(week, "names", "what") == [("Анна, 2 mentions",)]
-    assert any("1 older box is still open" in note for note in week.notes)
+    assert any("1 older checkbox is still open" in note for note in week.notes)
 
 
 def test_no_secret_is_in_any_form_of_the_page(week: Digest, tmp_path: Path) -> None:
@@ -128,13 +128,13 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
     found = {name: [id for (id,) in rows(made, name, "memory_id")] for name in ("added", "changed", "forgotten")}
     assert found == {"added": ["new"], "changed": ["edited"], "forgotten": ["gone"]}
     assert rows(made, "forgotten", "what") == [("expired",)]
-    assert any("not known" in note for note in made.notes)
+    assert any("do not show what was removed" in note for note in made.notes)
     assert any("1 of 6 memories has no date" in note for note in made.notes)
     of_mira = mk.digest(corpus, since="1w", until=LATER, user_id="mira")
     assert of_mira.tables["added"].num_rows == 1
     assert of_mira.tables["forgotten"].num_rows == 0
     assert "only what expired is known without git" in of_mira.text
-    with pytest.raises(mk.ParameterError, match="basis='git' needs a history, but this is no folder"):
+    with pytest.raises(mk.ParameterError, match="basis='git' needs a history, but this is a table or a saved corpus"):
         mk.digest(corpus, since="1w", until=LATER, basis="git")
 
 
@@ -152,7 +152,7 @@ def test_boxes_of_new_files_are_opened_without_git_too(tmp_path: Path) -> None:
     }
     made = mk.digest(mk.read(write_files(tmp_path, files)), since="7d", until=LATER)
     assert rows(made, "boxes", "what", "path", "text") == [("opened", "memory/2026-02-26.md", "новое")]
-    assert any("1 older box is still open" in note for note in made.notes)
+    assert any("1 older checkbox is still open" in note for note in made.notes)
 
 
 def test_an_older_memory_is_contradicted() -> None:

@@ -164,7 +164,7 @@ def digest(
     dates: DatesOption = None,
     json_rows: JsonRowsOption = False,
 ) -> None:
-    """Show what happened: added, changed, forgotten, decided, contradicted, open boxes and new names."""
+    """Show what happened: added, changed, forgotten, decided, contradicted, checkboxes and new names."""
     from memkit.corpus_digest.digest import LINES
     from memkit.corpus_digest.digest import digest as made
 

@@ -1,4 +1,4 @@
-"""Check boxes that were opened or closed within a span; `open_tasks` says which are open."""
+"""Checkboxes (``- [ ]``) that were opened or closed within a span; `open_tasks` says which are open."""
 
 from __future__ import annotations
 

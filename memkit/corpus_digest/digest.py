@@ -69,12 +69,14 @@ class Section:
 
 
 SECTIONS = {
-    "decisions": Section("Decisions", "no sentence says that something was decided", "decision", "decisions"),
+    "decisions": Section("Decisions", "no sentence tells of a decision", "decision", "decisions"),
     "contradictions": Section(
         "Contradicts something older", "nothing found", "contradiction", "contradictions", is_varied=True
     ),
-    "boxes": Section("Open boxes", "none was opened or closed", "box", "boxes", is_varied=True),
-    "names": Section("New people and projects", "no new name is repeated", "new name", "new names", is_varied=True),
+    "boxes": Section("Checkboxes", "none was opened or closed", "checkbox", "checkboxes", is_varied=True),
+    "names": Section(
+        "New people and projects", "no new name is mentioned repeatedly", "new name", "new names", is_varied=True
+    ),
     "added": Section("Added", "nothing", "added", "added"),
     "changed": Section("Changed", "nothing", "changed", "changed"),
     "forgotten": Section("Forgotten", "nothing", "forgotten", "forgotten", is_varied=True),
@@ -83,7 +85,7 @@ SECTIONS = {
 _UNKNOWN = "only what expired is known without git"
 _TYPED = {
     "`open_tasks` lists them": "`memkit sql {path} open_tasks` lists them",
-    "not told as new.": "not told as new; --dates mtime takes the times of their files.",
+    "not listed as new.": "not listed as new; --dates mtime takes the times of their files.",
 }
 """Words of notes, and what a command line says in their place."""
 
@@ -213,7 +215,7 @@ def digest(
     Raises
     ------
     ParameterError
-        For a moment that is none, or where `basis` is git and there is no history.
+        For a date that cannot be read, or where `basis` is git and there is no history.
 
     Examples
     --------
@@ -239,10 +241,12 @@ def digest(
     sentences, notes = new_sentences(span.changes), list(span.notes)
     box_rows, n_older = boxes(span)
     if n_older:
-        notes.append(f"{n_older:,} older box{'es are' if n_older > 1 else ' is'} still open: `open_tasks` lists them.")
+        notes.append(
+            f"{n_older:,} older checkbox{'es are' if n_older > 1 else ' is'} still open: `open_tasks` lists them."
+        )
     contradicted, n_compared = contradictions(span)
     if n_compared < span.after.memories.num_rows:
-        notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories alone.")
+        notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
     rows = [
         *_of_sentences(decisions(sentences, rows_of(_ABOVE, memories=span.after.memories))),
         *_of_contradictions(span.changes, contradicted),

@@ -73,7 +73,7 @@ def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None,
     ParameterError
         Where `basis` is git and the folder has no history in that time.
     """
-    why = "the dates of the memories were asked for"
+    why = "basis='dates' was given"
     if basis != "dates":
         span, why = _from_git(corpus, since, until, user_id)
         if span is not None:
@@ -86,7 +86,7 @@ def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None,
 def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | None) -> tuple[Span | None, str]:
     """The span between two states of the folder; without one the reason why there is none."""
     if not corpus.has_folder or corpus.root is None:
-        return None, "this is no folder, but a table or a saved corpus"
+        return None, "this is a table or a saved corpus, not a folder"
     try:
         with opened(corpus.root.resolve()) as repository:
             ends = _ends(repository, corpus, since, until)
@@ -105,7 +105,7 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
     changes, n_moved = _compared(before, after, versions, since)
     notes = [f"From git: {ends.n_commits:,} commit{'s' * (ends.n_commits != 1)} in this time."]
     if ends.begins is not None:
-        notes.append(f"The history begins on {ends.begins:%Y-%m-%d}: what its first commit holds is not told as new.")
+        notes.append(f"The history begins on {ends.begins:%Y-%m-%d}: what its first commit holds is not listed as new.")
     undated = pc.sum(pc.is_null(changes["date"])).as_py() or 0
     if undated and ends.after is None:
         notes.append(f"{undated:,} change{'s' * (undated != 1)} without a date: in no commit yet.")
@@ -207,11 +207,11 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     is_new = pc.is_in(memories["memory_id"], value_set=new)
     states = [with_memories(corpus, memories.filter(pc.invert(mask))) for mask in (pc.or_(is_later, is_new), is_later)]
     dated = pc.coalesce(memories["updated_at"], memories["created_at"])
-    notes = [f"From dates, as {why}: what was removed, and what a text was before, is not known."]
+    notes = [f"From dates, as {why}: they do not show what was removed, nor a text before it changed."]
     if dated.null_count:
         n, total = dated.null_count, memories.num_rows
         words = "has no date, and is" if n == 1 else "have no date, and are"
-        notes.append(f"{n:,} of {total:,} memories {words} not told as new.")
+        notes.append(f"{n:,} of {total:,} memories {words} not listed as new.")
     return Span(since, until, "dates", states[0], states[1], changes, tuple(notes))
 
 

@@ -139,7 +139,9 @@ class DedupPanel(Panel):
 
     def _status(self, answer: pa.Table) -> str:
         counts = dict(zip(answer["measure"].to_pylist(), answer["count"].to_pylist(), strict=True))
-        return f"{counts['refused']:,} memories would go, in {counts['clusters']:,} clusters; {self._judged()}"
+        memories = "1 memory" if counts["refused"] == 1 else f"{counts['refused']:,} memories"
+        clusters = "1 cluster" if counts["clusters"] == 1 else f"{counts['clusters']:,} clusters"
+        return f"{memories} of {clusters} would be refused; {self._judged()}"
 
     @property
     def _threshold(self) -> float:

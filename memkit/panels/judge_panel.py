@@ -212,7 +212,7 @@ class JudgePanel(Panel):
         return "panel.result" if self._path is None else f"mk.labels.read_qrels({str(self._path)!r})"
 
     def _status(self, answer: pa.Table) -> str:
-        words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go, {self.looks:,} looks"
+        words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go, {self.looks:,} decisions in this session"
         if self._path is not None:
             words += f"; kept in {self._path.name}"
         if self._other_judge is not None:
@@ -228,7 +228,7 @@ class JudgePanel(Panel):
             empty = not self.queries.num_rows or not self.search.corpus_.memories.num_rows
             if self._only_decisive and self._queue:
                 return paragraph(f"These {len(self._decisive):,} are judged: compare again, or press f for the others.")
-            return paragraph(_NOTHING if empty else "Everything that was found is judged.")
+            return paragraph(_NOTHING if empty else "All hits are judged.")
         query_id, memory_id = self.pair
         query = self.queries.filter(pc.equal(self.queries["query_id"], query_id))["text"][0].as_py()
         memories = self.search.corpus_.memories
@@ -241,7 +241,7 @@ class JudgePanel(Panel):
         done = total - left if self._only_decisive else len(self._judged_rows)
         counter = f"{done + 1:,} of {done + left:,}" + " that could change the verdict" * self._only_decisive
         return (
-            f'<div class="mk"><p>asked: <b class="mkasked">{html.escape(hide(query))}</b> <small>{counter}</small></p>'
+            f'<div class="mk"><p>query: <b class="mkasked">{html.escape(hide(query))}</b> <small>{counter}</small></p>'
             f'<div class="mkjudged" tabindex="0" role="region" aria-label="the memory">{head}'
             f'<p style="white-space:pre-wrap">{text}</p></div></div>'
         )

@@ -92,11 +92,13 @@ class Lab(Displayed):
     def _rests_on(self, name: str) -> str:
         """The labels that the verdicts of a panel rest on."""
         if name == "search" and self.queries is None:
-            return "No labels were given, so that nothing says which setting is better. The panel judge makes labels."
+            return (
+                "No labels were given, so there is no verdict on which setting is better. The panel judge makes labels."
+            )
         if name not in ("search", "surface", "judge"):
             return ""
         if self.queries is not None:
-            return "Verdicts rest on the labels that were given."
+            return "Verdicts rest on the labels given to the lab."
         return (
             f"{spoken_by(self.labels[0])} They share more words with their answers than questions do. Give the lab"
             " queries and qrels of your own."

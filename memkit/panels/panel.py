@@ -138,7 +138,7 @@ class Panel(Displayed):
         A panel that was made without ``as_of`` moves on to now. One that rests on a measurement or a table keeps what
         it shows, and says that it is of the folder before.
         """
-        self.moved = words if self.follows else f"{words} This is of the folder before."
+        self.moved = words if self.follows else f"{words} This panel still shows the folder as it was before."
         if not self.follows:
             self.session.notify()
             return

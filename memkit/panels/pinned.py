@@ -95,13 +95,12 @@ class PinnedComparison:
         if not pinned:
             n = self.task.queries.num_rows
             noun = "labelled query" if n == 1 else "labelled queries"
-            return f"<p>{n:,} {noun}. <b>Pin</b> a setting, and a verdict on every other follows.</p>"
+            return f"<p>{n:,} {noun}. <b>Pin</b> a setting, to see a verdict on every other.</p>"
         if is_moving:
             difference, n = self.rough(live, pinned)
             n_queries = self.task.queries.num_rows
-            return (
-                f"<p><b>…</b></p><p>{_METRIC} {difference:+.3f} on {n} of {n_queries} queries; all of them at rest.</p>"
-            )
+            so_far = f"{difference:+.3f} on {n} of {n_queries} queries; on all when the slider rests."
+            return f"<p><b>…</b></p><p>{_METRIC} {so_far}</p>"
         strip = self.strip(live, pinned)
         v = strip.verdict
         ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>"

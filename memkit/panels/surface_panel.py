@@ -93,7 +93,7 @@ class SurfacePanel(Panel):
             return "this setting was not tried"
         means = self.sweep.table[metric].to_numpy()
         default, best = means[self.sweep.default], means[self.sweep.best]
-        return f"{metric} {means[index]:.3f} here, {default:.3f} as it is, {best:.3f} at best"
+        return f"{metric} {means[index]:.3f} here, {default:.3f} with the search's own setting, {best:.3f} at best"
 
     @property
     def automatic(self) -> dict[str, float]:
