@@ -151,7 +151,8 @@ class _Pages:
         last = key.rpartition("/")[2]
         half = len(self.names) // 2
         tries = [(self.names[:half], key), (self.names[half:], folded(key))]
-        if last != key:
+        names_a_folder = not link.is_wiki and last.casefold() in _INDEX_STEMS  # each has an index of its own
+        if last != key and not names_a_folder:
             tries += [(self.names[:1], last), (self.names[half : half + 1], folded(last))]
         paths = next((names[word] for kinds, word in tries for names in kinds if word in names), [])
         return _nearest(paths, source)
