@@ -26,7 +26,8 @@ LIMITS = {"MEMORY.md": 2200, "USER.md": 1375}
 DELIMITER = "\n§\n"
 _DELIMITER = re.compile(r"\r?\n§\r?\n")
 _NEAR = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
-_HOME = (".hermes", "memories")
+_HOME = re.compile(r"(?:^|/)\.hermes/(?:profiles/[^/]+/)?memories/$")
+"""Where the host keeps them: a folder for itself, and one for each of its profiles."""
 _LEFT = re.compile(r"(?:MEMORY|USER)\.md(?:\.lock|\.bak(?:\.\w+)*)|\.mem_\w*\.tmp")
 """What the host leaves beside its files."""
 _TITLE = 60
@@ -152,7 +153,7 @@ def _survey(folder: Folder) -> Survey:
     survey = Survey()
     for home, beside in names.items():
         files = [home + name for name in beside if name in FILES]
-        named = (*folder.listing.root.parts, *home.split("/")[:-1])[-2:] == _HOME
+        named = _HOME.search(f"{folder.listing.root.as_posix()}/{home}") is not None
         locked = any(name.endswith(".lock") for name in beside)
         if files and (folder.is_forced or named or locked or any(_has_delimiter(folder, path) for path in files)):
             survey.findings |= dict.fromkeys(files, True)

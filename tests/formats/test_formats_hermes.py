@@ -63,6 +63,7 @@ def test_what_a_memory_file_is_depends_on_what_stands_in_it_and_beside_it(tmp_pa
         "the delimiter beside it": ({"MEMORY.md": one, "USER.md": two}, {"hermes"}),
         "a lock beside it": ({"MEMORY.md": one, "MEMORY.md.lock": ""}, {"hermes"}),
         "the folder's name": ({"x/.hermes/memories/MEMORY.md": one}, {"hermes"}),
+        "a profile of the host": ({"x/.hermes/profiles/работа/memories/USER.md": one}, {"hermes"}),
         "nothing": ({"MEMORY.md": one}, {"workspace"}),
         "front matter": ({"MEMORY.md": f"---\ntitle: x\n---\n{two}"}, {"workspace"}),
         "a delimiter in another folder": ({"a/MEMORY.md": one, "b/USER.md": two}, {"workspace", "hermes"}),

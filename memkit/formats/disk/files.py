@@ -38,6 +38,7 @@ HIDDEN_PLACES = (
     ".agents/memory",
     ".serena/memories",
     ".hermes/memories",
+    ".hermes/profiles/*/memories",
     ".letta/agents/*/memory",
     ".codex/memories",
     ".kilocode/rules/memory-bank",
@@ -255,7 +256,8 @@ class Listing:
             rows.problem("encoding", path, "a file name in UTF-8", path)
         for path, number in self._unread_markdown():
             expected = f"hidden='all', or `memkit overview {path}`, to read a folder whose name begins with a dot"
-            rows.problem("hidden", path, expected, f"{number} Markdown files, not read", quote=False)
+            got = f"{number} Markdown file{'s' * (number != '1')}, not read"
+            rows.problem("hidden", path, expected, got, quote=False)
         for path, names in sorted(self.passed_files.items()):
             got = f"{len(names)} Markdown file{'s' if len(names) > 1 else ''}, not read, first {min(names)!r:.80}"
             rows.problem(
