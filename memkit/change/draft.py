@@ -15,7 +15,7 @@ from memkit.change.disk import Disk, Names
 from memkit.change.edits import Edits, check_names
 from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
-from memkit.formats.disk.source import utf8
+from memkit.formats.disk.source import decode, utf8
 from memkit.formats.hermes import Part, parts
 from memkit.formats.mcp_graph import lines_of, places_of
 from memkit.formats.records.write import Place, json_places, yaml_places
@@ -135,6 +135,11 @@ class Document:
 class Draft:
     """Rows of edits of the files below a root, as of a day; what `corpus` was read from must be unchanged.
 
+    Parameters
+    ----------
+    reads_only : bool
+        Whether nothing is written: a file that is not UTF-8 is then read as `memkit.read` reads it.
+
     Attributes
     ----------
     rows, refused : list of dict
@@ -143,8 +148,8 @@ class Draft:
         Ids of the memories that the rows so far remove.
     """
 
-    def __init__(self, root: Path, moment: datetime, corpus: Corpus | None = None) -> None:
-        self._corpus, self.moment = corpus, moment
+    def __init__(self, root: Path, moment: datetime, corpus: Corpus | None = None, *, reads_only: bool = False) -> None:
+        self._corpus, self.moment, self._reads_only = corpus, moment, reads_only
         self.rows: list[Row] = []
         self.refused: list[Row] = []
         self.gone: set[str] = set()
@@ -291,7 +296,12 @@ class Draft:
     def _decoded(self, path: str, data: bytes | None) -> str:
         if data is None:
             raise NotFoundError(f"{path}: there is no such file.")
-        return utf8(path, data)
+        try:
+            return utf8(path, data)
+        except ChangeRefusedError:
+            if self._reads_only:
+                return decode(path, data).text
+            raise
 
     def delete(self, path: str, reason: str, **more: Any) -> None:
         """Add a row that removes a file."""

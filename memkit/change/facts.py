@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
@@ -401,7 +402,8 @@ class FactStore(Operations):
     ) -> list[str] | Edits:
         """Delete expired facts from ``working.md``, of one user or of all, and return their ids.
 
-        ``dry_run=True`` lists them first; `mk.undo` restores them.
+        ``dry_run=True`` lists them first; `mk.undo` restores them. A user whose files cannot be changed holds up no
+        other: ``dry_run=True`` names them in ``refused``.
 
         Parameters
         ----------
@@ -423,9 +425,9 @@ class FactStore(Operations):
                 with draft.attempt(path, None):
                     bring_user(draft, path)
             for name in [user] if user is not None else users.user_folders(draft):
-                removed_ids += self._clean_user(
-                    draft, users.load(draft, name, self._parsed_files), guessed == "archive"
-                )
+                with draft.attempt(f"{users.home(draft)}/{name}", None) if user is None else nullcontext():
+                    facts = users.load(draft, name, self._parsed_files)
+                    removed_ids += self._clean_user(draft, facts, guessed == "archive")
             return removed_ids
 
         return self._do(work, now, dry_run)

@@ -41,7 +41,7 @@ class Operations:
 
     def _reader(self) -> Draft:
         """A draft that only reads files; its date is never written."""
-        return Draft(self.root, as_of_time("1970-01-01"))
+        return Draft(self.root, as_of_time("1970-01-01"), reads_only=True)
 
     def _drafted(self, work: Callable[[Draft], T], moment: datetime) -> tuple[T, Edits]:
         draft = Draft(self.root, moment)

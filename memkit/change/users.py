@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memkit.change.draft import Draft
 from memkit.change.operations import checked, missing
-from memkit.errors import ParameterError, PolicyRefusal
+from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.formats.disk.source import Source, decode
 from memkit.formats.facts import (
     COUNTED,
@@ -127,11 +127,21 @@ class UserFacts:
         return [row for file in self.files.values() for row in file.rows]
 
     def fact(self, id: str) -> Row:
-        """The first fact with an id."""
-        for row in self.rows:
-            if row["source_id"] == id:
-                return row
-        raise missing("fact", id, [row["source_id"] or "" for row in self.rows])
+        """The fact with an id.
+
+        Raises
+        ------
+        NotFoundError
+        ChangeRefusedError
+            Where several have it: which one is meant is not certain.
+        """
+        rows = [row for row in self.rows if row["source_id"] == id]
+        if not rows:
+            raise missing("fact", id, [row["source_id"] or "" for row in self.rows])
+        if len(rows) > 1:
+            places = " and ".join(f"{row['path']}:{row['line_start']}" for row in rows[:2])
+            raise ChangeRefusedError(f"{len(rows)} facts have the id {id}: {places}. Give each a different id.")
+        return rows[0]
 
     def substring_matches(self, text: str) -> list[Row]:
         """The facts whose text contains `text` or is contained in it, ignoring case and blanks."""

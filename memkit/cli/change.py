@@ -328,6 +328,8 @@ def _clean_up(facts: Any, user: str | None) -> None:
     for row in listed.table.to_pylist():
         if row["op"] == "delete":
             print(safe(f"memkit: expired, deleted: {row['path']}: {(row['before'] or '').strip()}"), file=sys.stderr)
+    for row in listed.refused.to_pylist():
+        print(safe(f"memkit: not cleaned up: {row['reason']}"), file=sys.stderr)
     facts.cleanup(user)
     for row in facts.migrated.to_pylist():
         became = f"{row['id']}, " if row["id"] else ""

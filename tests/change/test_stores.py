@@ -196,6 +196,44 @@ def test_reading_hides_what_is_past_its_day_and_cleanup_deletes_it(facts: FactSt
     assert facts.cleanup(now="2026-03-16") == []
 
 
+def test_a_file_that_is_no_utf8_is_read_and_holds_up_no_other(facts: FactStore, tmp_path: Path) -> None:
+    line = "- [id:{id}] [t:{kind}] [imp:normal] {text}\n"
+    files = {
+        "users/win/archive.md": line.format(id="ar_001", kind="archive", text="Сканер на складе.").encode("utf-16"),
+        "users/old/working.md": b"\xcf\xf3\xeb\n" + line.format(id="wk_001", kind="working", text="cup").encode(),
+        "memory/2026-03-01.md": "# День\nЗаписали чай.\n".encode("utf-16"),
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
+    assert facts.read("win", now=NOW)["text"].to_pylist() == ["Сканер на складе."]
+    assert facts.search("win", "сканер", now=NOW)["source_id"].to_pylist() == ["ar_001"]
+    assert "Сканер на складе." in facts.blocks("win", "сканер", now=NOW)
+    assert "Записали чай." in mk.store(tmp_path).workspace.get_recent_context(1, now=NOW)
+    with pytest.raises(ChangeRefusedError, match="Save it as UTF-8 first"):
+        facts.save("win", "Принтер стоит в коридоре.", now=NOW)
+    edits = facts.cleanup(now="2026-04-01", dry_run=True)
+    assert isinstance(edits, mk.Edits)
+    assert edits.refused["path"].to_pylist() == ["users/old", "users/win"]
+    assert facts.cleanup(now="2026-04-01") == ["wk_001"]
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
+    with pytest.raises(ChangeRefusedError, match="no UTF-8"):
+        facts.cleanup("win", now="2026-04-01")
+
+
+def test_an_id_that_two_facts_have_changes_neither(facts: FactStore, tmp_path: Path) -> None:
+    path = tmp_path / "users/anna/archive.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("- [id:ar_001] [t:archive] [imp:low] чай\n- [id:ar_001] [t:archive] [imp:low] кофе\n")
+    before = tree(tmp_path)
+    with pytest.raises(ChangeRefusedError, match=r"2 facts have the id ar_001: .*archive.md:1 and .*archive.md:2"):
+        facts.forget("anna", "ar_001", now=NOW)
+    with pytest.raises(ChangeRefusedError, match="2 facts have the id ar_001"):
+        facts.update("anna", query="кофе", text="Анна пьёт кофе по утрам.", confirm=True, now=NOW)
+    assert tree(tmp_path) == before
+
+
 def test_a_fact_is_found_fetched_updated_and_forgotten(facts: FactStore, tmp_path: Path) -> None:
     """Memory v2, memory_search, memory_get, memory_update, memory_forget."""
     facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)

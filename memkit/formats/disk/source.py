@@ -71,7 +71,8 @@ def utf8(path: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+        message = f"{path}: it holds bytes that are no UTF-8, and is left alone. Save it as UTF-8 first."
+        raise ChangeRefusedError(message) from error
 
 
 def decode(path: str, data: bytes) -> Source:
