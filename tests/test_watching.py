@@ -21,7 +21,7 @@ from memkit.tables.samples import write_files
 from memkit.watching import Watch, is_read, watch
 
 ENDINGS = tuple({ending for format in FORMATS for ending in format.endings})
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """As long as a test waits for what has to come; it comes at once."""
 
 

@@ -33,7 +33,7 @@ SETTINGS = {
     # Cells out of view would be taken out of the page.
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
-PATIENCE = 20_000
+PATIENCE = 60_000
 """Milliseconds: only a test that fails waits so long."""
 _READY = "() => window.jupyterapp?.shell?.currentWidget?.sessionContext"
 _RUN = """async () => {

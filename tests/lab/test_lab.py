@@ -197,6 +197,7 @@ def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(note
 
 def test_the_map_of_a_lab_has_points_too_and_keeps_them_while_another_tab_is_shown(notebook: Any, shots: Path) -> None:
     notebook.panel("search", nth=1)
+    rows = notebook.python("every['map'].result.num_rows")  # the kernel lays the map out, before a page waits for it
     lab = notebook.page.locator("section.mkp", has=notebook.page.get_by_role("tablist", name="panels"))
     for name in ("map", "table", "map"):
         lab.get_by_role("tab", name=name).press("Enter")
@@ -204,7 +205,7 @@ def test_the_map_of_a_lab_has_points_too_and_keeps_them_while_another_tab_is_sho
         expect(lab.locator(".live canvas").first).to_be_attached(attached=name == "map")
     lab.screenshot(path=shots / "lab-map.png")
     assert lab.locator(".pic > svg").count() == 0
-    assert notebook.python("every['map'].result.num_rows") == lab.locator(".body tbody tr").count()
+    assert lab.locator(".body tbody tr").count() == rows
 
 
 def test_each_label_names_a_control_of_its_own_panel(notebook: Any) -> None:

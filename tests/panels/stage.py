@@ -83,7 +83,7 @@ class Stage:
         self.widget, self.sent, self.dark, self.asked = widget, {}, dark, []
         self.tab = self._chromium.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce")
         self.tab.on("request", lambda request: self.asked.append(request.url))
-        self.tab.set_default_timeout(15_000)
+        self.tab.set_default_timeout(60_000)
         self.tab.goto(f"http://127.0.0.1:{self._server.server_port}/")
         self.tab.wait_for_function("document.title === 'ready'")
         return self.tab
