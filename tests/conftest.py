@@ -17,7 +17,12 @@ from types import FunctionType, ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-from memkit import duck
+# A worker has a core to itself, where further threads of OpenBLAS wait busily for another: up to three quarters of the
+# processor time of what multiplies matrices. The numbers are read when NumPy is imported, here or in a child.
+for library in ("OPENBLAS", "OMP"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+from memkit import duck  # noqa: E402  # it imports NumPy
 
 TESTS = Path(__file__).parent
 
