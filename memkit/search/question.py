@@ -359,6 +359,8 @@ class Question:
 
     def replaced(self, ids: pa.ChunkedArray) -> pa.Table:
         """As `replaced_by` for the memories `ids`."""
+        if self.scope.replaced is None and self.scope.superseded is None:
+            return _NONE_REPLACED
         if self.scope.replaced is not None:
             return self.scope.replaced.filter(pc.is_in(self.scope.replaced["by"], value_set=ids))
         return replaced_by(self.index.memories, self.rows, self.scope, ids)
@@ -447,6 +449,7 @@ HITS = pa.schema(
 _MOST_ALIKE = 20
 _CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
 _DISPOSITIONS = pa.array(DISPOSITIONS)
+_NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
 
 TRACE = pa.schema(
     [
@@ -504,14 +507,15 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     """The hits as `HITS`, by query and rank, with columns `added`; the metadata says why a query has none."""
     ranked = replace(question, depth=question.k).ranked()
     shown = ranked.returned()
+    of_chunks = _of_chunks(question, shown.candidates.row, _CHUNK_COLUMNS)
     columns = {
-        **_of_chunks(question, shown.candidates.row, _CHUNK_COLUMNS),
+        **of_chunks,
         "query_id": _ids(question.queries, shown.candidates.query),
         "rank": shown.rank,
         "score": shown.score,
         **{arm: _floats(shown.candidates.raw[:, column]) for column, arm in enumerate(shown.candidates.arms)},
         "decay": shown.decay,
-        **_snippets(question, shown.candidates),
+        **_snippets(question, shown.candidates, of_chunks["text"].to_pylist()),
         **_collapsed(question, ranked, shown),
     }
     replaced = question.replaced(columns["memory_id"])
@@ -521,7 +525,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     sentences = _empty_note(question, ranked), _stale_note(question, shown.candidates)
     note, likely = _note(question, ranked, *sentences), _answerability(question, ranked)
     names = _names(question, shown.candidates) | {"counted": _counted(question, shown)}
-    names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED))
+    names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED)) if replaced.num_rows else {}
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=likely)
 
 
@@ -533,10 +537,9 @@ def _by_hit(ids: pa.ChunkedArray, replaced: pa.Table) -> pa.Array:
     return pa.array([names.get(memory_id, []) for memory_id in ids.to_pylist()], pa.list_(pa.string()))
 
 
-def _snippets(question: Question, hits: Candidates) -> dict[str, Any]:
+def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[str, Any]:
     """The best window of each hit's memory around its chunk, and where it is in the memory's text."""
     index = question.index
-    chunks = take_rows(index.chunks["text"], hits.row).to_pylist()
     memories = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
     spans = list[tuple[int, int]]()
     for query, chunk, memory in zip(hits.query.tolist(), chunks, memories, strict=True):

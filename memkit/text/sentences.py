@@ -18,8 +18,10 @@ _WORDS = (
 )
 _SHORTENED = frozenset(_WORDS.split())
 """Words that a full stop follows within a sentence, lower case; single letters are initials."""
+# It begins with the signs that end a line or sentence, as Python's `re` skips all others at ten times the speed.
 _BORDER = re.compile(
-    r"(?P<line>\n\s*)|(?<=[.!?…。！？])[\"'»”’)\]*_`]*[ \t]+(?=[\"'«“(\[*_`—–-]*(?P<next>[^\W_]))|(?<=[。！？])(?=\S)"
+    r"[\n.!?…。！？](?:(?P<line>(?<=\n)\s*)"
+    r"|[\"'»”’)\]*_`]*[ \t]+(?=[\"'«“(\[*_`—–-]*(?P<next>[^\W_]))|(?<=[。！？])(?=\S))"
 )
 _LAST_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]+)\.\Z")
 _WRAPPED_AT = 40
@@ -59,7 +61,7 @@ def borders(text: str) -> list[int]:
         end = match.end()
         if match["line"] is not None:
             line = text.rfind("\n", 0, match.start()) + 1
-            is_one = match["line"].count("\n") == 1
+            is_one = "\n" not in match["line"]
             ends_here = not (is_one and goes_on(text[line : match.start()], text[end : end + 8]))
         else:
             ends_here = _ends_sentence(text, match)
@@ -69,13 +71,13 @@ def borders(text: str) -> list[int]:
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
-    """Whether the stop before `match` ends a sentence: what follows begins one, and no shortened word is before."""
+    """Whether the stop that begins `match` ends a sentence: one begins after it, and no shortened word is before."""
     following = match["next"]
     if following is None:
         return True
     if following.islower():
         return False
-    word = _LAST_WORD.search(text, max(0, match.start() - 12), match.start())
+    word = _LAST_WORD.search(text, max(0, match.start() - 11), match.start() + 1)
     return word is None or not (len(word[1]) == 1 or word[1].lower() in _SHORTENED)
 
 

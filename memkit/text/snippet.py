@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import pairwise
 
 from memkit.text.letters import folded
@@ -138,9 +139,8 @@ def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tu
     """
     starts = [begins for begins, _ in units]
     held: list[set[str]] = [set() for _ in units]
-    pattern = _words_of(query)
-    for word in pattern.finditer(text, units[0][0], units[-1][1]) if pattern else ():
-        held[bisect_right(starts, word.start()) - 1].add(folded(word.group())[:_STEM])
+    for place, stem in _words_like(query, text, units[0][0], units[-1][1]):
+        held[bisect_right(starts, place) - 1].add(stem)
     best, found = (0, -1), 0
     for first in [number for number, stems in enumerate(held) if stems] or [0]:
         last, stems = first, set(held[first])
@@ -157,9 +157,8 @@ def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tu
 
 def _cut(text: str, query: str, width: int, begins: int, ends: int) -> tuple[int, int]:
     """The part of a long sentence around the first word of the query, cut at blanks."""
-    pattern = _words_of(query)
-    word = pattern.search(text, begins, ends) if pattern else None
-    start = begins if word is None else max(begins, min(word.start() - width // 3, ends - width))
+    places = [place for place, _ in _words_like(query, text, begins, ends)]
+    start = max(begins, min(min(places) - width // 3, ends - width)) if places else begins
     if start > begins:
         start = text.find(" ", start, start + width // 3) + 1 or start
     end = min(ends, start + width)
@@ -169,16 +168,27 @@ def _cut(text: str, query: str, width: int, begins: int, ends: int) -> tuple[int
     return start, start + len(text[start:end].rstrip())
 
 
+def _words_like(query: str, text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    """Where words from `start` to `end` begin that look like one of the query's, and its beginning, in any order.
+
+    A pattern of the stems would find the same; to compile one for each query takes longer than to look into ten hits.
+    """
+    before, searched = text[start - 1 : start] if start else "", folded(text[start:end])
+    if len(searched) != end - start:  # a letter with two in its place, as ß has
+        searched = "".join(folded(character)[0] for character in text[start:end])
+    for stem in _stems(query):
+        place = searched.find(stem)
+        while place >= 0:
+            last = place + len(stem)
+            begins = not (searched[place - 1] if place else before).isalnum()
+            if begins and (len(stem) == _STEM or not searched[last : last + 1].isalnum()):
+                yield start + place, stem
+            place = searched.find(stem, place + 1)
+
+
 @functools.lru_cache(maxsize=64)
-def _words_of(query: str) -> re.Pattern[str] | None:
-    """A pattern of the words that look like one of the query's."""
-    stems = sorted(_stems(query))
-    ends = (re.escape(stem).replace("е", "[её]") + ("" if len(stem) == _STEM else r"(?![^\W_])") for stem in stems)
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(ends)})[^\W_]*", re.IGNORECASE) if stems else None
-
-
-def _stems(query: str) -> set[str]:
+def _stems(query: str) -> frozenset[str]:
     """The beginnings of the query's words, without very short words (в, of) if there are others."""
     words = [folded(word) for word in _WORD.findall(query)]
     telling = [word for word in words if len(word) > _SHORT or word.upper() == word]
-    return {word[:_STEM] for word in telling or words}
+    return frozenset(word[:_STEM] for word in telling or words)
