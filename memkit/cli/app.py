@@ -156,7 +156,7 @@ def digest(
     page: HtmlOption = None,
     most: Annotated[int | None, typer.Option(help="Maximum rows shown per section.", min=1)] = None,
     basis: Annotated[
-        str | None, typer.Option(help="What changes rest on: git or dates; default git where there is a history.")
+        str | None, typer.Option(help="Where changes come from: git or dates; default git if there is a history.")
     ] = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
@@ -214,7 +214,7 @@ def sql(
 def history(
     path: PathArgument,
     since: Annotated[
-        str | None, typer.Option(help="Only changes from then on: a date, or 7d, 2w, 12h before now.")
+        str | None, typer.Option(help="Only changes since then: a date, or 7d, 2w, 12h before now.")
     ] = None,
     rev: RevOption = None,
     as_json: JsonOption = False,
@@ -339,7 +339,7 @@ def _judge(judge: Any, corpus: Corpus, as_of: str | None, as_json: bool) -> None
 def context(
     path: PathArgument,
     message: Annotated[str, typer.Argument(help="The user's current message.")],
-    user: Annotated[str | None, typer.Option("--user", help="Use this user's memories alone; default all.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Use only this user's memories; default all.")] = None,
     as_of: AsOfOption = None,
     preset: Annotated[
         str | None,

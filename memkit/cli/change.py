@@ -58,7 +58,7 @@ def plan(
     where: WhereOption = None,
     merge: Annotated[
         bool,
-        typer.Option("--merge", help="The survivor of duplicates takes over their tags and the highest importance."),
+        typer.Option("--merge", help="The surviving duplicate gets the tags of all, and the highest importance."),
     ] = False,
     as_diff: DiffOption = False,
     as_json: JsonOption = False,
@@ -115,7 +115,7 @@ def _file(name: str) -> Path:
     return path
 
 
-def _add_repair_verb(name: str, planner: Callable[[], Any], said: str) -> None:
+def _add_repair_verb(name: str, planner: Callable[[], Any], help_text: str) -> None:
     """Add a verb that shows the edits of a planner, or with --yes applies them."""
 
     def verb(
@@ -137,7 +137,7 @@ def _add_repair_verb(name: str, planner: Callable[[], Any], said: str) -> None:
         else:
             print_edits(edits, as_diff, as_json)
 
-    app.command(name, help=said)(verb)
+    app.command(name, help=help_text)(verb)
 
 
 _add_repair_verb(
@@ -153,7 +153,7 @@ _add_repair_verb(
 _add_repair_verb(
     "budget",
     lambda: memkit.IndexBudget,
-    "Show how a MEMORY.md that its host cuts comes below the host's limits, or with --yes bring it there.",
+    "Show how to shorten a MEMORY.md above its host's limits without loss, or with --yes shorten it.",
 )
 
 
@@ -198,9 +198,7 @@ def add(
     ] = None,
     applies_to: Annotated[str, typer.Option("--applies-to", help="For a note: global, file:… or area:….")] = "global",
     target: Annotated[str, typer.Option("--target", help="For an entry of Hermes: memory or user.")] = "memory",
-    entity: Annotated[
-        str | None, typer.Option("--entity", help="For an observation of a graph: whom it is about.")
-    ] = None,
+    entity: Annotated[str | None, typer.Option("--entity", help="For an observation of a graph: its entity.")] = None,
     page: Annotated[str | None, typer.Option("--page", help="For an observation of basic-memory: its page.")] = None,
     category: Annotated[str | None, typer.Option("--category", help="For an observation of basic-memory.")] = None,
     timezone: TimezoneOption = None,
@@ -253,7 +251,7 @@ def export(
         ),
     ],
     user: Annotated[
-        str | None, typer.Option("--user", help="For facts: whose facts the memories without a user become.")
+        str | None, typer.Option("--user", help="For facts: the user to give memories that have none.")
     ] = None,
     as_of: AsOfOption = None,
     yes: YesOption = False,

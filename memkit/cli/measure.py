@@ -67,7 +67,7 @@ GridOption = Annotated[
         metavar="NAME=VALUES",
     ),
 ]
-SampleOption = Annotated[int | None, typer.Option(help="Score a random sample of so many settings.", min=1)]
+SampleOption = Annotated[int | None, typer.Option(help="Score a random sample of this many settings.", min=1)]
 _GUARD = "QUERIES,QRELS,MARGIN"
 _WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
 EpsilonOption = Annotated[float, typer.Option(help="Differences within ± this are practically the same.")]
@@ -269,14 +269,14 @@ def tune(
     guard: Annotated[
         list[str] | None,
         typer.Option(
-            help="Other labels, whose metric may not fall by more than a margin; may be repeated.", metavar=_GUARD
+            help="Other labels, on which the metric may fall by the margin at most; may be repeated.", metavar=_GUARD
         ),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Choose on queries before this date, test on the others.")] = None,
     holdout: Annotated[
         float | None, typer.Option(help="The share of groups held out for the test; needs --remember.")
     ] = None,
-    remember: Annotated[Path | None, typer.Option(help="A small file that counts the looks at the holdout.")] = None,
+    remember: Annotated[Path | None, typer.Option(help="A small file that records each use of the holdout.")] = None,
     sample: SampleOption = None,
     complete: CompleteOption = False,
     profile_out: Annotated[

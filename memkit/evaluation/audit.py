@@ -36,26 +36,26 @@ _DAYS = 3650
 _WORDS = {
     "unreached": ("are not found by the queries that ask for them", "Not found by the queries that ask for them"),
     "hubs": ("crowd the hits of other queries", "Crowding the hits of other queries"),
-    "unsearchable": ("cannot be found by any query", "Not to be found by any query"),
+    "unsearchable": ("cannot be found by any query", "Impossible to find by any query"),
     "shadowed": (
         "are shadowed by a near-duplicate or a newer version",
         "Shadowed by a near-duplicate or a newer version",
     ),
-    "contradictions": ("contradict older ones", "Say otherwise than an older one"),
-    "horizon": ("are found now and will drop out", "Found now, but not for good"),
+    "contradictions": ("contradict older ones", "Contradicting an older one"),
+    "horizon": ("are found now and will drop out", "Found now, but dropping out later"),
     "outdated": (
-        "are found though their author calls them superseded, deprecated or stale",
-        "Found, and outdated in their author's words",
+        "are found although marked as superseded, deprecated or stale",
+        "Found, although marked as superseded, deprecated or stale",
     ),
 }
 """The words for each audit in a sentence, and above its table."""
 _TO_DO = {
-    "unreached": "Give each a heading or keywords in the words of those who will ask, and cut long ones up.",
-    "hubs": "Cut these up by subject, or shorten them.",
+    "unreached": "Give each a heading or keywords in the words that people will ask with, and split long ones.",
+    "hubs": "Split these by subject, or shorten them.",
     "unsearchable": "Write a sentence below each heading, or remove it; what search leaves out by kind may stay.",
     "shadowed": "Merge or remove the older: mk.plan(corpus, 'deduplicator') shows how.",
-    "contradictions": "Keep what holds, and correct the other or mark it as superseded.",
-    "horizon": "Mark what must stay as of high importance, or raise decay_days.",
+    "contradictions": "Keep the one that is right, and correct the other or mark it as superseded.",
+    "horizon": "Give high importance to what must stay, or raise decay_days.",
     "outdated": "Check what is stale and set a new day; status='obey' hides the others where a successor may be shown.",
 }
 """What a person can do about each."""

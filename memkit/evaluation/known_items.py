@@ -148,13 +148,13 @@ def spoken_by(queries: pa.Table) -> str:
     Examples
     --------
     >>> spoken_by(pa.table({"field": ["headings", "headings"], "hidden_field": ["title", "title"]}))
-    'Known items, no questions of people: 2 ask by its heading (headings).'
+    'Known items, not questions of people: 2 ask by its heading (headings).'
     """
     if not {"field", "hidden_field"} <= {*queries.column_names}:
         return ""
     counts = Counter(name for name in queries["field"].to_pylist() if name in SPEAKS)
     parts = [f"{count:,} {SPEAKS[name]} ({name})" for name, count in counts.most_common()]
-    return f"Known items, no questions of people: {', '.join(parts).replace(' ', ' ask ', 1)}." if parts else ""
+    return f"Known items, not questions of people: {', '.join(parts).replace(' ', ' ask ', 1)}." if parts else ""
 
 
 def query_for(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def test_a_page_is_asked_for_in_words_that_it_does_not_say_and_any_of_its_memori
     note = queries.schema.metadata[b"note"].decode()
     assert all(f"({name})" in note for name in ("links", "hooks", "aliases", "descriptions"))
     result = mk.evaluate(mk.Retriever(encoder=None).fit(corpus), queries, qrels, ["mrr"])
-    assert "no questions of people" in result._repr_html_()
+    assert "not questions of people" in result._repr_html_()
 
 
 def test_an_alias_or_description_that_asks_is_searched_nowhere_in_its_page(tmp_path: Path) -> None:

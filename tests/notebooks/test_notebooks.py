@@ -19,14 +19,14 @@ from memkit.formats.registry import FORMATS
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
-_LAST = "Turn it yourself"
-_FORMAT = ("The rule", "The smallest data", "The same in SQL", "What real data does to it", _LAST)
+_LAST = "Try it yourself"
+_FORMAT = ("The rule", "The smallest data", "The same in SQL", "What real data looks like", _LAST)
 _STAGE = (
     "The rule and its source",
     "The smallest table that shows it",
     "The same in SQL",
-    "What the knob does",
-    "What it costs or breaks",
+    "What each parameter does",
+    "What it costs, and where it fails",
     _LAST,
 )
 _POLICY = (_STAGE[0], "The formula with units", *_STAGE[1:])
@@ -35,7 +35,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
         "Read a folder",
         "Look at it",
         "Search by words and by meaning",
-        "Why did it come, and why did another not?",
+        "Why was this found, and that not?",
         "Ask in SQL",
         "What would a policy do?",
         "What would a prompt get?",

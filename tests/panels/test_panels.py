@@ -564,7 +564,7 @@ def test_a_lab_says_which_labels_its_scores_rest_on(corpus: mk.Corpus, search: m
         }
     )
     plain = mk.panels.lab(titled, mk.Retriever(encoder=None).fit(titled), as_of=DAY)
-    assert "no questions of people" in plain["surface"].strip_html
+    assert "not questions of people" in plain["surface"].strip_html
     assert "No labels were given" in plain["search"].strip_html
     own = mk.panels.lab(corpus, search, "пул", *labels, as_of=DAY)
     assert "rest on the labels given to the lab" in own["search"].strip_html
