@@ -238,15 +238,15 @@ class ContextBuilder(Estimator):
         200,
         low=1,
         unit="characters",
-        doc="Maximum length of a line of RELEVANT, which shows the best whole sentences of a hit.",
+        doc="Maximum length of a line of RELEVANT: the best whole sentences of a hit.",
         source=_SOURCE,
     )
     k: int = param(5, low=1, unit="memories", doc="Maximum number of hits in RELEVANT.", source=_SOURCE)
     fill: str = param(
         "greedy",
         choices=("greedy", "knapsack"),
-        doc="How a block is filled: 'greedy', lines in order up to the limit; 'knapsack', the most valuable set of"
-        " lines (approximate where lines x limit > 268 million).",
+        doc="Lines in order up to the limit ('greedy'), or the most valuable set ('knapsack'; approximate where lines x"
+        " limit > 268 million).",
     )
     host: str = param(
         "auto",

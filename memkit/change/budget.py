@@ -72,10 +72,10 @@ class _File:
 
     def offset(self, line: int) -> int:
         """Where a line begins, 1-based."""
-        at = 0
+        offset = 0
         for _ in range(line - 1):
-            at = self.text.index("\n", at) + 1
-        return at
+            offset = self.text.index("\n", offset) + 1
+        return offset
 
     def beside(self, name: str) -> str:
         return posixpath.join(self.folder, name)
@@ -234,8 +234,8 @@ def _replace(file: _File, place: Splice, lines: list[str], path: str, appended: 
     file.moves = [move for move in file.moves if move.splice[:2] != place[:2] or move.path]
     file.moves.append(_Move(place._replace(text="".join(lines)), "links within the limits"))
     if path:
-        at = place.start
-        file.moves.append(_Move(Splice(at, at, ""), "words of a long line", path, appended=f"\n{appended}\n"))
+        start = place.start
+        file.moves.append(_Move(Splice(start, start, ""), "words of a long line", path, appended=f"\n{appended}\n"))
 
 
 def _moved(file: _File, row: dict[str, Any]) -> list[_Move]:

@@ -264,9 +264,9 @@ class _File:
         """A new line: an entity below the last one, a relation at the end."""
         like = next((line for line in reversed(self.lines) if line.kind == kind), None)
         mark = next((line.mark for line in (like, *self.lines) if line and line.mark), None if self.lines else "type")
-        own: Row = {mark: kind} if mark else {}
+        kind_mark: Row = {mark: kind} if mark else {}
         dated = {"createdAt": self._now} if like and "createdAt" in like.value else {}
-        text = json.dumps({**own, **fields, **dated}, ensure_ascii=False, separators=self._separators)
+        text = json.dumps({**kind_mark, **fields, **dated}, ensure_ascii=False, separators=self._separators)
         if self.is_new or not self.lines:
             self.draft.write(self.path, text, reason)
             return
@@ -304,9 +304,9 @@ class _File:
                 text = f",{text[2:]}"
             self._splice(Splice(splice.start + line.start, splice.end + line.start, text), "observed", "update")
 
-    def without(self, line: Line, said: set[str]) -> list[str]:
+    def without(self, line: Line, texts: set[str]) -> list[str]:
         """Take observations out of a line, and return those that it had."""
-        gone = [(text, start, end) for text, start, end in places_of(self.text, line) if text in said]
+        gone = [(text, start, end) for text, start, end in places_of(self.text, line) if text in texts]
         for _, start, end in gone:
             self._splice(Splice(start, end, ""), "removed", "delete")
         return [text for text, _, _ in gone]

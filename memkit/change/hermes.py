@@ -67,19 +67,19 @@ class HermesStore(Operations):
         ParameterError
             For a text with a line that is just ``§``.
         """
-        said, name = _entry(text), _file(target)
+        entry, name = _entry(text), _file(target)
 
         def work(draft: Draft) -> str:
             path = self._path(draft, name)
             before = draft.text_or_none(path)
             known = hermes.entries(before or "")
-            self._check(known, [*known, said], said, name)
+            self._check(known, [*known, entry], entry, name)
             if before is None or not known:
-                draft.write(path, said, "added")
+                draft.write(path, entry, "added")
                 return path
             newline = "\r\n" if "\r\n" in before else "\n"
             end = len(before.rstrip())
-            new = f"{DELIMITER}{said}".replace("\n", newline)
+            new = f"{DELIMITER}{entry}".replace("\n", newline)
             draft.splice("update", path, Splice(end, len(before), new), "added")
             return path
 
@@ -99,16 +99,16 @@ class HermesStore(Operations):
         PolicyRefusal
             With the reason: duplicate or limit.
         """
-        said, name = _entry(text), _file(target)
+        entry, name = _entry(text), _file(target)
 
         def work(draft: Draft) -> str:
             path, part = self._one(draft, name, old)
             before = draft.text(path)
             known = hermes.entries(before)
-            kept = [entry for entry in known if entry != _said(part)]
-            self._check(kept, [*kept, said], said, name)
+            kept = [one for one in known if one != _text_of(part)]
+            self._check(kept, [*kept, entry], entry, name)
             start, end = _span(before, part)
-            new = said.replace("\n", "\r\n" if "\r\n" in before else "\n")
+            new = entry.replace("\n", "\r\n" if "\r\n" in before else "\n")
             draft.splice("update", path, Splice(start, end, new), "replaced")
             return path
 
@@ -147,9 +147,9 @@ class HermesStore(Operations):
         for name in FILES:
             path = self._path(reader, name)
             if (text := reader.text_or_none(path)) is not None:
-                found, limit = hermes.entries(text), self.limits[name]
-                used = hermes.chars(found)
-                rows.append((path, len(found), used, limit, used / limit))
+                entries, limit = hermes.entries(text), self.limits[name]
+                used = hermes.chars(entries)
+                rows.append((path, len(entries), used, limit, used / limit))
         columns = zip(*rows, strict=True) if rows else [()] * len(_USAGE)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, _USAGE.types, strict=True)]
         return describe(pa.Table.from_arrays(arrays, schema=_USAGE), memkit="usage")
@@ -173,16 +173,20 @@ class HermesStore(Operations):
         wanted = checked(old, "old").strip()
         path = self._path(draft, name)
         text = draft.text_or_none(path)
-        found = {_said(part): part for part in reversed(list(hermes.parts(text or ""))) if wanted in _said(part)}
-        if not found:
+        matches = {
+            _text_of(part): part for part in reversed(list(hermes.parts(text or ""))) if wanted in _text_of(part)
+        }
+        if not matches:
             raise missing("entry with", wanted, hermes.entries(text or ""))
-        if len(found) > 1:
-            listed = "; ".join(f"line {part.line} {said[:40]!r}" for said, part in reversed(found.items()))
-            raise ChangeRefusedError(f"{path}: {len(found)} entries contain {wanted!r:.80}, one is expected. {listed}.")
-        return path, next(iter(found.values()))
+        if len(matches) > 1:
+            listed = "; ".join(f"line {part.line} {entry[:40]!r}" for entry, part in reversed(matches.items()))
+            raise ChangeRefusedError(
+                f"{path}: {len(matches)} entries contain {wanted!r:.80}, one is expected. {listed}."
+            )
+        return path, next(iter(matches.values()))
 
-    def _check(self, known: list[str], new: list[str], said: str, name: str) -> None:
-        if said in known:
+    def _check(self, known: list[str], new: list[str], entry: str, name: str) -> None:
+        if entry in known:
             raise PolicyRefusal(f"duplicate: {name} has this entry already.", "duplicate")
         limit, used = self.limits[name], hermes.chars(new)
         if used > limit:
@@ -191,21 +195,21 @@ class HermesStore(Operations):
 
 def _span(text: str, part: Part) -> tuple[int, int]:
     """Where the entry of a part begins and ends, without the blanks around it."""
-    said = text[part.start : part.end]
-    start = part.start + len(said) - len(said.lstrip())
-    return start, start + len(said.strip())
+    entry = text[part.start : part.end]
+    start = part.start + len(entry) - len(entry.lstrip())
+    return start, start + len(entry.strip())
 
 
-def _said(part: Part) -> str:
+def _text_of(part: Part) -> str:
     return part.text.replace("\r\n", "\n").strip()
 
 
 def _entry(text: str) -> str:
     """The text of an entry, checked to come back as one."""
-    said = checked(text, "text").replace("\r\n", "\n").strip()
-    if any(line.strip() == "§" for line in said.split("\n")):
+    entry = checked(text, "text").replace("\r\n", "\n").strip()
+    if any(line.strip() == "§" for line in entry.split("\n")):
         raise ParameterError("text: expected no line that is just '§', which parts entries.")
-    return said
+    return entry
 
 
 def _file(target: str) -> str:

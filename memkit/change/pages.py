@@ -119,14 +119,14 @@ class BasicMemoryStore(_Pages):
         PolicyRefusal
             With the reason duplicate, where the page has it already.
         """
-        own = _words(tags)
-        whole = checked(text, "text") + "".join(f" #{tag}" for tag in own)
-        said = f"- {f'[{category}] ' if category else ''}{whole}{f' ({context})' if context else ''}"
-        found = basic_memory.observation(said)
-        is_same = found and (found.category, found.text, found.context) == (category, whole, context)
-        if "\n" in said or not is_same or not (found and set(own) <= set(found.tags)):
-            raise ParameterError(f"an observation: expected one line that reads back as given. Got {said!r:.200}.")
-        return self._add(page, said, "Observations", basic_memory.observation, now, dry_run)
+        words = _words(tags)
+        whole = checked(text, "text") + "".join(f" #{tag}" for tag in words)
+        line = f"- {f'[{category}] ' if category else ''}{whole}{f' ({context})' if context else ''}"
+        parsed = basic_memory.observation(line)
+        is_same = parsed and (parsed.category, parsed.text, parsed.context) == (category, whole, context)
+        if "\n" in line or not is_same or not (parsed and set(words) <= set(parsed.tags)):
+            raise ParameterError(f"an observation: expected one line that reads back as given. Got {line!r:.200}.")
+        return self._add(page, line, "Observations", basic_memory.observation, now, dry_run)
 
     def add_relation(
         self,
@@ -147,18 +147,18 @@ class BasicMemoryStore(_Pages):
         """
         word = checked(relation_type, "relation_type")
         word = word if re.fullmatch(r"[\w-]+", word) else f'"{word}"'
-        said = f"- {word} [[{checked(target, 'target')}]]{f' ({context})' if context else ''}"
-        found = basic_memory.relation(said)
+        line = f"- {word} [[{checked(target, 'target')}]]{f' ({context})' if context else ''}"
+        parsed = basic_memory.relation(line)
         if (
-            "\n" in said
-            or found is None
-            or (found.type, found.target, found.context) != (relation_type, target, context)
+            "\n" in line
+            or parsed is None
+            or (parsed.type, parsed.target, parsed.context) != (relation_type, target, context)
         ):
-            raise ParameterError(f"a relation: expected one line that reads back as given. Got {said!r:.200}.")
-        return self._add(page, said, "Relations", basic_memory.relation, now, dry_run)
+            raise ParameterError(f"a relation: expected one line that reads back as given. Got {line!r:.200}.")
+        return self._add(page, line, "Relations", basic_memory.relation, now, dry_run)
 
     def _add(
-        self, page: str, said: str, heading: str, reads: Callable[[str], object], now: AsOf, dry_run: bool
+        self, page: str, line: str, heading: str, reads: Callable[[str], object], now: AsOf, dry_run: bool
     ) -> str | Edits:
         """Draft a line below the last that reads as it does, else below a new heading at the end."""
 
@@ -166,16 +166,16 @@ class BasicMemoryStore(_Pages):
             path = self._page(page)
             text = draft.text(path)
             code, lines = fences(text.replace("\r\n", "\n")), text.split("\n")
-            same = [number for number, line in enumerate(lines, 1) if number not in code and reads(line.rstrip("\r"))]
-            if any(reads(lines[number - 1].rstrip("\r")) == reads(said) for number in same):
+            same = [number for number, one in enumerate(lines, 1) if number not in code and reads(one.rstrip("\r"))]
+            if any(reads(lines[number - 1].rstrip("\r")) == reads(line) for number in same):
                 raise PolicyRefusal(f"duplicate: {path} says it already.", "duplicate")
             if not same:
-                self._append(draft, path, f"## {heading}\n\n{said}\n", "added")
+                self._append(draft, path, f"## {heading}\n\n{line}\n", "added")
                 return path
             end = draft.document(path).lines(same[-1], same[-1])[1]
             newline = "\r\n" if "\r\n" in text else "\n"
             is_open = not text[:end].endswith("\n")
-            draft.splice("update", path, Splice(end, end, newline + said if is_open else said + newline), "added")
+            draft.splice("update", path, Splice(end, end, newline + line if is_open else line + newline), "added")
             return path
 
         return self._do(work, now, dry_run)
@@ -213,21 +213,21 @@ class MemfsStore(_Pages):
         ChangeRefusedError
             Where its place is not certain, or the file is read-only.
         """
-        said = " ".join(checked(description, "description").split())
+        line = " ".join(checked(description, "description").split())
 
         def work(draft: Draft) -> str:
             place = self._page(path)
             text = self._writable(draft, place)
             if front_matter.split(text.removeprefix("\ufeff").replace("\r\n", "\n")) is None:
                 newline, start = "\r\n" if "\r\n" in text else "\n", int(text.startswith("\ufeff"))
-                head = f"---\ndescription: {quoted(said)}\n---\n".replace("\n", newline)
+                head = f"---\ndescription: {quoted(line)}\n---\n".replace("\n", newline)
                 draft.splice("update", place, Splice(start, start, head), "described")
             else:
-                splice = Head(text).set_value(["description"], said)
+                splice = Head(text).set_value(["description"], line)
                 value = splice.text.strip()
-                own = splice._replace(text=splice.text.replace(value, quoted(said))) if value == said else splice
-                if spliced(text, [own]) != text:
-                    draft.splice("update", place, own, "described")
+                change = splice._replace(text=splice.text.replace(value, quoted(line))) if value == line else splice
+                if spliced(text, [change]) != text:
+                    draft.splice("update", place, change, "described")
             return place
 
         return self._do(work, now, dry_run)

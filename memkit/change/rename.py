@@ -166,25 +166,25 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
             continue
         old, line = row["written"], row["line"] or 0
         low, high = (starts[line - 1], text.find("\n", starts[line - 1])) if line else (0, head)
-        at = bare.find(old, begin.get((line, old), low), high if high >= 0 else len(text))
-        if at < 0 and not line:  # a successor needs no brackets
+        start = bare.find(old, begin.get((line, old), low), high if high >= 0 else len(text))
+        if start < 0 and not line:  # a successor needs no brackets
             old, new = old[2:-2], new[2:-2]
-            at = _successor(naming, old, begin.get((line, old), low))
-        if at < 0 or (not line and not _PLAIN.fullmatch(new)):
+            start = _successor(naming, old, begin.get((line, old), low))
+        if start < 0 or (not line and not _PLAIN.fullmatch(new)):
             raise ChangeRefusedError(f"{source}: its link {old!r:.80} has no certain place; change it by hand.")
-        begin[line, old] = at + len(old)
-        yield Splice(at, at + len(old), new)
+        begin[line, old] = start + len(old)
+        yield Splice(start, start + len(old), new)
 
 
 def _naming(head: str) -> list[tuple[int, str]]:
     """The lines of front matter that name successors, what stands behind their key: where each begins, and it."""
-    at, key, lines = 0, "", []
+    offset, key, lines = 0, "", []
     for line in lines_of(head):
         named = _KEY.match(line)
         key, after = (plain(named[1]), named.end()) if named else (key, 0)
         if key in (*SUPERSEDED_BY, *SUPERSEDES):
-            lines.append((at + after, line[after:]))
-        at += len(line)
+            lines.append((offset + after, line[after:]))
+        offset += len(line)
     return lines
 
 
@@ -192,9 +192,9 @@ def _successor(lines: list[tuple[int, str]], name: str, low: int) -> int:
     """Where a successor is named without brackets, as a whole value, from `low` on; -1 for nowhere."""
     value = re.compile(rf"(?<![^\s\"'\[,:]){re.escape(name)}(?![^\s\"'\],])(?!\]\])")
     first = bisect_right(lines, low, key=itemgetter(0)) - 1
-    for at, line in lines[max(first, 0) :]:
-        if found := value.search(line, max(0, low - at)):
-            return at + found.start()
+    for offset, line in lines[max(first, 0) :]:
+        if match := value.search(line, max(0, low - offset)):
+            return offset + match.start()
     return -1
 
 

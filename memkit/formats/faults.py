@@ -49,7 +49,7 @@ ADVICE: dict[str, str] = {
     "deleted": "It is left out.",
     "no_repository": "Memories without a date of their own have none.",
     "uncommitted": "It has no date until it is committed.",
-    "secret": "Remove it here, and replace the key or password itself.",
+    "secret": "Remove it from the file, and revoke it.",
     "undeclared_kind": "It is kept as it is; declare it with memkit.schemas.declare_kinds.",
     "dead_link": "Write the page, or correct the link.",
     "ambiguous_link": "Write more of its path.",

@@ -132,15 +132,15 @@ class Folder:
     @cached_property
     def markdown(self) -> dict[str, list[str]]:
         """The names of the Markdown files by their folder, sorted; ``""`` is the root."""
-        found: dict[str, list[str]] = {}
+        by_folder: dict[str, list[str]] = {}
         last, names = None, list[str]()
         for path in sorted(self.listing.files):
             if path.endswith(MARKDOWN) or path.lower().endswith(MARKDOWN):
                 folder, _, name = path.rpartition("/")
                 if folder != last:
-                    last, names = folder, found.setdefault(folder, [])
+                    last, names = folder, by_folder.setdefault(folder, [])
                 names.append(name)
-        return found
+        return by_folder
 
 
 @dataclass

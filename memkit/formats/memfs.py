@@ -84,8 +84,8 @@ def _homes(folder: Folder) -> set[str]:
             homes.add(home + slash)
         if _INDEX in names and place:
             later.add(home + slash)
-    own = (home for home in later if _INDEX in folder.markdown.get(home.removesuffix("/"), ()))
-    return homes | {home for home in own if _are_described(folder, [home + _INDEX])}
+    with_index = (home for home in later if _INDEX in folder.markdown.get(home.removesuffix("/"), ()))
+    return homes | {home for home in with_index if _are_described(folder, [home + _INDEX])}
 
 
 def _are_described(folder: Folder, paths: list[str]) -> bool:

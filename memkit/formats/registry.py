@@ -140,9 +140,9 @@ def known_formats() -> pa.Table:
     >>> known_formats()["name"].to_pylist()[:3]
     ['index_tree', 'notes', 'facts']
     """
-    found: list[tuple[str, str, Format | None, str]] = [(format.name, "", format, "") for format in FORMATS]
+    declared: list[tuple[str, str, Format | None, str]] = [(format.name, "", format, "") for format in FORMATS]
     for name in _OTHERS.names():
-        found += _OTHERS.candidates(name)
+        declared += _OTHERS.candidates(name)
     rows = [
         {
             "name": name,
@@ -152,7 +152,7 @@ def known_formats() -> pa.Table:
             "package": package or None,
             "fault": fault or None,
         }
-        for name, package, format, fault in found
+        for name, package, format, fault in declared
     ]
     schema = pa.schema([(name, WORDS if name in ("kinds", "tables") else pa.string()) for name in rows[0]])
     return describe(pa.Table.from_pylist(rows, schema), memkit="formats")

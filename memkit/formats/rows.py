@@ -88,7 +88,7 @@ def _beside(source: Source) -> list[_Line]:
         return lines
     is_yaml = source.name.lower().endswith(yaml.ENDINGS)
     comments = (yaml if is_yaml else front_matter).comments(source.text).items()
-    return sorted([*lines, *((source.path, number, COMMENTS, said) for number, said in comments)])
+    return sorted([*lines, *((source.path, number, COMMENTS, comment) for number, comment in comments)])
 
 
 @dataclass

@@ -123,8 +123,8 @@ def by_folder(problems: pa.Table) -> pa.Table:
         message = row["message_min"] if is_one else f"{place}: {count:,} files, first {row['message_min']}"
         path = row["path_min"] if is_one else place
         rows.append({"path": path, "rule": row["rule"], "severity": row["severity_min"], "message": message})
-    told = pa.Table.from_pylist(rows, problems.schema)
-    merged = pa.concat_tables([problems.filter(pc.invert(mask)), told])
+    summary = pa.Table.from_pylist(rows, problems.schema)
+    merged = pa.concat_tables([problems.filter(pc.invert(mask)), summary])
     return merged.sort_by([(name, "ascending") for name in PROBLEM_ORDER])
 
 
@@ -177,7 +177,7 @@ def _stale(memories: pa.Table, as_of: datetime, rows: Rows) -> None:
     """Report each file whose author wanted it to be looked at again by now; stale it is from that moment on."""
     limit = pa.scalar(as_of, memories.schema.field("stale_at").type)
     late = memories.filter(pc.fill_null(pc.less_equal(memories["stale_at"], limit), False))
-    found = late.select(["path", "memory_id", "stale_at"]).to_pylist()
-    for path, row in {row["path"]: row for row in reversed(found)}.items():
+    stale = late.select(["path", "memory_id", "stale_at"]).to_pylist()
+    for path, row in {row["path"]: row for row in reversed(stale)}.items():
         expected, got = f"a day after {as_of.isoformat()}", row["stale_at"].isoformat()
         rows.problem("stale", path, expected, got, field="stale_at", quote=False, memory_id=row["memory_id"])

@@ -67,14 +67,14 @@ class _Memory(Page):
 def survey(folder: Folder) -> Survey:
     """The Markdown below each ``.serena/memories/``."""
     parts = folder.listing.root.parts
-    is_home = any(parts[at : at + 2] == (".serena", "memories") for at in range(len(parts) - 1))
-    found = Survey()
+    is_home = any(parts[start : start + 2] == (".serena", "memories") for start in range(len(parts) - 1))
+    result = Survey()
     for place, names in folder.markdown.items():
         below = f"{place}/" if place else ""
         match = _HOME.match(below)
         if match or is_home or folder.is_forced:
-            found.findings |= dict.fromkeys((below + name for name in names), match[0] if match else "")
-    return found
+            result.findings |= dict.fromkeys((below + name for name in names), match[0] if match else "")
+    return result
 
 
 def parse(file: File, rows: Rows) -> None:

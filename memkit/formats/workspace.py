@@ -223,8 +223,8 @@ class Sections:
         return self._with_entries() if self.kind == "daily_log" and not self.talks else self._of_body()
 
     def _of_body(self) -> Iterator[Heading]:
-        found = headings(self.body, self.code)
-        return (replace(heading, line=heading.line + self.above) for heading in found)
+        within_body = headings(self.body, self.code)
+        return (replace(heading, line=heading.line + self.above) for heading in within_body)
 
     def _with_entries(self) -> Iterator[Heading]:
         """The headings of a log, and its lines that open with their time, where nothing but the day stands over them.

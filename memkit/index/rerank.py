@@ -64,16 +64,16 @@ class Reranker:
         if new:
             rows = sorted(new.values(), key=lambda row: queries[row])
             with CIRCUITS.guard(self.name, "reranker", "scores"):
-                found = self._score([queries[row] for row in rows], [texts[row] for row in rows])
-            scored = dict(zip([keys[row] for row in rows], self._checked(found, len(rows)), strict=True))
+                returned = self._score([queries[row] for row in rows], [texts[row] for row in rows])
+            scored = dict(zip([keys[row] for row in rows], self._checked(returned, len(rows)), strict=True))
             known |= scored
             if len(self._known) + len(scored) > _REMEMBERED:
                 self._known.clear()
             self._known.update(scored)
         return np.array([known[pair] for pair in keys], np.float64)
 
-    def _checked(self, found: Any, number: int) -> list[float]:
-        values = np.asarray(found)
+    def _checked(self, returned: Any, number: int) -> list[float]:
+        values = np.asarray(returned)
         if values.shape != (number,) or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
             raise MemkitError(
                 f"reranker {self.name}: expected {number} finite numbers, one for each text. Got"
@@ -144,8 +144,8 @@ def _by_cosine(name: str, encoder: Encoder) -> Reranker:
 
     def score(queries: Sequence[str], texts: Sequence[str]) -> Floats:
         cache = shared_cache()
-        asked, found = cache.encode(encoder, queries, "query"), cache.encode(encoder, texts)
-        cosines: Floats = np.einsum("ij,ij->i", asked.astype(np.float64), found.astype(np.float64))
+        query_vectors, text_vectors = cache.encode(encoder, queries, "query"), cache.encode(encoder, texts)
+        cosines: Floats = np.einsum("ij,ij->i", query_vectors.astype(np.float64), text_vectors.astype(np.float64))
         return cosines
 
     return Reranker(name, score)
@@ -168,13 +168,13 @@ def _by_pairs(predict: Callable[..., Any]) -> Score:
 
 def _by_function(function: Callable[[str, list[str]], Any]) -> Score:
     def score(queries: Sequence[str], texts: Sequence[str]) -> list[Any]:
-        found: list[Any] = []
+        scores: list[Any] = []
         for query, group in itertools.groupby(zip(queries, texts, strict=True), lambda pair: pair[0]):
             listed = [text for _, text in group]
             values = list(function(query, listed))
             if len(values) != len(listed):
                 raise MemkitError(f"'rerank' must return a score for each text. Got {len(values)} for {len(listed)}.")
-            found += values
-        return found
+            scores += values
+        return scores
 
     return score

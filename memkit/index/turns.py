@@ -73,10 +73,10 @@ class Turns:
         """
         places = self.place[rows]
         line[places] = counts
-        at = None if len(rows) * _FEW >= self.size else np.add.outer(-_STEPS, places).ravel()
-        shared = _with_shares(line, at)
+        around = None if len(rows) * _FEW >= self.size else np.add.outer(-_STEPS, places).ravel()
+        shared = _with_shares(line, around)
         line[places] = 0
-        return slice(_REACH, self.size - _REACH) if at is None else at, shared
+        return slice(_REACH, self.size - _REACH) if around is None else around, shared
 
     @cached_property
     def neighbours(self) -> Ints:
@@ -89,10 +89,12 @@ class Turns:
 _STEPS = np.array([0, *SHARES])
 
 
-def _with_shares(line: Floats, at: Ints | None) -> Floats:
-    """What is in `line` at the places `at`, and shares of what is beside them; None: at all but the ends."""
+def _with_shares(line: Floats, places: Ints | None) -> Floats:
+    """What is in `line` at the `places`, and shares of what is beside them; None: at all but the ends."""
     whole = len(line) - _REACH
-    total = line[_REACH:whole].copy() if at is None else line[at]
+    total = line[_REACH:whole].copy() if places is None else line[places]
     for step, share in SHARES.items():
-        total += line.dtype.type(share) * (line[_REACH + step : whole + step] if at is None else line[at + step])
+        total += line.dtype.type(share) * (
+            line[_REACH + step : whole + step] if places is None else line[places + step]
+        )
     return total

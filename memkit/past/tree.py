@@ -127,15 +127,15 @@ class Tree(Listing):
         trees, count, seen = [(top, entry[1])] if entry else [], 0, 0
         while trees and seen < most:
             folder, id = trees.pop()
-            found = {name.decode("utf-8", "surrogateescape"): entry for name, entry in self._entries(id).items()}
-            seen += len(found)
-            if not SKIPPED_WITH.isdisjoint(found):
+            entries = {name.decode("utf-8", "surrogateescape"): entry for name, entry in self._entries(id).items()}
+            seen += len(entries)
+            if not SKIPPED_WITH.isdisjoint(entries):
                 continue
-            for name, (mode, own) in found.items():
+            for name, (mode, entry_id) in entries.items():
                 if mode != _FOLDER:
                     count += name.lower().endswith(MARKDOWN)
                 elif is_counted(path := f"{folder}/{name}"):
-                    trees.append((path, own))
+                    trees.append((path, entry_id))
         return count, seen
 
     def step(self, commit: Commit, changes: Iterable[Change]) -> set[str] | None:

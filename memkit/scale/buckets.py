@@ -108,8 +108,8 @@ class Buckets(Corpus):
 
     def needed(self, user_id: str | None) -> list[int]:
         """The buckets that a user's query needs: that user's, and those with memories without a user; all for None."""
-        own = None if user_id is None else self.bucket_of(user_id)
-        return [number for number, shard in enumerate(self._shards) if own in (None, number) or shard["shared"]]
+        user_bucket = None if user_id is None else self.bucket_of(user_id)
+        return [number for number, shard in enumerate(self._shards) if user_bucket in (None, number) or shard["shared"]]
 
     def save(self, folder: str | Path, buckets: int | None = None) -> None:
         """As `Corpus.save`; to its own folder only the collection statistics are written.
@@ -241,8 +241,8 @@ def _read_part(path: Path) -> pa.Table:
 def _save_parts(place: Path, parts: Path, prefix: str) -> dict[str, Any]:
     """Write a bucket from its parts; text indexes are built when they are first used."""
     names = [path.name.removeprefix(prefix).removesuffix(".parquet") for path in sorted(parts.glob(f"{prefix}*"))]
-    found = {name: _read_part(parts / f"{prefix}{name}.parquet") for name in names}
-    tables = {name: without_rows(schema) for name, schema in TABLES.items()} | found
+    saved = {name: _read_part(parts / f"{prefix}{name}.parquet") for name in names}
+    tables = {name: without_rows(schema) for name, schema in TABLES.items()} | saved
     check_unique(tables["memories"], "memory_id", place)
     save_tables(tables, place)
     return as_listed(place, tables)

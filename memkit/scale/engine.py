@@ -259,7 +259,7 @@ def _requests(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.T
 
 def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
     """The columns of `rows` for the engine, in batches."""
-    steps = [rows[at : at + _PUT] for at in range(0, len(rows), _PUT)]
+    steps = [rows[start : start + _PUT] for start in range(0, len(rows), _PUT)]
     if _is_dense(arm):
         yield from ((some, {"vector": _lists(arm.vectors_[some], np.float32)}) for some in steps)
         return
@@ -270,9 +270,9 @@ def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
     shape = (postings.n_rows, len(postings.terms))
     by_row = csc_array((postings.weights, postings.rows, postings.offsets), shape).tocsr()
     for some in steps:
-        found = [slice(by_row.indptr[row], by_row.indptr[row + 1]) for row in some.tolist()]
-        terms = _lists([by_row.indices[one] for one in found], np.int64)
-        yield some, {"terms": terms, "weights": _lists([by_row.data[one] for one in found], np.float32)}
+        spans = [slice(by_row.indptr[row], by_row.indptr[row + 1]) for row in some.tolist()]
+        terms = _lists([by_row.indices[one] for one in spans], np.int64)
+        yield some, {"terms": terms, "weights": _lists([by_row.data[one] for one in spans], np.float32)}
 
 
 def _lists(values: Sequence[Any], kind: type) -> pa.Array:

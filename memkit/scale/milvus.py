@@ -69,8 +69,8 @@ class Milvus:
         if ids is not None or user is not None:
             options["filter"] = f"user == {user}" if ids is None else f"id in {list(map(int, ids))}"
         vectors = [_vector(query) for query in queries.to_pylist()]
-        found = self._ask("search", name, vectors, consistency_level="Strong", **options)
-        rows = [(number, hit["id"], hit["distance"]) for number, hits in enumerate(found) for hit in hits]
+        results = self._ask("search", name, vectors, consistency_level="Strong", **options)
+        rows = [(number, hit["id"], hit["distance"]) for number, hits in enumerate(results) for hit in hits]
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         return pa.table([pa.array(column, type) for column, type in zip(columns, FOUND.types, strict=True)], FOUND)
 
@@ -83,8 +83,8 @@ class Milvus:
         if not self._ask("has_collection", name):
             return 0
         self._ask("load_collection", name)  # after a restart of the server it cannot be searched before
-        found = self._ask("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
-        return int(found[0]["count(*)"])
+        answer = self._ask("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+        return int(answer[0]["count(*)"])
 
     def names(self) -> list[str]:
         """The names of memkit's collections, for `drop`."""

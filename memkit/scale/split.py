@@ -100,17 +100,17 @@ def split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table
     of_memory = _places(pc.coalesce(memories["user_id"], memories["path"], memories["memory_id"]), count)
     parts: list[dict[str, pa.Table]] = [{} for _ in range(count)]
     for name, table in tables.items():
-        at = np.full(len(table), -1)
+        bucket = np.full(len(table), -1)
         if name == "memories":
-            at = of_memory
+            bucket = of_memory
         elif "memory_id" in table.column_names:
             row = pc.fill_null(pc.index_in(table["memory_id"], value_set=memories["memory_id"]), -1).to_numpy()
-            at = np.where(row >= 0, of_memory[row] if len(of_memory) else 0, -1)
+            bucket = np.where(row >= 0, of_memory[row] if len(of_memory) else 0, -1)
         for column in ("user_id", "path"):
-            if column in table.column_names and (at < 0).any():
-                at = np.where(at < 0, _places(table[column], count), at)
-        order, at = np.argsort(at, kind="stable"), np.sort(np.maximum(at, 0))
-        ends = np.searchsorted(at, np.arange(count + 1))
+            if column in table.column_names and (bucket < 0).any():
+                bucket = np.where(bucket < 0, _places(table[column], count), bucket)
+        order, bucket = np.argsort(bucket, kind="stable"), np.sort(np.maximum(bucket, 0))
+        ends = np.searchsorted(bucket, np.arange(count + 1))
         for number, part in enumerate(parts):
             part[name] = table.take(pa.array(order[ends[number] : ends[number + 1]])).combine_chunks()
     return parts
@@ -120,8 +120,8 @@ def _places(values: pa.ChunkedArray, count: int) -> Ints:
     """The bucket of each value; -1 for null."""
     coded = values.combine_chunks().dictionary_encode()
     of_value: Ints = np.array([*(place_of(value, count) for value in coded.dictionary.to_pylist()), -1], np.int64)
-    found: Ints = of_value[pc.fill_null(coded.indices, len(of_value) - 1).to_numpy()]
-    return found
+    places: Ints = of_value[pc.fill_null(coded.indices, len(of_value) - 1).to_numpy()]
+    return places
 
 
 def place_of(value: str, count: int) -> int:

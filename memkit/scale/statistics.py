@@ -120,8 +120,8 @@ class Statistics:
             first.setdefault(one[0], one)
         self.sample = sorted((first[key] for key in nsmallest(_BACKGROUND, first)), key=lambda one: one[1])
         if other.sums:
-            own = self.sums or [(0.0, 0)] * len(other.sums)
-            self.sums = [(a + c, b + d) for (a, b), (c, d) in zip(own, other.sums, strict=True)]
+            sums = self.sums or [(0.0, 0)] * len(other.sums)
+            self.sums = [(a + c, b + d) for (a, b), (c, d) in zip(sums, other.sums, strict=True)]
 
     def means(self, mode: str) -> Floats:
         """The means to subtract from Latin, Cyrillic and other vectors, equal to those of `Centring.fit`."""
@@ -181,23 +181,25 @@ class Statistics:
             metadata = json_object(tables["sample"].schema.metadata[b"memkit"])
             if metadata.pop("version") != _VERSION:
                 raise ValueError("another version")
-            found = cls(int(metadata["n_rows"]), bool(metadata["is_dated"]))
-            found.lengths = {name: int(n) for name, n in metadata["lengths"].items() if name in KINDS}
-            found.sums = [(np.array(total, np.float64), int(n)) for total, n in metadata["sums"]]
-            found.terms = _sum_of(tables["terms"])
-            rows = found.terms["rows"].to_numpy()
-            if len(rows) and not 0 <= rows.min() <= rows.max() <= found.n_rows:
+            statistics = cls(int(metadata["n_rows"]), bool(metadata["is_dated"]))
+            statistics.lengths = {name: int(n) for name, n in metadata["lengths"].items() if name in KINDS}
+            statistics.sums = [(np.array(total, np.float64), int(n)) for total, n in metadata["sums"]]
+            statistics.terms = _sum_of(tables["terms"])
+            rows = statistics.terms["rows"].to_numpy()
+            if len(rows) and not 0 <= rows.min() <= rows.max() <= statistics.n_rows:
                 raise ValueError("rows that are not there")
-            sizes = {len(row["vector"]) for row in tables["sample"].to_pylist()} | {len(one) for one, _ in found.sums}
+            sizes = {len(row["vector"]) for row in tables["sample"].to_pylist()} | {
+                len(one) for one, _ in statistics.sums
+            }
             if len(sizes) > 1:
                 raise ValueError("vectors of several sizes")
-            found.sample = [
+            statistics.sample = [
                 (row["key"], (row["memory_id"], row["ordinal"]), np.array(row["vector"], np.float32), row["text"])
                 for row in tables["sample"].to_pylist()
             ]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise refused(folder, "what a Retriever counted over buckets", f"{error!s:.200}; fit again") from error
-        return found
+        return statistics
 
 
 def _sum_of(terms: pa.Table) -> pa.Table:
@@ -227,8 +229,8 @@ def vectors_of(index: MemoryIndex) -> Vectors:
     given = index.corpus.tables.get(VECTORS)
     if given is None:
         return shared_cache().encode(as_encoder(index.settings.encoder), as_texts(index.texts))
-    at = pc.index_in(index.chunks["memory_id"], value_set=given["memory_id"])
-    flat = take_rows(given["vector"], pc.fill_null(at, 0).to_numpy()).combine_chunks()
+    row_of = pc.index_in(index.chunks["memory_id"], value_set=given["memory_id"])
+    flat = take_rows(given["vector"], pc.fill_null(row_of, 0).to_numpy()).combine_chunks()
     vectors = flat.flatten().to_numpy(zero_copy_only=False).reshape(len(flat), -1).astype(np.float32)
-    vectors[pc.is_null(at).to_numpy()] = 0
+    vectors[pc.is_null(row_of).to_numpy()] = 0
     return unit_rows(vectors)

@@ -251,7 +251,7 @@ async def _body(receive: Any) -> bytes | None:
     return None
 
 
-async def _refuse(send: Any, status: int, said: str = "") -> None:
-    headers = [(b"content-length", str(len(said)).encode()), (b"content-type", b"text/plain")]
+async def _refuse(send: Any, status: int, message: str = "") -> None:
+    headers = [(b"content-length", str(len(message)).encode()), (b"content-type", b"text/plain")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": said.encode()})
+    await send({"type": "http.response.body", "body": message.encode()})

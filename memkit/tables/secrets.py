@@ -40,16 +40,16 @@ def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:
         value = value if isinstance(value, str) else "\n".join(filter(None, value))
         if field == "title" and value in text:  # a heading is in both, and reported once
             continue
-        for found in hide.learn(value):
-            yield _problem(row, field, value, found)
+        for finding in hide.learn(value):
+            yield _problem(row, field, value, finding)
 
 
-def _problem(row: dict[str, Any], field: str, value: str, found: Finding) -> dict[str, Any]:
+def _problem(row: dict[str, Any], field: str, value: str, finding: Finding) -> dict[str, Any]:
     line, path = row.get("line_start"), row.get("path")
     if line and field == "text" and is_verbatim(row.get("kind"), path):
-        line += value.count("\n", 0, found.start)
+        line += value.count("\n", 0, finding.start)
     where = f"{path}:{line}" if line else path or row.get("memory_id")
-    came = f"{_MEANING[found.name]}, {found.end - found.start} characters"
+    came = f"{_MEANING[finding.name]}, {finding.end - finding.start} characters"
     return {
         "path": path,
         "line": line,

@@ -105,15 +105,15 @@ def plain_line(text: str) -> str:
     """
     parts, previous = list[str](), ""
     for line in text.split("\n"):
-        said = " ".join(_MARKS.sub("", line, count=1).split())
-        if not said or _RULE.fullmatch(line):
+        plain = " ".join(_MARKS.sub("", line, count=1).split())
+        if not plain or _RULE.fullmatch(line):
             continue
         if parts and parts[-1][-1] not in ".!?…:;,":
             if _HEADING.match(previous):
                 parts[-1] += ":"
             elif _MARKS.match(line) or (len(previous) < _WRAPPED_AT and not goes_on(previous, line)):
                 parts[-1] += ";"
-        parts.append(said)
+        parts.append(plain)
         previous = line
     return " ".join(parts)
 

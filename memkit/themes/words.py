@@ -99,9 +99,9 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     with session() as con, interruptible():
         load_fts(con)
         con.register("texts", rows)
-        found = as_arrow(con, _TERMS, values).to_pylist()
+        counted = as_arrow(con, _TERMS, values).to_pylist()
     words: dict[int, list[str]] = {}
-    for row in found:
+    for row in counted:
         words.setdefault(row["class"], []).append(written(row["forms"]))
     return words
 

@@ -217,9 +217,9 @@ class Listing:
         while folders and seen < most:
             folder = folders.pop()
             with suppress(OSError), os.scandir(self._start + folder) as entries:
-                found = list(entries)
-                seen += len(found)
-                for entry in found if SKIPPED_WITH.isdisjoint(entry.name for entry in found) else ():
+                listed = list(entries)
+                seen += len(listed)
+                for entry in listed if SKIPPED_WITH.isdisjoint(entry.name for entry in listed) else ():
                     if not entry.is_dir(follow_symlinks=False):
                         count += entry.name.lower().endswith(MARKDOWN)
                     elif is_counted(path := f"{folder}/{entry.name}"):
@@ -331,7 +331,9 @@ def is_never_read(path: str) -> bool:
     (True, True, False)
     """
     names = path.casefold().split("/")
-    return any(names[at : at + len(place)] == place for at, name in enumerate(names) for place in _NEVER.get(name, ()))
+    return any(
+        names[start : start + len(place)] == place for start, name in enumerate(names) for place in _NEVER.get(name, ())
+    )
 
 
 def is_counted(path: str) -> bool:

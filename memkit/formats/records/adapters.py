@@ -139,7 +139,11 @@ def forget_adapter(adapter: Adapter) -> None:
     """
     ADAPTERS.pop((adapter.kind, adapter.from_version), None)
     ADAPTERS.update(
-        {(own.kind, own.from_version): own for own in _BUILT_IN if own.from_version == adapter.from_version}
+        {
+            (built_in.kind, built_in.from_version): built_in
+            for built_in in _BUILT_IN
+            if built_in.from_version == adapter.from_version
+        }
     )
 
 

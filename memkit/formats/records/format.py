@@ -30,7 +30,7 @@ WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wi
 
 
 @dataclass(slots=True)
-class _Found:
+class _Item:
     """One record or remnant in a file."""
 
     value: Any
@@ -91,22 +91,22 @@ def parse(file: File, rows: Rows) -> None:
             reader.read(ordinal, item)
 
 
-def _read_unknown(file: File, rows: Rows, documents: list[_Found]) -> bool:
+def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
     """What is no record: rows by the field that holds their text, or a problem that says what the file is.
 
     False for a file without such a field that has lines which are no JSON: these are kept as text.
     """
-    source, asked = file.source, file.json == "rows"
+    source, reads_all = file.source, file.json == "rows"
     items = [item for document in documents if not document.fault for item in unlisted(document.value)]
     is_json = not file.has_ending(yaml.ENDINGS)
-    if is_json and not asked and is_transcript(items):
+    if is_json and not reads_all and is_transcript(items):
         got = f"a host's record of a conversation, {len(items)} lines or turns, not read"
         rows.problem("transcript", source.path, "memories (json='rows' reads all JSON)", got, quote=False)
         return True
-    named = name_of_text(items) or ("message" if asked and any(map(said_in, items)) else None) if is_json else None
+    named = name_of_text(items) or ("message" if reads_all and any(map(said_in, items)) else None) if is_json else None
     if named is None and any(document.fault for document in documents):
         return False
-    if named is None or (source.size > MAX_BYTES and not asked):
+    if named is None or (source.size > MAX_BYTES and not reads_all):
         got = _described(documents)
         if named is not None:
             got = f"{len(items)} objects with texts in {source.size} bytes of JSON, not read (json='rows' reads them)"
@@ -115,32 +115,32 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Found]) -> bool:
     got = f"objects of an unknown shape, read by their field {named!r}"
     rows.problem("unclaimed", source.path, "JSON of a known shape", got, quote=False)
     reader = _File(source, rows)
-    places = ((item, document) for document in documents for item in unlisted(document.value))
-    for ordinal, (item, document) in enumerate(places, 1):
+    places = ((value, document) for document in documents for value in unlisted(document.value))
+    for ordinal, (value, document) in enumerate(places, 1):
         is_line = _is_lines(source)
-        found = _Found(item, document.line, document.end_line, document.fault)
-        found = found if is_line else _located(item, document.line)
-        lines = found.line, found.end_line
-        if not (isinstance(found.value, Node) and add_row(source, rows, found.value, lines, ordinal)):
-            reader.read(ordinal, found)
+        item = _Item(value, document.line, document.end_line, document.fault)
+        item = item if is_line else _located(value, document.line)
+        lines = item.line, item.end_line
+        if not (isinstance(item.value, Node) and add_row(source, rows, item.value, lines, ordinal)):
+            reader.read(ordinal, item)
     return True
 
 
-def _is_journal(source: Source, items: list[_Found]) -> bool:
+def _is_journal(source: Source, items: list[_Item]) -> bool:
     """Whether a file is what `memkit.Migrate` keeps beside the records that it brought up to date."""
     return source.name == JOURNAL and all(
         isinstance(item.value, Node) and item.value.keys() == _JOURNAL_FIELDS for item in items
     )
 
 
-def _described(items: list[_Found]) -> str:
+def _described(items: list[_Item]) -> str:
     if not items:
         return "nothing"
     value = items[0].value
     return (f"fields {', '.join(list(value)[:6])}" if isinstance(value, Node) and value else json_text(value))[:120]
 
 
-def _find(source: Source) -> Iterator[_Found]:
+def _find(source: Source) -> Iterator[_Item]:
     """Every item of the file that may be a record, then the fault that ended it, if one did."""
     if _is_lines(source):
         yield from _json_lines(source)
@@ -151,28 +151,28 @@ def _find(source: Source) -> Iterator[_Found]:
                 yield from _unwrapped(document)
         elif source.text.lstrip().startswith("["):
             for value, line, end_line in load_json_items(source.text):
-                yield _Found(value, line, end_line)
+                yield _Item(value, line, end_line)
         elif source.text.strip():
             yield from _unwrapped(load_json(source.text))
     except StructureError as error:
-        yield _Found(None, error.line, len(source.lines), error)
+        yield _Item(None, error.line, len(source.lines), error)
 
 
 def _is_lines(source: Source) -> bool:
     return source.name.lower().endswith(LINES)
 
 
-def _json_lines(source: Source) -> Iterator[_Found]:
+def _json_lines(source: Source) -> Iterator[_Item]:
     for number, line in enumerate(source.lines, 1):
         if not line.strip():
             continue
         try:
-            yield from (_Found(found.value, number, number) for found in _unwrapped(load_json(line)))
+            yield from (_Item(item.value, number, number) for item in _unwrapped(load_json(line)))
         except StructureError as error:
-            yield _Found(line, number, number, StructureError(str(error), number))
+            yield _Item(line, number, number, StructureError(str(error), number))
 
 
-def _unwrapped(document: Any) -> Iterator[_Found]:
+def _unwrapped(document: Any) -> Iterator[_Item]:
     """The records of one document: itself, its items, or the items of its lists of records."""
     items, line = document if isinstance(document, list) else [document], 1
     if isinstance(document, Node) and kind_of(document) is None:
@@ -186,8 +186,8 @@ def _unwrapped(document: Any) -> Iterator[_Found]:
         yield _located(item, line)
 
 
-def _located(value: Any, line: int) -> _Found:
-    return _Found(value, value.line, value.end_line) if isinstance(value, Node) else _Found(value, line, line)
+def _located(value: Any, line: int) -> _Item:
+    return _Item(value, value.line, value.end_line) if isinstance(value, Node) else _Item(value, line, line)
 
 
 class _File:
@@ -197,64 +197,66 @@ class _File:
         self.source, self.rows = source, rows
         self.is_yaml = source.name.lower().endswith(yaml.ENDINGS)
 
-    def read(self, ordinal: int, found: _Found) -> None:
-        kind = kind_of(found.value)
-        if found.fault:
-            self._keep_rest(ordinal, found)
+    def read(self, ordinal: int, item: _Item) -> None:
+        kind = kind_of(item.value)
+        if item.fault:
+            self._keep_rest(ordinal, item)
         elif kind is None:
-            text = json_text(found.value)
-            memory_id = self._keep(ordinal, found, text)
-            self._problem("unclaimed", "a record of a known kind", text[:80], found.line, memory_id)
+            text = json_text(item.value)
+            memory_id = self._keep(ordinal, item, text)
+            self._problem("unclaimed", "a record of a known kind", text[:80], item.line, memory_id)
         else:
-            self._read_record(ordinal, found, RECORD_KINDS[kind])
+            self._read_record(ordinal, item, RECORD_KINDS[kind])
 
-    def _keep_rest(self, ordinal: int, found: _Found) -> None:
+    def _keep_rest(self, ordinal: int, item: _Item) -> None:
         """What cannot be parsed, as text: one line of JSON lines, else the whole file."""
-        text = found.value if isinstance(found.value, str) else self.source.text
-        if not isinstance(found.value, str):
-            found.line, found.end_line = 1, len(self.source.lines)
-        memory_id = self._keep(ordinal, found, text)
-        line = found.fault.line if found.fault else found.line
-        self._problem("unparsable", "JSON or YAML", str(found.fault), line, memory_id, quote=False)
+        text = item.value if isinstance(item.value, str) else self.source.text
+        if not isinstance(item.value, str):
+            item.line, item.end_line = 1, len(self.source.lines)
+        memory_id = self._keep(ordinal, item, text)
+        line = item.fault.line if item.fault else item.line
+        self._problem("unparsable", "JSON or YAML", str(item.fault), line, memory_id, quote=False)
 
     def _problem(self, rule: str, expected: str, got: str, line: int, memory_id: str, **more: Any) -> None:
         self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id, **more)
 
-    def _keep(self, id: str | int, found: _Found, text: str, own: str | None = None, kind: str | None = None) -> str:
-        columns = {"kind": kind, "source_id": own, "title": own or ""}
-        place = {"line_start": found.line, "line_end": found.end_line}
+    def _keep(
+        self, id: str | int, item: _Item, text: str, source_id: str | None = None, kind: str | None = None
+    ) -> str:
+        columns = {"kind": kind, "source_id": source_id, "title": source_id or ""}
+        place = {"line_start": item.line, "line_end": item.end_line}
         return self.rows.memory("records", self.source.path, id, text, **columns, **place)
 
-    def _read_record(self, ordinal: int, found: _Found, kind: RecordKind) -> None:
-        value: Node = found.value
+    def _read_record(self, ordinal: int, item: _Item, kind: RecordKind) -> None:
+        value: Node = item.value
         shape = shape_of(kind.name, value)
         version = shape or text_of(value.get("format_version")) or CURRENT
         value, steps = adapt(kind.name, version, value)
-        own = text_of(value.get(kind.id_field)) if kind.id_field else None
+        source_id = text_of(value.get(kind.id_field)) if kind.id_field else None
         if not steps and major_of(version) not in (major_of(CURRENT), None):
-            memory_id = self._keep(own or ordinal, found, json_text(found.value), own, kind="quarantined")
-            line, expected = self._line(found, "format_version"), f"MAJOR {major_of(CURRENT)}"
+            memory_id = self._keep(source_id or ordinal, item, json_text(item.value), source_id, kind="quarantined")
+            line, expected = self._line(item, "format_version"), f"MAJOR {major_of(CURRENT)}"
             self._problem("unsupported_version", expected, version, line, memory_id, field="format_version")
             return
         text = next(filter(None, map(text_of, map(value.get, _TEXTS))), "")
-        memory_id = self.rows.new_id("records", self.source.path, own or ordinal, text)
+        memory_id = self.rows.new_id("records", self.source.path, source_id or ordinal, text)
         for step in steps:
             row = {"memory_id": memory_id, "path": self.source.path, "kind": kind.name, "reason": step.reason}
             self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})
-        memory: Row = {"memory_id": memory_id, "format": "records", "kind": kind.name, "source_id": own}
-        memory |= {"path": self.source.path, "line_start": found.line, "line_end": found.end_line}
-        line_of = partial(self._line, found)
+        memory: Row = {"memory_id": memory_id, "format": "records", "kind": kind.name, "source_id": source_id}
+        memory |= {"path": self.source.path, "line_start": item.line, "line_end": item.end_line}
+        line_of = partial(self._line, item)
         Record(self.rows, value, kind, memory, line_of, migrated=bool(steps), typed=not self.is_yaml).read()
 
-    def _line(self, found: _Found, field: str) -> int:
+    def _line(self, item: _Item, field: str) -> int:
         """The line of a field: as the YAML reader noted it, else the first that names it within the record."""
-        if isinstance(found.value, Node) and field in found.value.lines:
-            return found.value.lines[field]
-        if found.line == found.end_line:
-            return found.line  # a file of one line may hold a million records: never search it for each
-        if found.names is None:
-            found.names = name_lines(self.source.lines[found.line - 1 : found.end_line], found.line)
-        return found.names.get(field, found.line)
+        if isinstance(item.value, Node) and field in item.value.lines:
+            return item.value.lines[field]
+        if item.line == item.end_line:
+            return item.line  # a file of one line may hold a million records: never search it for each
+        if item.names is None:
+            item.names = name_lines(self.source.lines[item.line - 1 : item.end_line], item.line)
+        return item.names.get(field, item.line)
 
 
 FORMAT = Format(

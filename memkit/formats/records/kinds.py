@@ -89,7 +89,7 @@ RULES = (
 
 @dataclass
 class Record:
-    """One record under way: `memory` is its row of memories, `own` its row of the kind's table.
+    """One record under way: `memory` is its row of memories, `columns` its row of the kind's table.
 
     Attributes
     ----------
@@ -108,35 +108,41 @@ class Record:
     line_of: Callable[[str], int]
     migrated: bool
     typed: bool
-    own: Row = field(default_factory=dict)
+    columns: Row = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
     def read(self) -> None:
         """Read and check every field, and add the rows."""
         path, line, memory_id = self.memory["path"], self.memory["line_start"], self.memory["memory_id"]
-        self.own, self.taken = self.fields(self.kind.fields, self.value)
-        self.own |= {"memory_id": memory_id, "path": path, "format_version": self.own["format_version"] or CURRENT}
+        self.columns, self.taken = self.fields(self.kind.fields, self.value)
+        self.columns |= {
+            "memory_id": memory_id,
+            "path": path,
+            "format_version": self.columns["format_version"] or CURRENT,
+        }
         self.kind.fill(self)
         self.rows.repeated(self.value, path, line, memory_id)
         extra = extra_of(self.value, self.taken)
         if not self.memory["text"].strip():
             self.problem("empty_text", None, "a record with text", "nothing")
-        if own := self.memory["source_id"]:
-            self.rows.add_id(memory_id, path, self.line_of(self.kind.id_field), self.kind.id_field, self.kind.name, own)
+        if source_id := self.memory["source_id"]:
+            self.rows.add_id(
+                memory_id, path, self.line_of(self.kind.id_field), self.kind.id_field, self.kind.name, source_id
+            )
         self.rows.add("memories", {**self.memory, "extra": extra})
-        self.rows.add(self.kind.table, {**self.own, "extra": extra})
+        self.rows.add(self.kind.table, {**self.columns, "extra": extra})
 
     def fields(self, fields: Fields, node: Node, within: str | None = None) -> tuple[Row, set[str]]:
         """The values of an object, which the field `within` of the record holds, and which of them are taken."""
 
         def problem(rule: str, name: str, expected: str, got: object) -> None:
-            self.problem(rule, name, expected, got, at=name if name in node else within)
+            self.problem(rule, name, expected, got, at_field=name if name in node else within)
 
         return fields.read(node, self.rows, problem, fields.names if self.migrated else (), is_typed=self.typed)
 
-    def problem(self, rule: str, name: str | None, expected: str, got: object, at: str | None = None) -> None:
-        """Add a problem of this record; `at` is a field on whose line it is, else the record's first."""
-        line = self.line_of(at) if at else self.memory["line_start"]
+    def problem(self, rule: str, name: str | None, expected: str, got: object, at_field: str | None = None) -> None:
+        """Add a problem of this record; `at_field` is a field on whose line it is, else the record's first."""
+        line = self.line_of(at_field) if at_field else self.memory["line_start"]
         memory_id = self.memory["memory_id"]
         self.rows.problem(rule, self.memory["path"], expected, got, line=line, field=name, memory_id=memory_id)
 
@@ -158,53 +164,53 @@ def ratio(value: float | None) -> float | None:
 
 
 def _pathway(record: Record) -> None:
-    own = record.own
-    if (stats := own["usage_stats"]) is not None:
+    row = record.columns
+    if (stats := row["usage_stats"]) is not None:
         used, taken = record.fields(_STATS, stats, "usage_stats")
-        own |= used
+        row |= used
         if not taken.issuperset(stats):
             record.taken.discard("usage_stats")
-    if own["variables"] is not None:
-        for name in sorted(set(_PLACEHOLDER.findall(own["template"] or "")) - own["variables"].keys()):
+    if row["variables"] is not None:
+        for name in sorted(set(_PLACEHOLDER.findall(row["template"] or "")) - row["variables"].keys()):
             expected = "without placeholders that no variable fills"
             record.problem("unknown_placeholder", "template", expected, name, "template")
-    own |= {"variables": json_text(own["variables"] or {}), "triggers": own["triggers"] or []}
+    row |= {"variables": json_text(row["variables"] or {}), "triggers": row["triggers"] or []}
     record.memory |= {
-        "scope": own["tier"],
-        "title": own["id"] or "",
-        "text": own["template"] or "",
-        "tags": own["triggers"],
-        "importance": _TIER_IMPORTANCE.get(own["tier"] or ""),
-        "confidence": ratio(own.get("success_rate")),
-        "updated_at": own.get("last_used_at"),
-        "access_count": own.get("hits"),
+        "scope": row["tier"],
+        "title": row["id"] or "",
+        "text": row["template"] or "",
+        "tags": row["triggers"],
+        "importance": _TIER_IMPORTANCE.get(row["tier"] or ""),
+        "confidence": ratio(row.get("success_rate")),
+        "updated_at": row.get("last_used_at"),
+        "access_count": row.get("hits"),
     }
 
 
 def _memory_item(record: Record) -> None:
-    own = record.own
-    own["tags"] = own["tags"] or []
+    row = record.columns
+    row["tags"] = row["tags"] or []
     record.memory |= {
-        "user_id": own["user_id"],
-        "title": own["input"] or "",
-        "text": own["response"] or "",
-        "tags": own["tags"],
+        "user_id": row["user_id"],
+        "title": row["input"] or "",
+        "text": row["response"] or "",
+        "tags": row["tags"],
         "importance": IMPORTANCE_WORDS.get(str(record.value.get("importance"))),
-        "created_at": own["timestamp"],
-        "updated_at": own["timestamp"],
+        "created_at": row["timestamp"],
+        "updated_at": row["timestamp"],
     }
 
 
 def _wisdom_fact(record: Record) -> None:
-    own = record.own
+    row = record.columns
     record.memory |= {
-        "scope": own["category"],
-        "title": own["fact_id"] or "",
-        "text": own["content"] or "",
-        "confidence": ratio(own["confidence"]),
+        "scope": row["category"],
+        "title": row["fact_id"] or "",
+        "text": row["content"] or "",
+        "confidence": ratio(row["confidence"]),
     }
-    complete = [_relation(record, node) for node in own["relations"] or ()]
-    pairs = Counter((text_of(node.get("fact_id")), text_of(node.get("type"))) for node in own["relations"] or ())
+    complete = [_relation(record, node) for node in row["relations"] or ()]
+    pairs = Counter((text_of(node.get("fact_id")), text_of(node.get("type"))) for node in row["relations"] or ())
     for (to_id, kind), count in pairs.items():
         if count > 1 and to_id is not None:
             got = f"{kind} {to_id}, {count} times"
@@ -216,7 +222,7 @@ def _wisdom_fact(record: Record) -> None:
 def _relation(record: Record, node: Node) -> bool:
     """Add one relation; whether every field of it found a column."""
     values, taken = record.fields(_RELATION, node, "relations")
-    from_id, to_id = record.own["fact_id"], values["fact_id"]
+    from_id, to_id = record.columns["fact_id"], values["fact_id"]
     if to_id is not None and to_id == from_id:
         record.problem(*_OF_ITSELF.parts, to_id, "relations")
     row = {"from_id": from_id, "to_id": to_id, "type": values["type"], "weight": values["weight"]}

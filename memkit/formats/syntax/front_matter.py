@@ -182,8 +182,8 @@ def mend(head: str, error: StructureError) -> tuple[Node, tuple[str, ...]] | Non
     """
     lines, quoted = head.split("\n"), dict[int, str]()
     while len(quoted) < _MOST_MENDED:
-        found = (number for number in (error.line - 1, error.line - 2) if 0 <= number < len(lines))
-        number = next((n for n in found if n not in quoted and _VALUE.fullmatch(lines[n])), None)
+        suspects = (number for number in (error.line - 1, error.line - 2) if 0 <= number < len(lines))
+        number = next((n for n in suspects if n not in quoted and _VALUE.fullmatch(lines[n])), None)
         if number is None:
             return None
         match = _VALUE.fullmatch(lines[number])

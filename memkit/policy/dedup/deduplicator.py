@@ -79,7 +79,7 @@ class Deduplicator(Policy):
     learns = True
 
     encoder: Any = _fitted_with(
-        "use", kind="object", doc="Encoder for semantic pairs, as `as_encoder` takes it; None: no semantic pairs."
+        "use", kind="object", doc="Encoder for semantic pairs (see `as_encoder`); None: no such pairs."
     )
     floor: float = _fitted_with(0.7, **_RATIO, low_open=True, doc="Minimum cosine of vectors for a pair in `pairs_`.")
     lexical_floor: float = _fitted_with(
@@ -91,7 +91,7 @@ class Deduplicator(Policy):
     substring: str = _fitted_with(
         "words",
         choices=("words", "letters"),
-        doc="What counts as a substring: 'words', whole words; 'letters', any letters, as in the document.",
+        doc="Substrings of whole words, or of any letters as in the document.",
     )
     across_users: bool = _fitted_with(False, doc="Compare the memories of different users.")
     number_words: tuple[str, ...] = _fitted_with(
@@ -111,13 +111,13 @@ class Deduplicator(Policy):
         kind="float",
         **_RATIO,
         nullable=True,
-        doc="Minimum cosine of vectors to merge. None: the threshold measured for the encoder.",
+        doc="Minimum cosine of vectors to merge. None: measured for the encoder.",
     )
     lexical_threshold: float = param(0.9, **_RATIO, doc="Minimum cosine of trigram sets to merge.")
     linkage: str = param(
         "complete",
         choices=("complete", "components"),
-        doc="How pairs form a cluster: 'complete', every two members are a pair; 'components', connected components.",
+        doc="Clusters: every two members are a pair, or connected components.",
     )
     survivor: str = param("oldest", choices=tuple(SURVIVORS), doc="Which member of a cluster is kept.", source=_SOURCE)
 

@@ -146,12 +146,12 @@ def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[int, int]
 
 def _stands_alone(part: str, whole: str) -> bool:
     """Whether `part` occurs in `whole` at word borders."""
-    at = whole.find(part)
-    while at >= 0:
-        end = at + len(part)
-        if not (_joined(whole[at - 1 : at], part[0]) or _joined(part[-1], whole[end : end + 1])):
+    start = whole.find(part)
+    while start >= 0:
+        end = start + len(part)
+        if not (_joined(whole[start - 1 : start], part[0]) or _joined(part[-1], whole[end : end + 1])):
             return True
-        at = whole.find(part, at + 1)
+        start = whole.find(part, start + 1)
     return False
 
 

@@ -84,13 +84,13 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
 
 
 def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
+    pairs_by_kind: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
     lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)
     some = list(batches(lengths, nodes.scopes))
     tasks = (([nodes.texts[place] for place in batch], nodes.scopes[batch], floor, words) for batch in some)
     for batch, pairs in zip(some, results(_of_batch, tasks), strict=True):
-        found += [(kind, batch[a], batch[b], similarity) for kind, (a, b, similarity) in pairs]
-    return found
+        pairs_by_kind += [(kind, batch[a], batch[b], similarity) for kind, (a, b, similarity) in pairs]
+    return pairs_by_kind
 
 
 def _of_batch(texts: list[str], scopes: Ints, floor: float, words: bool) -> list[tuple[str, Any]]:
