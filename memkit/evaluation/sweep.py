@@ -14,6 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from memkit.display.sheet import ROWS, Sheet
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.checkpoint import recorded_facts
@@ -88,6 +89,19 @@ class Sweep(Result):
     def sign(self, metric: str) -> int:
         """1 where more of `metric` is better, -1 where less is."""
         return Metric.parse(metric).sign
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        """As other results, and what memkit chooses where the search's own setting leaves a weight to it."""
+        (sheet,) = super()._sheets(rows, show_secrets)
+        chosen = [self.automatic.get(column.name) for column in sheet.columns]
+        cells = tuple(
+            tuple(
+                cell if cell.text or value is None else replace(cell, text=f"auto ({value:.3g})")
+                for cell, value in zip(row, chosen, strict=True)
+            )
+            for row in sheet.rows
+        )
+        return (replace(sheet, rows=cells),)
 
     @property
     def best(self) -> int:

@@ -166,7 +166,7 @@ class ContextPanel(Panel):
         bar = drawn(Cell("", bar=min(1.0, used / limit) if limit else 1.0))
         heads = "".join(
             f'<th scope="col"{kind}>{name}</th>'
-            for name, kind in (("characters", ' class="n"'), ("line", ""), ("left out by", ' class="w"'))
+            for name, kind in (("characters so far", ' class="n"'), ("line", ""), ("why left out", ' class="w"'))
         )
         head = f"<h4>{html.escape(block)}: {len(kept):,} of {len(lines):,} memories</h4>{bar}"
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -8,7 +8,17 @@ from typing import Any
 from memkit.params import Param
 
 _STEPS = 100
-_HINTS = {"query": "Enter asks", "filter": "Enter filters"}
+_HINTS = {
+    "query": "Enter asks",
+    "filter": "Enter filters",
+    "where": "SQL, such as kind = 'note'",
+    "memory_id": "why it is a hit or not",
+    "text": "judged in place of the corpus",
+    "group": "as in the legend",
+    "decay_kinds": "* for all",
+    "kind_weights": "such as note=2",
+}
+"""What a box for text is for, in a few words above it."""
 
 
 def control(declared: Param) -> dict[str, Any]:

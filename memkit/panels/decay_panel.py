@@ -188,7 +188,14 @@ class DecayPanel(Panel):
             )
             for memory_id, index in zip(ids, order, strict=True)
         ]
-        return rows_html(("falls below 5 % next", "factor", "on"), rows) if rows else paragraph("Nothing falls next.")
+        body = rows_html(("falls below 5 % next", "factor", "on"), rows) if rows else paragraph("Nothing falls next.")
+        return body + self._exempt(answer)
+
+    def _exempt(self, answer: Answer) -> str:
+        """How many memories stand at 1 because of what they are."""
+        n = pc.sum(pc.equal(answer.table["note"], "exempt")).as_py() or 0
+        which = "1 memory keeps" if n == 1 else f"{n:,} memories keep"
+        return paragraph(f"{which} the factor 1, exempt by kind or importance." if n else "")
 
 
 def _fades_at(decay: Decay) -> float:

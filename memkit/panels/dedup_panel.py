@@ -258,7 +258,7 @@ class DedupPanel(Panel):
             conflict = [flags] if self._shows_blocked else []
             rows.append((f"{pair['similarity']:.3f}", pair["kind"], *conflict, *texts))
             picks.append(_SEPARATOR.join((pair["a_id"], pair["b_id"])))
-        heads = ("nearest", "kind", *["conflict"] * self._shows_blocked, "one (Enter: judge)", "other")
+        heads = ("similarity", "kind", *["conflict"] * self._shows_blocked, "one (Enter: judge)", "other")
         return rows_html(heads, rows, picks) if rows else ""
 
     def _clustered(self, answer: pa.Table) -> str:
@@ -276,7 +276,7 @@ class DedupPanel(Panel):
                 text = row["text"] or row["memory_id"]
                 rows.append((f"{number}", "stays" if row["keep"] else "goes", similarity, text))
             rule = self.session.state[self.section]["survivor"]
-            head = ("cluster", "", "similarity", f"memory (the {rule.replace('_', ' ')} stays)")
+            head = ("cluster", "what", "similarity", f"memory (the {rule.replace('_', ' ')} stays)")
             n_more = clustered.num_rows - len(rows)
             foot = paragraph(f"{n_more:,} more memories in clusters" if n_more > 0 else "")
             self._clusters = (answer, rows_html(head, rows) + foot if rows else paragraph("No clusters."))

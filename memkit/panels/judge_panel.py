@@ -243,7 +243,7 @@ class JudgePanel(Panel):
         return (
             f'<div class="mk"><p>query: <b class="mkasked">{html.escape(hide(query))}</b> <small>{counter}</small></p>'
             f'<div class="mkjudged" tabindex="0" role="region" aria-label="the memory">{head}'
-            f'<p style="white-space:pre-wrap">{text}</p></div></div>'
+            f'<p style="white-space:pre-wrap">{text}</p></div><p><small>{_KEYS}</small></p></div>'
         )
 
     def _chunk(self, query: str, memory_id: str, text: str | None) -> str:
@@ -270,6 +270,7 @@ def _pairs(table: pa.Table) -> set[tuple[str, str]]:
     return set(zip(table["query_id"].to_pylist(), table["memory_id"].to_pylist(), strict=True))
 
 
+_KEYS = "Keys: 0 not relevant, 1 related, 2 relevant, 3 the answer; s skips, b takes back."
 _NOTHING = "There is nothing to judge: expected labelled queries and a corpus with memories."
 _JUDGED = ("query_id", "memory_id", "relevance")
 

@@ -4,6 +4,8 @@
 // What takes long is worked out when a slider has rested so many milliseconds: between two keys that are held or
 // pressed one after the other there is no time for it.
 const REST = 250;
+// What takes longer is said in words: a map that is laid out, topics that are found.
+const LONG = 400;
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -65,7 +67,7 @@ function number(declared, id, set) {
       id: `${id}-auto`, type: "checkbox", title: "Let memkit choose the value", "aria-label": `${label}: automatic`,
       onchange: () => set(auto.checked ? null : chosen ?? Number(slider.value)),
     });
-    row.append(element("span", { class: "row" }, auto, words));
+    row.append(element("label", { class: "row" }, auto, words));
   }
   const show = (value, automatic) => {
     if (auto) auto.checked = value === null;
@@ -137,7 +139,7 @@ function render({ model, el, host, signal }) {
   const id = `mkp${Math.random().toString(36).slice(2)}`; // each panel loads this file anew: a count would not do
   const live = element("div", { style: "height:100%", role: "img" }); // another widget, in place of the picture
   let embedded = null, isPlain = false;
-  let waiting = false, next = null, spec = null, controls = {}, parts = {}, changed = false, resting = null;
+  let waiting = false, next = null, spec = null, controls = {}, parts = {}, changed = false, resting = null, late = null;
 
   const send = (message) => {
     clearTimeout(resting); // what comes now is drawn in full, or has a rest of its own
@@ -147,12 +149,15 @@ function render({ model, el, host, signal }) {
       waiting = true;
       root.classList.add("busy");
       root.setAttribute("aria-busy", "true");
+      clearTimeout(late);
+      late = setTimeout(() => (parts.said.textContent = message.tab ? `opening ${message.tab}` : "working"), LONG);
       model.send(message);
     }
   };
   const answered = () => {
     waiting = false;
     if (next) { const message = next; next = null; return send(message); }
+    clearTimeout(late);
     root.classList.remove("busy");
     root.removeAttribute("aria-busy");
   };

@@ -111,7 +111,7 @@ def legend(label: str, rows: Sequence[tuple[str, str, str, str, bool]]) -> str:
     """Groups that can be picked, each of a pick, a name, a colour, a count and whether it is chosen."""
     options = "".join(
         f'<div role="option" data-pick="{html.escape(pick)}" aria-selected="{str(chosen).lower()}">'
-        f'<i style="background:{colour}"></i><span>{html.escape(cut(mask(name), _CELL))}</span><b>{count}</b></div>'
+        f'<i style="background:{colour}"></i><span>{html.escape(cut(mask(name), _CELL))}</span> <b>{count}</b></div>'
         for pick, name, colour, count, chosen in rows
     )
     listed = f'<div class="mklegend" role="listbox" data-list aria-label="{html.escape(label)}">{options}</div>'
@@ -141,7 +141,7 @@ def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -
             )
         sides.append(f'<div role="listbox" data-list aria-label="{label}">{"".join(rows)}</div>')
     drawn = f'<svg width="90" height="{height}" viewBox="0 0 90 {height}" aria-hidden="true">{"".join(lines)}</svg>'
-    return f'<div class="mk mkflow"><h4>pinned</h4><h4></h4><h4>now</h4>{sides[0]}{drawn}{sides[1]}</div>'
+    return f'<div class="mk mkflow"><h4>pinned</h4><span></span><h4>now</h4>{sides[0]}{drawn}{sides[1]}</div>'
 
 
 def _moved(by: int) -> str:

@@ -257,7 +257,7 @@ def _forecast_of(table: pa.Table, query_values: Section) -> Picture:
         # A step: each number holds until the next day that has one.
         marks.append(Line(np.repeat(days, 2)[1:], np.repeat(kept_then, 2)[:-1], colour, user[:_NAME], style))
     top = 1.05 * (max((max(kept_by_day.values()) for kept_by_day in kept.values()), default=1) or 1)
-    marks.append(Line([query_values["forward"]] * 2, [0, top], "#D55E00", width=1.2))
+    marks.append(Line([query_values["forward"]] * 2, [0, top], "#888888", "the day shown", width=1.2))
     last = max((max(kept_by_day) for kept_by_day in kept.values()), default=1) or 1
     across = Axis(-0.02 * last, 1.03 * max(last, query_values["forward"]), f"days from {query_values['as_of']:.10}")
     ends = [(user, list(kept[user].items())) for user in users]

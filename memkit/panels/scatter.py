@@ -24,7 +24,7 @@ from memkit.text.secrets import Mask
 if TYPE_CHECKING:
     from memkit.panels.map_panel import MapPanel
 
-_HIGH, _FAR, _TEXT, _DIMMED = 428, 1.08, 280, 0.12
+_HIGH, _FAR, _TEXT, _DIMMED = 428, 1.08, 280, 0.2
 """Pixels, how far the eye is, characters of a text that is pointed at, and the opacity of what is not chosen."""
 
 

@@ -48,8 +48,9 @@ _SECTION = "table"
 _STYLE = """<style>
 .mkgrid{overflow:auto;position:relative}.mkgrid table{width:auto;min-width:100%}
 .mkgrid td,.mkgrid th{white-space:nowrap}.mkgrid td{max-width:330px;overflow:hidden;text-overflow:ellipsis}
-.mkgrid th{opacity:1}.mkgrid th button{border:0;padding:1px 2px;font-weight:600}
-.mkgrid .mkbin{opacity:.6;margin-left:2px}
+.mkgrid th{opacity:1;vertical-align:middle!important}
+.mkgrid th button{border:0;padding:3px 2px;min-height:24px;font-weight:600}
+.mkgrid .mkbin{opacity:.6;margin-left:2px;min-width:24px}
 .mkgrid .mkbin[aria-pressed=true]{opacity:1;color:#2f81c4}
 .mk.mkgrid th[aria-sort] button::after{content:none}.mkgrid td[colspan]{max-width:none;white-space:normal}
 .mkwhole{display:grid;grid-template-columns:max-content minmax(0,80ch);gap:2px 12px;margin:4px 0;position:sticky;left:0}

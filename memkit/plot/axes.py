@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito: told apart by every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+FAINT, FAINTER = "#80808073", "#80808045"
+"""See-through greys, which stand back on a light and on a dark page: of what belongs nowhere, and of what is free."""
 
 
 _PICTOGRAPHS = re.compile("[\U0001f000-\U0001faff\U000e0000-\U000e007f\ufe0e\ufe0f\u200d\u20e3]+")

@@ -233,6 +233,8 @@ def _line_on(ax: Axes, mark: Line) -> None:
 
 
 def _dots_on(ax: Axes, mark: Dots) -> None:
+    from matplotlib.colors import to_rgba
+
     look: dict[str, Any] = {"color": mark.colour, "edgecolors": "none"}
     if mark.outlined is not None:
         edges: Any = np.where(mark.outlined, "black", "none").tolist() or "black"
@@ -241,7 +243,8 @@ def _dots_on(ax: Axes, mark: Dots) -> None:
         look = {"facecolors": "none", "edgecolors": mark.colour, "linewidths": 2}
     if mark.shape == "|":
         look = {"color": mark.colour, "linewidths": 1}
-    ax.scatter(mark.x, mark.y, s=mark.size, marker=mark.shape, label=mark.label, alpha=mark.alpha, zorder=3, **look)
+    alpha = mark.alpha * to_rgba(mark.colour)[3]
+    ax.scatter(mark.x, mark.y, s=mark.size, marker=mark.shape, label=mark.label, alpha=alpha, zorder=3, **look)
 
 
 def _text_on(ax: Axes, mark: Text) -> None:

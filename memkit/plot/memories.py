@@ -14,7 +14,7 @@ from memkit.decay import Decay
 from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.params import AsOf
-from memkit.plot.axes import COLOURS, axes_for, say_empty, with_words
+from memkit.plot.axes import COLOURS, FAINT, FAINTER, axes_for, say_empty, with_words
 from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
 from memkit.schemas import Ints
 from memkit.tables.age import BY_MONTH, UNDATED, factors
@@ -84,7 +84,7 @@ def stack(ax: Axes, periods: Sequence[str], counts: Mapping[str, Ints], grey: st
     """Draw a bar for each period, of one piece for each name; the one called `grey` is grey."""
     left = np.zeros(len(periods))
     for name, row, colour in zip(counts, counts.values(), cycle(COLOURS[:-1]), strict=False):
-        ax.bar(range(len(periods)), row, bottom=left, label=name, color=COLOURS[-1] if name == grey else colour)
+        ax.bar(range(len(periods)), row, bottom=left, label=name, color=FAINT if name == grey else colour)
         left = left + row
     every = max(1, len(periods) // 12)
     ax.set_xticks(range(0, len(periods), every), periods[::every], rotation=30, ha="right")
@@ -148,8 +148,8 @@ def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
         marks.append(Line(ages, left[:-1], colour, label, style, 2 if form == decay.decay else 1.2))
     places = np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int)
     drawn = np.argsort(age, kind="stable")[np.unique(places)]
-    part = f"a memory of {len(age):,}, {len(drawn)} drawn" if len(drawn) < len(age) else "a memory"
-    marks.append(Dots(age[drawn], factor[drawn], COLOURS[0], part, size=14, alpha=0.4))
+    part = f"a memory; {len(drawn):,} of {len(age):,} drawn" if len(drawn) < len(age) else "a memory"
+    marks.append(Dots(age[drawn], factor[drawn], COLOURS[0], part, size=14, alpha=0.5))
     marks.append(Dots(age[drawn], np.full(len(drawn), -0.05), "#777777", shape="|", size=40, alpha=0.5))
     tenths = np.bincount(np.minimum((factor * 10).astype(int), 9), minlength=10).tolist()
     rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n]
@@ -266,7 +266,7 @@ def budgets_of(context: Context) -> Picture:
     used = {block: len("\n".join(line for line_block, line in kept if line_block == block)) for block in context.limits}
     limits, place = list(context.limits.values()), np.arange(len(used))
     marks = [
-        Bars(0, limits, place - 0.4, place + 0.4, "#DDDDDD", "limit"),
+        Bars(0, limits, place - 0.4, place + 0.4, FAINTER, "limit"),
         Bars(0, list(used.values()), place - 0.4, place + 0.4, COLOURS[0], "used"),
     ]
     across = Axis(0, 1.05 * max([*limits, *used.values(), 1]), "characters")

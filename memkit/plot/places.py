@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, check_choice
-from memkit.plot.axes import COLOURS, short
+from memkit.plot.axes import COLOURS, FAINT, short
 from memkit.plot.marks import Axis, Dots, Mark, Picture
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import NO_TOPIC, Ints
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
 
 COLORS = ("kind", "age", "user", "topic", "duplicates")
-_GREY, _PALE = COLOURS[-1], "#C4C4C4"
-"""Of what has no colour of its own, and of what belongs to none of the groups."""
+_GREY = COLOURS[-1]
+"""Of what has no colour of its own."""
 _NOBODY = "nobody"
 _MANY = 7
 """So many groups have a colour of their own."""
@@ -111,7 +111,7 @@ def _largest(values: pa.ChunkedArray, none: str = "") -> Groups:
     codes = pc.fill_null(pc.index_in(values, value_set=pa.array(kept, pa.string())), len(kept)).to_numpy()
     codes = codes.astype(np.int64) + np.where(pc.equal(values, none).to_numpy(), int(others > 0), 0)
     names = [*kept, *([f"{others:,} others"] if others else []), *([none] if has_none else [])]
-    colours = [*COLOURS[: len(kept)], *([_GREY] if others else []), *([_PALE] if has_none else [])]
+    colours = [*COLOURS[: len(kept)], *([_GREY] if others else []), *([FAINT] if has_none else [])]
     return Groups(tuple(names), tuple(colours), codes)
 
 
@@ -228,7 +228,7 @@ def places_of(
     order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
     for is_bright in (False, True):
         drawn = _sample(np.flatnonzero(bright == is_bright), most)
-        alpha = 0.75 if chosen is None else 0.9 if is_bright else 0.12
+        alpha = 0.75 if chosen is None else 0.9 if is_bright else 0.2
         area = size if chosen is None or not is_bright else 2 * size
         for code in order:
             x, y = layout.points[drawn[groups.codes[drawn] == code]].T

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError
 from memkit.params import AsOf, Moment
-from memkit.plot.axes import COLOURS, axes_for, short, with_words
+from memkit.plot.axes import COLOURS, FAINTER, axes_for, short, with_words
 from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts
 from memkit.search.explain import contributions as parts_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Blue, orange, green and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
 _FILLS = ({"colour": "#0072B2"}, {"colour": "#E69F00", "hatch": "//"}, {"colour": "#009E73", "hatch": "xx"})
 _STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(KINDS.items(), _FILLS, strict=False)}
-_STYLE["lost"] = {"colour": "#DDDDDD", "label": "lost to decay", "hatch": ".."}
+_STYLE["lost"] = {"colour": FAINTER, "label": "lost to decay", "hatch": ".."}
 
 
 def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:

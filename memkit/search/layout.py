@@ -10,10 +10,9 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
 from memkit.errors import MissingExtraError
-from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
-from memkit.index.encode import as_encoder, for_corpus
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
+from memkit.index.latent import latent_vectors
 from memkit.index.nearest import Nearest
 from memkit.params import check_choice, check_fitted
 from memkit.schemas import Floats
@@ -30,7 +29,7 @@ _LEAST = 10
 _LANDMARKS, _NEAREST, _SHARPNESS = 1500, 5, 24
 """So many memories are placed by t-SNE, whose cost grows faster than they do; every other lies among so many of these,
 the nearest ones, weighed by their cosine to this power."""
-_NEIGHBOURS, _PERPLEXITY, _STEPS, _SEED = 15, 30, 500, 0
+_NEIGHBOURS, _PERPLEXITY, _STEPS, _SEED = 15, 30, 300, 0
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     """Place each memory of a fitted Retriever on a plane, so that memories of like meaning lie close.
 
     A memory's vector is the mean of the vectors of its chunks. The mean of each language is subtracted, or memories
-    would lie by language first. A search without vectors is laid out by words (latent semantic analysis). The same
-    memories lie at the same places each time.
+    would lie by language first. A search without vectors is laid out by words (latent semantic analysis of their
+    stems). The same memories lie at the same places each time.
 
     Parameters
     ----------
@@ -113,8 +112,7 @@ def _vectors(index: MemoryIndex, settings: Settings) -> tuple[Vectors, str]:
     if "vector" in index.arms:
         return index.arms["vector"].vectors_, "by meaning"
     why = "the search has no vectors" if index.settings.encoder is None else "the encoder is not installed"
-    texts = as_texts(index.own_texts)
-    return shared_cache().encode(for_corpus(as_encoder("lsa"), texts), texts), f"by words, as {why}"
+    return latent_vectors(index.texts), f"by words, as {why}"
 
 
 def _pca(vectors: Vectors) -> Floats:

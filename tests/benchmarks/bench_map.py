@@ -54,7 +54,9 @@ _ = timed("other colours again", lambda: panel.set(color="user"))
 _ = timed("a group chosen", lambda: panel.set(group=panel.answer.groups.names[0]))
 _ = timed("its table of all columns", lambda: panel.result)
 _ = timed("a lasso round 20,000", lambda: panel.choose_rows(list(range(20_000))))
-panel.press("clear")""",
+panel.press("clear")
+words = mk.Retriever(encoder=None).fit(corpus)
+_ = timed("laid out without vectors, coloured, 25 rows", lambda: mk.panels.map(words, as_of="2026-03-01"))""",
     "panel",
 )
 _TRACED = "devtools.timeline,disabled-by-default-devtools.timeline"
@@ -103,16 +105,20 @@ def kept(vectors: Any, points: Any, most: int = 10) -> float:
 
 
 def kept_of_the_sample() -> list[tuple[str, int, float, float]]:
-    """Each projection of the sample by USE: memories, seconds of the processor, the share that is kept."""
-    search = mk.Retriever(encoder="use").fit(mk.read(mk.sample_data(), as_of="2026-03-01"))
-    rows = []
-    for method in ("pca", "tsne"):
+    """Projections of the sample, by USE and by words: memories, seconds of the processor, and the share that is kept.
+
+    Nearness is that of USE in both.
+    """
+    corpus = mk.read(mk.sample_data(), as_of="2026-03-01")
+    search = mk.Retriever(encoder="use").fit(corpus)
+    by_words, rows = mk.Retriever(encoder=None).fit(corpus), []
+    for method, by, one in (("pca", "USE", search), ("tsne", "USE", search), ("tsne", "words", by_words)):
         begin = time.process_time()
-        laid = layout.lay_out(search, method)
+        laid = layout.lay_out(one, method)
         seconds = time.process_time() - begin
         index = search.index_.whole
         means, _ = unit_means(index.arms["vector"].vectors_, index.rows.memory)
-        rows.append((method, len(laid.points), seconds, kept(means, laid.points)))
+        rows.append((f"{method}, by {by}", len(laid.points), seconds, kept(means[means.any(axis=1)], laid.points)))
     return rows
 
 
@@ -154,7 +160,7 @@ def main() -> None:
         "the 20 longest tasks": sorted(lengths(events, "RunTask"))[-20:],
     }
     print(f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}, load {load:.1f} at the start.\n")
-    print("| projection of the sample | memories | seconds of the processor | of the ten nearest it keeps |")
+    print("| projection of the sample | memories | seconds of the processor | of the ten nearest by USE it keeps |")
     print("|---|---|---|---|")
     print("\n".join(f"| {name} | {n} | {spent_on:.2f} | {share:.0%} |" for name, n, spent_on, share in sample))
     print(f"\n{size:,} memories, {sent / 2**20:.1f} MiB of points to the page once; loaded from outside: {outside}.\n")

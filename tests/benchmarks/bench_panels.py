@@ -5,8 +5,9 @@
 What it writes to the standard output stands in RESULTS.md, word by word; the rest goes beside it.
 
 The widget is in this process and the page talks to it over one local connection, without Jupyter. In milliseconds:
-median and 90th percentile of the time from key to the first frame with the new picture, as the browser's clock has it;
-of it, the medians of what Python computes, draws and writes as HTML, and of the rest: transport, decoding, painting.
+median and 90th percentile of the time from key to the first frame with the new picture (of table and judge, with what
+stands below it), as the browser's clock has it; of it, the medians of what Python computes, draws and writes as HTML,
+and of the rest: transport, decoding, painting.
 "cpu" is what the first three cost in time of the processor, which says more on a machine that others use, too.
 """
 
@@ -21,6 +22,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -75,29 +78,67 @@ def many(size: int) -> mk.Corpus:
     )
 
 
-def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[Any, ...]) -> Iterator[tuple[Any, str]]:
-    """Each panel, and the label of a slider that moves much of it."""
+@dataclass(frozen=True)
+class Move:
+    """What is moved in a panel.
+
+    Attributes
+    ----------
+    label : str
+        Of the slider, or of the button whose key is pressed; empty for the picture.
+    keys : tuple of str
+        Pressed by turns.
+    place : str
+        What shows the answer first: the picture, or what is below it.
+    """
+
+    label: str
+    keys: tuple[str, ...] = ("ArrowRight",)
+    place: str = ".pic"
+
+    @property
+    def is_slider(self) -> bool:
+        """Whether a slider is moved."""
+        return self.keys == ("ArrowRight",)
+
+
+def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[Any, ...]) -> Iterator[tuple[Any, Move]]:
+    """Each panel, and what moves much of it."""
     found = mk.panels.search(search, query, *labels, as_of=DAY)
     found.press("pin")
-    yield found, "vector weight"
-    yield mk.panels.decay(search, as_of=DAY), "decay days"
-    yield mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)), "lexical threshold, ratio"
-    yield mk.panels.policy(corpus, "admission", as_of=DAY), "max chars"
-    yield mk.panels.policy(corpus, "quota", as_of=DAY), "forward, days"
-    yield mk.panels.policy(corpus, "expiry", as_of=DAY), "forward, days"
+    yield found, Move("vector weight")
+    some = corpus.memories.slice(0, 20)
+    numbers = [str(at) for at in range(some.num_rows)]
+    asked = labels or (
+        {"query_id": numbers, "text": [text[:40] for text in some["text"].to_pylist()]},
+        {"query_id": numbers, "memory_id": some["memory_id"].to_pylist(), "relevance": [1] * len(numbers)},
+    )
+    grid = {"vector_weight": [0.0, 0.2, 0.4, 0.6], "gram_weight": [0.0, 0.1, 0.3]}
+    swept = mk.sweep(search, *asked, grid, as_of=DAY, unjudged="apart")
+    yield mk.panels.surface(swept), Move("", ("ArrowRight", "ArrowLeft"))
+    yield mk.panels.decay(search, as_of=DAY), Move("decay days")
+    yield mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)), Move("lexical threshold, ratio")
+    yield mk.panels.policy(corpus, "admission", as_of=DAY), Move("max chars")
+    yield mk.panels.policy(corpus, "quota", as_of=DAY), Move("forward, days")
+    yield mk.panels.policy(corpus, "expiry", as_of=DAY), Move("forward, days")
     user = {"user_id": "u1"} if corpus.memories.num_rows > 10_000 else {}
     builder = mk.ContextBuilder(retriever=search)
-    yield mk.panels.context(corpus, builder, message=query, as_of=DAY, **user), "profile chars"
-    yield mk.panels.table(corpus), "page"
+    yield mk.panels.context(corpus, builder, message=query, as_of=DAY, **user), Move("profile chars")
+    yield mk.panels.judge(search, asked[0], as_of=DAY), Move("Skip", ("s",), ".body")
+    yield mk.panels.table(corpus), Move("page", place=".body")
+    yield mk.panels.map(search, query, as_of=DAY), Move("k")
 
 
 class Clock:
-    """How long methods of a panel take while it is moved, and what they cost the processor."""
+    """How long methods of a panel take while it is moved, and what they cost the processor.
 
-    def __init__(self, panel: Any) -> None:
+    A slider that rests has the panel drawn once more, which does not count.
+    """
+
+    def __init__(self, panel: Any, is_slider: bool) -> None:
         self.first: dict[str, float] = {}
         self.others: dict[str, float] = {}
-        self.panel = panel
+        self.panel, self.is_slider = panel, is_slider
         for name, part in (("_answer", "compute"), ("_body", "html"), ("_strip", "html")):
             setattr(panel, name, self._timed(getattr(panel, name), part))
         panel.view._drawn = self._timed(panel.view._drawn, "draw")
@@ -106,7 +147,7 @@ class Clock:
         def timed(*given: Any) -> Any:
             begin, cost = time.perf_counter(), time.thread_time()
             made = act(*given)
-            spent = self.first if self.panel.session.is_moving else self.others
+            spent = self.first if self.panel.session.is_moving or not self.is_slider else self.others
             for name, now, then in ((part, time.perf_counter(), begin), ("cpu", time.thread_time(), cost)):
                 spent[name] = spent.get(name, 0.0) + 1000 * (now - then)
             return made
@@ -114,20 +155,25 @@ class Clock:
         return timed
 
 
-def measured(stage: Any, panel: Any, label: str, keys: int) -> dict[str, float]:
-    """Medians over some keys on one slider, from rest."""
-    clock = Clock(panel)
+def measured(stage: Any, panel: Any, move: Move, keys: int) -> dict[str, float]:
+    """Medians over some keys, each from rest."""
+    clock = Clock(panel, move.is_slider)
     tab = stage.show(panel.view)
-    place = ".body" if panel.title == "table" else ".pic"  # where a slider of pages is answered
-    tab.evaluate(WATCH.replace("PLACE", repr(place)))
-    tab.get_by_label(label, exact=True).focus()
-    tab.keyboard.press("PageDown")
+    stage.settle()
+    tab.evaluate(WATCH.replace("PLACE", repr(move.place)))
+    if move.is_slider:
+        tab.get_by_label(move.label, exact=True).focus()
+        tab.keyboard.press("PageDown")
+    elif move.label:
+        tab.get_by_role("button", name=move.label, exact=True).focus()
+    else:
+        tab.locator(".pic").focus()
     tab.wait_for_timeout(1500)
     rows = []
-    for _ in range(keys):
+    for key, _ in zip(cycle(move.keys), range(keys), strict=False):
         tab.evaluate("timed.length = 0")
         clock.first.clear()
-        tab.keyboard.press("ArrowRight")
+        tab.keyboard.press(key)
         tab.wait_for_timeout(200)
         stage.settle()
         tab.wait_for_timeout(100)
@@ -199,9 +245,9 @@ def main() -> None:
             rows = found.setdefault(corpus.memories.num_rows, {})
             print(f"{corpus.memories.num_rows:,} memories, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
             print(f"{'panel':12}" + "".join(f"{name:>9}" for name in (*_ENDS, *_PARTS, "cpu")), file=sys.stderr)
-            for panel, label in panels(corpus, search, query, labels):
+            for panel, move in panels(corpus, search, query, labels):
                 if not given.only or panel.title in given.only:
-                    row = rows[panel.title] = measured(stage, panel, label, given.keys)
+                    row = rows[panel.title] = measured(stage, panel, move, given.keys)
                     cells = "".join(f"{row.get(name, float('nan')):9.0f}" for name in (*_ENDS, *_PARTS, "cpu"))
                     print(f"{panel.title:12}{cells}", file=sys.stderr, flush=True)
     print(told(found, load))

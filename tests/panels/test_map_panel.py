@@ -103,7 +103,7 @@ def test_every_row_is_reached_by_turning_pages_and_enter_shows_a_text(panel: Any
 
 
 def test_a_group_of_the_legend_is_chosen_and_given_up_and_other_colours_forget_it(panel: Any) -> None:
-    names = re.findall(r'data-pick="(group:\d)"[^>]*>.*?<span>(\w+)</span><b>(\d+)</b>', panel.strip_html)
+    names = re.findall(r'data-pick="(group:\d)"[^>]*>.*?<span>(\w+)</span> <b>(\d+)</b>', panel.strip_html)
     kinds = [kind for kind, text in zip(rows()["kind"], rows()["text"], strict=True) if text]
     assert {name: int(count) for _, name, count in names} == {kind: kinds.count(kind) for kind in set(kinds)}
     panel.pick(names[1][0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -339,6 +340,25 @@ def test_tabs_of_a_lab_are_walked_by_arrows_over_one_state(stage: Any, corpus: m
     tab.get_by_role("tab", name="decay").focus()
     stage.press("Home")
     assert tab.get_by_label("decay days, number").input_value() == "61"
+
+
+def test_a_tab_that_takes_long_to_open_says_so(
+    stage: Any, corpus: mk.Corpus, search: mk.Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
+    make, gate = lab._make, threading.Event()
+
+    def slowly(name: str) -> Any:
+        gate.wait(20)
+        return make(name)
+
+    monkeypatch.setattr(lab, "_make", slowly)
+    tab = stage.show(lab.view)
+    tab.get_by_role("tab", name="table", exact=True).click()
+    tab.locator(".said", has_text="opening table").wait_for()
+    gate.set()
+    stage.settle()
+    assert tab.locator(".said").inner_text().startswith(f"{len(TEXTS)} rows")
 
 
 def test_what_is_refused_is_said_and_the_page_goes_on(stage: Any, search: mk.Retriever) -> None:
