@@ -210,8 +210,9 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
             data = pa.Table.from_pandas(data, preserve_index=False)
         elif is_table(data) and not isinstance(data, pa.Table):
             data = pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a name twice, or half a character
-        raise ParameterError(f"{owner}: every column must have one Arrow type. {error}") from error
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:  # a name twice, half a character
+        reasons = "; ".join(str(reason) for reason in error.args)
+        raise ParameterError(f"{owner}: every column must have one Arrow type. {reasons}.") from error
     if not isinstance(data, pa.Table):
         expected = "must be a pyarrow.Table, a pandas.DataFrame or a Corpus"
         raise ParameterError(f"{owner} {expected}. Got {type(data).__name__}.")
@@ -259,12 +260,17 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        if pa.types.is_list(field.type) and pa.types.is_string(column.type):
+        if pa.types.is_list(field.type) and _is_text(column.type):
             return pa.chunked_array([pa.array([_split(value) for value in column.to_pylist()], field.type)])
         return _times(column) if field.type == TIMESTAMP else column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         expected = f"{owner}: column '{field.name}' must be {field.type}"
         raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds texts, in any of Arrow's types for them: those of pandas are large ones."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _split(tags: str | None) -> list[str] | None:
@@ -278,7 +284,7 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     Naive times and dates are taken as UTC. A number is refused, as its unit is not known.
     """
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if _is_text(kind):
         column = column.cast(pa.string()) if pa.types.is_string_view(kind) else column  # which Arrow cannot look up
         texts = pc.unique(column)
         moments = [None if text is None else time_of(text) for text in texts.to_pylist()]

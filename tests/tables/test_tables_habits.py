@@ -98,8 +98,21 @@ def test_a_policy_takes_a_table_of_anybody(corpus: mk.Corpus) -> None:
 
 
 def test_tags_in_one_text_are_split_at_commas() -> None:
-    read = mk.from_table({"text": ["a", "b", "c"], "tags": ["чай, кофе,", "", None]})
-    assert read.memories["tags"].to_pylist() == [["чай", "кофе"], [], []]
+    tags = ["чай, кофе,", "", None]
+    kinds = {kind: pa.array(tags, kind) for kind in (pa.string(), pa.large_string(), pa.string_view())}
+    kinds["pandas"] = pd.Series(tags, dtype="str")
+    kinds["categorical"] = pd.Series(tags, dtype="category")
+    read = {kind: mk.from_table({"text": ["a", "b", "c"], "tags": column}) for kind, column in kinds.items()}
+    split = [["чай", "кофе"], [], []]
+    assert {kind: other for kind, corpus in read.items() if (other := corpus.memories["tags"].to_pylist()) != split} == {}
+
+
+def test_a_column_that_arrow_has_no_type_for_is_named() -> None:
+    for values in ([2**70], [{}, 1]):
+        frame = pd.DataFrame({"text": ["чай"] * len(values), "size": pd.Series(values, dtype="object")})
+        for call in (mk.from_table, mk.Quota().transform):
+            with pytest.raises(ParameterError, match=r"one Arrow type\. [^(]"):
+                call(frame)
 
 
 def test_a_named_query_takes_its_parameters(corpus: mk.Corpus) -> None:
