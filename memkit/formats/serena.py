@@ -66,14 +66,14 @@ class _Memory(Page):
 
 def survey(folder: Folder) -> Survey:
     """The Markdown below each ``.serena/memories/``."""
-    parts = folder.listing.root.parts
-    is_home = any(parts[start : start + 2] == (".serena", "memories") for start in range(len(parts) - 1))
+    above = f"{folder.listing.root.as_posix()}/"
     result = Survey()
     for place, names in folder.markdown.items():
         below = f"{place}/" if place else ""
-        match = _HOME.match(below)
-        if match or is_home or folder.is_forced:
-            result.findings |= dict.fromkeys((below + name for name in names), match[0] if match else "")
+        match = _HOME.match(above + below)
+        if match or folder.is_forced:
+            home = below[: max(0, match.end() - len(above))] if match else ""
+            result.findings |= dict.fromkeys((below + name for name in names), home)
     return result
 
 

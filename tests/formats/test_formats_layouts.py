@@ -144,8 +144,11 @@ def test_a_memory_of_serena_has_its_name_and_the_day_that_it_says(tmp_path: Path
     assert "core/style" in rows["core/style.md"]["heading_path"]
     assert rows["none.md"]["title"] == "none"
     assert set(corpus.memories["kind"].to_pylist()) == {"page"}
-    direct = mk.read(tmp_path / ".serena/memories")
-    assert set(direct.memories["layout"].to_pylist()) == {"serena"}
+    titles = corpus.memories["title"].to_pylist()
+    for place in (".serena/memories", ".serena"):
+        direct = mk.read(tmp_path / place)
+        assert set(direct.memories["layout"].to_pylist()) == {"serena"}
+        assert direct.memories["title"].to_pylist() == titles
 
 
 def test_the_samples_have_no_problem_and_are_searched_in_both_languages(tmp_path: Path) -> None:
