@@ -36,6 +36,7 @@ from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
+from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
 
 SCOPING = (
@@ -541,12 +542,16 @@ def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[s
     """The best window of each hit's memory around its chunk, and where it is in the memory's text."""
     index = question.index
     memories = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
-    spans = list[tuple[int, int]]()
+    places, patterns = list[tuple[int, int]](), index.settings.boilerplate
     for query, chunk, memory in zip(hits.query.tolist(), chunks, memories, strict=True):
-        start = max(0, (memory or "").find(chunk))
-        spans.append(window(memory or "", question.queries.texts[query], SNIPPET, start, start + len(chunk)))
-    said = [(memory or "")[start:end] for memory, (start, end) in zip(memories, spans, strict=True)]
-    starts, ends = (pa.array([span[side] for span in spans], pa.int64()) for side in (0, 1))
+        text = memory or ""
+        start = max(0, text.find(chunk))
+        end = start + len(chunk)
+        near = max(0, start - SNIPPET)
+        hidden = [(near + a, near + b) for a, b in boilerplate.spans(text[near : end + SNIPPET], patterns)]
+        places.append(window(text, question.queries.texts[query], SNIPPET, start, end, hidden))
+    said = [(memory or "")[start:end] for memory, (start, end) in zip(memories, places, strict=True)]
+    starts, ends = (pa.array([place[side] for place in places], pa.int64()) for side in (0, 1))
     return {"snippet": pa.array(said, pa.string()), "snippet_start": starts, "snippet_end": ends}
 
 

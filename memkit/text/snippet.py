@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from memkit.text.letters import folded
@@ -24,7 +24,14 @@ _WRAPPED_AT = 60
 """A line of so many characters may go on in the next."""
 
 
-def window(text: str, query: str, width: int = SNIPPET, start: int = 0, end: int | None = None) -> tuple[int, int]:
+def window(
+    text: str,
+    query: str,
+    width: int = SNIPPET,
+    start: int = 0,
+    end: int | None = None,
+    without: Sequence[tuple[int, int]] = (),
+) -> tuple[int, int]:
     """The part of `text` that says most of what `query` asks, in whole sentences or lines.
 
     Parameters
@@ -37,6 +44,9 @@ def window(text: str, query: str, width: int = SNIPPET, start: int = 0, end: int
         Largest length; a sentence that is longer is cut at blanks.
     start, end : int
         The characters of the chunk that was found: the part lies in it, or reaches beyond to begin and end a sentence.
+    without : sequence of tuple of int
+        Where text begins and ends that is not shown, such as boilerplate: the part holds none of the sentences and
+        lines in it, if there are others.
 
     Returns
     -------
@@ -50,7 +60,7 @@ def window(text: str, query: str, width: int = SNIPPET, start: int = 0, end: int
     >>> text[begins:ends]
     'Пул соединений вырос до десяти.'
     """
-    if len(text) <= width:
+    if len(text) <= width and not without:
         last = len(text.rstrip())
         return min(len(text) - len(text.lstrip()), last), last
     end = len(text) if end is None else end
@@ -62,7 +72,8 @@ def window(text: str, query: str, width: int = SNIPPET, start: int = 0, end: int
         last = min(following, end) if following == high < len(text) else following
         last = first + len(text[first:last].rstrip())
         units += [(first, last)] * (first < last and first < end and last > start)
-    units = units or [(start, end)]
+    shown = [(a, b) for a, b in units if not any(begins <= a and b <= ends for begins, ends in without)]
+    units = shown or units or [(start, end)]
     first, last = _best(text, units, query, width)
     begins, ends = units[first][0], units[last][1]
     return (begins, ends) if ends - begins <= width else _cut(text, query, width, begins, ends)
@@ -140,17 +151,24 @@ def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tu
     starts = [begins for begins, _ in units]
     held: list[set[str]] = [set() for _ in units]
     for place, stem in _words_like(query, text, units[0][0], units[-1][1]):
-        held[bisect_right(starts, place) - 1].add(stem)
+        number = bisect_right(starts, place) - 1
+        if place < units[number][1]:  # else in what is not shown
+            held[number].add(stem)
+
+    def follows(number: int) -> bool:
+        """Whether a unit comes right after the one before it, without text between them that is not shown."""
+        return not text[units[number - 1][1] : units[number][0]].strip()
+
     best, found = (0, -1), 0
     for first in [number for number, stems in enumerate(held) if stems] or [0]:
         last, stems = first, set(held[first])
-        while last + 1 < len(units) and units[last + 1][1] - units[first][0] <= width:
+        while last + 1 < len(units) and units[last + 1][1] - units[first][0] <= width and follows(last + 1):
             last += 1
             stems |= held[last]
         if best[1] < 0 or len(stems) > found:
             best, found = (first, last), len(stems)
     first, last = best
-    while first and units[last][1] - units[first - 1][0] <= width:
+    while first and units[last][1] - units[first - 1][0] <= width and follows(first):
         first -= 1
     return first, last
 

@@ -30,6 +30,11 @@ def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
     assert hits["memory_id"].to_pylist()[0] == "c"
     (of_a,) = search.search("пул соединений", k=1, as_of="2026-03-01").to_pylist()
     assert of_a["text"] == texts["a"]
+    assert of_a["snippet"] == "user: Пул соединений вырос до 15."
+    assert texts["a"][of_a["snippet_start"] : of_a["snippet_end"]] == of_a["snippet"]
+    prompt = mk.ContextBuilder(search).build(corpus, None, "пул соединений", as_of="2026-03-01").text
+    assert "- user: Пул соединений вырос до 15." in prompt
+    assert "untrusted" not in prompt
     assert "are boilerplate or targets of links, which are not searched" in str(
         mk.explain(search, "пул", "a", as_of="2026-03-01")
     )

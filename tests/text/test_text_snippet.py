@@ -70,6 +70,23 @@ def test_the_window_is_where_most_words_of_the_query_are() -> None:
     assert (begins, text[begins:ends]) == (26, "Чай зелёный. Чай зелёный."), "meaning alone: where the chunk begins"
 
 
+def test_a_window_shows_no_line_that_is_left_out_unless_there_is_no_other() -> None:
+    head, tail = "Sender: Anna, who asks about the pool\n", "\n<!-- about the pool -->\n"
+    text = f"{head}Пул вырос до десяти.{tail}Чай зелёный."
+    without = [(0, len(head) - 1), (text.index("<!--"), text.index("-->") + 3)]
+    shown = {
+        query: text[slice(*window(text, query, width, without=without))]
+        for query, width in (("пул", 90), ("чай", 200), ("anna pool", 90), ("дятел", 240))
+    }
+    assert shown == {
+        "пул": "Пул вырос до десяти.",
+        "чай": "Чай зелёный.",
+        "anna pool": "Пул вырос до десяти.",
+        "дятел": "Пул вырос до десяти.",
+    }
+    assert text[slice(*window(text, "пул", 240, without=[(0, len(text))]))] == text
+
+
 def test_a_snippet_marks_what_it_leaves_out() -> None:
     assert snippet("Раз два.", "два") == "Раз два."
     assert snippet("слово " * 30, "нет", width=20) == "слово слово слово…"
