@@ -270,7 +270,7 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
 
 def _is_text(kind: pa.DataType) -> bool:
     """Whether a column holds texts, in any of Arrow's types for them: those of pandas are large ones."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _split(tags: str | None) -> list[str] | None:

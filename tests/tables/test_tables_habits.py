@@ -104,7 +104,9 @@ def test_tags_in_one_text_are_split_at_commas() -> None:
     kinds["categorical"] = pd.Series(tags, dtype="category")
     read = {kind: mk.from_table({"text": ["a", "b", "c"], "tags": column}) for kind, column in kinds.items()}
     split = [["чай", "кофе"], [], []]
-    assert {kind: other for kind, corpus in read.items() if (other := corpus.memories["tags"].to_pylist()) != split} == {}
+    assert {
+        kind: other for kind, corpus in read.items() if (other := corpus.memories["tags"].to_pylist()) != split
+    } == {}
 
 
 def test_a_column_that_arrow_has_no_type_for_is_named() -> None:
