@@ -1,12 +1,12 @@
-"""The nearest term of an index for a word of a query that no text has, such as one with a typo."""
+"""Terms of an index that are searched beside the words of a query: the nearest to one with a typo, and other forms."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ _EDITS = {8: 2, 4: 1}
 """The most edits that part a term from the nearest, by its least number of letters; shorter ones have none."""
 _SHORTEST_TERM = 3
 _QUOTED = re.compile(r"\"[^\"]*\"|«[^»]*»|“[^”]*”|„[^“]*“|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
-_WORD = re.compile(rf"(?<!\w)[^\W\d_]{{{_SHORTEST},}}(?!\w)")
+_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?!\w)")
 _BITS = np.uint64(64)
 
 
@@ -63,14 +63,35 @@ NOTHING = Sight(())
 """No index."""
 
 
-def readable(query: str) -> list[str]:
-    """The words of a query that may be read as others: of five letters or more, without digits, not in quotes.
+class Beside(NamedTuple):
+    """What is searched beside the words of a query.
+
+    Attributes
+    ----------
+    nearest : dict of str to str
+        For each word that no text in sight has the nearest term in sight, if there is one.
+    forms : dict of str to list of str
+        For each word the terms in sight of its other forms, if the query has not these itself.
+    """
+
+    nearest: Mapping[str, str]
+    forms: Mapping[str, Sequence[str]]
+
+    def shares(self, near_words: float, word_forms: float) -> dict[str, float]:
+        """The terms with their share of the weight of a true one."""
+        forms = {term: word_forms for terms in self.forms.values() for term in terms}
+        return forms | dict.fromkeys(self.nearest.values(), near_words)
+
+
+def readable(query: str, shortest: int = _SHORTEST) -> list[str]:
+    """The words of a query that may be read as others: of so many letters, without digits, not in quotes.
 
     >>> readable('где «Постгресс» и E4021_log, настройкка пулла')
     ['настройкка', 'пулла']
     """
     text = unicodedata.normalize("NFC", _QUOTED.sub(" ", query)).lower()
-    return [word for word in dict.fromkeys(_WORD.findall(text)) if word.replace("ё", "е") not in FUNCTION_WORDS]
+    words = (word for word in dict.fromkeys(_WORD.findall(text)) if len(word) >= shortest)
+    return [word for word in words if word.replace("ё", "е") not in FUNCTION_WORDS]
 
 
 class NearWords:

@@ -29,7 +29,7 @@ from memkit.index.centre import Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
-from memkit.index.near_words import Sight
+from memkit.index.near_words import Beside, Sight
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.scale.buckets import Buckets
@@ -266,13 +266,13 @@ class BucketIndex:
             self.weights(how),
             moment.instant,
         )
-        near = scoped[0][0].near_terms(request.texts, weights, how, at, sight) if scoped else ()
-        small, found = self._find(request.texts, how.pool, scoped, how, at, near)
+        beside = scoped[0][0].beside(request.texts, weights, how, at, sight) if scoped else ()
+        small, found = self._find(request.texts, how.pool, scoped, how, at, beside)
         shown = small.memories["memory_id"]
         replaced = [replaced_by(part.memories, part.rows, scope, shown) for part, scope in scoped]
         together = pa.concat_tables(replaced) if replaced else None
         scope = Scope(None, None, None, None, unseen, unknown, replaced=together)
-        return Answer(small, scope, weights, found, sight, near)
+        return Answer(small, scope, weights, found, sight, beside)
 
     def _find(
         self,
@@ -281,7 +281,7 @@ class BucketIndex:
         scoped: Sequence[tuple[Part, Scope]],
         how: QuerySettings,
         on: datetime,
-        near: Sequence[Mapping[str, str]],
+        beside: Sequence[Beside],
     ) -> tuple[Part, Candidates]:
         """The best `n` chunks of each arm over some buckets, and a small index of their memories.
 
@@ -289,14 +289,14 @@ class BucketIndex:
         ----------
         scoped : sequence of tuple (Part, Scope)
             Buckets that have chunks, and what may be found in them.
-        near : sequence of dict of str to str
+        beside : sequence of Beside
             As `MemoryIndex.retrieve` takes it.
         """
         weights = self.weights(how)
         parts: list[_Found] = []
         for index, scope in scoped:
             put = index.arm_queries(asked, weights, how, on)
-            about = n, scope.allowed, how, scope.allowed, near, scope.heirs
+            about = n, scope.allowed, how, scope.allowed, beside, scope.heirs
             parts.append((index, {name: index.arm_candidates(name, put[name], *about) for name in weights}))
         best = _best(parts, list(weights), n)
         small, rows = self._small(parts, best)

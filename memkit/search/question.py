@@ -24,7 +24,7 @@ from memkit.duck import LONE_SURROGATE, check_unicode
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
 from memkit.index.encoders.circuit import in_haste
-from memkit.index.near_words import NOTHING, Sight
+from memkit.index.near_words import NOTHING, Beside, Sight
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
@@ -38,6 +38,7 @@ from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
+from memkit.text.word_forms import dictionary
 
 SCOPING = (
     "expired",
@@ -47,6 +48,7 @@ SCOPING = (
     "on_encoder_error",
     "function_word_weight",
     "near_words",
+    "word_forms",
     "read_dates",
 )
 _MOST_READ = 5
@@ -232,8 +234,8 @@ class Question:
         Why nothing was reranked.
     sight : Sight
         The terms that the question may see.
-    near : sequence of dict of str to str
-        For each query the words that no text in sight has, and the terms that they are read as; empty: none.
+    beside : sequence of Beside
+        What is searched beside the words of each query; empty: nothing.
 
     Examples
     --------
@@ -262,7 +264,7 @@ class Question:
     until: datetime | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
     sight: Sight = NOTHING
-    near: Sequence[Mapping[str, str]] = ()
+    beside: Sequence[Beside] = ()
 
     def with_params(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without retrieving again.
@@ -296,7 +298,7 @@ class Question:
         if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
         seen = self.scope.allowed
-        about = self.weights, self.settings, self.moment, seen, self.near
+        about = self.weights, self.settings, self.moment, seen, self.beside
         return self.index.retrieve(self.queries.texts, n, allowed, *about, vectors=self.queries.vectors)
 
     @property
@@ -321,9 +323,20 @@ class Question:
     def read_as(self) -> dict[str, dict[str, str]]:
         """By query the words that no text has, and the nearest word of a text, which was searched in its place."""
         return {
-            query: {word: self.index.spelled(term, self.sight) for word, term in near.items()}
-            for query, near in zip(self.queries.ids, self.near, strict=False)
-            if near
+            query: {word: self.index.spelled(term, self.sight) for word, term in beside.nearest.items()}
+            for query, beside in zip(self.queries.ids, self.beside, strict=False)
+            if beside.nearest
+        }
+
+    @cached_property
+    def word_forms(self) -> dict[str, dict[str, list[str]]]:
+        """By query the words with other forms in the texts, and a word of a text for each of these."""
+        return {
+            query: {
+                word: [self.index.spelled(term, self.sight) for term in terms] for word, terms in beside.forms.items()
+            }
+            for query, beside in zip(self.queries.ids, self.beside, strict=False)
+            if beside.forms
         }
 
     def look_again(self, candidates: Candidates) -> Floats | None:
@@ -396,6 +409,8 @@ def ask(
     check_user(user_id)
     if settings.rerank is not None:
         as_reranker(settings.rerank)  # what cannot be one is an error before anything is searched
+    if settings.word_forms:
+        dictionary()  # so is a missing one
     queries = as_queries(queries)
     days = set(queries.days)
     if len(days) > 1:
@@ -405,7 +420,7 @@ def ask(
     answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     scope, weights, candidates = answer.scope, answer.weights, answer.candidates
     about = (answer.index, settings, queries, k, moment.instant, where, scope, weights, candidates)
-    return Question(*about, note, user_id=user_id, until=moment.until, sight=answer.sight, near=answer.near)
+    return Question(*about, note, user_id=user_id, until=moment.until, sight=answer.sight, beside=answer.beside)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
@@ -696,6 +711,7 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     moment = question.moment.isoformat()
     facts |= {
         "read_as": question.read_as or None,
+        "word_forms": question.word_forms or None,
         "weights": weights,
         "conversations": None if index.turns is None else index.conversations,
     }
@@ -787,13 +803,19 @@ def _stale_note(question: Question, hits: Candidates) -> str:
 
 
 def readings(question: Question) -> str:
-    """A sentence for each word that is read as another, for the first few of them."""
+    """A sentence for each word that is read as another or searched in other forms, for the first few of each."""
     read = dict(pair for words in question.read_as.values() for pair in words.items())
     said = [
         f"No text has {word!r:.80}: it is read as {other!r:.80}." for word, other in list(read.items())[:_MOST_READ]
     ]
     more = [f"So are {len(read) - _MOST_READ} more words as others."] if len(read) > _MOST_READ else []
-    return " ".join([*said, *more])
+    forms = dict(pair for words in question.word_forms.values() for pair in words.items())
+    said_of_forms = [
+        f"{word!r:.80} is also searched as {', '.join(map(repr, others)):.160}."
+        for word, others in list(forms.items())[:_MOST_READ]
+    ]
+    more_forms = [f"So are other forms of {len(forms) - _MOST_READ} more words."] if len(forms) > _MOST_READ else []
+    return " ".join([*said, *more, *said_of_forms, *more_forms])
 
 
 def _context_note(question: Question) -> str:

@@ -156,6 +156,15 @@ class QuerySettings(Estimator):
         " weight (other words have 1). Never for words with digits or '_', in quotes, or of fewer than 5 letters."
         " 0: off.",
     )
+    word_forms: float = param(
+        0.0,
+        low=0,
+        high=1,
+        unit="ratio",
+        group="arms",
+        doc="Weight of other forms of a Russian word of a query whose stems differ («письма» for «писем»), by a"
+        " dictionary (extra `lemma`); the word itself has 1. 0: off.",
+    )
     read_dates: bool = param(
         True,
         group="arms",

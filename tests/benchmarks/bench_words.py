@@ -4,7 +4,8 @@
 
 FOLDER is that of `bench_quality.py`. "turns" compares `context_column` with none, on the sets in `TALKS`. "typos"
 compares `near_words` with 0, on questions as they were asked and with two random edits in words of five letters or
-more: a swap of neighbours, a letter dropped, added or replaced (seed 7).
+more: a swap of neighbours, a letter dropped, added or replaced (seed 7). "forms" compares `word_forms` with 0, by all
+arms and by words alone.
 """
 
 from __future__ import annotations
@@ -103,7 +104,16 @@ def typos(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Itera
         yield name, {str(weight): put(search.with_params(near_words=weight), asked) for weight in (0.0, 0.8)}
 
 
-PARTS: dict[str, Callable[..., Iterator[tuple[str, dict[str, Any]]]]] = {"turns": turns, "typos": typos}
+def forms(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Iterator[tuple[str, dict[str, pa.Table]]]:
+    search = mk.Retriever(encoder=encoder).fit(Corpus({"memories": labelled.memories}))
+    alone = {"vector_weight": 0.0, "bm25_weight": 1.0, "gram_weight": 0.0}
+    for name, weights in (("all arms", {}), ("words alone", alone)):
+        for share in (0.3, 0.5, 0.8):
+            runs = {str(some): put(search.with_params(**weights, word_forms=some), labelled) for some in (0.0, share)}
+            yield f"forms at {share}, {name}", runs
+
+
+PARTS: dict[str, Callable[..., Iterator[tuple[str, dict[str, Any]]]]] = {"turns": turns, "typos": typos, "forms": forms}
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
-from memkit.index.near_words import NOTHING, Sight
+from memkit.index.near_words import NOTHING, Beside, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
@@ -511,7 +511,7 @@ class Request:
 class Answer:
     """The candidates for a request, the index whose rows they are, their scope, and the weights of the arms.
 
-    `sight` has the terms that the request may see, and `near`, by query, the term that a word was read as.
+    `sight` has the terms that the request may see, and `beside`, by query, what is searched beside its words.
     """
 
     index: MemoryIndex
@@ -519,7 +519,7 @@ class Answer:
     weights: dict[str, float]
     candidates: Candidates
     sight: Sight
-    near: Sequence[Mapping[str, str]]
+    beside: Sequence[Beside]
 
 
 class Searchable(Protocol):
@@ -643,10 +643,10 @@ class MemoryIndex:
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
         seen, at = scope.allowed, request.moment.instant
         sight = self.sight(seen)
-        near = self.near_terms(request.texts, weights, how, at, sight)
-        about = weights, how, at, seen, near, scope.heirs, request.vectors
+        beside = self.beside(request.texts, weights, how, at, sight)
+        about = weights, how, at, seen, beside, scope.heirs, request.vectors
         candidates = self.retrieve(request.texts, pools * how.pool, seen, *about)
-        return Answer(self, scope, weights, candidates, sight, near)
+        return Answer(self, scope, weights, candidates, sight, beside)
 
     def candidate_source(self, name: str) -> Arm:
         """The object that retrieves candidates for an arm: the arm itself."""
@@ -779,7 +779,7 @@ class MemoryIndex:
         how: QuerySettings,
         on: datetime,
         seen: Mask | None,
-        near: Sequence[Mapping[str, str]],
+        beside: Sequence[Beside],
         heirs: Ints | None = None,
         vectors: Vectors | None = None,
     ) -> Candidates:
@@ -791,8 +791,8 @@ class MemoryIndex:
             Chunks that may be found; None: all.
         seen : ndarray of bool, shape (n_chunks,), or None
             Chunks that the question may see: no other lends anything to those that are found.
-        near : sequence of dict of str to str
-            Of `near_terms`.
+        beside : sequence of Beside
+            Of `beside`.
         heirs : ndarray of int64, shape (n_chunks,), optional
             As in `Scope`.
         vectors : ndarray of shape (n_queries, dim), optional
@@ -802,7 +802,7 @@ class MemoryIndex:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         queries = self.arm_queries(texts, options, how, on, vectors)
-        about = n, allowed, how, seen, near, heirs
+        about = n, allowed, how, seen, beside, heirs
         candidates = {name: self.arm_candidates(name, queries[name], *about) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
@@ -834,16 +834,17 @@ class MemoryIndex:
         words: Any = self.arms.get("bm25")
         return Sight.over((words.postings_, seen)) if hasattr(words, "near_terms") else NOTHING
 
-    def near_terms(
+    def beside(
         self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime, sight: Sight
-    ) -> Sequence[Mapping[str, str]]:
-        """For each query the words that no text in sight has, with the nearest term in sight; empty if off."""
-        if not how.near_words or "bm25" not in arms or not hasattr(self.arms.get("bm25"), "near_terms"):
+    ) -> Sequence[Beside]:
+        """For each query the terms in sight that are searched beside its own; empty if off."""
+        words: Any = self.arms.get("bm25")
+        if not (how.near_words or how.word_forms) or "bm25" not in arms or not hasattr(words, "near_terms"):
             return ()
-        near: Sequence[Mapping[str, str]] = self.arms["bm25"].near_terms(
-            self.arm_queries(texts, ["bm25"], how, on)["bm25"], sight
-        )
-        return near
+        queries, none = self.arm_queries(texts, ["bm25"], how, on)["bm25"], [dict[str, Any]()] * len(texts)
+        forms = words.form_terms(queries, sight) if how.word_forms else none
+        nearest = words.near_terms(queries, sight, forms) if how.near_words else none
+        return list(map(Beside, nearest, forms))
 
     def spelled(self, term: str, sight: Sight) -> str:
         """A word in sight whose term it is; the term itself if there is none."""
@@ -860,7 +861,7 @@ class MemoryIndex:
         allowed: Mask | None,
         how: QuerySettings,
         seen: Mask | None,
-        near: Sequence[Mapping[str, str]],
+        beside: Sequence[Beside],
         heirs: Ints | None = None,
     ) -> pa.Table:
         """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have.
@@ -870,12 +871,12 @@ class MemoryIndex:
         if heirs is not None:
             replaced = heirs >= 0
             wide, more = allowed if allowed is None else allowed | replaced, int(replaced.sum())
-            found = self.arm_candidates(name, queries, n + more, wide, how, seen, near)
+            found = self.arm_candidates(name, queries, n + more, wide, how, seen, beside)
             return inherited(found, heirs, n)
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
         options, allowed = kind.options(how), self._filled(allowed)
         if kind.reads_near:
-            options["near"] = [dict.fromkeys(terms.values(), how.near_words) for terms in near]
+            options["near"] = [one.shares(how.near_words, how.word_forms) for one in beside]
         if turns is not None and self.lent([name]):
             if kind.lends == "means":
                 return means_in_turns(arm, queries, n, allowed, turns, self._filled(seen))
