@@ -149,7 +149,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             change()
         except (MemkitError, OSError) as error:
             self.error.value = _wrong(self.panel.hide(str(error)))
-            self._show_values(but=typed if isinstance(self.controls.get(typed), ipywidgets.Text) else "")
+            self._show_values(skipped=typed if isinstance(self.controls.get(typed), ipywidgets.Text) else "")
         else:
             self._show_values()  # a value that means the same changes no state
 
@@ -160,11 +160,11 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._stale = set(self._drawn)
         self._draw()
 
-    def _show_values(self, but: str = "") -> None:
+    def _show_values(self, skipped: str = "") -> None:
         self._is_following = True
         try:
             for name, value in self.panel.values.items():
-                if name != but:
+                if name != skipped:
                     self._show(name, value)
             for name, text in self.panel.notes.items():
                 self.notes[name].value = f"<small>{html.escape(text)}</small>"

@@ -198,9 +198,8 @@ class QuerySettings(Estimator):
         None,
         kind="object",
         group="arms",
-        doc="Reranker, which scores the best `rerank_n` candidates once more: an encoder ('e5'), a cross-encoder"
-        " ('st:PATH'), or a function of a query and a list of texts that returns scores; None: no reranking. Measure it"
-        " on your own labels.",
+        doc="Reranker of the best `rerank_n` candidates: an encoder ('e5'), a cross-encoder ('st:PATH'), or a function"
+        " of a query and a list of texts that returns scores; None: no reranking. Measure it on your own labels.",
     )
     rerank_n: int = param(
         20, low=1, unit="candidates", group="arms", doc="How many of the best candidates of a query are reranked."
