@@ -74,7 +74,7 @@ class Watch:
     corpus : Corpus
         The folder as it was last read.
     n_readings : int
-        How often it was read again and something had changed.
+        How many readings found a change.
     errors : list of str
         Everything that went wrong, the last one last.
     """

@@ -1,4 +1,4 @@
-"""A page gets another path, and every link that leads to it goes along; all other bytes stay.
+"""Renames a page together with every link that leads to it; all other bytes stay.
 
 A link keeps its style: a path stays a path (relative, from the root, or with the ending it had), a name stays a name
 where no other page is called so. What a link names by title, alias or id is left as it is.

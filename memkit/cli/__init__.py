@@ -1,4 +1,4 @@
-"""The command line: `run` meets the outside, `common` is shared by the verbs, `show` prints, `demo` is a tour."""
+"""The command line: `run` handles errors, `common` is shared by the verbs, `show` prints, `demo` is a tour."""
 
 from memkit.cli.run import program as main
 

@@ -64,7 +64,7 @@ _SHOWN = {"unreached": 3}
 
 @dataclass(frozen=True, repr=False)
 class Audit(Result):
-    """What `audit` found.
+    """The result of `audit`.
 
     Attributes
     ----------

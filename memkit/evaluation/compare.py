@@ -43,7 +43,7 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """What `compare` found; differences are b minus a.
+    """The result of `compare`; differences are b minus a.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Comparison(Result):
         stale, less is better); judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and per_unit,
         both means of the difference, and `estimate`, which of them counts. Empty without labels.
     agreement : pa.Table
-        How far both find the same, without labels: measure, value, n_queries.
+        How far the hits of both agree, without labels: measure, value, n_queries.
     shifts : pa.Table
         query_id, memory_id, rank_a, rank_b (null beyond the first k), shift (places that it rises in b).
     per_query : pa.Table

@@ -1,4 +1,4 @@
-"""A search for scikit-learn and Optuna: settings are scored over candidates that the arms are asked for once."""
+"""A search for scikit-learn and Optuna: settings are scored over candidates that are retrieved once."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _codes(column: pa.ChunkedArray) -> Ints:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Result):
-    """What `evaluate` found.
+    """The result of `evaluate`.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class Evaluation(Result):
         query_id, rank, memory_id, score; `labels.write` makes a run of it.
     stages : pa.Table
         With ``stages=True``, what became of the relevant memories: disposition (as in `Retriever.trace`; not_found
-        where no arm found it), n, share, n_queries.
+        where no arm retrieved it), n, share, n_queries.
     """
 
     table: pa.Table

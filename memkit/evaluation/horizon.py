@@ -1,4 +1,4 @@
-"""The decay horizon: the day from which on a memory is no longer found, computed from candidates asked once."""
+"""The decay horizon: the day from which on a memory is no longer found, computed from candidates retrieved once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of settings over the candidates for labelled queries; each arm is asked once."""
+"""Scores of settings over the candidates for labelled queries, which are retrieved once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sweep`: many settings of one search scored on labelled queries, over candidates asked for once."""
+"""`sweep`: many settings of one search scored on labelled queries, over candidates retrieved once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Result):
-    """What `sweep` found.
+    """The result of `sweep`.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Sweep(Result):
         Raises
         ------
         ParameterError
-            For a metric that was not asked for.
+            For a metric that the sweep does not have.
         """
         name = self.metrics[0] if metric is None else Metric.parse(metric).name
         if name not in self.values:
@@ -107,7 +107,7 @@ class Sweep(Result):
     def best(self) -> int:
         """The setting with the best mean of the first metric, the first one of equals; `default` where none has one.
 
-        Its mean is too high: it was chosen for it. `tune` estimates the gain without that bias.
+        Its mean is biased upwards, as it was chosen by that mean. `tune` estimates the gain without this bias.
         """
         means = self.table[self.metrics[0]].to_numpy() * Metric.parse(self.metrics[0]).sign
         return self.default if np.isnan(means).all() else int(np.nanargmax(np.round(means, 12)))

@@ -1,4 +1,4 @@
-"""The check boxes of Markdown, in the memories of any format: the table ``checklist``."""
+"""Checkboxes of Markdown, in the memories of any format: the table ``checklist``."""
 
 from __future__ import annotations
 

@@ -131,12 +131,12 @@ class Panel(Displayed):
         corpus : Corpus
             The new state.
         words : str
-            What is said of it beside the status.
+            A sentence about it, shown beside the status.
 
         Notes
         -----
-        A panel that was made without ``as_of`` moves on to now. One that rests on a measurement or a table keeps what
-        it shows, and says that it is of the folder before.
+        A panel that was made without ``as_of`` moves on to now. One that shows a measurement or a table keeps showing
+        it, and says that it is of the former state.
         """
         self.moved = words if self.follows else f"{words} This panel still shows the folder as it was before."
         if not self.follows:
@@ -232,7 +232,7 @@ class Panel(Displayed):
 
     @property
     def code(self) -> str:
-        """The line of Python that gives `result` again."""
+        """The line of Python that computes `result`."""
         return self._code(self.session.state)
 
     @property

@@ -43,7 +43,7 @@ def short(name: str, most: int = 36) -> str:
 
 
 def words(ax: Axes) -> str:
-    """What a picture of memkit shows, in words, for who cannot see it.
+    """Describe in words what a picture of memkit shows, for readers who cannot see it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where memories lie by meaning, coloured by what is known of them."""
+"""The map of memories by meaning, coloured by kind, age, user, topic or duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where memories lie: a vector of each memory, and a place on a plane, near to that of memories like it."""
+"""The layout of the map: a vector for each memory, and a point on a plane, near those of similar memories."""
 
 from __future__ import annotations
 

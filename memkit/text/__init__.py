@@ -1,0 +1,1 @@
+"""Texts: terms, chunks, sentences, snippets, dates and statements; this room knows neither corpora nor search."""

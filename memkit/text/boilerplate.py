@@ -1,8 +1,8 @@
-"""What stands in a text and is no evidence of what it says: one list as data, `BOILERPLATE`.
+"""Boilerplate: the parts of a text that say nothing of its subject, as one list of patterns, `BOILERPLATE`.
 
-That is what chat programs write around messages, and where a link leads that has a text: a page that links to another
-would else say its title twice, and win over the page that is so called. It is shown as it is and left out of what
-search compares: terms, letters and vectors.
+These are what chat programs write around messages, and the targets of links that have a text: a page that links to
+another would else hold the other's title twice, and rank above it. Boilerplate is shown, but not searched: it counts
+for neither terms, letters nor vectors.
 """
 
 from __future__ import annotations

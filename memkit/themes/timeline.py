@@ -1,4 +1,4 @@
-"""`timeline`: what the memory says on a theme, in the order of time."""
+"""`timeline`: what the memories say on a theme, oldest first."""
 
 from __future__ import annotations
 

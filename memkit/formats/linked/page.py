@@ -1,4 +1,4 @@
-"""One page of linked notes: its sections are memories, and what its front matter says stands on each of them.
+"""One page of linked notes: its sections are memories, and each gets the fields of the front matter.
 
 The front matter is data: it is no memory's text. A page that has one and no text above its first heading gets a memory
 of the kind ``head``, whose text is the page's title and description, so that the page is found by them as one chunk.

@@ -1,1 +1,1 @@
-"""Notes with front matter: one by one, and sound ones by the batch."""
+"""Notes with front matter: read one by one, or in batches where they have no defect."""

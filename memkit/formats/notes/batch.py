@@ -1,4 +1,4 @@
-"""Sound notes, read by the batch.
+"""Notes without defects, read in batches.
 
 Nearly all notes of a folder were written by one tool, which lays out their front matter alike. A `Layout` is the
 pattern of such front matter, made from the first note that has it; what it captures goes to Arrow by the column.
