@@ -134,7 +134,10 @@ def known_items(
     made = [query_for(row, text, name, FIELDS[name][1]) for name in texts for row, text in askable(name, rows)]
     made += _asking_for_pages(corpus, rows, [name for name in chosen if name in PAGE_FIELDS])
     if not made:
-        raise ParameterError(f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more.")
+        raise ParameterError(
+            f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more. Facts and lines of"
+            " a log have none: write queries of your own, and judge their hits in mk.panels.judge(search, queries)."
+        )
     if n is not None and n < len(made):
         drawn = np.sort(np.random.default_rng(seed).choice(len(made), n, replace=False))
         made = [made[row] for row in drawn]

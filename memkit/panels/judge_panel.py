@@ -17,6 +17,7 @@ from memkit.duck import literal
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.compare import first_to_judge
 from memkit.evaluation.evaluation import Task
+from memkit.evaluation.known_items import known_items
 from memkit.evaluation.labels import QRELS, as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric
 from memkit.evaluation.pools import Pools, put_both
@@ -24,7 +25,7 @@ from memkit.panels.dedup_panel import labels_and_file, save
 from memkit.panels.panel import Action, Panel, moment_of
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Moment, Param
+from memkit.params import AsOf, Moment, Param, check_fitted
 from memkit.plot.marks import Picture
 from memkit.plot.memories import counts_of
 from memkit.search.retriever import Retriever
@@ -34,6 +35,10 @@ _SHORT, _LONGEST = 600, 20_000
 _PLACES = 10
 
 
+KNOWN = 60
+"""How many known items are asked about where no labels are given."""
+
+
 class JudgePanel(Panel):
     """Relevance of hits, judged without seeing which search found them and at which rank.
 
@@ -41,8 +46,8 @@ class JudgePanel(Panel):
     ----------
     search : Retriever
         Fitted.
-    queries : table, data frame or path
-        As for `mk.evaluate`.
+    queries : table, data frame or path, optional
+        As for `mk.evaluate`; none: known items of the corpus, with the answer that each has.
     qrels : table, data frame or path, optional
         Judgements to start from. A path to Parquet is written after each judgement, in one step; another file is only
         read.
@@ -85,7 +90,7 @@ class JudgePanel(Panel):
     def __init__(
         self,
         search: Retriever,
-        queries: Any,
+        queries: Any = None,
         qrels: Any = None,
         *,
         other: Retriever | None = None,
@@ -96,6 +101,10 @@ class JudgePanel(Panel):
         seed: int = 0,
         session: Session | None = None,
     ) -> None:
+        check_fitted("panels.judge", search)
+        if queries is None:
+            queries, answers = known_items(search.corpus_, KNOWN)
+            qrels = answers if qrels is None else qrels
         self.search, self.queries = search, read_queries(queries)
         judged, self._path = labels_and_file(qrels)
         known = QRELS.empty_table() if judged is None else read_qrels(judged)

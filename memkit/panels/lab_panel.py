@@ -11,7 +11,7 @@ from memkit.panels.cards import Cards
 from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
-from memkit.panels.judge_panel import JudgePanel
+from memkit.panels.judge_panel import KNOWN, JudgePanel
 from memkit.panels.map_panel import MapPanel, is_installed
 from memkit.panels.page import Displayed
 from memkit.panels.panel import Panel, fit_to, moment_of
@@ -25,7 +25,7 @@ from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 
-_KNOWN, _WEIGHTS = 60, [0.0, 0.1, 0.2, 0.4, 0.6]
+_WEIGHTS = [0.0, 0.1, 0.2, 0.4, 0.6]
 _POLICIES = tuple(name for name in POLICY_NAMES if name != "decay")
 
 
@@ -139,7 +139,7 @@ class Lab(Displayed):
     @cached_property
     def labels(self) -> tuple[Any, Any]:
         """The labels given, else known items."""
-        return known_items(self.corpus, _KNOWN) if self.queries is None else (self.queries, self.qrels)
+        return known_items(self.corpus, KNOWN) if self.queries is None else (self.queries, self.qrels)
 
     def _swept(self) -> Sweep:
         if self.sweep is None:

@@ -427,6 +427,22 @@ def test_a_judge_sees_no_scores_and_can_be_interrupted(search: mk.Retriever, lab
     assert panel.agreement(panel.result) == 1.0
 
 
+def test_a_judge_without_labels_asks_for_known_items() -> None:
+    texts = {
+        "memory_id": ["a", "b"],
+        "title": ["Зелёный чай", "Пул соединений"],
+        "text": ["Завари и подожди три минуты.", "Их стало десять."],
+    }
+    corpus = mk.from_table(texts)
+    search = mk.Retriever(encoder=None).fit(corpus)
+    queries, qrels = mk.known_items(corpus)
+    panel = mk.panels.judge(search, as_of="2026-03-01")
+    assert panel.queries["text"].to_pylist() == queries["text"].to_pylist()
+    assert panel.result.equals(mk.panels.judge(search, queries, qrels, as_of="2026-03-01").result)
+    with pytest.raises(mk.NotFittedError):
+        mk.panels.judge(mk.Retriever())
+
+
 def test_a_judge_sees_what_each_query_may_see() -> None:
     rows = {"memory_id": ["anna", "boris", "nobody", "later"], "text": ["чай с мёдом", "чай чёрный", "чай", "чай днём"]}
     rows |= {"user_id": ["anna", "boris", None, "anna"], "created_at": [None, None, "2026-01-01", "2026-03-01T15:00"]}
