@@ -77,6 +77,10 @@ class Saved:
     evicted: tuple[str, ...] = ()
 
 
+LEAST_SCORE = 0.1
+"""Below it, what a query returns first is hardly ever what it asks for: nothing is forgotten or updated for it."""
+
+
 class FactStore(Operations):
     """Saves, reads, searches and forgets the facts of users, by the rules of the Memory v2 document.
 
@@ -115,7 +119,7 @@ class FactStore(Operations):
         *,
         created_tag: bool = True,
         profile: Profile | None = None,
-        least_score: float = 0.0,
+        least_score: float = LEAST_SCORE,
     ) -> None:
         super().__init__(root)
         if not isinstance(created_tag, bool):

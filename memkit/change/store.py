@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memkit.change.disk import folder_of
-from memkit.change.facts import FactStore
+from memkit.change.facts import LEAST_SCORE, FactStore
 from memkit.change.graph import GraphStore
 from memkit.change.hermes import HermesStore
 from memkit.change.index import IndexStore
@@ -91,7 +91,7 @@ def store(
     profile: Profile | None = None,
     timezone: Zone = None,
     created_tag: bool = True,
-    least_score: float = 0.0,
+    least_score: float = LEAST_SCORE,
     notes_folder: str | None = None,
     auto_clean_invalid: bool = False,
     auto_clean_missing: bool = False,
@@ -118,7 +118,7 @@ def store(
     created_tag : bool
         Whether a new fact gets a tag ``[created:]`` with its day; the bot of the Memory v2 document has no such tag.
     least_score : float
-        The least score of the first hit at which ``confirm`` forgets or updates that fact.
+        The least score of the first hit at which ``confirm`` forgets or updates that fact; 0 takes any first hit.
     notes_folder : str, optional
         The folder of new notes, relative to `root`; None is the folder that holds most notes.
     auto_clean_invalid, auto_clean_missing : bool
