@@ -135,8 +135,8 @@ def known_items(
     made += _asking_for_pages(corpus, rows, [name for name in chosen if name in PAGE_FIELDS])
     if not made:
         raise ParameterError(
-            f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more. Facts and lines of"
-            " a log have none: write queries of your own, and judge their hits in mk.panels.judge(search, queries)."
+            f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more. Facts and lines"
+            " of a log have none: write queries of your own, and judge their hits in mk.panels.judge(search, queries)."
         )
     if n is not None and n < len(made):
         drawn = np.sort(np.random.default_rng(seed).choice(len(made), n, replace=False))
