@@ -549,11 +549,10 @@ def _note_of(gathered: Gathered, filled: dict[str, list[Candidate]]) -> str:
         others = (
             f"Users: {', '.join(user_ids[:_USERS_NAMED])}{', …' * (len(user_ids) > _USERS_NAMED)}."
             if user_ids
-            else "None has a user."
+            else "No memory has a user."
         )
-        return (
-            f"No memory is of user {user_id!r}. {others}{did_you_mean(user_id, user_ids)} Without a user all are taken."
-        )
+        hint = did_you_mean(user_id, user_ids)
+        return f"User {user_id!r} has no memory. {others}{hint} Give no user to use all memories."
     counts = Counter(f"{IN_WORDS.get(line.reason or '', line.reason)} in {line.block}" for line in lines)
     left_out = "; ".join(f"{count} {reason}" for reason, count in counts.items())
     return " ".join(filter(None, ["Nothing is shown.", left_out and f"Left out: {left_out}.", note]))

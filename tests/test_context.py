@@ -128,7 +128,7 @@ def test_a_folder_without_users_has_a_context(tmp_path: Path) -> None:
     assert context.build(corpus, None, "пул", AS_OF).text == (
         "[RELEVANT MEMORY FOR THIS TURN]\n- Пул: Пул соединений: десять мест."
     )
-    assert "No memory is of user 'anna'. None has a user." in context.build(corpus, "anna", "пул", AS_OF).note
+    assert "User 'anna' has no memory. No memory has a user." in context.build(corpus, "anna", "пул", AS_OF).note
 
 
 def test_an_empty_result_says_why() -> None:
@@ -136,7 +136,7 @@ def test_an_empty_result_says_why() -> None:
     context = builder(corpus)
     unknown = context.build(corpus, "ann", "чай", AS_OF)
     assert unknown.note == (
-        "No memory is of user 'ann'. Users: anna. Did you mean 'anna'? Without a user all are taken."
+        "User 'ann' has no memory. Users: anna. Did you mean 'anna'? Give no user to use all memories."
     )
     nothing = context.build(corpus, "anna", "кофе", AS_OF)
     assert nothing.note.startswith(

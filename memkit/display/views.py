@@ -191,8 +191,8 @@ IN_WORDS = {
     "below_cut": "below the cut of the host",
     "on_demand": "read when the agent opens it",
     "link_below_cut": "its link is below the cut",
-    "not_indexed": "no link names it",
-    "duplicate_entry": "it stands there already",
+    "not_indexed": "not linked in MEMORY.md",
+    "duplicate_entry": "the same as an entry above",
 }
 """Dispositions and reasons in the words of a sentence."""
 _OF_MEMORIES = " ".join(TABLES["memories"].names)

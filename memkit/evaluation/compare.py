@@ -106,7 +106,7 @@ class Comparison(Result):
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         below = sheet_of(self.agreement, rows, show_secrets)
-        agreement = replace(below, heading="How far both find the same")
+        agreement = replace(below, heading="How far the hits of both agree")
         by_size = np.abs(np.nan_to_num(self.per_query["difference"].to_numpy()))
         moved = np.flatnonzero(by_size > _EQUAL)
         widest = self.per_query.take(moved[np.argsort(-by_size[moved], kind="stable")])

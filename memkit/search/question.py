@@ -841,9 +841,7 @@ def _context_note(question: Question) -> str:
 def _user_note(question: Question) -> str:
     """A sentence if no memory is of the user."""
     unknown = question.scope.unknown_user
-    return (
-        "" if unknown is None else f"No memory is of user {unknown!r:.80}: only memories without a user are searched."
-    )
+    return "" if unknown is None else f"User {unknown!r:.80} has no memory: only memories without a user are searched."
 
 
 def _future_note(question: Question) -> str:

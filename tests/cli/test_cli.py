@@ -211,7 +211,7 @@ def test_context_without_a_user_takes_all_and_an_unknown_one_is_said(run: Run, f
     code, out, err = run(*words, "--user", "ana")
     assert (code, out.strip()) == (0, "")
     assert (
-        err == "memkit: No memory is of user 'ana'. Users: anna. Did you mean 'anna'? Without a user all are taken.\n"
+        err == "memkit: User 'ana' has no memory. Users: anna. Did you mean 'anna'? Give no user to use all memories.\n"
     )
 
 
