@@ -23,7 +23,7 @@ STYLE = """
 .mk td{border-bottom:1px solid rgba(128,128,128,.2)}
 .mk .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums;width:1%}
 .mk .x{overflow-wrap:anywhere}.mk td.w{white-space:nowrap}.mk .w{width:1%}.mk .t{min-width:6.5em}.mk .l{min-width:16em}
-.mk :is(table,p:has(>small))+p>b:first-child{display:inline-block;margin-top:.8em}
+.mk :is(table,p)+p>b:first-child{display:inline-block;margin-top:.8em}
 .mk mark{background:rgba(255,190,0,.38);color:inherit;border-radius:2px}
 .mk i.b{display:block;height:4px;min-width:36px;margin-top:3px;background:rgba(128,128,128,.25);border-radius:2px}
 .mk i.b i{display:block;height:4px;background:#2f81c4;border-radius:2px}

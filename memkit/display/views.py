@@ -321,6 +321,7 @@ VIEWS: dict[str, View] = {
         knows="low high reason epsilon judged_a judged_b n_to_judge estimate per_query per_unit unit n_units"
         " n_no_relevant n_flips note better same worse detectable",
     ),
+    "agreement": _view("measure", "measure value n_queries", Column("value", look="number")),
     "sweep": _view("setting", "setting gain p_adjusted near_best plateau", knows="n_with_hits distance"),
     "per_query": _view(
         "query",

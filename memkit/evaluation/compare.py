@@ -375,4 +375,4 @@ def _agreement(ranks: pd.DataFrame, n_queries: int, k: int) -> pa.Table:
         "places moved": float(moved.mean()) if len(moved) else 0.0,
     }
     values = {"measure": list(measures), "value": list(measures.values()), "n_queries": [n_queries] * len(measures)}
-    return pa.table(values)
+    return describe(pa.table(values), memkit="agreement")

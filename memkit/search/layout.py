@@ -74,7 +74,8 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     method : 'tsne', 'pca' or 'umap'
         t-SNE keeps neighbours together; it places 1,500 memories, and every other one among the five nearest of these.
         PCA keeps large distances, and few neighbours. UMAP is much like t-SNE, looks at all memories, takes minutes
-        for 100,000, and needs the extra ``umap``. Below ten memories PCA is used.
+        for 100,000 (and half a minute to compile, once a process), and needs the extra ``umap``. Below ten memories PCA
+        is used.
 
     Raises
     ------

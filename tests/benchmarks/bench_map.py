@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,16 @@ def kept(vectors: Any, points: Any, most: int = 10) -> float:
 def kept_of_the_sample() -> list[tuple[str, int, float, float]]:
     """Projections of the sample, by USE and by words: memories, seconds of the processor, and the share that is kept.
 
-    Nearness is that of USE in both.
+    Nearness is that of USE in all; UMAP is tried where it is installed.
     """
     corpus = mk.read(mk.sample_data(), as_of="2026-03-01")
     search = mk.Retriever(encoder="use").fit(corpus)
     by_words, rows = mk.Retriever(encoder=None).fit(corpus), []
-    for method, by, one in (("pca", "USE", search), ("tsne", "USE", search), ("tsne", "words", by_words)):
+    tried = [("pca", "USE", search), ("tsne", "USE", search), ("tsne", "words", by_words)]
+    if find_spec("umap") is not None:
+        layout.lay_out(search, "umap")  # compiles, which takes half a minute
+        tried.append(("umap", "USE", search))
+    for method, by, one in tried:
         begin = time.process_time()
         laid = layout.lay_out(one, method)
         seconds = time.process_time() - begin
