@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.display.names import names_in
-from memkit.display.notebook import Shown
+from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
 from memkit.documents import cite
@@ -27,14 +27,13 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
 from memkit.formats.hermes import DELIMITER, LIMITS, chars, visible
 from memkit.params import AsOf, Estimator, Moment, check_corpus, describe, estimator, param, record_as_of, revision_of
-from memkit.schemas import kinds_where
+from memkit.schemas import kinds_where, result_schema
 from memkit.tables.age import expired_sql
 from memkit.text.snippet import plain_line, window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
@@ -44,21 +43,18 @@ ON_DEMAND = "ON DEMAND"
 """The block of what a host reads only when the agent opens a file."""
 _LEFT_OUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
+_chars = partial(param, unit="characters")
 _WORD = re.compile(r"\w+")
 _USERS_NAMED = 5  # named where one is unknown
 _MAX_CELLS = 1 << 28
 """Lines x characters up to which the best set is computed: one bit each, 32 MB of the 64 that a fill may take."""
 _MIN_LINES = 1 << 8
 """Minimum of lines in that product, so that the values of a row take at most 8 MB."""
-TABLE = pa.schema(
-    [
-        ("memory_id", pa.string()),
-        ("block", pa.string()),
-        ("rank", pa.int64()),
-        ("chars", pa.int64()),
-        ("keep", pa.bool_()),
-        ("reason", pa.string()),
-    ]
+TABLE = result_schema(
+    (pa.string(), "memory_id block"),
+    (pa.int64(), "rank chars"),
+    (pa.bool_(), "keep"),
+    (pa.string(), "reason"),
 )
 _USER_FACTS = f"""
     select memory_id, text, kind, coalesce(importance, 'normal') as importance,
@@ -87,8 +83,8 @@ class Candidate:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Context:
+@dataclass(frozen=True, repr=False)
+class Context(Displayed):
     """The memory blocks of a prompt.
 
     Attributes
@@ -121,9 +117,6 @@ class Context:
     def __str__(self) -> str:
         return self.text
 
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
-
     @property
     def note(self) -> str:
         """Why nothing is shown, or the note of the search; else empty."""
@@ -134,9 +127,6 @@ class Context:
         from memkit.plot import budgets
 
         return budgets(self, ax)
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         blocks = [self._block(block, limit, rows, show_secrets) for block, limit in self.limits.items()]
@@ -225,19 +215,12 @@ class ContextBuilder(Estimator):
         kw_only=False,
         doc="A Retriever, fitted or not, or a mapping of its parameters; None is `Retriever()`.",
     )
-    profile_chars: int = param(
-        800, low=0, unit="characters", doc="Character limit of the block PROFILE.", source=_SOURCE
-    )
-    working_chars: int = param(
-        500, low=0, unit="characters", doc="Character limit of the block WORKING.", source=_SOURCE
-    )
-    relevant_chars: int = param(
-        2000, low=0, unit="characters", doc="Character limit of the block RELEVANT.", source=_SOURCE
-    )
-    preview_chars: int = param(
+    profile_chars: int = _chars(800, low=0, doc="Character limit of the block PROFILE.", source=_SOURCE)
+    working_chars: int = _chars(500, low=0, doc="Character limit of the block WORKING.", source=_SOURCE)
+    relevant_chars: int = _chars(2000, low=0, doc="Character limit of the block RELEVANT.", source=_SOURCE)
+    preview_chars: int = _chars(
         200,
         low=1,
-        unit="characters",
         doc="Maximum length of a line of RELEVANT: the best whole sentences of a hit.",
         source=_SOURCE,
     )
@@ -255,12 +238,8 @@ class ContextBuilder(Estimator):
         " Hermes loads, the entries of MEMORY.md and USER.md; 'none' is the blocks above. 'auto': the host's where the"
         " corpus is its memory and no user is given.",
     )
-    memory_chars: int = param(
-        LIMITS["MEMORY.md"], low=1, unit="characters", doc="Hermes's limit of MEMORY.md, the delimiters included."
-    )
-    user_chars: int = param(
-        LIMITS["USER.md"], low=1, unit="characters", doc="Hermes's limit of USER.md, the delimiters included."
-    )
+    memory_chars: int = _chars(LIMITS["MEMORY.md"], low=1, doc="Hermes's limit of MEMORY.md, the delimiters included.")
+    user_chars: int = _chars(LIMITS["USER.md"], low=1, doc="Hermes's limit of USER.md, the delimiters included.")
     skip_shown: bool = param(
         True, doc="Leave out of RELEVANT what an earlier block shows; the document repeats it.", source=_SOURCE
     )

@@ -7,7 +7,7 @@ import posixpath
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
 from memkit.formats import reader
 from memkit.formats.claude import INDEX, loaded, targets_in, whole_of
+from memkit.formats.disk.source import above
 from memkit.formats.faults import ADVICE
 from memkit.hashes import place
 from memkit.params import AsOf, as_of_time, check_corpus, check_value, describe
@@ -75,7 +76,7 @@ _COUNTS = """
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Overview(Tabular):
     """The result of `overview`.
 
@@ -97,9 +98,6 @@ class Overview(Tabular):
     table: pa.Table
     tables: Mapping[str, pa.Table]
     hide: Mask = field(default_factory=Mask, repr=False, compare=False)
-
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
 
     def _repr_html_(self) -> str:
         return Shown(*self._sheets(), *self._further())._repr_html_()
@@ -246,17 +244,9 @@ _PROJECTS = result_schema(
 )
 
 
-def _folders_above(path: str) -> Iterator[str]:
-    """A path and the folders above it, the nearest first."""
-    while path:
-        yield path
-        path = posixpath.dirname(path)
-    yield ""
-
-
 def _project_above(path: str, projects: Mapping[str, str]) -> str | None:
     """The project that a path belongs to: the nearest folder above it that is one."""
-    return next((folder for folder in _folders_above(path) if folder in projects), None)
+    return next((folder for folder in above(f"{path}/") if folder in projects), None)
 
 
 def _index_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -291,7 +281,7 @@ def _transcripts(corpus: Corpus, projects: Mapping[str, str]) -> Counter[str]:
         folder = posixpath.dirname(path)
         project = _project_above(folder, projects)
         if project is None:
-            project = next((up for up in _folders_above(folder) if up and posixpath.dirname(up) in beside), None)
+            project = next((up for up in above(f"{folder}/") if up and posixpath.dirname(up) in beside), None)
         if project is not None:
             counts[project] += 1
     return counts

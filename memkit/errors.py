@@ -6,7 +6,7 @@ Defects in files are rows of the ``problems`` table instead; an exception is rai
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _MAX_COMPARED = 50
 """The most names compared letter by letter: of more, those that share most pairs of letters with the wrong name."""
@@ -64,6 +64,16 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """
     matches = near(name, known)
     return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
+
+
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """The first few of the names, and how many more there are.
+
+    >>> some_of(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 class MemkitError(Exception):

@@ -78,11 +78,11 @@ class Moment:
     until: datetime | None
 
     @classmethod
-    def from_as_of(cls, as_of: AsOf) -> Self:
+    def from_as_of(cls, as_of: AsOf, name: str = "as_of") -> Self:
         """The moment that `as_of` names; raises ParameterError as `as_of_time`."""
         if isinstance(as_of, cls):
             return as_of
-        instant = as_of_time(as_of)
+        instant = as_of_time(as_of, name)
         return cls(instant, None if as_of is None else _last_of(instant) if _is_day(as_of) else instant)
 
     @classmethod
@@ -372,13 +372,13 @@ def path_of(owner: str, value: Any) -> Path:
     return path
 
 
-def as_of_time(as_of: AsOf) -> datetime:
+def as_of_time(as_of: AsOf, name: str = "as_of") -> datetime:
     """The moment that `as_of` names, in UTC; None is now, the one place where memkit reads the clock.
 
     Raises
     ------
     ParameterError
-        Where `as_of` is not a date or time stamp.
+        Where `as_of` is not a date or time stamp; the message calls it `name`.
 
     Examples
     --------
@@ -401,7 +401,7 @@ def as_of_time(as_of: AsOf) -> datetime:
             moment = datetime.combine(moment, time())
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ParameterError(f"'as_of' must be a date, a datetime or an ISO 8601 string. Got {as_of!r}.") from error
+        raise ParameterError(f"'{name}' must be a date, a datetime or an ISO 8601 string. Got {as_of!r}.") from error
 
 
 def zone_of(owner: str, zone: Zone) -> tzinfo:

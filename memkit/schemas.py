@@ -12,9 +12,10 @@ b'ratio'
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -304,6 +305,23 @@ TABLES: dict[str, pa.Schema] = {
         column("reason", pa.string(), "what the step changed and why"),
     ),
 }
+
+
+def tuples_of(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of some columns.
+
+    >>> list(tuples_of(pa.table({"id": ["a", "b"], "rank": [1, 2]}), "rank", "id"))
+    [(1, 'a'), (2, 'b')]
+    """
+    return zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+
+def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
+    """`table` with other values, an array or a list, in the column `name`."""
+    place = table.schema.get_field_index(name)
+    field = table.schema.field(place)
+    values = pa.array(values, field.type) if isinstance(values, (list, tuple)) else values
+    return table.set_column(place, field.with_type(values.type), values)
 
 
 @lru_cache(256)

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from memkit.display.sheet import safe
-from memkit.errors import MemkitError, MissingExtraError, ParameterError
+from memkit.errors import MemkitError, MissingExtraError, ParameterError, some_of
 from memkit.formats.disk.files import SKIPPED_FOLDERS, SKIPPED_WITH, is_passed_over
 from memkit.formats.registry import FORMATS, formats_for
 from memkit.params import check_corpus, check_value
@@ -59,8 +59,7 @@ class Change:
     error: str = ""
 
     def __str__(self) -> str:
-        more = f" and {len(self.paths) - _SHOWN} more" if len(self.paths) > _SHOWN else ""
-        n, files = self.corpus.memories.num_rows, ", ".join(self.paths[:_SHOWN]) + more
+        n, files = self.corpus.memories.num_rows, some_of(self.paths, _SHOWN)
         files = "the folder" if self.paths == _FOLDER else files
         counted = f"{n:,} memories, {n - self.n_before:+,}" if n != self.n_before else f"{n:,} memories"
         return safe(f"Read again after {files} changed: {counted}." if self.paths else self.error)

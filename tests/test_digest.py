@@ -100,6 +100,7 @@ def test_a_span_ends_where_it_is_told_to(repository: Path, subtests: pytest.Subt
             assert made.basis == "git"
     first = mk.digest(corpus, since="2026-01-01", until=LATER)
     assert any("begins on 2026-02-01" in note for note in first.notes)
+    assert "--dates" not in " ".join(first.of_command(repository).notes)
     assert first.tables["added"].num_rows == 1
 
 

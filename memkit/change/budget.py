@@ -18,7 +18,7 @@ from memkit.evaluation.known_items import import_log
 from memkit.fences import fences, headings
 from memkit.formats.claude import INDEX, LONG_LINE, MOST_LINES, MOST_UNITS, TYPES_OF_TOPICS, loaded, targets_in
 from memkit.formats.rows import slug_of
-from memkit.formats.syntax.places import Splice, lines_of, spliced
+from memkit.formats.syntax.places import Splice, line_end, lines_of, spliced
 from memkit.formats.syntax.write import quoted
 from memkit.params import Estimator, estimator, param
 
@@ -255,7 +255,7 @@ def _moved(file: _File, row: dict[str, Any]) -> list[_Move]:
     plain = _BLANK.sub(" ", body).strip().removeprefix("- ")
     if len(plain) <= _HOOK:
         return []
-    name, newline = file.free_name(title), "\r\n" if "\r\n" in file.text else "\n"
+    name, newline = file.free_name(title), line_end(file.text)
     words = re.sub(r"[\[\]]", "", title)
     line = f"- [{words}]({name}) — {plain[:_HOOK].rstrip()}…{newline}"
     about = quoted(plain[:_ABOUT].rstrip())

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.display.notebook import Shown, Tabular
-from memkit.display.sheet import ROWS, Sheet, sheet_of, visible
+from memkit.display.sheet import visible
 from memkit.params import check_corpus, describe
 from memkit.past.identity import known_of, matches, words_of
-from memkit.schemas import MEMORIES, WORDS, column, table
+from memkit.schemas import MEMORIES, WORDS, column, table, tuples_of
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import Mask, mask
 
@@ -100,7 +100,7 @@ DIFFERENCE = table(
 _ORDER = ("removed", "changed", "moved", "added")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Difference(Tabular):
     """The differences between two corpora, by memory; made by `diff`.
 
@@ -127,16 +127,10 @@ class Difference(Tabular):
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
-
     def _repr_html_(self) -> str:
         shown, text = Shown(*self._sheets()), self.diff()
         mask_both = Mask([text]) | shown.hide
         return mask_both.in_html(shown._repr_html_() + text._repr_html_())
-
-    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        return (sheet_of(self.table, rows, show_secrets),)
 
 
 def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
@@ -176,7 +170,7 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
     pairs += [(None, new_index) for new_index in range(after.num_rows) if new_index not in old_of_new]
     old, new = (table.select([*_CONTENT_COLUMNS, *_LOCATION_COLUMNS]).to_pylist() for table in (before, after))
     rows = [_row(None if a is None else old[a], None if b is None else new[b]) for a, b in pairs]
-    texts = zip(after["text"].to_pylist(), after["memory_id"].to_pylist(), strict=True)
+    texts = tuples_of(after, "text", "memory_id")
     standing = {_stripped(text): memory_id for text, memory_id in texts if text and text.strip()}
     for row in rows:
         if row and row["change"] == "removed":

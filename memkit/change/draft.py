@@ -19,8 +19,9 @@ from memkit.formats.disk.source import decode, utf8
 from memkit.formats.hermes import Part, parts
 from memkit.formats.mcp_graph import lines_of, places_of
 from memkit.formats.records.write import Place, json_places, yaml_places
-from memkit.formats.syntax.places import Json, Splice, Steps
+from memkit.formats.syntax.places import Json, Splice, Steps, line_end
 from memkit.formats.syntax.yaml import ENDINGS
+from memkit.schemas import tuples_of
 from memkit.tables.corpus import Corpus, exact_text
 
 Row = dict[str, Any]
@@ -196,7 +197,7 @@ class Draft:
     def _by_path(self) -> dict[str, list[Row]]:
         names = ("memory_id", "path", "line_start", "line_end", "kind")
         rows_by_path: dict[str, list[Row]] = {}
-        for values in zip(*(self.corpus.memories[name].to_pylist() for name in names), strict=True):
+        for values in tuples_of(self.corpus.memories, *names):
             row = dict(zip(names, values, strict=True))
             rows_by_path.setdefault(row["path"], []).append(row)
         return rows_by_path
@@ -274,7 +275,7 @@ class Draft:
         if before is None:
             self.write(path, text, reason, **more)
         elif text:
-            start = "" if not before or before.endswith("\n") else "\r\n" if "\r\n" in before else "\n"
+            start = "" if not before or before.endswith("\n") else line_end(before)
             row = {"op": "update", "path": path, "before": "", "after": start + text, "at": len(before)}
             self._add({**row, "sha256": hash_of(before.encode()), "reason": reason, **more})
 

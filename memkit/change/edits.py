@@ -16,7 +16,7 @@ from memkit.change.checks import Guard, check_counters, counted
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, Names, check_changed, check_new, folder_of
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
-from memkit.display.notebook import Shown, Tabular, shown
+from memkit.display.notebook import Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.disk.source import utf8
@@ -379,9 +379,6 @@ class Edits(Tabular):
     def _sheets(self, rows: int = 20, show_secrets: bool = False) -> Any:
         sheets = shown(self.table, rows, None, show_secrets).sheets
         return [*sheets, *(shown(self.refused, rows, None, show_secrets).sheets if self.refused.num_rows else ())]
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
 
     def __repr__(self) -> str:
         counts = pc.value_counts(self.table["op"]).to_pylist()

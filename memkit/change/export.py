@@ -24,8 +24,7 @@ import pyarrow as pa
 from memkit.change.diff import Diff
 from memkit.change.disk import check_new
 from memkit.change.edits import Edits
-from memkit.display.notebook import Shown, Tabular
-from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.display.notebook import Tabular
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refused
 from memkit.formats import spelling
 from memkit.formats.facts import COUNTED, TYPES, format_fact
@@ -243,15 +242,6 @@ class Export(Tabular):
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
-
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
-
-    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        return (sheet_of(self.table, rows, show_secrets),)
 
 
 def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None = None, as_of: AsOf = None) -> Export:

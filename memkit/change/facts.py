@@ -368,8 +368,7 @@ class FactStore(Operations):
             remove_lines(draft, row, "forgotten")
             users.remove_from_backup(draft, facts, user, row["text"])
 
-        target = self._target(user, id, query, confirm, least_score, now, dry_run)
-        return self._change_fact(user, target, work, now, dry_run)
+        return self._change_fact(user, id, query, confirm, least_score, work, now, dry_run)
 
     def update(
         self,
@@ -398,8 +397,7 @@ class FactStore(Operations):
             self._refuse_duplicate(facts, new, draft.moment, exclude=row["memory_id"])
             users.replace_text(draft, row, line)
 
-        target = self._target(user, id, query, confirm, least_score, now, dry_run)
-        return self._change_fact(user, target, work, now, dry_run)
+        return self._change_fact(user, id, query, confirm, least_score, work, now, dry_run)
 
     def cleanup(
         self, user: str | None = None, *, guessed: str = "delete", now: AsOf = None, dry_run: bool = False
@@ -530,9 +528,29 @@ class FactStore(Operations):
         return Retriever(**{**defaults, "encoder": self.encoder, **parameters})
 
     def _change_fact(
-        self, user: str, target: str | pa.Table, work: Change, now: AsOf, dry_run: bool
+        self,
+        user: str,
+        id: str | None,
+        query: str | None,
+        confirm: bool,
+        least_score: float | None,
+        work: Change,
+        now: AsOf,
+        dry_run: bool,
     ) -> pa.Table | str | Edits:
-        """Apply `work` to the fact with the id `target`, and drop its old vector; return candidates as they are."""
+        """Apply `work` to the fact that is meant, and drop its old vector; return the candidates of a query."""
+        users.check_user(user)
+        if (id is None) == (query is None):
+            raise ParameterError("expected an id or a query, one of the two.")
+        for name, value in (("id", id), ("query", query)):
+            if value is not None:
+                checked(value, name, filled=False)
+        if not isinstance(confirm, bool):
+            raise ParameterError(f"confirm: expected true or false. Got {confirm!r:.80}.")
+        threshold = self.least_score if least_score is None else _checked_score(least_score)
+        if id is not None or confirm:
+            self._first_access(user, now, dry_run)
+        target = id if id is not None else self._answer(user, str(query), confirm, threshold, now)
         if isinstance(target, pa.Table):
             return target
         rows: list[Row] = []
@@ -548,31 +566,9 @@ class FactStore(Operations):
             forget(users.table(rows))
         return result
 
-    def _target(
-        self,
-        user: str,
-        id: str | None,
-        query: str | None,
-        confirm: bool,
-        least_score: float | None,
-        now: AsOf,
-        dry_run: bool,
-    ) -> str | pa.Table:
-        """The id of the fact to change, or the candidates of a query."""
-        users.check_user(user)
-        if (id is None) == (query is None):
-            raise ParameterError("expected an id or a query, one of the two.")
-        for name, value in (("id", id), ("query", query)):
-            if value is not None:
-                checked(value, name, filled=False)
-        if not isinstance(confirm, bool):
-            raise ParameterError(f"confirm: expected true or false. Got {confirm!r:.80}.")
-        threshold = self.least_score if least_score is None else _checked_score(least_score)
-        if id is not None or confirm:
-            self._first_access(user, now, dry_run)
-        if id is not None:
-            return id
-        hits = self._hits(user, str(query), _CANDIDATES, now, fold="none", min_score=0.0)
+    def _answer(self, user: str, query: str, confirm: bool, threshold: float, now: AsOf) -> str | pa.Table:
+        """The id of the fact that answers a query or, unless `confirm`, the candidates."""
+        hits = self._hits(user, query, _CANDIDATES, now, fold="none", min_score=0.0)
         scores = hits["score"].to_pylist()
         if not confirm:
             gaps = [one - other for one, other in pairwise(scores)]

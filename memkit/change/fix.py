@@ -16,7 +16,7 @@ from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Head, Splice, syntax_of
+from memkit.formats.syntax.places import Head, Splice, plain_lines, syntax_of
 from memkit.params import Estimator, estimator, param
 
 Row = dict[str, Any]
@@ -130,7 +130,7 @@ def _above(index: str, example: Row | None) -> str:
 
 def title_of(text: str) -> str | None:
     """The first heading of a Markdown file."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    text = plain_lines(text)
     front = front_matter.split(text)
     body = text[front.body_at :] if front else text
     first = next(headings(body, fences(body)), None)

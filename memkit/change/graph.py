@@ -15,7 +15,7 @@ from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.formats.mcp_graph import ENDINGS, Line, lines_of, places_of
-from memkit.formats.syntax.places import Json, Splice
+from memkit.formats.syntax.places import Json, Splice, line_end
 from memkit.params import AsOf, describe
 from memkit.tables.corpus import read
 
@@ -271,7 +271,7 @@ class _File:
             self.draft.write(self.path, text, reason)
             return
         place = like if kind == "entity" and like else self.lines[-1]
-        newline = "\r\n" if "\r\n" in self.text else "\n"
+        newline = line_end(self.text)
         if kind == "entity" and like is None:
             self._splice(Splice(self.lines[0].start, self.lines[0].start, text + newline), reason, "update")
         else:

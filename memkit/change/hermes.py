@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
@@ -13,10 +12,9 @@ from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.formats import hermes
 from memkit.formats.hermes import DELIMITER, FILES, LIMITS, Part
-from memkit.formats.syntax.places import Splice
+from memkit.formats.syntax.places import Splice, line_end
 from memkit.params import AsOf, check_choice, check_value, describe
 from memkit.schemas import result_schema
-from memkit.tables.corpus import read
 
 TARGETS = {"memory": "MEMORY.md", "user": "USER.md"}
 """What the host's tool calls the two files."""
@@ -77,9 +75,8 @@ class HermesStore(Operations):
             if before is None or not known:
                 draft.write(path, entry, "added")
                 return path
-            newline = "\r\n" if "\r\n" in before else "\n"
             end = len(before.rstrip())
-            new = f"{DELIMITER}{entry}".replace("\n", newline)
+            new = f"{DELIMITER}{entry}".replace("\n", line_end(before))
             draft.splice("update", path, Splice(end, len(before), new), "added")
             return path
 
@@ -108,7 +105,7 @@ class HermesStore(Operations):
             kept = [one for one in known if one != _text_of(part)]
             self._check(kept, [*kept, entry], entry, name)
             start, end = _span(before, part)
-            new = entry.replace("\n", "\r\n" if "\r\n" in before else "\n")
+            new = entry.replace("\n", line_end(before))
             draft.splice("update", path, Splice(start, end, new), "replaced")
             return path
 
@@ -136,8 +133,7 @@ class HermesStore(Operations):
 
     def entries(self) -> pa.Table:
         """All entries: path, line, text and scope, in the files' order."""
-        memories = read(self.root).memories
-        rows = memories.filter(pc.equal(memories["format"], "hermes"))
+        rows = self._memories_where("format", "hermes")
         names = {"path": "path", "line_start": "line", "text": "text", "scope": "scope"}
         return describe(rows.select(list(names)).rename_columns(list(names.values())), memkit="entries")
 
@@ -156,9 +152,8 @@ class HermesStore(Operations):
 
     def _path(self, draft: Draft, name: str) -> str:
         """The file of a name: beside the entries that are there already, else at the root."""
-        memories = read(self.root).memories
-        rows = memories.filter(pc.equal(memories["format"], "hermes"))
-        homes = sorted({path.rpartition("/")[0] for path in rows["path"].to_pylist()})
+        paths = self._memories_where("format", "hermes")["path"].to_pylist()
+        homes = sorted({path.rpartition("/")[0] for path in paths})
         if len(homes) > 1:
             raise ChangeRefusedError(f"there are entries in {', '.join(homes)}; open a store on one of these folders.")
         home = f"{homes[0]}/" if homes and homes[0] else ""

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.memories import entry_path, one_entry, remove_entry
+from memkit.change.memories import entry_path, one_entry, parts_of, remove_entry
 from memkit.change.operations import Operations, answer, applied, checked, missing
 from memkit.change.planning import clean_entries
-from memkit.change.split import join, parts_of, split_anew, split_file, split_files
+from memkit.change.split import join, split_anew, split_file, split_files
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry

@@ -28,7 +28,7 @@ from typing import Any
 from memkit.change.disk import Disk, check_path, staged_name
 from memkit.checked import Kinds, json_object, with_fields
 from memkit.display.sheet import visible
-from memkit.errors import ChangeRefusedError, FormatError, MemkitError, StaleSourceError, refused
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError, StaleSourceError, refused, some_of
 from memkit.formats.disk.lock import ASIDE, JOURNAL, PATIENCE
 from memkit.formats.disk.signed import DONE, NEW, TODO, Signer, made_key, parsed
 from memkit.formats.disk.source import utf8
@@ -567,8 +567,7 @@ def _digest(name: str) -> str:
 
 def _listed(paths: Sequence[str]) -> str:
     """Paths for a message, quoted, since anybody may have written them."""
-    more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
-    return ", ".join(f"{path!r:.200}" for path in paths[:_MAX_LISTED]) + more if paths else "no file"
+    return some_of([f"{path!r:.200}" for path in paths], _MAX_LISTED) or "no file"
 
 
 def _mode_source(status: Any, file: File) -> Any:

@@ -132,10 +132,6 @@ def changed_record(draft: Draft, memory: Row, ordinal: int, values: Mapping[str,
     return Splice(start, start + len(text), f"{new[:dash]}-{new[dash + 1 :]}" if is_item else new)
 
 
-def _remove_entry_of(draft: Draft, memory: Row, reason: str) -> None:
-    remove_entry(draft, entry_of(draft, memory), reason)
-
-
 def entry_of(draft: Draft, memory: Row) -> Row:
     """The one index entry of a memory.
 
@@ -190,11 +186,14 @@ def remove_entry(draft: Draft, entry: Row, reason: str, *, delete_file: bool = T
     cut = Splice(item.start, item.end, "")
     draft.splice("delete", index, cut, reason, memory_id=memory_id, together=group)
     if delete_file and entry["path"] is not None and entry["status"] == "valid":
-        parts = [
-            posixpath.normpath(posixpath.join(posixpath.dirname(entry["path"]), part)) for part in entry["parts"] or ()
-        ]
-        for path in (entry["path"], *parts):
+        for path in (entry["path"], *parts_of(entry)):
             draft.delete(path, reason, memory_id=memory_id, together=group)
+
+
+def parts_of(entry: Row) -> list[str]:
+    """The paths of the parts of an entry."""
+    parts = entry["parts"] or ()
+    return [posixpath.normpath(posixpath.join(posixpath.dirname(entry["path"]), part)) for part in parts]
 
 
 def entry_path(document: Document, entry: Row) -> Steps:
@@ -241,7 +240,7 @@ _REMOVERS: dict[str, Callable[[Draft, Row, str], None]] = {
     "workspace": _remove_section,
     "notes": _remove_note,
     "records": _remove_record,
-    "index_tree": _remove_entry_of,
+    "index_tree": lambda draft, memory, reason: remove_entry(draft, entry_of(draft, memory), reason),
     "hermes": _remove_entry_between,
     "mcp_graph": _remove_observation,
 }
@@ -259,12 +258,8 @@ def merge_into(draft: Draft, survivor: Row, duplicates: list[Row]) -> None:
         draft.refuse(survivor["path"], survivor["memory_id"], f"merge: {message}: {', '.join(lost)}.")
     elif merge is not None:
         with draft.attempt(survivor["path"], survivor["memory_id"]):
-            merge(
-                draft,
-                survivor,
-                duplicates,
-                f"merged with {', '.join(row['source_id'] or row['memory_id'] for row in duplicates)}",
-            )
+            names = ", ".join(row["source_id"] or row["memory_id"] for row in duplicates)
+            merge(draft, survivor, duplicates, f"merged with {names}")
 
 
 def _all_tags(survivor: Row, duplicates: list[Row]) -> list[str]:

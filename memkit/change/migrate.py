@@ -98,11 +98,8 @@ def bring_user(draft: Draft, path: str) -> list[Row]:
         content = line.removesuffix("\r")
         row = {"path": path, "line": index + 1, "text": content, "id": None, "reason": "no item: it stays as text"}
         if index in facts:
-            row |= {
-                "text": facts[index]["text"],
-                "id": facts[index].get("id"),
-                "reason": "a fact line: it stays as it is",
-            }
+            fact, reason = facts[index], "a fact line: it stays as it is"
+            row |= {"text": fact["text"], "id": fact.get("id"), "reason": reason}
         elif content.startswith(("- ", "* ")) and content[2:].strip():
             last += 1
             facts[index] = {"id": f"ar_{last:03d}", "t": "archive", "imp": "low", "text": content[2:]}

@@ -21,7 +21,7 @@ from memkit.fences import fences, headings
 from memkit.formats.fields import words_given
 from memkit.formats.format import MARKDOWN
 from memkit.formats.notes.format import check_body, check_fields, format_note, parse_note
-from memkit.formats.syntax.places import Head, Splice, spliced, with_values
+from memkit.formats.syntax.places import Head, Splice, line_end, plain_lines, spliced, with_values
 from memkit.params import AsOf, describe
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus, read
@@ -134,7 +134,7 @@ class NoteStore(Operations):
             check_fields(values, values)  # fields that do not change are not checked
             new = with_values(text, {**values, "updated_at": _update_stamp(row["created_at"], draft.moment)}, Head)
             if "content" in changed:
-                newline = "\r\n" if "\r\n" in text else "\n"
+                newline = line_end(text)
                 end = len(new) - len(body.replace("\n", newline))
                 new_body = _body(changed["content"], str(values.get("subject", row["subject"] or ""))).replace(
                     "\n", newline
@@ -240,4 +240,4 @@ def _update_stamp(created: datetime | None, moment: datetime) -> str:
 
 
 def _parsed(text: str) -> tuple[dict[str, Any], str]:
-    return parse_note(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    return parse_note(plain_lines(text))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
@@ -16,6 +17,7 @@ from memkit.errors import NotFoundError, ParameterError, near
 from memkit.formats.fields import check_text
 from memkit.params import AsOf, as_of_time, describe
 from memkit.schemas import result_schema
+from memkit.tables.corpus import read
 
 T = TypeVar("T")
 _ANSWER = result_schema((pa.string(), "path op sha256_before sha256_after reason"))
@@ -38,6 +40,11 @@ class Operations:
             result, edits = self._drafted(work, moment)
             edits.apply_with(journal)
         return result
+
+    def _memories_where(self, column: str, value: str) -> pa.Table:
+        """The folder's memories of a format or layout."""
+        memories = read(self.root).memories
+        return memories.filter(pc.equal(memories[column], value))
 
     def _reader(self) -> Draft:
         """A draft that only reads files; its date is never written."""

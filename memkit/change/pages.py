@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pyarrow.compute as pc
-
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
@@ -18,11 +16,10 @@ from memkit.fences import fences
 from memkit.formats import basic_memory, claude
 from memkit.formats.rows import slug_of
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Head, Splice, lines_of, spliced
+from memkit.formats.syntax.places import Head, Splice, line_end, lines_of, plain_lines, spliced
 from memkit.formats.syntax.values import bool_of, integer_of
 from memkit.formats.syntax.write import quoted
 from memkit.params import AsOf, check_choice
-from memkit.tables.corpus import read
 
 _NAME = re.compile(r"[\w .,()+-]+(?:/[\w .,()+-]+)*")
 Row = dict[str, Any]
@@ -43,8 +40,7 @@ class _Pages(Operations):
         ChangeRefusedError
             Where several have the title.
         """
-        memories = read(self.root).memories
-        rows = memories.filter(pc.equal(memories["layout"], self.layout)).to_pylist()
+        rows = self._memories_where("layout", self.layout).to_pylist()
         for column in ("path", "source_id", "title"):
             paths: list[str] = sorted({row["path"] for row in rows if row[column] == checked(name, "page")})
             if len(paths) > 1:
@@ -56,10 +52,9 @@ class _Pages(Operations):
     def _append(self, draft: Draft, path: str, lines: str, reason: str) -> None:
         """Draft lines at the end of a file, after a blank line."""
         before = draft.text_or_none(path) or ""
-        newline = "\r\n" if "\r\n" in before else "\n"
         gap = "" if not before or before.endswith("\n") else "\n"
         new = f"{gap}\n{lines}" if before.strip() else lines
-        draft.splice("update", path, Splice(len(before), len(before), new.replace("\n", newline)), reason)
+        draft.splice("update", path, Splice(len(before), len(before), new.replace("\n", line_end(before))), reason)
 
     def _append_to(self, place: Callable[[Draft, str], str], text: str, now: AsOf, dry_run: bool) -> str | Edits:
         """Write a text at the end of the file that `place` names for it, and return the file's path."""
@@ -173,7 +168,7 @@ class BasicMemoryStore(_Pages):
                 self._append(draft, path, f"## {heading}\n\n{line}\n", "added")
                 return path
             end = draft.document(path).lines(same[-1], same[-1])[1]
-            newline = "\r\n" if "\r\n" in text else "\n"
+            newline = line_end(text)
             is_open = not text[:end].endswith("\n")
             draft.splice("update", path, Splice(end, end, newline + line if is_open else line + newline), "added")
             return path
@@ -218,9 +213,9 @@ class MemfsStore(_Pages):
         def work(draft: Draft) -> str:
             place = self._page(path)
             text = self._writable(draft, place)
-            if front_matter.split(text.removeprefix("\ufeff").replace("\r\n", "\n")) is None:
-                newline, start = "\r\n" if "\r\n" in text else "\n", int(text.startswith("\ufeff"))
-                head = f"---\ndescription: {quoted(line)}\n---\n".replace("\n", newline)
+            if front_matter.split(plain_lines(text)) is None:
+                start = int(text.startswith("\ufeff"))
+                head = f"---\ndescription: {quoted(line)}\n---\n".replace("\n", line_end(text))
                 draft.splice("update", place, Splice(start, start, head), "described")
             else:
                 splice = Head(text).set_value(["description"], line)
@@ -243,7 +238,7 @@ class MemfsStore(_Pages):
 
         def place(draft: Draft, body: str) -> str:
             file = self._page(path)
-            before = self._writable(draft, file).removeprefix("\ufeff").replace("\r\n", "\n")
+            before = plain_lines(self._writable(draft, file))
             front = front_matter.split(before)
             limit = integer_of(front.fields.get("limit")) if front else None
             size = len(f"{before[front.body_at :] if front else before}\n{body}".strip())
@@ -255,7 +250,7 @@ class MemfsStore(_Pages):
 
     def _writable(self, draft: Draft, path: str) -> str:
         text = draft.text(path)
-        front = front_matter.split(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+        front = front_matter.split(plain_lines(text))
         if front and bool_of(front.fields.get("read_only")):
             raise ChangeRefusedError(f"{path}: its front matter says read_only.")
         return text
@@ -339,8 +334,7 @@ class SerenaStore(_Pages):
 
     def _names(self) -> list[str]:
         """The names of the memories that there are."""
-        rows = read(self.root).memories
-        paths = rows.filter(pc.equal(rows["layout"], self.layout))["path"].to_pylist()
+        paths = self._memories_where("layout", self.layout)["path"].to_pylist()
         return sorted({path.rpartition(f"{self.home}/")[2].rpartition(".")[0] for path in paths})
 
     def _path(self, name: str) -> str:
@@ -375,9 +369,8 @@ class ClaudeStore(_Pages):
 
     def home(self) -> str | None:
         """The folder of the memory: the one in ``.claude`` of the root, else the only one there is; None for none."""
-        paths = read(self.root).memories
-        rows = paths.filter(pc.equal(paths["layout"], self.layout)).to_pylist()
-        homes = sorted({row["path"].rpartition("/")[0] for row in rows})
+        paths = self._memories_where("layout", self.layout)["path"].to_pylist()
+        homes = sorted({path.rpartition("/")[0] for path in paths})
         known = ".claude/memory"
         return known if known in homes else homes[0] if len(homes) == 1 else None
 
@@ -425,7 +418,7 @@ class ClaudeStore(_Pages):
         if before is None or not before.strip():
             draft.write(index, line, "its line", together=group)
             return
-        newline = "\r\n" if "\r\n" in before else "\n"
+        newline = line_end(before)
         lines = lines_of(before)
         listed = [(number, target) for number, target, _ in claude.targets_in(before.replace("\r\n", "\n"))]
         of_type = [number for number, target in listed if target.startswith((f"{type}_", f"{type}-"))]

@@ -29,6 +29,7 @@ from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.near import normalise
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
+from memkit.schemas import with_column
 from memkit.tables.corpus import Corpus, home, open_lake
 from memkit.tables.statement import Annotator
 
@@ -138,8 +139,7 @@ def clean_entries(policy: IndexCheck, draft: Draft, pinned: bool = False) -> Non
     """Draft the removal of the entries that `policy` would remove; `pinned` includes pinned ones."""
     entries = draft.corpus.tables["entries"]
     if pinned:
-        none = pa.nulls(entries.num_rows, pa.bool_())
-        entries = entries.set_column(entries.schema.get_field_index("pinned"), "pinned", none)
+        entries = with_column(entries, "pinned", [None] * entries.num_rows)
     cleaned = {"invalid": policy.auto_clean_invalid, "missing": policy.auto_clean_missing}
     for row in policy.transform(entries).to_pylist():
         if cleaned.get(row["reason"]):
@@ -260,9 +260,7 @@ def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:
         parse_file(File(decode(path, data)), rows)
     memories = rows.table("memories")
     ids = memories["memory_id"].to_pylist()
-    return memories.set_column(
-        0, "memory_id", pa.array([f"{position}:{id}" for position, id in enumerate(ids)], pa.string())
-    )
+    return with_column(memories, "memory_id", [f"{position}:{id}" for position, id in enumerate(ids)])
 
 
 def _lake_of(folder: Path, lake: Path) -> Corpus:

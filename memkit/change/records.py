@@ -20,7 +20,7 @@ from memkit.change.operations import Operations, applied, checked, missing, stam
 from memkit.change.planning import plan
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.disk.files import SKIPPED_WITH
-from memkit.formats.index_tree.structure import above
+from memkit.formats.disk.source import above
 from memkit.formats.reader import read_with
 from memkit.formats.records.format import ENDINGS
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN

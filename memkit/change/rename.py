@@ -27,8 +27,9 @@ from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.relations import MEM, folded, without_ending
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Splice, lines_of, spliced
+from memkit.formats.syntax.places import Splice, lines_of, plain_lines, spliced
 from memkit.params import AsOf
+from memkit.schemas import tuples_of
 from memkit.tables.corpus import Corpus, read
 
 _HOME = re.compile(r"^(?:.*/)?\.serena/memories/")
@@ -115,7 +116,7 @@ def rename(root: Path, draft: Draft, old: str, new: str) -> str:
 
 def _links(corpus: Corpus) -> Iterator[dict[str, Any]]:
     """The links that lead to a page, in the order of their lines, those of front matter first; each with both paths."""
-    paths = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+    paths = dict(tuples_of(corpus.memories, "memory_id", "path"))
     relations = corpus.tables["relations"].to_pylist()
     for row in sorted((row for row in relations if row["written"]), key=lambda row: row["line"] or 0):
         source, target = paths.get(row["from_id"]), paths.get(row["to_id"])
@@ -155,7 +156,7 @@ class _Moved:
 def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _Moved) -> Iterator[Splice]:
     """What changes in a page that links to the moved one, or is it."""
     bare = without_code(text, fences(text.replace("\r\n", "\n")))
-    front = front_matter.split(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    front = front_matter.split(plain_lines(text))
     head = text.find("\n---", 3) + 1 if front else 0
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     begin: dict[tuple[int, str], int] = {}

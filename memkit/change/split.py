@@ -6,9 +6,9 @@ import posixpath
 from typing import Any
 
 from memkit.change.draft import Draft
-from memkit.change.memories import one_entry, update_entry
+from memkit.change.memories import one_entry, parts_of, update_entry
 from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.places import Head, with_values
+from memkit.formats.syntax.places import Head, plain_lines, with_values
 from memkit.policy.split_plan import SplitPlan, split_head
 
 Row = dict[str, Any]
@@ -49,7 +49,7 @@ def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
         raise ChangeRefusedError(f"{path}: one line of {tokens} tokens, more than {most}; a line is never cut.")
     folder, shared = posixpath.splitext(path)[0], _together("split", entry)
     names = _write_parts(policy, draft, folder, parts, is_new=True, **shared)
-    head = split_head(path, text.removeprefix(_BOM), entry, names, policy.count(_plain(text)), draft.moment.date())
+    head = split_head(path, text.removeprefix(_BOM), entry, names, policy.count(plain_lines(text)), draft.moment.date())
     _make(draft, f"{folder}/index.md", head, "the parts", **shared)
     named = {"file": f"{posixpath.splitext(entry['file'])[0]}/index.md"}
     update_entry(draft, entry, named, "the entry names the index of the parts", **shared)
@@ -69,7 +69,7 @@ def split_anew(policy: SplitPlan, draft: Draft, entry: Row) -> None:
     new_parts = [f"{folder}/{name}" for name in names]
     for path in (*(path for path in old_parts if path not in new_parts), *[source] * draft.exists(source)):
         draft.delete(path, "its parts were made anew", **shared)
-    fields = {"parts": names, "tokens_total": policy.count(_plain(text))}
+    fields = {"parts": names, "tokens_total": policy.count(plain_lines(text))}
     index = draft.text(entry["path"])
     head = with_values(index, fields, Head)
     if len(draft.rows) > rows or head != index:
@@ -84,7 +84,7 @@ def _write_parts(
     """Draft the files of the parts, and return their names."""
     names = [f"part{number}.md" for number in range(1, len(parts) + 1)]
     for number, (name, part) in enumerate(zip(names, parts, strict=True), 1):
-        reason = f"part {number} of {len(parts)}, {policy.count(_plain(part))} tokens"
+        reason = f"part {number} of {len(parts)}, {policy.count(plain_lines(part))} tokens"
         (_make if is_new else Draft.write)(draft, f"{folder}/{name}", part, reason, **shared)
     return names
 
@@ -128,14 +128,9 @@ def _together(word: str, entry: Row) -> Row:
     return {"memory_id": entry["memory_id"], "together": f"{word} {entry['path']}"}
 
 
-def _plain(text: str) -> str:
-    """A text as readers see it; its tokens are counted on this."""
-    return text.removeprefix(_BOM).replace("\r\n", "\n")
-
-
 def _cut(policy: SplitPlan, text: str) -> list[str]:
     """The parts of a text with its own line ends and BOM, which do not count as tokens."""
-    parts = policy.parts(_plain(text))
+    parts = policy.parts(plain_lines(text))
     original = [part.replace("\n", "\r\n") for part in parts] if "\r\n" in text else parts
     original[0] = f"{_BOM * text.startswith(_BOM)}{original[0]}"
     if "".join(original) != text:
@@ -145,9 +140,3 @@ def _cut(policy: SplitPlan, text: str) -> list[str]:
 
 def _source(entry: Row) -> str:
     return f"{posixpath.dirname(entry['path'])}.md"
-
-
-def parts_of(entry: Row) -> list[str]:
-    """The paths of the parts of an entry."""
-    parts = entry["parts"] or ()
-    return [posixpath.normpath(posixpath.join(posixpath.dirname(entry["path"]), part)) for part in parts]

@@ -33,7 +33,7 @@ from memkit.formats.format import File, Role
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
-from memkit.formats.syntax.places import Json, Splice, spliced, with_values
+from memkit.formats.syntax.places import Json, Splice, line_end, spliced, with_values
 from memkit.formats.syntax.values import day_of
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
@@ -280,7 +280,7 @@ def write_meta(draft: Draft, facts: UserFacts, meta: str, added: Iterable[str], 
 def append(draft: Draft, facts: UserFacts, path: str, line: str, reason: str) -> None:
     """Draft a further line at the end of a file."""
     before = facts.files[path].text if path in facts.files else None
-    newline = "\r\n" if before and "\r\n" in before else "\n"
+    newline = line_end(before)
     draft.append(path, before, f"{line}{newline}", reason)
 
 

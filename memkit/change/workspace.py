@@ -16,10 +16,12 @@ from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, QueryError
 from memkit.fences import fences, headings, is_mark
+from memkit.formats.syntax.places import line_end
 from memkit.formats.syntax.speech import clock_of, escaped, turn_of
 from memkit.formats.syntax.values import day_of
 from memkit.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
 from memkit.presets import workspace
+from memkit.schemas import tuples_of
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus, read
 
@@ -164,7 +166,7 @@ class MemoryStorage(Operations):
 
     def _append(self, draft: Draft, path: str, head: str, text: str) -> str:
         before = draft.text_or_none(path)
-        newline = "\r\n" if before and "\r\n" in before else "\n"
+        newline = line_end(before)
         new = text if before and before.strip() else f"{head}{text}"
         draft.append(path, before, new.replace("\n", newline), "appended")
         return path
@@ -287,7 +289,7 @@ class MemoryIndex:
         memory_ids, memories = fitted.chunks_["memory_id"].to_pylist(), fitted.corpus_.memories
         if paths_wanted is None:
             return len(memory_ids)
-        path_by_id = dict(zip(*(memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+        path_by_id = dict(tuples_of(memories, "memory_id", "path"))
         for path in sorted(paths_wanted - {*path_by_id.values()}):
             raise missing("file of memories", path, path_by_id.values())
         return sum(path_by_id.get(memory_id) in paths_wanted for memory_id in memory_ids)

@@ -24,7 +24,7 @@ from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
 from memkit.duck import rows_of
 from memkit.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
-from memkit.schemas import TIMESTAMP, column, table
+from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.question import check_user
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import Mask
@@ -83,14 +83,9 @@ SECTIONS = {
 }
 """The sections in the order of the page."""
 _UNKNOWN = "only what expired is known without git"
-_TYPED = {
-    "`open_tasks` lists them": "`memkit sql {path} open_tasks` lists them",
-    "not listed as new.": "not listed as new; --dates mtime takes the times of their files.",
-}
-"""Words of notes, and what a command line says in their place."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Digest(Tabular):
     """What happened in a folder within a span of time; made by `digest`.
 
@@ -125,12 +120,6 @@ class Digest(Tabular):
         """The page as lines of at most 80 characters."""
         return Shown(*self._sheets()).text()
 
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
-
     def _sheets(self, rows: int = LINES, show_secrets: bool = False) -> tuple[Sheet, ...]:
         """The whole and its sections; secrets are masked in the table, so that none can be shown."""
         most = LINES if rows == ROWS else rows  # `mk.show` without a number of rows
@@ -154,9 +143,11 @@ class Digest(Tabular):
 
     def of_command(self, path: str | Path) -> Digest:
         """The same digest, which says what to type to see more of the folder at `path`."""
-        notes = self.notes
-        for words, typed in _TYPED.items():
-            notes = tuple(note.replace(words, typed.format(path=shlex.quote(str(path)))) for note in notes)
+        listing = f"`memkit sql {shlex.quote(str(path))} open_tasks` lists"
+        notes = [note.replace("`open_tasks` lists", listing) for note in self.notes]
+        if self.basis == "dates":
+            hint = "not listed as new; --dates mtime takes the times of their files."
+            notes = [note.replace("not listed as new.", hint) for note in notes]
         return replace(self, is_of_command=True, notes=tuple(map(safe, notes)))
 
     def report(self, path: str | Path, title: str = "What happened") -> Path:
@@ -234,7 +225,7 @@ def digest(
     check_user(user_id, "digest")
     check_value("digest", "basis", basis, "str", nullable=True, choices=BASES)
     check_value("digest", "mentions", mentions, "int", low=1)
-    moment = Moment.from_as_of(until)
+    moment = Moment.from_as_of(until, "until")
     span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
     hide = Mask(text for name in _HELD for text in span.changes[name].to_pylist() if text)
     span = replace(span, changes=_masked(span.changes, hide))
@@ -271,8 +262,7 @@ _HELD = ("title", "before", "after")
 def _masked(changes: pa.Table, hide: Mask) -> pa.Table:
     """The changes without secrets: hidden in the whole texts, as a sentence may not say what its number is."""
     for name in _HELD:
-        masked = [text and hide(text) for text in changes[name].to_pylist()]
-        changes = changes.set_column(changes.schema.get_field_index(name), name, pa.array(masked, pa.string()))
+        changes = with_column(changes, name, [text and hide(text) for text in changes[name].to_pylist()])
     return changes
 
 
@@ -304,7 +294,7 @@ def _of_contradictions(changes: pa.Table, contradicted: pa.Table) -> list[Row]:
 
 
 def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
-    texts = list(zip(sentences["text"].to_pylist(), sentences["is_heading"].to_pylist(), strict=True))
+    texts = list(tuples_of(sentences, "text", "is_heading"))
     rows = []
     for name in new_names(texts, span.before.memories, least):
         first = min(name.sentences, key=lambda number: (texts[number][1], number))  # a heading says least of it

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from memkit.dates import MONTHS, WEEKDAYS
 from memkit.duck import rows_of
+from memkit.schemas import tuples_of
 from memkit.text.analyse import analyse
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded
@@ -182,6 +183,6 @@ def _words_before(memories: pa.Table, words: set[str]) -> tuple[set[str], dict[s
     small = {word.lower(): word for word in sorted(words)}
     values = {"letters": _LETTERS, "capital": _CAPITAL, "words": sorted(small)}
     rows = rows_of(_WORDS_BEFORE, values, memories=memories.select(["title", "text"]))
-    counts = dict(zip(rows["word"].to_pylist(), rows["n"].to_pylist(), strict=True))
+    counts = dict(tuples_of(rows, "word", "n"))
     known = set(_stems(word for word in counts if word[0].isupper()).values())
     return known, {small[word]: count for word, count in counts.items() if word in small}

@@ -6,20 +6,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.schemas import TIMESTAMP, is_verbatim
+from memkit.schemas import TIMESTAMP, is_verbatim, result_schema
 from memkit.text.sentences import Sentence, sentences_of
 
-SENTENCES = pa.schema(
-    [
-        ("row", pa.int64()),
-        ("memory_id", pa.string()),
-        ("date", TIMESTAMP),
-        ("path", pa.string()),
-        ("line", pa.int64()),
-        ("title", pa.string()),
-        ("is_heading", pa.bool_()),
-        ("text", pa.string()),
-    ]
+SENTENCES = result_schema(
+    (pa.int64(), "row"),
+    (pa.string(), "memory_id"),
+    (TIMESTAMP, "date"),
+    (pa.string(), "path"),
+    (pa.int64(), "line"),
+    (pa.string(), "title"),
+    (pa.bool_(), "is_heading"),
+    (pa.string(), "text"),
 )
 """``row`` is the row of the changes that the sentence is in."""
 

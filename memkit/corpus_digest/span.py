@@ -15,23 +15,17 @@ from memkit.formats.rows import Rows
 from memkit.params import Moment, as_of_time, until_text
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
-from memkit.schemas import TIMESTAMP, kinds_where
+from memkit.schemas import TIMESTAMP, kinds_where, result_schema
 from memkit.tables.corpus import Corpus, states_at
 
 BASES = ("git", "dates")
 """What a digest can rest on: the states that git keeps, or the dates of the memories."""
-CHANGES = pa.schema(
-    [
-        ("change", pa.string()),
-        ("memory_id", pa.string()),
-        ("kind", pa.string()),
-        ("date", TIMESTAMP),
-        ("path", pa.string()),
-        ("line", pa.int64()),
-        ("title", pa.string()),
-        ("before", pa.string()),
-        ("after", pa.string()),
-    ]
+CHANGES = result_schema(
+    (pa.string(), "change memory_id kind"),
+    (TIMESTAMP, "date"),
+    (pa.string(), "path"),
+    (pa.int64(), "line"),
+    (pa.string(), "title before after"),
 )
 """``change`` is added, changed, removed or expired; ``before`` is null where the text before is not known."""
 _UNLISTED = (*kinds_where(judged=False), *kinds_where(searched=False))
@@ -105,7 +99,7 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
     changes, n_moved = _compared(before, after, versions, since)
     notes = [f"From git: {ends.n_commits:,} commit{'s' * (ends.n_commits != 1)} in this time."]
     if ends.begins is not None:
-        notes.append(f"The history begins on {ends.begins:%Y-%m-%d}: what its first commit holds is not listed as new.")
+        notes.append(f"The history begins on {ends.begins.date()}: what its first commit holds is not listed as new.")
     undated = pc.sum(pc.is_null(changes["date"])).as_py() or 0
     if undated and ends.after is None:
         notes.append(f"{undated:,} change{'s' * (undated != 1)} without a date: in no commit yet.")

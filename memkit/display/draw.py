@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from memkit.display.sheet import ROWS, Cell, Sheet, is_number
 from memkit.display.views import Column
+from memkit.errors import some_of
 from memkit.text.snippet import marked
 
 # Colours come from the page that it stands on; what is added is see-through, so that it shows on both grounds.
@@ -177,8 +178,7 @@ def _foot(sheet: Sheet, shown: int, no_room: Sequence[str] = ()) -> str:
         parts.append(sheet.more or f"{shown} of {sheet.total:,} rows; {ask}")
     for words, names in (("further columns", sheet.left), ("no room for", no_room)):
         if names:
-            rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            parts.append(f"{words}: {', '.join(names[:5])}{rest}")
+            parts.append(f"{words}: {some_of(names)}")
     return ". ".join(parts)
 
 

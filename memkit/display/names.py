@@ -69,7 +69,6 @@ def day_of(value: datetime | date | str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, datetime):
-        return (
-            f"{value:%Y-%m-%d}" if (value.hour, value.minute, value.second) == (0, 0, 0) else f"{value:%Y-%m-%d %H:%M}"
-        )
+        is_day = (value.hour, value.minute, value.second) == (0, 0, 0)
+        return (value.date() if is_day else value.replace(tzinfo=None)).isoformat(*() if is_day else (" ", "minutes"))
     return value.isoformat()

@@ -7,6 +7,7 @@ import io
 import shutil
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -52,7 +53,20 @@ class Shown:
         return self.text(terminal_width())
 
 
-class Tabular:
+class Displayed:
+    """A result that shows itself: its sheets, as HTML in a notebook, as text anywhere else."""
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> Sequence[Sheet]:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return Shown(*self._sheets())._repr_html_()
+
+    def __repr__(self) -> str:
+        return repr(Shown(*self._sheets()))
+
+
+class Tabular(Displayed):
     """A result that is one table, and that any data frame library takes.
 
     Attributes
@@ -69,6 +83,9 @@ class Tabular:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.table.__arrow_c_stream__(requested_schema)
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> Sequence[Sheet]:
+        return (sheet_of(self.table, rows, show_secrets),)
 
 
 def show(

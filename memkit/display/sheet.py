@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.display.names import NAMED, SHOWN, day_of, kept_of, name_of, names_in, place_of
 from memkit.display.views import ANY, Column, View, view_of
+from memkit.errors import some_of
 from memkit.fences import fences, headings
 from memkit.params import describe
 from memkit.schemas import is_verbatim
@@ -220,11 +221,7 @@ def answerability_note(hits: pa.Table) -> str:
         )
     if not low:
         return ""
-    more = f" and {len(low) - _MOST_LOW} more" if len(low) > _MOST_LOW else ""
-    return f"Answerability is low for {', '.join(map(repr, low[:_MOST_LOW]))}{more}: probably no memory answers."
-
-
-_MOST_LOW = 5
+    return f"Answerability is low for {some_of([*map(repr, low)])}: probably no memory answers."
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -492,5 +489,4 @@ def _tally(table: pa.Table, view: View) -> str:
         return ""
     counts = pc.value_counts(pc.fill_null(table[view.tally].cast(pa.string()), view.blank)).to_pylist()
     counts.sort(key=lambda row: (-row["counts"], row["values"]))
-    words = ", ".join(f"{row['counts']:,} {row['values']}" for row in counts[:8])
-    return words + (f" and {len(counts) - 8} more" if len(counts) > 8 else "")
+    return some_of([f"{row['counts']:,} {row['values']}" for row in counts], 8)

@@ -16,7 +16,7 @@ from memkit.evaluation.metrics import Judged, Metric
 from memkit.evaluation.pools import Batch, Pools
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.statistics import interval
-from memkit.schemas import Floats, result_schema
+from memkit.schemas import Floats, result_schema, tuples_of
 from memkit.search.fitted.index import memories_where, seen_by
 from memkit.tables.age import later
 
@@ -79,7 +79,7 @@ def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int)
         key = id(batch.search)
         texts = corpora[key] = corpora.get(key) or _Texts(batch.search)
         visible = pc.is_in(texts.ids, value_set=_visible_ids(batch)).to_numpy()
-        for query, text in zip(batch.rows["query_id"].to_pylist(), batch.rows["text"].to_pylist(), strict=True):
+        for query, text in tuples_of(batch.rows, "query_id", "text"):
             rows += [(query, memory, rank) for rank, memory in enumerate(texts.best(text or "", visible, depth), 1)]
     types = (pa.string(), pa.string(), pa.int64())
     columns = [pa.array([row[column] for row in rows], kind) for column, kind in enumerate(types)]

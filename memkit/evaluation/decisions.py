@@ -14,6 +14,7 @@ from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import moment_of
 from memkit.params import AsOf, Moment, check_value
+from memkit.schemas import tuples_of
 
 
 def dedup_scores(
@@ -66,7 +67,7 @@ def dedup_scores(
         check_value("dedup_scores", "threshold", threshold, "float", low=0, high=1)
         merged = similar >= threshold
         columns[f"{threshold:g}"] = np.where(merged == is_duplicate, 1.0, np.where(merged, 1.0 - merge_cost, 0.0))
-    names = [f"{a} ~ {b}" for a, b in zip(table["a_id"].to_pylist(), table["b_id"].to_pylist(), strict=True)]
+    names = [f"{a} ~ {b}" for a, b in tuples_of(table, "a_id", "b_id")]
     kept = [name for name in table.column_names if name not in ("a_id", "b_id", "label")]
     return pa.table({"query_id": names, **{name: table[name] for name in kept}, **columns})
 
@@ -146,9 +147,8 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
     """
     labelled, moment = read_queries(queries), Moment.from_as_of(as_of)
     wanted: dict[str, set[str]] = {}
-    for query, memory in zip(
-        *(ids.to_pylist() for ids in Labels.from_tables(labelled, read_qrels(qrels), moment).relevant()), strict=True
-    ):
+    labels = Labels.from_tables(labelled, read_qrels(qrels), moment)
+    for query, memory in tuples_of(labels.relevant(), "query_id", "memory_id"):
         wanted.setdefault(query, set()).add(memory)
     rows = labelled.select(["query_id", "user_id", "text", "as_of"]).to_pylist()
     columns = {}

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import pandas as pd
-import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.evaluation import Task, deepest
 from memkit.evaluation.grid import Setting, check_name
-from memkit.evaluation.labels import QRELS, read_qrels, read_queries
+from memkit.evaluation.labels import QRELS, judgements, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
@@ -65,8 +64,7 @@ class Arms:
         rows = [(str(row), memory, gain) for row, judged in enumerate(labels) for memory, gain in judged.items()]
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
-        qrels = pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
-        task = Task.read(table, qrels, None, "queries", "apart", self.moment, self.user_id)
+        task = Task.read(table, judgements(rows), None, "queries", "apart", self.moment, self.user_id)
         return task, task.pools(self.search, self.where)
 
 

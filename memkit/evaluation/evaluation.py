@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, did_you_mean, some_of
 from memkit.evaluation.known_items import spoken_by
-from memkit.evaluation.labels import read_qrels, read_queries, some_of
+from memkit.evaluation.labels import read_qrels, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.pools import Batch, Pools, Run, put_to, revision_of
+from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, put_to, revision_of
 from memkit.evaluation.result import Result
 from memkit.evaluation.statistics import Units, interval
 from memkit.evaluation.verdict import size
@@ -89,15 +89,19 @@ class Task:
         per_query = is_per_query(mean_of, unit, name, "evaluate")
         return cls(queries, qrels, labels, moment, unit, name, per_query, user_id)
 
+    def labelled(self, where: str | None) -> LabelledQueries:
+        """These queries as they are put to a search."""
+        return LabelledQueries(self.queries, self.qrels, self.moment, where, self.user_id)
+
     def put_to(self, search: Any, where: str | None) -> Pools | Run:
         """These queries put to a search, or looked up in a run; raises as `check_known`."""
         self.check_known(search)
-        return put_to(search, self.queries, self.qrels, self.moment, where, self.user_id)
+        return put_to(search, self.labelled(where))
 
     def pools(self, search: Any, where: str | None) -> Pools:
         """These queries put to one index over all memories of a search, to be ranked under many settings."""
         self.check_known(search)
-        return Pools(search.over_all(), self.queries, self.qrels, self.moment, where, self.user_id)
+        return Pools(search.over_all(), self.labelled(where))
 
     def check_known(self, search: Any) -> None:
         """Raise where a memory was judged that the corpus of `search` does not hold."""
@@ -392,9 +396,7 @@ def fates_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     trace = pa.concat_tables(traced).to_pandas()
     trace = trace.assign(place=trace["disposition"].map(_ORDER)).sort_values("place", kind="stable")
     best = trace.drop_duplicates(["query_id", "memory_id"])  # the chunk of a memory that came furthest counts
-    query, memory = labels.relevant()
-    right = pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
-    fate: pd.DataFrame = right.merge(best, how="left", on=["query_id", "memory_id"])
+    fate: pd.DataFrame = labels.relevant().to_pandas().merge(best, how="left", on=["query_id", "memory_id"])
     return fate.drop(columns="place").fillna({"disposition": NOT_FOUND})
 
 
@@ -403,12 +405,7 @@ def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
     fate = fates_of(batches, labels, k)
     counted = fate.groupby("disposition")["query_id"].agg(["size", "nunique"])
     rows = [
-        {
-            "disposition": name,
-            "n": int(row["size"]),
-            "share": row["size"] / len(fate),
-            "n_queries": int(row["nunique"]),
-        }
-        for name, row in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])
+        {"disposition": name, "n": int(size), "share": size / len(fate), "n_queries": int(n_queries)}
+        for name, (size, n_queries) in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])
     ]
     return describe(pa.Table.from_pylist(rows, schema=STAGES), memkit="stages")

@@ -20,7 +20,7 @@ from memkit.params import Moment, check_fitted, check_value
 from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS
-from memkit.schemas import REPLACED, result_schema
+from memkit.schemas import REPLACED, result_schema, tuples_of
 from memkit.search.question import check_user
 from memkit.tables.age import later
 from memkit.text.analyse import QueryTerms
@@ -84,7 +84,7 @@ class AuditQuestions:
     @cached_property
     def pools(self) -> Pools:
         """The candidates of the arms."""
-        return Pools(self.search, self.task.queries, self.task.qrels, self.task.moment, None, self.user_id)
+        return Pools(self.search, self.task.labelled(None))
 
     @cached_property
     def batches(self) -> list[Batch]:
@@ -99,8 +99,8 @@ class AuditQuestions:
     @property
     def pairs(self) -> pd.DataFrame:
         """query_id, memory_id: the relevant memories of each query."""
-        query, memory = self.task.labels.relevant()
-        return pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
+        pairs: pd.DataFrame = self.task.labels.relevant().to_pandas()
+        return pairs
 
     @property
     def reached(self) -> pd.DataFrame:
@@ -163,7 +163,7 @@ def unreached_of(questions: AuditQuestions) -> pa.Table:
     queries = questions.task.queries
     fields = "field" in queries.column_names
     field_of = dict(zip(queries["query_id"].to_pylist(), queries["field"].to_pylist() if fields else [], strict=False))
-    text_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    text_of = dict(tuples_of(queries, "query_id", "text"))
     rows = []
     for memory, some_fates in fates.groupby("memory_id"):
         best = some_fates.iloc[0]
@@ -193,7 +193,7 @@ def hubs_of(questions: AuditQuestions) -> pa.Table:
     n_own = Counter(pairs["memory_id"])
     asks = Counter(with_user(questions.task.queries, questions.user_id)["user_id"].to_pylist())
     memories = questions.search.corpus_.memories
-    of_user = dict(zip(memories["memory_id"].to_pylist(), memories["user_id"].to_pylist(), strict=True))
+    of_user = dict(tuples_of(memories, "memory_id", "user_id"))
     n_memories = Counter(of_user.values())
     drawn = {  # by chance, in how many of its queries' first k a memory that they may see would stand
         user: count
@@ -267,7 +267,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     }
     filled |= _of_signs(memories)
     rows = []
-    for memory, kind in zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True):
+    for memory, kind in tuples_of(memories, "memory_id", "kind"):
         why = "no text" if memory not in filled else "" if memory in worded else "no word"
         why = _NOT_SEARCHED if kind in search.kinds_hidden else why
         if why:
@@ -283,7 +283,7 @@ def shadowed_of(questions: AuditQuestions) -> pa.Table:
     memories = search.corpus_.memories
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()
     dated = dict(zip(memories["memory_id"].to_pylist(), when, strict=True))
-    kinds = dict(zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True))
+    kinds = dict(tuples_of(memories, "memory_id", "kind"))
     filled = _filled(search)
     pairs = pairs[pairs["a_id"].isin(filled) & pairs["b_id"].isin(filled)]  # a heading alone says nothing
     rows: dict[str, dict[str, Any]] = {}

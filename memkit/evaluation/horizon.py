@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import Batch
-from memkit.schemas import Floats, Ints, Mask, result_schema
+from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.search.stages.ranking import Ranked
@@ -86,8 +86,7 @@ class _Race:
             both = ranked.followed_by(to_come._replace(rank=np.full(len(to_come.rank), question.k + 1)))
             ranked = both.take(np.argsort(both.candidates.query, kind="stable"))
         memory = question.index.rows.memory[ranked.candidates.row]
-        right = pa.table(dict(zip(("query", "memory"), labels.relevant(), strict=True))).to_pandas()
-        wanted = set(zip(right["query"], right["memory"], strict=True))
+        wanted = set(tuples_of(labels.relevant(), "query_id", "memory_id"))
         ids = question.index.memories["memory_id"].take(pa.array(memory)).to_pylist()
         asks = [question.queries.ids[row] for row in ranked.candidates.query.tolist()]
         targets: list[int] = []

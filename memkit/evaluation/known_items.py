@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from memkit.dates import MONTHS, WEEKDAYS
 from memkit.errors import ParameterError
-from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
+from memkit.evaluation.labels import as_arrow_table, judgements, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
 from memkit.formats.linked.links import links_in
 from memkit.formats.rows import heading_path
@@ -26,7 +26,7 @@ from memkit.formats.spelling import ALIASES as SPELLED_ALIASES
 from memkit.formats.spelling import DESCRIPTIONS as SPELLED_DESCRIPTIONS
 from memkit.formats.spelling import plain
 from memkit.params import check_choice, check_column, check_corpus, check_value, describe
-from memkit.schemas import REPLACED
+from memkit.schemas import REPLACED, tuples_of, with_column
 from memkit.tables.corpus import Corpus
 
 FIELDS = {
@@ -171,8 +171,7 @@ def labels_of(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
     answers = [query.get("answers") or [query["group"]] for query in queries]
     rows = [{name: value for name, value in query.items() if name != "answers"} for query in queries]
     pairs = [(query["query_id"], one, 1.0) for query, some in zip(queries, answers, strict=True) for one in some]
-    names = ("query_id", "memory_id", "relevance")
-    return pa.Table.from_pylist(rows), pa.table(dict(zip(names, map(list, zip(*pairs, strict=True)), strict=True)))
+    return pa.Table.from_pylist(rows), judgements(pairs)
 
 
 def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
@@ -355,12 +354,9 @@ def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
     targets = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids)))
     without = {row["memory_id"]: hide(row, column) for row in targets.select(["memory_id", *searched]).to_pylist()}
     for name in searched:
-        pairs = zip(memories["memory_id"].to_pylist(), memories[name].to_pylist(), strict=True)
+        pairs = tuples_of(memories, "memory_id", name)
         values = [without[memory][name] if memory in without else value for memory, value in pairs]
-        position = memories.column_names.index(name)
-        memories = memories.set_column(
-            position, memories.schema.field(position), pa.array(values, memories.schema.field(position).type)
-        )
+        memories = with_column(memories, name, values)
     tables = {name: table for name, table in search.corpus_.tables.items() if name != "chunks"}
     return search.fitted(Corpus({**tables, "memories": memories}))
 
@@ -400,7 +396,7 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     """
     if isinstance(path, (str, Path)) and Path(path).absolute().as_posix().endswith(f"/{CALLS}"):
         check_calls(Path(path).absolute().parents[1])
-    table = as_arrow_table(path, "queries")
+    table = as_arrow_table(path, "queries" if isinstance(path, (str, Path)) else "import_log")
     for name in ("text", "used"):
         check_column(name, table.column_names, "import_log")
     n_empty = 0
@@ -418,10 +414,7 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
         judged[name] = [(name, memory, float(memory in used)) for memory in memories]
     if not queries:
         raise ParameterError("import_log: expected a query of which something was shown or used. Got none.")
-    names = ("query_id", "memory_id", "relevance")
-    qrels = read_qrels(
-        dict(zip(names, map(list, zip(*chain.from_iterable(judged.values()), strict=True)), strict=True))
-    )
+    qrels = read_qrels(judgements([*chain.from_iterable(judged.values())]))
     note = f"{n_empty} of {table.num_rows} queries are left out: nothing was shown or used." if n_empty else ""
     rows = list(queries.values())
     columns = {name: [query[name] for query in rows] for name in rows[0]}

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memkit import schemas
-from memkit.errors import FormatError, ParameterError
+from memkit.errors import FormatError, ParameterError, some_of
 from memkit.formats.disk.files import check_file
 from memkit.params import as_of_time, check_column, path_of
-from memkit.schemas import TIMESTAMP
+from memkit.schemas import TIMESTAMP, tuples_of, with_column
 
 QUERIES = schemas.table(
     schemas.column("query_id", pa.string(), "Its id; any text or number, unique."),
@@ -46,7 +46,6 @@ RUN = schemas.table(
     schemas.column("score", pa.float64(), "Higher is better."),
 )
 _OPTIONAL = {"user_id", "as_of", "group", "valid_from", "valid_to", "rank", "score"}
-_SHOWN = 5
 
 
 def read_queries(source: Any) -> pa.Table:
@@ -138,7 +137,7 @@ def read_run(source: Any) -> pa.Table:
             raise ParameterError("run: expected a rank in every row, or a score. Got neither in some.")
         order = table.sort_by([("score", "descending"), ("memory_id", "ascending")])
         place = pa.array(order.to_pandas().groupby("query_id", sort=False).cumcount() + 1)
-        table = order.set_column(order.column_names.index("rank"), "rank", place)
+        table = with_column(order, "rank", place)
     query = pc.index_in(table["query_id"], value_set=pc.unique(table["query_id"])).to_numpy()
     return table.take(pa.array(np.lexsort((table["rank"].to_numpy(), query))))
 
@@ -183,6 +182,11 @@ def write(table: Any, path: str | Path) -> Path:
     else:
         write_file(read_queries(rows), path, "queries")
     return path
+
+
+def judgements(rows: Iterable[tuple[str, str, float]]) -> pa.Table:
+    """A table of judgements: query_id, memory_id, relevance."""
+    return pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def as_arrow_table(source: Any, what: str) -> pa.Table:
@@ -252,12 +256,6 @@ def _check_once(table: pa.Table, columns: tuple[str, ...], what: str, expected: 
     if twice := [row for row, count in rows.items() if count > 1]:
         shown = some_of([" for ".join(map(repr, row)) for row in twice])
         raise ParameterError(f"{what}: expected {expected}. Got more than once: {shown}.")
-
-
-def some_of(names: list[str]) -> str:
-    """The first few of the names, and how many more there are."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 _TREC = {
@@ -436,7 +434,7 @@ def _to_lines(table: pa.Table, what: str) -> Iterable[str]:
 
 def _to_json(table: pa.Table, what: str) -> Iterable[str]:
     if what == "queries":
-        mapping: dict[str, Any] = dict(_columns(table, "query_id", "text"))
+        mapping: dict[str, Any] = dict(tuples_of(table, "query_id", "text"))
     else:
         mapping = {}
         numbers = (
@@ -444,7 +442,7 @@ def _to_json(table: pa.Table, what: str) -> Iterable[str]:
             if what == "qrels"
             else run_scores(table)
         )
-        for (query, memory), number in zip(_columns(table, "query_id", "memory_id"), numbers, strict=True):
+        for (query, memory), number in zip(tuples_of(table, "query_id", "memory_id"), numbers, strict=True):
             mapping.setdefault(query, {})[memory] = number
     yield json.dumps(mapping, ensure_ascii=False, indent=1)
 
@@ -456,9 +454,9 @@ def _grade(relevance: float) -> int | float:
 def _to_trec(table: pa.Table, what: str) -> Iterable[str]:
     if what == "queries":
         return (
-            f"{quoted(name)}\t{' '.join((text or '').split())}" for name, text in _columns(table, "query_id", "text")
+            f"{quoted(name)}\t{' '.join((text or '').split())}" for name, text in tuples_of(table, "query_id", "text")
         )
-    ids = [(quoted(query), quoted(memory)) for query, memory in _columns(table, "query_id", "memory_id")]
+    ids = [(quoted(query), quoted(memory)) for query, memory in tuples_of(table, "query_id", "memory_id")]
     if what == "qrels":
         judgements = zip(ids, table["relevance"].to_pylist(), strict=True)
         return (f"{query} 0 {memory} {_grade(number)}" for (query, memory), number in judgements)
@@ -473,10 +471,6 @@ _WRITERS: Mapping[str, Callable[[pa.Table, str], Iterable[str]]] = {
 }
 
 
-def _columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
-    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
-
-
 def run_scores(run: pa.Table) -> Sequence[float]:
     """Scores that keep the order of the hits in programs that sort by score in single precision.
 
@@ -489,7 +483,7 @@ def run_scores(run: pa.Table) -> Sequence[float]:
     """
     scores, above = list[float](), (None, np.float32(0))
     unscored = set(run.filter(pc.is_null(run["score"]))["query_id"].to_pylist())
-    for query, rank, score in zip(*(run[name].to_pylist() for name in ("query_id", "rank", "score")), strict=True):
+    for query, rank, score in tuples_of(run, "query_id", "rank", "score"):
         value = 1.0 / rank if query in unscored else score
         if query == above[0] and np.float32(value) >= above[1]:
             value = float(np.nextafter(above[1], np.float32("-inf")))

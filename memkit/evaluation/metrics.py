@@ -68,12 +68,11 @@ class Labels:
         right = self.key[self.gain > 0] // len(self.memories)
         return np.bincount(right, minlength=len(self.queries)).astype(np.int64)
 
-    def relevant(self) -> tuple[pa.Array, pa.Array]:
-        """Ids of queries and of the memories relevant to them, as pairs."""
-        key = self.key[self.gain > 0]
-        return self.queries.take(pa.array(key // len(self.memories))), self.memories.take(
-            pa.array(key % len(self.memories))
-        )
+    def relevant(self) -> pa.Table:
+        """The memories relevant to each query: query_id, memory_id."""
+        query, memory = np.divmod(self.key[self.gain > 0], len(self.memories))
+        pairs = self.queries.take(pa.array(query)), self.memories.take(pa.array(memory))
+        return pa.table(dict(zip(("query_id", "memory_id"), pairs, strict=True)))
 
     def ideal(self, k: int) -> Floats:
         """The discounted gain of the ideal first k, by query; cached."""

@@ -17,7 +17,7 @@ from memkit.evaluation.known_items import hidden
 from memkit.evaluation.labels import read_run
 from memkit.index.near_words import Sight
 from memkit.params import Moment
-from memkit.schemas import Ints
+from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Scope
 from memkit.search.question import SCOPING, Question, Settings, check_user, hits_table
@@ -50,18 +50,35 @@ class Batch:
         return replace(self, rows=self.rows.filter(pc.is_in(self.rows["query_id"], pa.array(query_ids, pa.string()))))
 
 
-def batches_of(
-    search: Any,
-    queries: pa.Table,
-    qrels: pa.Table | None,
-    moment: Moment,
-    where: str | None,
-    user_id: str | None = None,
-) -> list[Batch]:
-    """The batches in which queries are put to a Retriever; parameters as for `put_to`."""
+@dataclass(frozen=True)
+class LabelledQueries:
+    """Labelled queries, and how they are put to a search.
+
+    Attributes
+    ----------
+    queries, qrels : pa.Table
+        Of `read_queries` and `read_qrels`; the latter may be None unless a field is to be hidden.
+    moment : Moment
+        For queries without a day of their own.
+    where : str or None
+        A predicate over ``memories`` for all queries.
+    user_id : str or None
+        Who asks the queries that have no user of their own.
+    """
+
+    queries: pa.Table
+    qrels: pa.Table | None
+    moment: Moment
+    where: str | None = None
+    user_id: str | None = None
+
+
+def batches_of(search: Any, labelled: LabelledQueries) -> list[Batch]:
+    """The batches in which queries are put to a Retriever."""
+    queries, moment = with_user(labelled.queries, labelled.user_id), labelled.moment
     return [
-        Batch(searched, rows, where, rows["user_id"][0].as_py(), moment_of(rows["as_of"][0].as_py(), moment))
-        for searched, part in _by_hidden(_strict(search), with_user(queries, user_id), qrels)
+        Batch(searched, rows, labelled.where, rows["user_id"][0].as_py(), moment_of(rows["as_of"][0].as_py(), moment))
+        for searched, part in _by_hidden(_strict(search), queries, labelled.qrels)
         for rows in _batches(part)
     ]
 
@@ -69,11 +86,7 @@ def batches_of(
 def with_user(queries: pa.Table, user_id: str | None) -> pa.Table:
     """The queries with `user_id` filled in where they have no user; None changes nothing."""
     check_user(user_id, "evaluate")
-    if user_id is None:
-        return queries
-    return queries.set_column(
-        queries.column_names.index("user_id"), "user_id", pc.fill_null(queries["user_id"], user_id)
-    )
+    return queries if user_id is None else with_column(queries, "user_id", pc.fill_null(queries["user_id"], user_id))
 
 
 def moment_of(day: datetime | None, moment: Moment) -> Moment:
@@ -109,7 +122,7 @@ def _strict(search: Any) -> Any:
 
 def _batches(queries: pa.Table) -> Iterator[pa.Table]:
     rows: dict[tuple[Any, Any], list[int]] = {}
-    for row, key in enumerate(zip(queries["user_id"].to_pylist(), queries["as_of"].to_pylist(), strict=True)):
+    for row, key in enumerate(tuples_of(queries, "user_id", "as_of")):
         rows.setdefault(key, []).append(row)
     return (queries.take(pa.array(positions)) for positions in rows.values())
 
@@ -123,41 +136,22 @@ _Scope = tuple[Any, ...]
 """The values of `SCOPING`: settings that share them are ranked from the same candidates."""
 
 
-def put_to(
-    search: Any,
-    queries: pa.Table,
-    qrels: pa.Table | None,
-    moment: Moment,
-    where: str | None,
-    user_id: str | None = None,
-) -> Pools | Run:
+def put_to(search: Any, labelled: LabelledQueries) -> Pools | Run:
     """Labelled queries put to a search, or looked up in a run.
 
     Parameters
     ----------
     search : Retriever or what `read_run` takes
         For a run made elsewhere, users, days and `where` are not applied.
-    queries : pa.Table
-        Of `read_queries`.
     """
-    if hasattr(search, "ask"):
-        return Pools(search, queries, qrels, moment, where, user_id)
-    return Run(read_run(search), queries)
+    return Pools(search, labelled) if hasattr(search, "ask") else Run(read_run(search), labelled.queries)
 
 
-def put_both(
-    a: Any,
-    b: Any,
-    queries: pa.Table,
-    qrels: pa.Table | None,
-    moment: Moment,
-    where: str | None,
-    user_id: str | None = None,
-) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
+def put_both(a: Any, b: Any, labelled: LabelledQueries) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
     """The hits of two searches or runs, by depth; two settings of one fitted search are asked once."""
-    first = put_to(a, queries, qrels, moment, where, user_id)
+    first = put_to(a, labelled)
     if not (isinstance(first, Pools) and first.serves(b)):
-        return first.hits, put_to(b, queries, qrels, moment, where, user_id).hits
+        return first.hits, put_to(b, labelled).hits
     first_setting, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
     first.ask((first_setting, other))
     return first.hits, partial(first.hits, setting=other)
@@ -218,27 +212,12 @@ class Pools:
     Parameters
     ----------
     search : Retriever
-    queries, qrels : pa.Table
-        Of `read_queries` and `read_qrels`; the latter may be None unless a field is to be hidden.
-    moment : Moment
-        For queries without a day of their own.
-    where : str or None
-        A predicate over ``memories`` for all queries.
-    user_id : str or None
-        Who asks the queries that have no user of their own.
+    labelled : LabelledQueries
     """
 
-    def __init__(
-        self,
-        search: Any,
-        queries: pa.Table,
-        qrels: pa.Table | None,
-        moment: Moment,
-        where: str | None,
-        user_id: str | None = None,
-    ) -> None:
-        self.search, self.moment, self.queries = search, moment, queries
-        self.batches = batches_of(search, queries, qrels, moment, where, user_id)
+    def __init__(self, search: Any, labelled: LabelledQueries) -> None:
+        self.search, self.queries = search, labelled.queries
+        self.batches = batches_of(search, labelled)
         self.index: Any = self.batches[0].search._index()
         self.settings = Settings.from_estimator(self.batches[0].search)
         self._answered: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}

@@ -149,11 +149,11 @@ class Profile:
             nulls = {name for name, declared in part.params().items() if declared.default is None}
             # None need not be written where it is the default; no TOML can hold it.
             into[section] = {name: value for name, value in values.items() if value is not None or name not in nulls}
-        sections["evidence"]["changed"] = _changed(sections)
+        sections["evidence"]["changed"] = [name for name, _, _ in _differing(sections)]
         if labels is not None:
             sections["evidence"]["labels"] = labels_fingerprint(*labels)
         if date is not None:
-            sections["evidence"]["date"] = as_of_time(date).isoformat().removesuffix("T00:00:00+00:00")
+            sections["evidence"]["date"] = as_of_time(date, "date").isoformat().removesuffix("T00:00:00+00:00")
         sections["evidence"] |= {name: value for name, value in evidence.items() if value is not None}
         return cls(**sections)
 
@@ -266,14 +266,8 @@ class Profile:
         """
         if "changed" not in self.evidence:
             return {}
-        changed, moved = set(self.evidence["changed"]), {}
-        for path, section in self._sections():
-            values = self.policies.get(section, {}) if path[0] == "policies" else getattr(self, section)
-            for name, value in values.items() if section != "evidence" else ():
-                key, default = ".".join((*path, name)), _default(_declared(section)[name])
-                if key not in changed and not _same(value, default):
-                    moved[key] = value, default
-        return moved
+        changed, sections = set(self.evidence["changed"]), {name: getattr(self, name) for name in _SECTIONS}
+        return {name: (value, default) for name, value, default in _differing(sections) if name not in changed}
 
     def _moved_defaults_in_words(self) -> list[str]:
         moved = self.moved_defaults()
@@ -367,10 +361,8 @@ class Profile:
     @classmethod
     def described(cls) -> pa.Table:
         """The names allowed under [evidence]: name, expected, doc."""
-        rows = [
-            {"name": name, "expected": declared.expected, "doc": declared.doc} for name, declared in EVIDENCE.items()
-        ]
-        return pa.Table.from_pylist(rows)
+        names = ("name", "expected", "doc")
+        return pa.Table.from_pylist([{name: getattr(one, name) for name in names} for one in EVIDENCE.values()])
 
 
 _SECTIONS = tuple(part.name for part in fields(Profile))
@@ -404,18 +396,14 @@ def _same(value: Any, default: Any) -> bool:
     return bool(value == default)
 
 
-def _changed(sections: Mapping[str, Any]) -> list[str]:
-    """The names, with their sections, of the values that differ from memkit's defaults."""
-    tables: list[tuple[tuple[str, ...], str, Mapping[str, Any]]] = [
-        ((name,), name, sections.get(name, {})) for name in ("retriever", "dedup", "context")
-    ]
-    tables += [(("policies", name), name, values) for name, values in sections["policies"].items()]
-    return [
-        ".".join((*path, name))
-        for path, section, values in tables
-        for name, value in values.items()
-        if not _same(value, _default(_declared(section)[name]))
-    ]
+def _differing(sections: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """The values that differ from memkit's defaults: name with its section, value, default."""
+    tables = {name: (name, sections.get(name, {})) for name in ("retriever", "dedup", "context")}
+    tables |= {f"policies.{name}": (name, values) for name, values in sections["policies"].items()}
+    for path, (section, values) in tables.items():
+        for name, value in values.items():
+            if not _same(value, default := _default(_declared(section)[name])):
+                yield f"{path}.{name}", value, default
 
 
 def _typed(declared: Param, value: Any, where: str) -> Any:

@@ -116,9 +116,6 @@ class Result(Tabular):
     def __repr__(self) -> str:
         return str(self)
 
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
-
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         head, _, more = str(self).partition(". ")
         sheet = sheet_of(self.table, rows, show_secrets)

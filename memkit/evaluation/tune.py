@@ -146,7 +146,7 @@ class Tuning(Result):
         if swept is None or self.search_ is None:
             return None
         task = swept.task
-        batches = batches_of(self.search_, task.queries, task.qrels, task.moment, swept.where, task.user_id)
+        batches = batches_of(self.search_, task.labelled(swept.where))
         return stages_of(batches, task.labels, Metric.parse(self.verdict_.metric).k or 100)
 
     @property
@@ -467,16 +467,9 @@ def tune(
         guard_task = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment, task.user_id)
         points = Grid({key: [value] for key, value in setting.items()})
         sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, [wanted], where, depth)
-        changed = next(
-            number
-            for number in range(len(sweep_of_two.settings))
-            if number != sweep_of_two.default or len(sweep_of_two.settings) == 1
-        )
-        return (
-            name,
-            _scored(sweep_of_two, metric).units(changed, np.ones(guard_task.queries.num_rows, bool)),
-            float(margin),
-        )
+        changed = next((n for n in range(len(sweep_of_two.settings)) if n != sweep_of_two.default), 0)
+        units = _scored(sweep_of_two, metric).units(changed, np.ones(guard_task.queries.num_rows, bool))
+        return name, units, float(margin)
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
         return [guarded(name, spec, tried.settings[candidate]) for name, spec in (guard or {}).items()]
@@ -532,7 +525,7 @@ def _held_out(
         return _holdout(scored, holdout, remember, seed)
     if holdout is not None:
         raise ParameterError("tune: expected 'split' or 'holdout'. Got both.")
-    moment = as_of_time(split)
+    moment = as_of_time(split, "split")
     moments = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment.instant, task.queries["as_of"].type))
     held_out = pc.greater_equal(moments, pa.scalar(moment, moments.type)).to_numpy()
     return _both_sides(held_out, f"queries asked before and after {moment:%Y-%m-%d}"), LATER
@@ -641,13 +634,8 @@ def tune_scores(
             pair = as_arrow_table(table, f"guard {name}")
             kept = [column for column in pair.column_names if column in (default, names[candidate], group, "query_id")]
             guard_scored = _from_table(pair.select(kept), default, group if group in kept else None, mean_of, metric)
-            checks.append(
-                (
-                    name,
-                    guard_scored.units(1 - guard_scored.default, np.ones(len(guard_scored.cases), bool)),
-                    float(margin),
-                )
-            )
+            units = guard_scored.units(1 - guard_scored.default, np.ones(len(guard_scored.cases), bool))
+            checks.append((name, units, float(margin)))
         return checks
 
     return tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
@@ -655,9 +643,10 @@ def tune_scores(
 
 def _from_table(source: Any, default: str, group: str | None, mean_of: str | None, metric: str) -> Scored:
     table = as_arrow_table(source, "scores")
-    for what, name in (("default", default), ("group", group)):
+    for name in (default, group):
         if name is not None and name not in table.column_names:
             hint = did_you_mean(name, table.column_names)
+            what = "default" if name == default else "group"
             raise ParameterError(
                 f"scores: expected a column {name!r} ({what}). Got {', '.join(table.column_names)}.{hint}"
             )

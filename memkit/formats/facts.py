@@ -28,7 +28,7 @@ from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean
 from memkit.formats.syntax.values import day_of
-from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
+from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, result_schema
 
 TAGS = ("id", "t", "imp", "exp", "created")
 TYPES = ("profile", "working", "archive")
@@ -63,11 +63,11 @@ KEPT = ".md.bak"
 _PREFIX = re.compile(r"[a-z]+_")
 _PREFIXES = {"profile": "pf_", "working": "wk_", "archive": "ar_"}
 _TASK = re.compile(r"[-*] \[[ xX]\]")
-_COUNTERS = pa.schema(
-    [
-        (name, pa.int64() if name in ("line", "count") else pa.string())
-        for name in ("path", "line", "field", "file", "type", "count")
-    ]
+_COUNTERS = result_schema(
+    (pa.string(), "path"),
+    (pa.int64(), "line"),
+    (pa.string(), "field file type"),
+    (pa.int64(), "count"),
 )
 """What a meta.json says of the files beside it; checked once all files are read."""
 

@@ -47,7 +47,7 @@ from memkit.formats.rules import by_folder, check
 from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of, zone_of
 from memkit.progress import bar
-from memkit.schemas import TIMESTAMP, without_rows
+from memkit.schemas import TIMESTAMP, with_column, without_rows
 
 DATES = ("git", "mtime")
 """Where the dates of memories without one of their own may come from."""
@@ -148,7 +148,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     ParameterError, FormatError, MemkitError
         For an unknown format; where nothing can be read at `root`; where a writer does not finish in time, or died.
     """
-    formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
+    formats = formats_for(options.formats, options.format)
     with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
         result = read_listing(listing, root, options, formats, before)
     if options.dates == "git":
@@ -186,11 +186,9 @@ def _date_by_files(reading: Reading) -> None:
 def with_dates(memories: pa.Table, mask: pa.Array, created: Any, updated: Any, source: Any) -> pa.Table:
     """`memories` with these dates, and where they come from, in the rows of `mask`."""
     for name, values in (("created_at", created), ("updated_at", updated), ("date_source", source)):
-        place = memories.column_names.index(name)
         column = memories[name].combine_chunks()
         values = pa.scalar(values, column.type) if isinstance(values, str) else values.cast(column.type)
-        filled = pc.replace_with_mask(column, mask, values)
-        memories = memories.set_column(place, memories.schema.field(place), filled)
+        memories = with_column(memories, name, pc.replace_with_mask(column, mask, values))
     return memories
 
 
@@ -205,7 +203,7 @@ def add_problems(reading: Reading, rows: Rows) -> None:
 def read_with(before: Reading, contents: Mapping[str, bytes | None]) -> Reading:
     """`before` as it would be with these contents of some files; None is a file that does not exist."""
     options = before.options
-    formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
+    formats = formats_for(options.formats, options.format)
     with _no_collection(), listed(before.root, options, with_stat=True) as listing:
         return read_listing(Overlay(listing, contents), before.root, options, formats, before)
 

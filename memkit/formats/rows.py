@@ -21,7 +21,7 @@ from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
 from memkit.formats.syntax import front_matter, yaml
 from memkit.formats.syntax.node import Node
 from memkit.hashes import digest
-from memkit.schemas import TABLES, without_rows
+from memkit.schemas import TABLES, with_column, without_rows
 
 if TYPE_CHECKING:
     from memkit.formats.format import Format
@@ -394,9 +394,7 @@ def with_own_dates(memories: pa.Table) -> pa.Table:
     """`memories` with date_source 'own' for dated ones whose reader did not set it."""
     is_dated = pc.or_(pc.is_valid(memories["created_at"]), pc.is_valid(memories["updated_at"]))
     known = pc.fill_null(memories["date_source"], "own").combine_chunks()  # older Arrows break texts in chunks
-    sources = pc.if_else(is_dated.combine_chunks(), known, None)
-    place = memories.column_names.index("date_source")
-    return memories.set_column(place, memories.schema.field(place), sources)
+    return with_column(memories, "date_source", pc.if_else(is_dated.combine_chunks(), known, None))
 
 
 def merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:

@@ -20,7 +20,7 @@ from memkit.evaluation.evaluation import Task
 from memkit.evaluation.known_items import known_items
 from memkit.evaluation.labels import QRELS, as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric
-from memkit.evaluation.pools import Pools, put_both
+from memkit.evaluation.pools import LabelledQueries, Pools, put_both
 from memkit.panels.dedup_panel import labels_and_file, save
 from memkit.panels.panel import Action, Panel, moment_of
 from memkit.panels.parts import paragraph
@@ -131,12 +131,10 @@ class JudgePanel(Panel):
         self, other: Retriever | None, k: int, moment: Moment, qrels: pa.Table | None, seed: int
     ) -> list[tuple[str, str]]:
         """The pairs to judge: those that could change the verdict first, the others shuffled."""
-        if other is None:
-            searches = [Pools(self.search, self.queries, qrels, moment, None).hits]
-        else:
-            searches = [*put_both(self.search, other, self.queries, qrels, moment, None)]
+        labelled = LabelledQueries(self.queries, qrels, moment)
+        both = (Pools(self.search, labelled).hits,) if other is None else put_both(self.search, other, labelled)
         pairs_found: list[tuple[str, str]] = []
-        for hits_of in searches:
+        for hits_of in both:
             hits = hits_of(k, check=False)
             pairs_found += zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
         pairs = sorted(set(pairs_found))
@@ -146,7 +144,7 @@ class JudgePanel(Panel):
             with suppress(ParameterError):  # where nothing relevant is known yet, there is no verdict that could change
                 task = Task.read(self.queries, self._known_qrels, None, None, "apart", moment)
                 task.check_known(self.search)
-                first_hits, other_hits = (hits_of(_PLACES) for hits_of in searches)
+                first_hits, other_hits = (hits_of(_PLACES) for hits_of in both)
                 self._decisive |= _pairs(first_to_judge(task, first_hits, other_hits, Metric("ndcg", _PLACES), _PLACES))
         judged = _pairs(self._known_qrels)
         self._decisive -= judged

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.notebook import Shown
+from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.formats.rows import Rows
 from memkit.params import AsOf, Moment, Rev, Since, check_value, path_of, rev_text, since_time
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True)
-class History:
+@dataclass(frozen=True, repr=False)
+class History(Displayed):
     """Every version of every memory of a folder. Made by `history`.
 
     Attributes
@@ -113,12 +113,6 @@ class History:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         return self.versions.__arrow_c_stream__(requested_schema)
-
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         newest = self.commits.take(pa.array(np.arange(len(self.commits))[::-1], pa.int64()))

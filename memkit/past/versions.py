@@ -20,7 +20,7 @@ from memkit.params import describe, zone_of
 from memkit.past.identity import IDENTIFYING, Known, matches
 from memkit.past.repository import TIMEOUT_S, GitError, Logged, Repository, TooManyFilesError, log, opened
 from memkit.past.tree import MOST_PATHS, Tree, tree_of
-from memkit.schemas import TIMESTAMP, column, table
+from memkit.schemas import TIMESTAMP, column, table, tuples_of
 from memkit.text.secrets import find
 
 VERSIONS = table(
@@ -295,7 +295,7 @@ def secrets_of(versions: pa.Table) -> pa.Table:
             "version": version,
             "secret": f"{secret.name}~{hash_of(text[secret.start : secret.end])}",
         }
-        for memory_id, version, text in zip(*(versions[name].to_pylist() for name in _OF_SECRETS), strict=True)
+        for memory_id, version, text in tuples_of(versions, *_OF_SECRETS)
         for secret in find(text or "")
     ]
     schema = pa.schema({"memory_id": pa.string(), "version": pa.int64(), "secret": pa.string()})

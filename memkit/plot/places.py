@@ -235,15 +235,11 @@ def places_of(
             if len(x):
                 marks.append(Dots(x, y, groups.colours[code], size=area, alpha=alpha))
     there = [code for code in range(len(counts)) if counts[code]]
-    marks += [_legend(groups, code) for code in there]
     words = [(mask(groups.names[code]), counts[code]) for code in there]
+    labels = [f"{short(mask(groups.names[code]))}: {counts[code]:,}" for code in there]
+    marks += [Dots([], [], groups.colours[code], label) for code, label in zip(there, labels, strict=True)]
     across, up = (_axis(values) for values in layout.points.T)
     return Picture(title, marks, across, up, words, "" if n else "no memory has text")
-
-
-def _legend(groups: Groups, code: int) -> Dots:
-    """A line of the legend, of a group as a whole."""
-    return Dots([], [], groups.colours[code], f"{short(mask(groups.names[code]))}: {groups.counts[code]:,}")
 
 
 def _sample(rows: Ints, most: int | None) -> Ints:

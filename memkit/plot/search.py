@@ -15,6 +15,7 @@ from memkit.params import AsOf, Moment
 from memkit.plot.axes import COLOURS, FAINTER, axes_for, short, with_words
 from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts
+from memkit.schemas import tuples_of
 from memkit.search.explain import contributions as parts_of
 from memkit.search.fitted.arms import KINDS
 from memkit.search.stages.ranking import DISPOSITIONS
@@ -178,7 +179,7 @@ def contributions_of(trace: pa.Table, most: int | None = None) -> Picture:
         right = left + bars[name].to_numpy()
         marks.append(Bars(left, right, place - 0.4, place + 0.4, **style))
         left = right
-    parts = zip(*(bars[name].to_pylist() for name in _STYLE), strict=True)
+    parts = tuples_of(bars, *_STYLE)
     heads = [style["label"] for style in _STYLE.values()]
     texts = [", ".join(f"{head} {part:.3f}" for head, part in zip(heads, row, strict=True)) for row in parts]
     across = Axis(0, 1.03 * max(float(left.max()), 1e-9), "score")

@@ -25,6 +25,7 @@ from memkit.policy.base import (
     needed,
     no_fact,
 )
+from memkit.schemas import tuples_of
 from memkit.tables.patterns import Pattern
 from memkit.text.secrets import find, may_hold
 
@@ -168,7 +169,7 @@ from (
         spans: dict[str, list[Any]] = {"row": [], "span": []}
         # The quick filter costs as much as reading some eighty texts.
         candidates = rows.filter(may_hold(rows["text"])) if rows.num_rows > _FEW else rows
-        for row, text in zip(candidates["row"].to_pylist(), candidates["text"].to_pylist(), strict=True):
+        for row, text in tuples_of(candidates, "row", "text"):
             for _, start, end in find(text or "")[:1]:
                 spans["row"].append(row)
                 spans["span"].append(text[start:end])

@@ -17,6 +17,7 @@ from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.values import loose_words, text_of
 from memkit.params import AsOf, as_of_time, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
+from memkit.schemas import column, table
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import input_table
 from memkit.text.count import Counter, checked_counter, count_tokens, counter_param
@@ -28,18 +29,16 @@ _FIELDS = (
     *("title", "file", "tags", "priority", "version", "updated", "summary", "context_priority"),
     *("pinned", "access_count", "edit_count"),
 )
-PLAN = pa.schema(
-    [
-        pa.field("memory_id", pa.string()),
-        pa.field("path", pa.string()),
-        pa.field("what", pa.string(), metadata={"meaning": "part; of a corpus also index and entry"}),
-        pa.field("part", pa.int64(), metadata={"meaning": "1-based; null for index and entry"}),
-        pa.field("file", pa.string(), metadata={"meaning": "where it would be written"}),
-        pa.field("line_start", pa.int64(), metadata={"meaning": "first line, 1-based: of a part, in what is split"}),
-        pa.field("line_end", pa.int64(), metadata={"meaning": "last line, inclusive"}),
-        pa.field("tokens", pa.int64(), metadata={"unit": "tokens"}),
-        pa.field("text", pa.string(), metadata={"meaning": "what would be written; of an entry, its JSON"}),
-    ]
+PLAN = table(
+    pa.field("memory_id", pa.string()),
+    pa.field("path", pa.string()),
+    column("what", pa.string(), "part; of a corpus also index and entry"),
+    column("part", pa.int64(), "1-based; null for index and entry"),
+    column("file", pa.string(), "where it would be written"),
+    column("line_start", pa.int64(), "first line, 1-based: of a part, in what is split"),
+    column("line_end", pa.int64(), "last line, inclusive"),
+    pa.field("tokens", pa.int64(), metadata={"unit": "tokens"}),
+    column("text", pa.string(), "what would be written; of an entry, its JSON"),
 )
 
 

@@ -46,7 +46,6 @@ from memkit.search.fitted.index import (
     Searchable,
     Where,
     build_as,
-    build_index,
     make_scope,
     memories_where,
     replaced_by,
@@ -109,7 +108,7 @@ _Found = tuple[Part, dict[str, pa.Table]]
 
 def count(folder: Path, trusted: bool, number: int, settings: FitSettings, arms: Sequence[str]) -> Statistics:
     """The statistics of a bucket; the vectors of its texts are then in the cache."""
-    index = build_index(Buckets(folder, trusted).bucket(number), settings)
+    index = build_as(MemoryIndex, Buckets(folder, trusted).bucket(number), settings)
     postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
     return Statistics.from_index(
         index, postings, vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None
@@ -179,7 +178,7 @@ class BucketIndex:
                 f"this holds all memories in memory at once, at most {AT_ONCE:,}. Got {self.corpus.n_memories:,}: fit"
                 " the Retriever to some buckets, lake.bucket(number), or to a sample of the users."
             )
-        whole = build_index(self.corpus.whole(), self.settings)
+        whole = build_as(MemoryIndex, self.corpus.whole(), self.settings)
         whole.conversations = None  # as over the buckets
         return whole
 
@@ -470,4 +469,4 @@ def _save_counted(folder: Path, index: MemoryIndex, arms: Sequence[str]) -> None
 
 def empty_index(settings: FitSettings) -> MemoryIndex:
     """An empty index, for the weights of the arms."""
-    return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), settings)
+    return build_as(MemoryIndex, Corpus({"memories": TABLES["memories"].empty_table()}), settings)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from memkit.duck import check_unicode
-from memkit.errors import NotFoundError, did_you_mean
+from memkit.errors import NotFoundError, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.params import AsOf, Moment, check_value
 from memkit.schemas import Ints, Mask
@@ -29,8 +29,7 @@ STRONGEST = 12
 """So many words of a memory are searched, those of most weight by tf-idf."""
 _SATURATION = 1.2
 """A word that stands again counts less, as in BM25."""
-_WORD = re.compile(r"(?<!\w)[\d_]*[^\W\d_]\w*")
-_LISTED = 5
+_WORD = re.compile(r"(?<!\w), some_of[\d_]*[^\W\d_]\w*")
 
 
 def ask_like(
@@ -44,6 +43,7 @@ def ask_like(
 ) -> Question:
     """The question whose query is a memory; parameters and errors are those of `Retriever.like`."""
     check_value("Retriever.like", "memory_id", memory_id, "str")
+    check_value("Retriever.like", "k", k, "int", low=1)
     check_unicode(memory_id)
     check_user(user_id, "Retriever.like")
     settings = settings.with_params(read_dates=False)  # a time in a memory is no time of the question
@@ -141,8 +141,7 @@ def _near_duplicates(question: Question, rows: Ints) -> tuple[str, ...]:
 
 
 def _note(memory_id: str, words: list[str], without: tuple[str, ...]) -> str:
-    others = [one for one in without if one != memory_id]
-    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-    beside = f", and its near-duplicates or old versions {', '.join(map(repr, others[:_LISTED]))}{more}"
+    others = [repr(one) for one in without if one != memory_id]
+    beside = f", and its near-duplicates or old versions {some_of(others)}"
     how = f"by its meaning and its words {', '.join(words)}" if words else "by its meaning"
     return f"Like {memory_id!r}, {how}; left out: itself{beside if others else ''}."

@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 
 from memkit.display.names import day_of, names_of
 from memkit.duck import LONE_SURROGATE, check_unicode
-from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
+from memkit.errors import EncoderUnavailableError, ParameterError, QueryError, some_of
 from memkit.index.encoders.base import Vectors
 from memkit.index.encoders.circuit import in_haste
 from memkit.index.near_words import NOTHING, Beside, Sight
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
-from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
+from memkit.schemas import STALE_WEIGHT, WORDS, Floats, Ints, Mask, check_kinds, result_schema, tuples_of
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.context import AUTO
@@ -41,15 +41,8 @@ from memkit.text.snippet import SNIPPET, window
 from memkit.text.word_forms import dictionary
 
 SCOPING = (
-    "expired",
-    "future",
-    "kinds_hidden",
-    "status",
-    "on_encoder_error",
-    "function_word_weight",
-    "near_words",
-    "word_forms",
-    "read_dates",
+    *("expired", "future", "kinds_hidden", "status", "on_encoder_error"),
+    *("function_word_weight", "near_words", "word_forms", "read_dates"),
 )
 _MOST_READ = 5
 """Most words that a note says are read as others."""
@@ -441,49 +434,30 @@ _FADED = 0.05
 """The decay factor below which a memory is hardly ever a hit."""
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
 
-HITS = pa.schema(
-    [
-        ("query_id", _TEXT),
-        ("rank", _COUNT),
-        ("memory_id", _TEXT),
-        ("chunk_id", _TEXT),
-        ("score", _NUMBER),
-        *((arm, _NUMBER) for arm in KINDS),
-        ("decay", _NUMBER),
-        ("text", _TEXT),
-        ("path", _TEXT),
-        ("line_start", _COUNT),
-        ("line_end", _COUNT),
-        ("snippet", _TEXT),
-        ("snippet_start", _COUNT),
-        ("snippet_end", _COUNT),
-        ("alike", pa.list_(_TEXT)),
-        ("n_alike", _COUNT),
-        ("replaces", pa.list_(_TEXT)),
-    ]
+HITS = result_schema(
+    (_TEXT, "query_id"),
+    (_COUNT, "rank"),
+    (_TEXT, "memory_id chunk_id"),
+    (_NUMBER, " ".join(["score", *KINDS, "decay"])),
+    (_TEXT, "text path"),
+    (_COUNT, "line_start line_end"),
+    (_TEXT, "snippet"),
+    (_COUNT, "snippet_start snippet_end"),
+    (WORDS, "alike"),
+    (_COUNT, "n_alike"),
+    (WORDS, "replaces"),
 )
 _MOST_ALIKE = 20
 _CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
 _DISPOSITIONS = pa.array(DISPOSITIONS)
 _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
 
-TRACE = pa.schema(
-    [
-        ("query_id", _TEXT),
-        ("memory_id", _TEXT),
-        ("chunk_id", _TEXT),
-        *(column for arm in KINDS for column in ((arm, _NUMBER), (f"{arm}_rank", _COUNT), (f"{arm}_norm", _NUMBER))),
-        ("fused", _NUMBER),
-        ("reranked", _NUMBER),
-        ("prior", _NUMBER),
-        ("age_days", _NUMBER),
-        ("decay", _NUMBER),
-        ("lift", _NUMBER),
-        ("mmr_penalty", _NUMBER),
-        ("score", _NUMBER),
-        ("rank", _COUNT),
-        ("disposition", _TEXT),
-    ]
+TRACE = result_schema(
+    (_TEXT, "query_id memory_id chunk_id"),
+    *(column for arm in KINDS for column in ((_NUMBER, arm), (_COUNT, f"{arm}_rank"), (_NUMBER, f"{arm}_norm"))),
+    (_NUMBER, "fused reranked prior age_days decay lift mmr_penalty score"),
+    (_COUNT, "rank"),
+    (_TEXT, "disposition"),
 )
 
 
@@ -548,7 +522,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
 def _by_hit(ids: pa.ChunkedArray, replaced: pa.Table) -> pa.Array:
     """For each hit the ids of the superseded memories in whose place it is shown."""
     names: dict[str, list[str]] = {}
-    for by, memory_id in zip(replaced["by"].to_pylist(), replaced["memory_id"].to_pylist(), strict=True):
+    for by, memory_id in tuples_of(replaced, "by", "memory_id"):
         names.setdefault(by, []).append(memory_id)
     return pa.array([names.get(memory_id, []) for memory_id in ids.to_pylist()], pa.list_(pa.string()))
 
@@ -576,7 +550,7 @@ def _note(question: Question, ranked: Ranked, *more: str) -> str:
         *question.unreached,
         *more,
         _decay_note(question, ranked),
-        _future_note(question),
+        str(question.scope.unseen or ""),
         _context_note(question),
         readings(question),
         _user_note(question),
@@ -844,14 +818,8 @@ def _user_note(question: Question) -> str:
     return "" if unknown is None else f"User {unknown!r:.80} has no memory: only memories without a user are searched."
 
 
-def _future_note(question: Question) -> str:
-    """A sentence on the memories newer than the moment of the query, if there are any."""
-    return str(question.scope.unseen or "")
-
-
-def _listed(ids: list[str], most: int = 5) -> str:
-    more = f" and {len(ids) - most} more" if len(ids) > most else ""
-    return ("query " if len(ids) == 1 else "queries ") + ", ".join(map(repr, ids[:most])) + more
+def _listed(ids: list[str]) -> str:
+    return f"{'query' if len(ids) == 1 else 'queries'} {some_of([*map(repr, ids)])}"
 
 
 def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:

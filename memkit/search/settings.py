@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from memkit.documents import cite
@@ -19,6 +20,11 @@ from memkit.text.chunk import PROSE_DOC
 
 _DECAY = cite("memory_v2", "decay")
 LEXICAL = ("bm25", "char")
+_fitted = partial(param, refit=True, group="fit")
+_of_arms, _of_time, _of_output = (partial(param, group=group) for group in ("arms", "time", "output"))
+_SHARE: dict[str, Any] = {"low": 0, "high": 1}
+_RATIO = {**_SHARE, "unit": "ratio"}
+_WEIGHT = {**_SHARE, "kind": "float", "nullable": True}
 
 
 @estimator
@@ -32,75 +38,52 @@ class FitSettings(Estimator):
         group="first",
         doc="The embedding model: a name such as 'use' or 'e5', or what `as_encoder` takes; None: no vectors.",
     )
-    analyser: str = param(
-        "auto", choices=ANALYSERS, refit=True, group="fit", doc="How text becomes terms: tokenising and stemming."
-    )
-    lexical: str = param(
+    analyser: str = _fitted("auto", choices=ANALYSERS, doc="How text becomes terms: tokenising and stemming.")
+    lexical: str = _fitted(
         "bm25",
         choices=LEXICAL,
-        refit=True,
-        group="fit",
         doc="How the arm of words scores: by BM25, or by TF-IDF over stems and character n-grams ('char').",
     )
-    chunk_tokens: int = param(
-        100,
-        low=1,
-        refit=True,
-        unit="tokens",
-        group="fit",
-        doc="Chunk size: lines are joined into one chunk up to this size.",
+    chunk_tokens: int = _fitted(
+        100, low=1, unit="tokens", doc="Chunk size: lines are joined into one chunk up to this size."
     )
-    overlap_tokens: int = param(
-        20, low=0, refit=True, unit="tokens", group="fit", doc="Overlap of neighbouring chunks."
-    )
-    prose_tokens: int = param(400, low=1, refit=True, unit="tokens", group="fit", doc=PROSE_DOC)
-    searched: Sequence[str] = param(
+    overlap_tokens: int = _fitted(20, low=0, unit="tokens", doc="Overlap of neighbouring chunks.")
+    prose_tokens: int = _fitted(400, low=1, unit="tokens", doc=PROSE_DOC)
+    searched: Sequence[str] = _fitted(
         None,
         stands_for=SEARCHABLE,
         choices=SEARCHABLE,
         low=1,
-        refit=True,
-        group="fit",
         doc="Columns of a memory whose text is searched; None: all of them.",
     )
-    boilerplate: Sequence[str] = param(
+    boilerplate: Sequence[str] = _fitted(
         None,
         stands_for=PATTERNS,
-        refit=True,
-        group="fit",
         doc="Regular expressions (RE2) of boilerplate. A match is shown in hits but not searched, except for its first"
         " group if that is named kept. None: those of `memkit.text.boilerplate`, which match what chat programs write"
         " around messages, and the targets of links; (): all text is searched.",
     )
-    context_column: str | None = param(
+    context_column: str | None = _fitted(
         "auto",
         kind="str",
         nullable=True,
-        refit=True,
-        group="fit",
         doc="Column that names a user's conversations: a turn is also found by the words of the turns around it, which"
         " count less. 'auto': the column session, conversation or thread of a table, if there is one. None: off. It is"
         " always off in buckets (shards) and engines.",
     )
-    ann: str = param(
+    ann: str = _fitted(
         "auto",
         choices=ANN,
-        refit=True,
-        group="fit",
         doc="Nearest-neighbour search: exact, or approximate with HNSW or IVF; auto: exact in small corpora.",
     )
-    centre: str = param(
+    centre: str = _fitted(
         "none",
         choices=CENTRES,
-        refit=True,
-        group="fit",
         doc="Mean-centering: subtract the mean vector of the corpus, or of each language's texts.",
     )
-    engine: Any = param(
+    engine: Any = _fitted(
         "local",
         kind="object",
-        refit=True,
-        group="fit",
         doc="Backend that finds candidates: 'local', 'milvus', 'milvus:URI', or an object with put, candidates and"
         " drop.",
     )
@@ -112,118 +95,80 @@ class QuerySettings(Estimator):
 
     vector_weight: float | None = param(
         None,
-        kind="float",
-        nullable=True,
-        low=0,
-        high=1,
+        **_WEIGHT,
         group="first",
         doc="Weight of the arm of meaning (vectors); with 0 the encoder is never loaded. None: the arms left at None"
         " share the remaining weight in the proportions measured for the encoder.",
     )
-    bm25_weight: float | None = param(
-        None,
-        kind="float",
-        nullable=True,
-        low=0,
-        high=1,
-        group="arms",
-        doc="Weight of the arm of words (BM25); None: as for vector_weight.",
+    bm25_weight: float | None = _of_arms(
+        None, **_WEIGHT, doc="Weight of the arm of words (BM25); None: as for vector_weight."
     )
-    gram_weight: float | None = param(
-        None,
-        kind="float",
-        nullable=True,
-        low=0,
-        high=1,
-        group="arms",
-        doc="Weight of the arm of letters (character n-grams); None: as for vector_weight.",
+    gram_weight: float | None = _of_arms(
+        None, **_WEIGHT, doc="Weight of the arm of letters (character n-grams); None: as for vector_weight."
     )
-    function_word_weight: float = param(
+    function_word_weight: float = _of_arms(
         0.1,
-        low=0,
-        high=1,
-        unit="ratio",
-        group="arms",
+        **_RATIO,
         doc="Weight of stop words ('the', «и») in a query; if it is below 1, the arm of letters skips them.",
     )
-    near_words: float = param(
+    near_words: float = _of_arms(
         0.8,
-        low=0,
-        high=1,
-        unit="ratio",
-        group="arms",
+        **_RATIO,
         doc="Typo tolerance: a query word that no text contains also matches the nearest word of the corpus, with this"
         " weight (other words have 1). Never for words with digits or '_', in quotes, or of fewer than 5 letters."
         " 0: off.",
     )
-    word_forms: float = param(
+    word_forms: float = _of_arms(
         0.0,
         low=0,
         high=1,
         unit="ratio",
-        group="arms",
         doc="Weight of other forms of a Russian word of a query whose stems differ («письма» for «писем»), by a"
         " dictionary (extra `lemma`); the word itself has 1. 0: off.",
     )
-    read_dates: bool = param(
+    read_dates: bool = _of_arms(
         True,
-        group="arms",
         doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as the dates they mean.",
     )
-    across_weight: float = param(
+    across_weight: float = _of_arms(
         0.6,
-        low=0,
-        high=1,
-        unit="ratio",
-        group="arms",
+        **_RATIO,
         doc="Matching across alphabets, where the arm of words finds nothing (with normalise='calibrated'): a chunk in"
         " another alphabet than the query gets this share of its score by meaning as its score by words, and the"
         " remaining share from terms that mean or sound the same. A name that no text has in the query's alphabet is"
         " matched phonetically. 0: off.",
     )
-    normalise: str = param(
-        "calibrated",
-        choices=("calibrated", *HOW),
-        group="arms",
-        doc="How the scores of each arm are brought to a common scale.",
+    normalise: str = _of_arms(
+        "calibrated", choices=("calibrated", *HOW), doc="How the scores of each arm are brought to a common scale."
     )
-    fusion: str = param("weighted", choices=METHODS, group="arms", doc="How the arms' scores are combined.")
-    rrf_k: int = param(
-        60, low=0, group="arms", doc="The constant k of reciprocal rank fusion.", source="Cormack et al. 2009"
-    )
-    pool: int = param(
-        100, low=1, unit="chunks", group="arms", doc="Candidates per arm (num_candidates); only these are ranked."
-    )
-    rerank: Any = param(
+    fusion: str = _of_arms("weighted", choices=METHODS, doc="How the arms' scores are combined.")
+    rrf_k: int = _of_arms(60, low=0, doc="The constant k of reciprocal rank fusion.", source="Cormack et al. 2009")
+    pool: int = _of_arms(100, low=1, unit="chunks", doc="Candidates per arm (num_candidates); only these are ranked.")
+    rerank: Any = _of_arms(
         None,
         kind="object",
-        group="arms",
         doc="Reranker of the best `rerank_n` candidates: an encoder ('e5'), a cross-encoder ('st:PATH'), or a function"
         " of a query and a list of texts that returns scores; None: no reranking. Measure it on your own labels.",
     )
-    rerank_n: int = param(
-        20, low=1, unit="candidates", group="arms", doc="How many of the best candidates of a query are reranked."
+    rerank_n: int = _of_arms(
+        20, low=1, unit="candidates", doc="How many of the best candidates of a query are reranked."
     )
-    rerank_weight: float = param(
+    rerank_weight: float = _of_arms(
         0.5,
-        low=0,
-        high=1,
-        unit="ratio",
-        group="arms",
+        **_RATIO,
         doc="Share of the reranker's score in the score of a reranked candidate; the rest is its fused score. Reranked"
         " candidates stay above the others.",
     )
     kind_weights: Mapping[str, float] | None = param(
         None,
+        **_SHARE,
         kind="weights",
         nullable=True,
-        low=0,
-        high=1,
         group="first",
         doc="Factor on the score by kind of memory, such as {'daily_log': 0.7}. Kinds that are not named have 1;"
         " contents pages (index) and lists of changes (log) have less.",
     )
-    decay: str = param("e_folding", choices=FORMS, group="time", doc="How scores fall with age.", source=_DECAY)
+    decay: str = _of_time("e_folding", choices=FORMS, doc="How scores fall with age.", source=_DECAY)
     decay_days: float = param(
         60.0,
         low=0,
@@ -233,99 +178,80 @@ class QuerySettings(Estimator):
         doc="Age at which the decay factor is 1/e (e_folding) or 1/2 (the other forms).",
         source=_DECAY,
     )
-    decay_floor: float = param(0.0, low=0, high=1, group="time", doc="Lower bound of the decay factor.")
-    decay_kinds: Sequence[str] = param(
+    decay_floor: float = _of_time(0.0, **_SHARE, doc="Lower bound of the decay factor.")
+    decay_kinds: Sequence[str] = _of_time(
         kinds_where(fact=True),
         star=True,
-        group="time",
         doc="Kinds of memory that decay; '*': all, including memories without a kind.",
     )
-    prefer: str | None = param(
+    prefer: str | None = _of_time(
         None,
         kind="str",
         nullable=True,
         choices=("newest",),
-        group="time",
         doc="Recency tie-breaking. 'newest': of two similar memories of one user whose scores differ by at most 0.05,"
         " the newer comes first. None: off.",
     )
-    prefer_alike: float = param(
+    prefer_alike: float = _of_time(
         0.75,
-        low=0,
-        high=1,
-        group="time",
+        **_SHARE,
         doc="Minimum cosine similarity of trigrams at which `prefer` treats two texts as similar; they may differ in"
         " numbers and names, as a statement and its update do.",
     )
     min_score: float = param(0.0, low=0, group="first", doc="Hits with a lower final score are dropped.")
-    fold: str = param(
-        "near",
-        choices=("none", "near"),
-        group="output",
-        doc="Whether near-duplicates of a better hit are collapsed under it.",
+    fold: str = _of_output(
+        "near", choices=("none", "near"), doc="Whether near-duplicates of a better hit are collapsed under it."
     )
-    fold_threshold: float = param(
+    fold_threshold: float = _of_output(
         None,
+        **_SHARE,
         kind="float",
         stands_for=0.85,
-        low=0,
-        high=1,
-        group="output",
         doc="Minimum cosine similarity of trigrams at which two texts are near-duplicates; None is 0.85. Texts that"
         " differ in a number, a date, a negation or a value are never collapsed.",
     )
-    mmr_lambda: float = param(
-        1.0,
-        low=0,
-        high=1,
-        group="output",
-        doc="Diversity (MMR): 1 ranks by score alone; lower values avoid similar hits.",
+    mmr_lambda: float = _of_output(
+        1.0, **_SHARE, doc="Diversity (MMR): 1 ranks by score alone; lower values avoid similar hits."
     )
-    unit: str = param(
+    unit: str = _of_output(
         "memory",
         choices=("memory", "chunk", "file"),
-        group="output",
         doc="What a hit is: a memory, with its best chunk; a chunk; or a file, with its best memory.",
     )
-    expired: str = param(
+    expired: str = _of_time(
         "hide",
         choices=("hide", "keep", "only"),
-        group="time",
         doc="Whether expired memories are hidden, kept, or the only ones searched.",
     )
-    status: str = param(
+    status: str = _of_output(
         "obey",
         choices=("obey", "keep"),
-        group="output",
         doc="Whether the status that the author gave a memory counts. 'obey' hides deprecated memories, shows the"
         " successor of a superseded one in its place, and multiplies the score of one that is stale at `as_of` by"
         f" {STALE_WEIGHT:g}; 'keep' ignores the status.",
     )
-    future: str | None = param(
+    future: str | None = _of_time(
         None,
         kind="str",
         nullable=True,
         choices=("keep", "hide"),
-        group="time",
         doc="Whether memories created after `as_of` are kept or hidden; a day lasts to its end. None: hidden if"
         " `as_of` is given. 'hide' without `as_of` hides memories dated after now.",
     )
-    on_encoder_error: str = param(
+    on_encoder_error: str = _of_output(
         "words",
         choices=("words", "raise"),
-        group="output",
         doc="If the service of the encoder or the reranker cannot be reached: search without it and retry later, or"
         " raise.",
         source=cite("workspace", "fallback"),
     )
-    where_timeout_s: float = param(
+    where_timeout_s: float = _of_output(
         TIMEOUT_S,
         low=0,
         low_open=True,
         unit="seconds",
-        group="output",
         doc="Time limit of the predicate `where`; an error is raised if it takes longer.",
     )
-    kinds_hidden: tuple[str, ...] = param(
-        kinds_where(searched=False), group="output", doc="Kinds of memory that are not searched."
+    kinds_hidden: tuple[str, ...] = _of_output(
+        kinds_where(searched=False), doc="Kinds of memory that are not searched."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -25,6 +25,7 @@ from memkit.duck import literal
 from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.facts import TYPES
 from memkit.params import Zone
+from memkit.schemas import with_column
 from memkit.serve.calls import Calls
 from memkit.serve.scope import visible_files, visible_to
 
@@ -230,13 +231,7 @@ class Tools:
         where = None if user_id is None else f"user_id = {literal(self._user(user_id))}"
         table = self.live.retriever().search(query, k=k, where=where)
         hits = [self._hit(row) for row in self._with_fact_ids(table).to_pylist() if (row["score"] or 0.0) > 0.0]
-        shown = {hit["chunk_id"]: hit["memory_id"] for hit in hits}
-        notes = (
-            answerability_note(table),
-            (table.schema.metadata or {}).get(b"note", b"").decode(),
-            self.calls.log_search(query, user_id, {"k": k}, shown),
-        )
-        return {"results": hits, "note": clean(" ".join(filter(None, notes)))}
+        return {"results": hits, "note": self._note(table, hits, query, k, user_id)}
 
     @_limited
     def memory_read(self, path: str | None = None, user_id: str | None = None) -> Text:
@@ -335,21 +330,11 @@ class Tools:
             raise ParameterError(f"k: expected 1 to 100. Got {k}.")
         table = note_hits(self.live.retriever(), query, k)
         hits: list[NoteHit] = [
-            {
-                **self._hit(row),
-                "id": clean(row["id"] or ""),
-                "subject": clean(row["subject"]),
-                "scope": clean(row["scope"] or ""),
-            }
+            {**self._hit(row), "id": clean(row["id"] or ""), "subject": clean(row["subject"]), "scope": scope}
             for row in table.to_pylist()
+            for scope in [clean(row["scope"] or "")]
         ]
-        shown = {hit["chunk_id"]: hit["memory_id"] for hit in hits}
-        notes = (
-            answerability_note(table),
-            (table.schema.metadata or {}).get(b"note", b"").decode(),
-            self.calls.log_search(query, None, {"k": k}, shown),
-        )
-        return {"results": hits, "note": clean(" ".join(filter(None, notes)))}
+        return {"results": hits, "note": self._note(table, hits, query, k)}
 
     @_limited
     def note_create(self, subject: str, keywords: list[str], applies_to: str, content: str) -> Done:
@@ -358,6 +343,13 @@ class Tools:
         words = [clean(word) for word in keywords]
         note_id = self.store.notes.create(clean(subject), words, clean(applies_to), clean(content), folder=folder)
         return _result(str(note_id))
+
+    def _note(self, table: pa.Table, hits: Sequence[Hit], query: str, k: int, user_id: str | None = None) -> str:
+        """What to say of the hits of a search, which is logged."""
+        shown = {hit["chunk_id"]: hit["memory_id"] for hit in hits}
+        note = (table.schema.metadata or {}).get(b"note", b"").decode()
+        notes = (answerability_note(table), note, self.calls.log_search(query, user_id, {"k": k}, shown))
+        return clean(" ".join(filter(None, notes)))
 
     def _user(self, user_id: str) -> str:
         """`user_id`, checked to be valid, and to be the user of the tools if they are limited to one."""
@@ -403,8 +395,8 @@ class Tools:
         home = f"{self.store.facts.home}/"
         is_fact = pc.and_(pc.is_in(columns["kind"], value_set=pa.array(TYPES)), pc.starts_with(columns["path"], home))
         ids = pc.if_else(pc.fill_null(is_fact, False), columns["source_id"], pa.scalar(None, pa.string()))
-        position = table.column_names.index("source_id") if "source_id" in table.column_names else -1
-        return table.append_column("source_id", ids) if position < 0 else table.set_column(position, "source_id", ids)
+        is_new = "source_id" not in table.column_names
+        return table.append_column("source_id", ids) if is_new else with_column(table, "source_id", ids)
 
 
 def clean(text: str) -> str:

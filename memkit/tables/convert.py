@@ -15,6 +15,7 @@ from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows, slug_of
 from memkit.params import check_column, path_of
+from memkit.schemas import with_column
 from memkit.tables.commit import lakes_in
 from memkit.tables.lake import columns_of
 from memkit.tables.statement import as_table
@@ -77,8 +78,7 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
         warnings.warn(message, RuntimeWarning, stacklevel=2)
     converted = [(row, new) for row, id in enumerate(old_ids) for new in ids.get(id, [id])]
     labels = labels.take([row for row, _ in converted])
-    column = pa.array([new for _, new in converted], pa.string())
-    return _highest(labels.set_column(labels.column_names.index("memory_id"), "memory_id", column))
+    return _highest(with_column(labels, "memory_id", [new for _, new in converted]))
 
 
 def _new_ids(lake: Path) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.notebook import Shown
+from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.duck import check_unicode, connect, is_table_name
 from memkit.errors import (
@@ -59,7 +59,7 @@ from memkit.tables.sandbox import TIMEOUT_S
 from memkit.tables.statement import as_table
 
 
-class Corpus:
+class Corpus(Displayed):
     """Memories of any formats as Arrow tables, with SQL and full text over them.
 
     A corpus is a snapshot: `refresh` gives a new one. Made by `memkit.read`, `memkit.from_table` or `memkit.open`.
@@ -423,9 +423,6 @@ class Corpus:
         kinds = self.memories.group_by("kind").aggregate([("memory_id", "count")]).sort_by("kind").to_pylist()
         counts = ", ".join(f"{row['memory_id_count']} {row['kind'] or 'other'}" for row in kinds)
         return f"Corpus({self.memories.num_rows} memories: {counts or 'none'}; {self.problems.num_rows} problems)"
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> list[Sheet]:
         return [sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets)]

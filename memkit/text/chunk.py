@@ -27,7 +27,7 @@ from memkit.documents import cite
 from memkit.errors import ParameterError
 from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
-from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where
+from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where, with_column
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter_param
 from memkit.text.headings import says_something
 from memkit.text.sentences import borders
@@ -218,8 +218,7 @@ def _parts_of(row: pa.Table) -> pa.Table:
         return row
     table = row.take(pa.array([0] * len(texts)))
     for name, values in zip(("path", "line_start", "text"), zip(*texts, strict=True), strict=True):
-        place = table.column_names.index(name)
-        table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+        table = with_column(table, name, values)
     return table
 
 

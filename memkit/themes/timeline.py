@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.notebook import Shown, Tabular
-from memkit.display.sheet import ROWS, Sheet, answerability_note, sheet_of
+from memkit.display.notebook import Tabular
+from memkit.display.sheet import answerability_note
 from memkit.params import AsOf, check_fitted, check_value, describe
+from memkit.schemas import TIMESTAMP, result_schema
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask
 
@@ -19,18 +20,13 @@ if TYPE_CHECKING:
 
 BAR = 0.6
 """The share of the best score that counts; measured by `tests/benchmarks/bench_topics.py`."""
-_TEXT = pa.string()
-TIMELINE = pa.schema(
-    [
-        ("date", pa.timestamp("us", "UTC")),
-        ("memory_id", _TEXT),
-        ("snippet", _TEXT),
-        ("score", pa.float64()),
-        ("status", _TEXT),
-        ("superseded_by", _TEXT),
-        ("n_alike", pa.int64()),
-        ("title", _TEXT),
-    ]
+TIMELINE = result_schema(
+    (TIMESTAMP, "date"),
+    (pa.string(), "memory_id snippet"),
+    (pa.float64(), "score"),
+    (pa.string(), "status superseded_by"),
+    (pa.int64(), "n_alike"),
+    (pa.string(), "title"),
 )
 
 
@@ -53,17 +49,8 @@ class Timeline(Tabular):
     def __str__(self) -> str:
         n, undated = self.table.num_rows, self.table["date"].null_count
         dates = self.table["date"].drop_null()
-        ends = f" from {dates[0].as_py():%Y-%m-%d} to {dates[-1].as_py():%Y-%m-%d}" if len(dates) else ""
+        ends = f" from {dates[0].as_py().date()} to {dates[-1].as_py().date()}" if len(dates) else ""
         return f"{n:,} {'memory' if n == 1 else 'memories'} on “{mask(self.theme)}”{ends}, {undated:,} without a date"
-
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
-
-    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        return (sheet_of(self.table, rows, show_secrets),)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot each dated memory at its date and score: `mk.plot.timeline`.
@@ -150,7 +137,7 @@ def timeline(
         {
             **{name: shown[name] for name in TIMELINE.names if name not in ("date", "snippet")},
             "date": pc.coalesce(shown["created_at"], shown["updated_at"]),
-            "snippet": pa.array([mask(text) for text in shown["snippet"].to_pylist()], _TEXT),
+            "snippet": pa.array([mask(text) for text in shown["snippet"].to_pylist()], pa.string()),
         }
     ).select(TIMELINE.names)
     keys = [("date", "ascending"), ("score", "descending"), ("memory_id", "ascending")]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.notebook import Shown, Tabular
+from memkit.display.notebook import Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.hashes import place
@@ -18,7 +18,7 @@ from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_means
 from memkit.params import AsOf, Moment, check_value, describe
-from memkit.schemas import NO_TOPIC, Ints
+from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Ints, result_schema
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex, make_scope
 from memkit.search.question import Settings, check_user
@@ -35,23 +35,22 @@ if TYPE_CHECKING:
 LEAST = 0.5
 """A memory that falls elsewhere in more resamples than not has no topic."""
 _NAMED_BY, _EXAMPLE = 3, 160
-_TEXT, _NUMBER, _COUNT, _TIME = pa.string(), pa.float64(), pa.int64(), pa.timestamp("us", "UTC")
-TOPICS = pa.schema(
-    [
-        ("topic", _COUNT),
-        ("name", _TEXT),
-        ("words", pa.list_(_TEXT)),
-        ("n", _COUNT),
-        ("share", _NUMBER),
-        ("sure", _NUMBER),
-        ("memory_id", _TEXT),
-        ("text", _TEXT),
-        ("since", pa.date32()),
-        ("until", pa.date32()),
-    ]
+_TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
+TOPICS = result_schema(
+    (_COUNT, "topic"),
+    (_TEXT, "name"),
+    (WORDS, "words"),
+    (_COUNT, "n"),
+    (_NUMBER, "share sure"),
+    (_TEXT, "memory_id text"),
+    (pa.date32(), "since until"),
 )
-ASSIGNED = pa.schema(
-    [("memory_id", _TEXT), ("topic", _COUNT), ("name", _TEXT), ("probability", _NUMBER), ("created_at", _TIME)]
+ASSIGNED = result_schema(
+    (_TEXT, "memory_id"),
+    (_COUNT, "topic"),
+    (_TEXT, "name"),
+    (_NUMBER, "probability"),
+    (TIMESTAMP, "created_at"),
 )
 
 
@@ -89,12 +88,6 @@ class Topics(Tabular):
         return (
             f"{named:,} topic{'' if named == 1 else 's'} of {self.memories.num_rows:,} memories, {without:,} have none"
         )
-
-    def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
-
-    def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         sheet = sheet_of(self.table, rows, show_secrets)
@@ -240,9 +233,7 @@ def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | 
             pa.array(number),
             pa.array([names[topic] for topic in number.tolist()], _TEXT),
             pa.array(probability, from_pandas=True),
-            pc.coalesce(*(take_rows(index.memories[name], memory) for name in ("created_at", "updated_at"))).cast(
-                _TIME
-            ),
+            pc.coalesce(*(take_rows(index.memories[name], memory) for name in ("created_at", "updated_at"))),
         ],
         schema=ASSIGNED,
     )

@@ -157,4 +157,4 @@ def test_one_memory_that_answers_every_query_is_relevant_to_each() -> None:
     judged = Labels.from_tables(queries, qrels, NOW)
     assert judged.n_relevant.tolist() == [1, 1, 1]
     assert judged.ideal(10).tolist() == [1.0, 1.0, 1.0]
-    assert [ids.to_pylist() for ids in judged.relevant()] == [["q1", "q2", "q3"], ["m"] * 3]
+    assert judged.relevant().to_pydict() == {"query_id": ["q1", "q2", "q3"], "memory_id": ["m"] * 3}

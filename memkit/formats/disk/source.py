@@ -97,3 +97,14 @@ def _undecoded(data: bytes) -> Iterator[tuple[int, str]]:
             line.decode("utf-8")
         except UnicodeDecodeError:
             yield number, line.rstrip(b"\r").decode("windows-1251", "replace")
+
+
+def above(path: str) -> Iterator[str]:
+    """The folders that hold `path`, the root included.
+
+    >>> list(above("a/b/c.md")), list(above("a/")), list(above("/"))
+    (['a/b', 'a', ''], ['a', ''], [''])
+    """
+    while path:
+        path = path.rpartition("/")[0]
+        yield path

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from memkit.formats.disk.source import Source
+from memkit.formats.disk.source import Source, above
 from memkit.formats.faults import Rule
 from memkit.formats.fields import ANY, DAY, Field, Fields, Type
 from memkit.formats.format import MARKDOWN
@@ -43,13 +43,6 @@ RULES = (
     Rule("bad_value", "index_tree", "tokens_total", "as many tokens as the parts have, within what counters differ"),
     Rule("bad_value", "index_tree", "updated", "a day not before the entry's, in the index.md of a split file"),
 )
-
-
-def above(path: str) -> Iterator[str]:
-    """The folders that hold `path`, the root included."""
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 def below(path: str, folder: str) -> bool:

@@ -14,10 +14,11 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from memkit.formats.disk.lock import STATE
+from memkit.formats.disk.source import above
 from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim, shape_of, typed
-from memkit.formats.index_tree.structure import NO_INDEX, above, below, parts_of, without_index
+from memkit.formats.index_tree.structure import NO_INDEX, below, parts_of, without_index
 from memkit.formats.rows import KEPT_WITH, Row, Rows, heading_path, json_text, slug_of
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError

@@ -12,17 +12,18 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.errors import near
+from memkit.errors import near, some_of
+from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, links_in
 from memkit.formats.rows import Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
+from memkit.schemas import with_column
 
 LINKS_TO = "links_to"
 MEM = "mem:"
@@ -35,7 +36,7 @@ _INDEX_STEMS = ("index", "_index", "readme")
 _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
 _HELD = 1_000
-_HINTS, _NAMED = 50, 5
+_HINTS = 50
 """How many dead links of a folder get a suggestion, and how many pages a message names."""
 
 
@@ -139,8 +140,8 @@ class _Pages:
         key = without_ending(target.strip("/")) if not is_folder else target.strip("/")
         home = posixpath.dirname(source)
         below = [posixpath.join(home, key)] if not target.startswith("/") else []
-        above = [folder for folder in _above(home) if folder in self.indexed]
-        places = [posixpath.normpath(place) for place in (*below, key, *(posixpath.join(up, key) for up in above))]
+        indexed = [posixpath.join(folder, key) for folder in above(source) if folder in self.indexed]
+        places = [posixpath.normpath(place) for place in (*below, key, *indexed)]
         if is_folder or not key:
             places = [posixpath.join(place, stem) for place in places for stem in _INDEX_STEMS]
         for place in places:
@@ -200,14 +201,6 @@ def folded(name: str) -> str:
     return _PARTED.sub("-", re.sub(r"[^\w\s/.-]", "", name.casefold()).strip())
 
 
-def _above(folder: str) -> Iterator[str]:
-    """A folder and those above it, the root last."""
-    while folder:
-        yield folder
-        folder = posixpath.dirname(folder)
-    yield ""
-
-
 def _nearest(paths: list[str], source: str) -> list[str]:
     """Of several pages those that share most folders with the linking one, by path."""
     if len(paths) < 2:
@@ -261,7 +254,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
             rows.problem("dead_link", source, "a page of this folder", got, **where)
             continue
         if len(nearest) > 1:
-            got = f"{written}, which names {_listed(nearest)} alike; the first is taken"
+            got = f"{written}, which names {some_of(nearest)} alike; the first is taken"
             rows.problem("ambiguous_link", source, "a link that leads to one page", got, **where)
         if link.part and not link.part.startswith("^"):
             below = pages.anchor(nearest[0], link.part)
@@ -282,11 +275,6 @@ def _link_of(written: str) -> Link | None:
     return next(links_in(written), None)
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(islice(names, _NAMED)) + more
-
-
 def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -> None:
     """The memory that supersedes each memory of a page, and the status that follows from it."""
     successor: dict[str, str] = {}
@@ -302,8 +290,7 @@ def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -
     by = pc.take(values, pc.index_in(of_pages, value_set=keys))
     status = pc.if_else(pc.and_(pc.is_valid(by), pc.is_null(memories["status"])), "superseded", memories["status"])
     for name, column in (("superseded_by", by), ("status", status)):
-        place = memories.schema.get_field_index(name)
-        memories = memories.set_column(place, memories.schema.field(name), column)
+        memories = with_column(memories, name, column)
     tables["memories"] = memories
 
 
@@ -325,14 +312,14 @@ def _unreached(pages: _Pages, links: list[tuple[str, str, str]], whole: Mapping[
         beside = siblings[posixpath.dirname(path)] if is_whole or page.kind == "index" else []
         missing = [other for other in beside if other not in listed[path]]
         if missing and (is_whole or 2 * len(missing) < len(beside)):
-            got = f"none for {len(missing):,} of {len(beside):,}: {_listed(missing)}"
+            got = f"none for {len(missing):,} of {len(beside):,}: {some_of(missing)}"
             expected = "a link to each page of its folder"
             rows.problem("not_indexed", path, expected, got, memory_id=page.memory_id, quote=False)
             reached.update(missing)
     for folder, paths in siblings.items():
         alone = [path for path in paths if path not in reached]
         if alone and 2 * len(alone) < len(paths):
-            got = f"{len(alone):,} of {len(paths):,} that none links to: {_listed(alone)}"
+            got = f"{len(alone):,} of {len(paths):,} that none links to: {some_of(alone)}"
             rows.problem("orphan", folder or ".", "pages that another one links to", got, quote=False)
 
 

@@ -8,12 +8,13 @@ to others. What a folder is, the folders below it are too. Cost is linear in the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
 from memkit.fences import fences
 from memkit.formats import facts
+from memkit.formats.disk.source import above
 from memkit.formats.format import Folder, Survey
 from memkit.formats.linked.links import without_code
 from memkit.formats.linked.page import names_pages, tags_of
@@ -95,23 +96,15 @@ def census(folder: Folder) -> dict[str, Census]:
         for page in looked_at:
             own.add(page, len(pages) / len(looked_at))
             own.is_bundle |= page.is_bundle
-        for above in _with_above(place):
-            known = found.setdefault(above, Census())
+        for home in above(f"{place}/"):
+            known = found.setdefault(home, Census())
             known.add(own)
-            if above == place:
+            if home == place:
                 known.is_bundle |= own.is_bundle
     for vault in folder.listing.vaults:
         if vault in found:
             found[vault].is_vault = True
     return found
-
-
-def _with_above(place: str) -> Iterator[str]:
-    """A folder and those above it, the root last."""
-    while place:
-        yield place
-        place = place.rpartition("/")[0]
-    yield ""
 
 
 def _stem(name: str) -> str:
@@ -140,7 +133,7 @@ def survey(folder: Folder) -> Survey:
     known = census(folder)
     verdicts: dict[str, tuple[bool, tuple[str, ...]]] = {}
     for place in folder.markdown:
-        homes = [above for above in _with_above(place) if known[above].is_linked]
+        homes = [home for home in above(f"{place}/") if known[home].is_linked]
         if homes:
             is_vault = any(known[home].is_vault for home in homes)
             verdicts[place] = is_vault, () if is_vault else tuple(sorted(known[homes[-1]].tags)[:_MOST_TAGS])

@@ -17,7 +17,7 @@ from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.syntax import yaml as reader
 from memkit.formats.syntax.json import LINES, load_json
 from memkit.formats.syntax.node import StructureError
-from memkit.formats.syntax.places import Json, Splice, spliced
+from memkit.formats.syntax.places import Json, Splice, line_end, spliced
 from memkit.formats.syntax.write import block, flow, items, pretty
 
 _ELSEWHERE = "A file of one record stays that; without a path a record gets a file of its own."
@@ -183,7 +183,7 @@ def with_records(path: str, text: str | None, records: Sequence[Mapping[str, Any
     """
     name = path.lower()
     if name.endswith(LINES):
-        newline = "\r\n" if text and "\r\n" in text else "\n"
+        newline = line_end(text)
         gap = newline if text and not text.endswith("\n") else ""
         return f"{text or ''}{gap}" + "".join(json.dumps(one, ensure_ascii=False) + newline for one in records)
     if name.endswith(reader.ENDINGS):
@@ -200,7 +200,7 @@ def with_records(path: str, text: str | None, records: Sequence[Mapping[str, Any
 
 def _with_items(path: str, text: str, records: Sequence[Mapping[str, Any]]) -> str:
     """A file of YAML with further items at the end of its list, or further documents where it has several."""
-    body, newline = text.removeprefix("\ufeff"), "\r\n" if "\r\n" in text else "\n"
+    body, newline = text.removeprefix("\ufeff"), line_end(text)
     nodes = _documents(body)
     if len(nodes) > 1:
         gap = "" if body.endswith("\n") else newline

@@ -413,7 +413,7 @@ class Yaml:
         """
         keys = list(map(str, path))
         splice = self._set(keys, value)
-        before, after = (self._read(_plain(version)) for version in (self.text, spliced(self.text, [splice])))
+        before, after = (self._read(plain_lines(version)) for version in (self.text, spliced(self.text, [splice])))
         _compare(before, after, keys, value)
         return splice
 
@@ -428,7 +428,7 @@ class Yaml:
             raise ChangeRefusedError(f"line {error.line}: it is no YAML ({error}).") from error
 
     def _set(self, path: list[str], value: Any) -> Splice:
-        place, newline = self._top, "\r\n" if "\r\n" in self.text else "\n"
+        place, newline = self._top, line_end(self.text)
         try:
             for step in path:
                 place = _value_of(place, step)
@@ -503,8 +503,14 @@ class Head(Yaml):
         return front.fields
 
 
-def _plain(text: str) -> str:
+def plain_lines(text: str) -> str:
+    """`text` as readers see it: without a byte order mark, each line end a line feed."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def line_end(text: str | None) -> str:
+    """The line end that a text has, or that a new one gets."""
+    return "\r\n" if text and "\r\n" in text else "\n"
 
 
 def _composed(head: str) -> Any:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from memkit.duck import rows_of
 from memkit.params import check_choice, check_column, check_value
+from memkit.schemas import with_column
 from memkit.tables.statement import as_table
 
 LABELS = ("duplicate", "different", "contradiction")
@@ -106,7 +107,7 @@ def labelled_pairs(labels: pa.Table) -> pa.Table:
         check_column(name, labels.column_names, "labels")
     if pa.types.is_boolean(labels["label"].type):
         words = pa.array(["duplicate" if same else "different" for same in labels["label"].to_pylist()], pa.string())
-        labels = labels.set_column(labels.schema.get_field_index("label"), "label", words)
+        labels = with_column(labels, "label", words)
     for label in set(labels["label"].to_pylist()):
         check_choice("label", label, LABELS, "labels")
     return labels

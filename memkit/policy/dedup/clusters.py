@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from memkit.duck import rows_of
 from memkit.policy.dedup.pairs import Nodes
-from memkit.schemas import Floats, Ints
+from memkit.schemas import Floats, Ints, tuples_of
 
 _WEIGHT = "case importance when 'high' then 0 when 'low' then 2 else 1 end"
 _NEWEST = "coalesce(updated_at, created_at) desc nulls last"
@@ -54,7 +54,7 @@ def chains(nodes: Nodes, merging: tuple[Any, ...], clustered: pa.Table) -> pa.Ta
     whole = pairs == members * (members - 1) // 2
     members_of_chains = np.flatnonzero(linked & ~whole[part])
     ids = nodes.rows["memory_id"].to_numpy(zero_copy_only=False)
-    survivor = dict(zip(clustered["memory_id"].to_pylist(), clustered["survivor"].to_pylist(), strict=True))
+    survivor = dict(tuples_of(clustered, "memory_id", "survivor"))
     rows = sorted((ids[nodes.first[part[node]]], ids[nodes.first[node]]) for node in members_of_chains)
     return pa.table(
         {

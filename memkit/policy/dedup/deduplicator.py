@@ -19,7 +19,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, find_pairs, mergeable, node_table
-from memkit.schemas import REPLACED, kinds_where
+from memkit.schemas import REPLACED, kinds_where, with_column
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -257,6 +257,4 @@ def _identified(rows: pa.Table) -> pa.Table:
     ids = pc.coalesce(rows["memory_id"], rows["row"].cast(pa.string()))
     only_kept = pc.is_in(rows["kind"], value_set=pa.array(kinds_where(judged=False), pa.string()))
     texts = pc.if_else(pc.or_(only_kept, _replaced(rows)), "", pc.fill_null(rows["text"], ""))
-    return rows.set_column(rows.schema.get_field_index("memory_id"), "memory_id", ids).set_column(
-        rows.schema.get_field_index("text"), "text", texts
-    )
+    return with_column(with_column(rows, "memory_id", ids), "text", texts)

@@ -13,7 +13,7 @@ from memkit.parallel import results
 from memkit.params import check_column
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.progress import bar
-from memkit.schemas import Ints
+from memkit.schemas import Ints, with_column
 from memkit.text.conflicts import Conflicts
 
 KINDS = ("substring", "lexical", "semantic")
@@ -44,7 +44,7 @@ class Nodes:
             ids = labels[name].to_numpy(zero_copy_only=False).astype(object)
             first = self.first[self.node[place[known].astype(int)]]
             ids[known] = self.rows["memory_id"].to_numpy(zero_copy_only=False)[first]
-            labels = labels.set_column(labels.schema.get_field_index(name), name, pa.array(ids, pa.string()))
+            labels = with_column(labels, name, pa.array(ids, pa.string()))
         return labels
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memkit.duck import rows_of
 from memkit.errors import StaleIndexError
-from memkit.schemas import Ints, Mask
+from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import searchable_sql
 from memkit.text.boilerplate import evidence
@@ -88,16 +88,9 @@ class Kind:
 
 
 _CONTEXT = ("date", "heading_path", "description", "aliases", "front_matter")
+_COLUMNS = ("heading_path", "created_at", "updated_at", "title", "tags", "description", "aliases", "layout", "extra")
 _COLUMN_TYPES = {
-    "heading_path": "varchar",
-    "created_at": "timestamptz",
-    "updated_at": "timestamptz",
-    "title": "varchar",
-    "tags": "varchar[]",
-    "description": "varchar",
-    "aliases": "varchar[]",
-    "layout": "varchar",
-    "extra": "varchar",
+    name: {TIMESTAMP: "timestamptz", WORDS: "varchar[]"}.get(MEMORIES.field(name).type, "varchar") for name in _COLUMNS
 }
 _FEW = 16
 _K3 = 1000.0
@@ -206,8 +199,7 @@ def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
         overlap_tokens=settings.overlap_tokens,
         prose_tokens=settings.prose_tokens,
     )
-    column = memories.column_names.index("text")
-    told = memories.set_column(column, "text", evidence(memories["text"], settings.boilerplate))
+    told = with_column(memories, "text", evidence(memories["text"], settings.boilerplate))
     chunks = chunker.transform(memories.filter(pa.array(says(told))))
     texts = evidence(chunks["text"], settings.boilerplate)
     chunks = chunks.append_column("evidence", texts)

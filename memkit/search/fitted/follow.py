@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.schemas import Ints, Mask
+from memkit.schemas import Ints, Mask, with_column
 from memkit.search.fitted.arms import codes, places, text_codes
 from memkit.text.chunk import lines_above
 
@@ -59,10 +59,10 @@ def _shifts(before: MemoryIndex, memories: pa.Table, source: Ints) -> Ints:
 def _moved(chunks: pa.Table, shifts: Ints) -> pa.Table:
     """`chunks` with their line numbers moved by `shifts`."""
     for name in _LINES if shifts.any() else ():
-        place, lines = chunks.column_names.index(name), pa.array(chunks[name].to_numpy() + shifts)
+        lines = pa.array(chunks[name].to_numpy() + shifts)
         ends = np.cumsum([0, *map(len, chunks[name].chunks)]).tolist()
         pieces = [lines.slice(start, end - start) for start, end in pairwise(ends)]
-        chunks = chunks.set_column(place, chunks.schema.field(name), pa.chunked_array(pieces))
+        chunks = with_column(chunks, name, pa.chunked_array(pieces))
     return chunks
 
 

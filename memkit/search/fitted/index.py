@@ -933,11 +933,6 @@ def _has_values(column: pa.ChunkedArray) -> bool:
     return bool(pc.max(filled).as_py())
 
 
-def build_index(corpus: Corpus, settings: FitSettings, before: MemoryIndex | None = None) -> MemoryIndex:
-    """`build_as` an index in memory."""
-    return build_as(MemoryIndex, corpus, settings, before)
-
-
 def build_as(
     kind: Callable[..., Index], corpus: Corpus, settings: FitSettings, before: MemoryIndex | None = None
 ) -> Index:

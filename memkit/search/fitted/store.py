@@ -21,7 +21,7 @@ from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, was_given
 from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import MemoryIndex, Searchable, build_index
+from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.commit import POINTER, current, replacing
 from memkit.tables.table import from_table
@@ -120,7 +120,7 @@ def _load(
             " out; with_params(rerank=...) puts it back, and trust=True says that the index is your own."
         )
         params["rerank"] = None
-    index = build_index(corpus, FitSettings(**{name: params[name] for name in FitSettings.params()}))
+    index = build_as(MemoryIndex, corpus, FitSettings(**{name: params[name] for name in FitSettings.params()}))
     if index.digests != manifest["rows"]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
@@ -164,7 +164,7 @@ def saved_arm(index: MemoryIndex, name: str) -> Any:
 
 def forget(memories: pa.Table) -> None:
     """Delete the vectors of the texts of these memories from the user's cache."""
-    index = build_index(from_table(memories), FitSettings(encoder=None)) if memories.num_rows else None
+    index = build_as(MemoryIndex, from_table(memories), FitSettings(encoder=None)) if memories.num_rows else None
     columns = (memories["text"], index.texts, index.own_texts, index.chunks["text"]) if index else ()
     shared_cache().forget({text for column in columns for text in column.to_pylist() if text})
 
