@@ -67,7 +67,7 @@ def _count(draft: Draft, problem: Row) -> None:
     meta, field = problem["path"], problem["field"]
     path = posixpath.join(posixpath.dirname(meta), f"{COUNTED[field]}.md")
     facts = facts_in(draft.text(path)) if draft.exists(path) else 0
-    reason = f"{COUNTED[field]}.md has {facts} facts"
+    reason = f"{COUNTED[field]}.md has {facts} fact{'s' * (facts != 1)}"
     draft.splice("update", meta, draft.document(meta).json.set_value([field], facts), reason)
 
 
