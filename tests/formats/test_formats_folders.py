@@ -87,6 +87,22 @@ def test_an_index_whose_entries_lack_half_of_the_fields_loads_every_file(tmp_pat
     assert set(corpus.problems["severity"].to_pylist()) == {"warning"}
 
 
+def test_the_folder_of_a_category_can_be_read_alone(tmp_path: Path) -> None:
+    required = {"tags": [], "priority": "low", "version": "1.0", "updated": "2026-03-01"}
+    names = {"plans/context/tea.md": "a", "memory/plans/context/deep/milk.md": "b", "../../secret.md": "c"}
+    entries = [{"title": title, "file": name, **required} for name, title in names.items()]
+    index = {"type": "index-branch", "category": "context", "files": entries}
+    folder = tmp_path / "memory/plans/context"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "index.json").write_text(json.dumps(index))
+    for path, text in ((folder / "tea.md", "чай"), (folder / "deep/milk.md", "молоко"), (tmp_path / "secret.md", "no")):
+        path.write_text(text)
+    corpus = mk.read(folder)
+    rows = {row["title"]: (row["path"], row["text"]) for row in corpus.memories.to_pylist()}
+    assert rows == {"a": ("tea.md", "чай"), "b": ("deep/milk.md", "молоко"), "c": ("index.json", "c")}
+    assert corpus.problems["rule"].to_pylist() == ["outside_root"]
+
+
 def test_a_byte_order_mark_and_carriage_returns_leave_no_trace(tmp_path: Path) -> None:
     text = "# Пул\r\nДесять.\r\n## Чай\r\nБез сахара.\r\n"
     plain = mk.read(write_files(tmp_path / "a", {"MEMORY.md": text.replace("\r\n", "\n")}))

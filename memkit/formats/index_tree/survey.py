@@ -11,6 +11,7 @@ import json
 import posixpath
 import re
 from collections.abc import Container, Iterator
+from pathlib import Path
 from typing import Any
 
 from memkit.formats.disk.lock import STATE
@@ -291,7 +292,8 @@ class _Trees:
     def _resolve(self, written: str, home: str, beside: str = "") -> tuple[str | None, str, str | None]:
         """Where a path of an index leads: the file, or None; valid, missing or invalid; and why.
 
-        A path is that of the memory folder, with or without its name, or else that of the folder `beside` the index.
+        A path is that of the memory folder, with or without its name, or else that of the folder `beside` the index;
+        where a category's folder is read alone, it may begin with the names of that folder.
         """
         path = written.replace("\\", "/").strip()
         if path.startswith("/") or _DRIVE.match(path) or "\0" in path:
@@ -302,6 +304,7 @@ class _Trees:
         inside = [option for option in options if below(option, home)]
         if inside and below(beside_path := posixpath.normpath(posixpath.join(beside, path)), home):
             inside.append(beside_path)
+        inside += _below_root(path.removeprefix("memory/"), self.listing.root) if not home else []
         inside = [option for option in inside if f"/{STATE}/" not in f"/{option}"]
         if not inside:
             return None, "invalid", "the path leaves the memory folder"
@@ -327,6 +330,17 @@ class _Trees:
         expected = f"a file inside of the memory folder ({reason})"
         where: Row = {"line": line, "field": name, "memory_id": memory_id, "status": status}
         self.rows.problem(rule, path, expected, written, **where)
+
+
+def _below_root(path: str, root: Path) -> list[str]:
+    """A path without the names of folders that `root` ends with, if it begins with them.
+
+    >>> _below_root("plans/context/a.md", Path("/bot/memory/plans/context")), _below_root("x/a.md", Path("/y"))
+    (['a.md'], [])
+    """
+    names = posixpath.normpath(path).split("/")
+    ends = range(len(names) - 1, 0, -1)
+    return next((["/".join(names[end:])] for end in ends if root.parts[-end:] == tuple(names[:end])), [])
 
 
 def _glob(pattern: str) -> re.Pattern[str]:
