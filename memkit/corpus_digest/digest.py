@@ -176,7 +176,7 @@ def digest(
     basis: str | None = None,
     mentions: int = LEAST_MENTIONS,
 ) -> Digest:
-    """What happened in a folder within a span of time: added, changed, forgotten, decided, contradicted, new names.
+    """Report what happened in a folder within a span of time: added, changed, forgotten, decided, contradicted.
 
     Changes come from the git history of the folder, if it has one for this time: the states at both ends are compared,
     including uncommitted files if the span ends now. Otherwise they come from created_at and updated_at, which do not

@@ -140,7 +140,7 @@ def compare(
     unjudged_hits: str = "bounds",
     seed: int = 0,
 ) -> Comparison:
-    """Whether search b answers better than search a, the reference; without labels, how far they agree.
+    """Test whether search b answers better than search a, the reference; without labels, show how far they agree.
 
     The test is a permutation test that flips the signs of whole users' differences, and intervals are over users: see
     `evaluate` for how the unit is chosen. With fewer than 6 units there is no verdict. A setting chosen on these very

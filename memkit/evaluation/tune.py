@@ -382,7 +382,7 @@ def tune(
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> Tuning:
-    """Which setting of a grid to use, and whether it is better than the search's own, as far as the labels can tell.
+    """Choose a setting of a grid, and test on the labels whether it is better than the search's own.
 
     The best of many settings looks better than it is on the labels that it was chosen on, so an ordinary test there
     says nothing. This test (selective inference) flips the signs of whole users for all settings at once, and repeats
@@ -410,7 +410,7 @@ def tune(
         The share of groups held out from the choice, for one test. Their names and `seed` decide which groups these
         are, so that labels may grow. Needs `remember`.
     remember : path, optional
-        A small file that counts the looks. A holdout that was used for another choice gives no verdict.
+        A small file that records each use of the holdout. One that was used for another choice gives no verdict.
     sample : int, optional
         Draw this many settings from the grid.
     unjudged_hits : {'bounds', 'irrelevant'}
@@ -431,7 +431,7 @@ def tune(
     Raises
     ------
     ParameterError
-        As `evaluate` and `sweep`; for a grid of nothing but the search's own setting, a split that leaves one side
+        As for `evaluate` and `sweep`; for a grid of nothing but the search's own setting, a split that leaves one side
         empty, a holdout without `remember`.
     MemkitError
         Where an arm of the search did not run, or found nothing for any query.

@@ -47,7 +47,7 @@ class Answer:
 
 
 class DecayPanel(Panel):
-    """Decay over the ages that a corpus has.
+    """The decay factor of each memory of a corpus, now and on later days.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ _SEPARATOR = "\x1f"
 
 
 class DedupPanel(Panel):
-    """Thresholds of dedup over near-duplicate pairs that were found once.
+    """Thresholds for near-duplicate pairs, and the pairs nearest to them to judge.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Answer:
 
 
 class SearchPanel(Panel):
-    """Search with every query-time parameter at hand.
+    """Search, with a control for every query-time parameter.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ _WALK = {"left": (0, -1), "right": (0, 1), "down": (1, -1), "up": (1, 1)}
 
 
 class SurfacePanel(Panel):
-    """The settings of a sweep over two of its parameters.
+    """The scores of a sweep over two of its parameters.
 
     Parameters
     ----------
