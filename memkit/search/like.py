@@ -29,7 +29,7 @@ STRONGEST = 12
 """So many words of a memory are searched, those of most weight by tf-idf."""
 _SATURATION = 1.2
 """A word that stands again counts less, as in BM25."""
-_WORD = re.compile(r"(?<!\w), some_of[\d_]*[^\W\d_]\w*")
+_WORD = re.compile(r"(?<!\w)[\d_]*[^\W\d_]\w*")
 
 
 def ask_like(
