@@ -95,7 +95,7 @@ def test_a_server_that_writes_migrates_and_cleans_up_and_says_so(is_read_only: b
     root = mk.testing.write_files(tmp_path, files)
     command = [sys.executable, "-m", "memkit", "serve", str(root), "--set", "encoder=null"]
     done = subprocess.run(
-        command + ["--read-only"] * is_read_only, input="", capture_output=True, text=True, env=os.environ, timeout=60
+        command + ["--read-only"] * is_read_only, input="", capture_output=True, text=True, env=os.environ, timeout=300
     )
     now = {path: (root / path).read_text() for path in files if (root / path).exists()}
     if is_read_only:

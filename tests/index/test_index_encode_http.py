@@ -144,7 +144,7 @@ def test_a_refusal_is_not_tried_again(server: Server, encoder: HttpEncoder, wait
 def test_a_slow_reply_is_a_time_out_and_is_tried_again(server: Server, waits: list[float]) -> None:
     server.plan = ["slow", "ok"]
     # On a busy machine further replies may come late too.
-    quick = HttpEncoder("tiny", server.url, timeout=0.2, retries=20, sleep=waits.append)
+    quick = HttpEncoder("tiny", server.url, timeout=0.5, retries=20, sleep=waits.append)
     assert quick.encode_query(["пул"]).shape == (1, 4)
     assert waits[0] == 1
 

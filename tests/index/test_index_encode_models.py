@@ -110,7 +110,7 @@ def test_use_names_its_weights_and_its_threshold(use: UseEncoder) -> None:
 def test_use_works_in_a_forked_child(use: UseEncoder) -> None:
     use.encode_query(["пул"])
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        child = pool.apply_async(use.encode_query, (["пул"],)).get(timeout=60)
+        child = pool.apply_async(use.encode_query, (["пул"],)).get(timeout=300)
     assert np.allclose(child, use.encode_query(["пул"]))
 
 
@@ -211,7 +211,7 @@ def test_e5_gives_a_text_the_same_bits_beside_any_others_in_a_thread_and_in_a_fo
     together = e5.encode_document(texts)  # in batches, which go to threads
     assert np.array_equal(together[5:6], e5.encode_document(texts[5:6]))
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        child = pool.apply_async(e5.encode_document, (texts[5:6],)).get(timeout=60)
+        child = pool.apply_async(e5.encode_document, (texts[5:6],)).get(timeout=300)
     assert np.array_equal(together[5:6], child)
 
 
