@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -348,31 +349,57 @@ def test_many_records_on_one_line_are_not_searched_once_each(tmp_path: Path) -> 
     assert corpus.problems["rule"].to_pylist() == ["missing_field"] * 10_000
 
 
+# Forks a reader for each line of its input, a small folder and another: what the second takes beyond the first.
 MEASURE = """
-import sys
-import memkit as mk
+import json, os, sys
+from memkit import read  # and all that it imports
 def most():  # not ru_maxrss, which a process inherits from the one that starts it
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
-mk.read(sys.argv[1]).memories  # what every read costs
-before = most()
-corpus = mk.read(sys.argv[2])
-print(most() - before, corpus.problems["rule"].to_pylist(), max(map(len, corpus.memories["text"].to_pylist())))
+for line in sys.stdin:
+    small, folder = json.loads(line)
+    child = os.fork()
+    if not child:
+        read(small).memories  # what every read costs
+        before = most()
+        corpus = read(folder)
+        longest = max(map(len, corpus.memories["text"].to_pylist()))
+        print(json.dumps([1024 * (most() - before), corpus.problems["rule"].to_pylist(), longest]), flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print("null", flush=True)
 """
 HUGE = 100 * 2**20
+Measure = Callable[[Path, Path], tuple[int, list[str], int]]
+
+
+@pytest.fixture(scope="module")
+def measure() -> Iterator[Measure]:
+    """Reads a small folder and another in a process of its own: bytes beyond the first, problems, the longest text."""
+    command, pipe = [sys.executable, "-c", MEASURE], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+
+        def ask(small: Path, folder: Path) -> tuple[int, list[str], int]:
+            assert process.stdin
+            assert process.stdout
+            process.stdin.write(json.dumps([str(small), str(folder)]) + "\n")
+            process.stdin.flush()
+            peak, problems, longest = json.loads(process.stdout.readline())
+            return peak, problems, longest
+
+        yield ask
 
 
 @pytest.mark.parametrize("name", ["MEMORY.md", "wisdom.json", "wisdom.yaml", "index.json"])
-def test_a_single_line_of_100_mb_is_read_within_bounded_memory(tmp_path: Path, name: str) -> None:
+def test_a_single_line_of_100_mb_is_read_within_bounded_memory(tmp_path: Path, measure: Measure, name: str) -> None:
     small = write_files(tmp_path / "small", {name: "{}" if name.endswith("json") else "чай: 1\n"})
     folder = write_files(tmp_path / "huge", {name: "я" * 40_000})
     with (folder / name).open("r+b") as file:
         file.truncate(HUGE)
-    found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
-    peak, rest = found.stdout.split(" ", 1)
-    assert int(peak) * 1024 < 30 * 2**20
-    assert "file_too_large" in rest
-    assert "encoding" not in rest
-    assert int(rest.split()[-1]) == files.HEAD_BYTES // 2
+    peak, problems, longest = measure(small, folder)
+    assert peak < 30 * 2**20
+    assert "file_too_large" in problems
+    assert "encoding" not in problems
+    assert longest == files.HEAD_BYTES // 2
 
 
 @pytest.mark.parametrize(
@@ -387,24 +414,26 @@ def test_a_single_line_of_100_mb_is_read_within_bounded_memory(tmp_path: Path, n
     ],
     ids=["unclosed", "lists", "front matter", "rules", "headings", "tags"],
 )
-def test_large_nonsense_is_read_within_memory_that_its_size_allows(tmp_path: Path, name: str, text: str) -> None:
+def test_large_nonsense_is_read_within_memory_that_its_size_allows(
+    tmp_path: Path, measure: Measure, name: str, text: str
+) -> None:
     small = write_files(tmp_path / "small", {"MEMORY.md": "# Чай\n"})
     folder = write_files(tmp_path / "large", {name: text})
-    found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
-    assert int(found.stdout.split(" ", 1)[0]) * 1024 < 400 * 2**20
+    assert measure(small, folder)[0] < 400 * 2**20
 
 
 @pytest.mark.parametrize(
     ("name", "unit", "most"),
     [("MEMORY.md", "#\n", 400), ("users/u/profile.md", "x\n", 400), ("sessions/2026-01-01-a.md", "ai:\n", 200)],
 )
-def test_rows_of_tiny_lines_are_not_held_as_objects(tmp_path: Path, name: str, unit: str, most: int) -> None:
+def test_rows_of_tiny_lines_are_not_held_as_objects(
+    tmp_path: Path, measure: Measure, name: str, unit: str, most: int
+) -> None:
     """As dicts, they would take some 900 bytes for each byte; `tests/audit/tiny_lines.py` shows 64 MiB."""
     size = 2**18
     small = write_files(tmp_path / "small", {"MEMORY.md": "# Чай\n"})
     folder = write_files(tmp_path / "large", {name: unit * (size // len(unit))})
-    found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
-    assert int(found.stdout.split(" ", 1)[0]) * 1024 < most * size
+    assert measure(small, folder)[0] < most * size
 
 
 def test_many_problems_of_one_rule_in_one_file_are_listed_up_to_a_bound_and_then_counted(
