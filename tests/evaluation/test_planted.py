@@ -45,6 +45,7 @@ class Truth:
     gains: Sequence[int]
     users: Sequence[str] = field(default_factory=lambda: [f"u{at // EACH:02}" for at in range(N)])
     unjudged: bool = False
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
 
     @cached_property
     def labels(self) -> dict[str, Any]:
@@ -61,8 +62,12 @@ class Truth:
         }
 
     def compared(self, **more: Any) -> Comparison:
-        b = self.search.with_params(kind_weights=PREFERS_OLD)
-        return mk.compare(self.search, b, **self.labels, metrics="hit@1", **more)
+        """What the comparison says; the same arguments are put to it once."""
+        known = str(more)
+        if known not in self.comparisons:
+            b = self.search.with_params(kind_weights=PREFERS_OLD)
+            self.comparisons[known] = mk.compare(self.search, b, **self.labels, metrics="hit@1", **more)
+        return self.comparisons[known]
 
     def tuned(self, **more: Any) -> Any:
         grid = {"kind_weights": [None, PREFERS_OLD, {"working": 0.05}]}
@@ -77,7 +82,7 @@ class Truth:
     @property
     def size(self) -> float:
         """The effect, in differences that are detectable by the verdict's own word."""
-        row = self.compared(unjudged_hits="irrelevant").table.to_pylist()[0]
+        row = self.compared().table.to_pylist()[0]
         return float(abs(row["difference"]) / row["detectable"])
 
 
