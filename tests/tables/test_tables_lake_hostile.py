@@ -389,17 +389,19 @@ def test_a_state_that_names_other_files_reads_none_of_them(lake: Path, tmp_path:
 ODD_NAMES = ["q?m", "md:x", "s3:x", "http:x", ":memory:", "~x", "file:x", "a*[b]", "it's; ы", "x?access_mode=read_only"]
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_relative_path_that_looks_like_an_address_is_one_like_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     corpus = mk.from_table({"text": ["Пул соединений"]})
-    for path in (name, Path(name) / "below"):
-        corpus.save(path)
-        assert (tmp_path / path / "corpus.duckdb").is_file()
-        assert mk.open(path).sql("select memory_id from fts('пулы')").fetchall() == [("0",)]
-    assert {path.name for path in tmp_path.iterdir()} == {name}
+    for at, name in enumerate(ODD_NAMES):
+        (tmp_path / str(at)).mkdir()
+        monkeypatch.chdir(tmp_path / str(at))
+        with subtests.test(name):
+            for path in (name, Path(name) / "below"):
+                corpus.save(path)
+                assert (tmp_path / str(at) / path / "corpus.duckdb").is_file()
+                assert mk.open(path).sql("select memory_id from fts('пулы')").fetchall() == [("0",)]
+            assert {path.name for path in (tmp_path / str(at)).iterdir()} == {name}
 
 
 @pytest.mark.parametrize("action", [mk.from_table({"text": ["чай"]}).save, mk.open])

@@ -23,7 +23,7 @@ def killing(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("audit/kill_saves.py")
 
 
-@pytest.mark.parametrize("n", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [14, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_killed_save_leaves_the_old_corpus_or_the_new_one_and_nothing_else(
     killing: ModuleType, tmp_path: Path, n: int
 ) -> None:
