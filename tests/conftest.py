@@ -48,6 +48,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # DuckDB reads all of an extension's file for its signature at each load, which takes four fifths of what a database
 # with full text does. Processes that tests start, as the command line, look at it.
 duck._OFFLINE["allow_unsigned_extensions"] = True
+# Statements over the few rows of a test take a third less in one thread, which is why the command line has one. The
+# databases of corpora, and processes that tests start, have as many as there are.
+duck.use_one_thread()
 
 # Neither the time that one example takes nor the time to make one says anything about memkit.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
