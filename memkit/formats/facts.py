@@ -55,7 +55,7 @@ META = Fields(
 OWN = frozenset(("lastIds", "guessedEnds"))
 """What memkit adds to a meta.json: the last id of each prefix, and ids whose end no one but the classifier said."""
 _FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
-_DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATED = re.compile(r"\d{4}([-_])\d{2}\1\d{2}")
 OLD_LAYOUT = "old layout"
 """What the survey tells of such a file."""
 KEPT = ".md.bak"

@@ -27,7 +27,9 @@ from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, 
 from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
 
 T = TypeVar("T")
-_DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
+_DATED = re.compile(
+    r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?"
+)
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})")
 """A time in a heading that names its zone."""
@@ -66,16 +68,18 @@ class Dated:
 
 
 def dated(stem: str) -> Dated | None:
-    """The date that a file's name opens with, or None.
+    """The date that a file's name opens with, or None; the journals of Logseq are named with ``_``.
 
     >>> dated("2026-02-15-1230-deploy").time, dated("2026-02-15-deploy").slug
     ('12:30', 'deploy')
+    >>> dated("2026_02_15").day == dated("2026-02-15").day
+    True
     """
     match = _DATED.fullmatch(stem)
     if match is None:
         return None
     text, hour, minute, slug = match.groups()
-    return Dated(text, day_of(text), f"{hour}:{minute}" if hour else None, slug)
+    return Dated(text, day_of(text.replace("_", "-")), f"{hour}:{minute}" if hour else None, slug)
 
 
 def kind_of(source: Source) -> str:

@@ -229,7 +229,10 @@ def test_the_same_name_in_two_folders_is_two_memories(tmp_path: Path) -> None:
         ("memory/2026-02-15-0930.md", "2026-02-15", "09:30", None),
         ("logs/deep/2026-02-15-мой-день.md", "2026-02-15", None, "мой-день"),
         ("sessions/2026-02-15-2500.md", "2026-02-15", None, "2500"),
+        ("journals/2026_02_15.md", "2026-02-15", None, None),
+        ("memory/2026_02_15_0930 чай.md", "2026-02-15", "09:30", "чай"),
         ("memory/2026-13-40.md", None, None, None),
+        ("memory/2026_13_40.md", None, None, None),
     ],
 )
 def test_a_date_is_taken_from_a_name_anywhere_below_the_root(
@@ -239,6 +242,7 @@ def test_a_date_is_taken_from_a_name_anywhere_below_the_root(
     (row,) = corpus.tables["documents"].to_pylist()
     assert (row["date"] and row["date"].isoformat(), row["time"], row["slug"]) == (day, time, slug)
     assert ("bad_date" in corpus.problems["rule"].to_pylist()) == (day is None)
+    assert corpus.memories["kind"].to_pylist() == ["session" if name.startswith("sessions") else "daily_log"]
 
 
 def test_a_file_that_vanishes_while_the_folder_is_listed_is_a_row(
