@@ -24,7 +24,7 @@ from memkit.schemas import REPLACED, result_schema, tuples_of
 from memkit.search.question import check_user
 from memkit.tables.age import later
 from memkit.text.analyse import QueryTerms
-from memkit.text.chunk import ALNUM
+from memkit.text.chunk import has_alnum
 
 OWN_WORDS = "own words"
 _ASKED = 16
@@ -251,7 +251,7 @@ def _of_signs(memories: pa.Table) -> set[str]:
     texts = pc.fill_null(memories["text"], "")
     below = pc.replace_substring_regex(texts, r"(?m)^[ ]{0,3}#{1,6}(?:[ \t].*)?$", "")
     has_signs = pc.not_equal(pc.utf8_trim_whitespace(below), "")
-    of_signs = pc.and_(has_signs, pc.invert(pc.match_substring_regex(texts, ALNUM)))
+    of_signs = pc.and_(has_signs, pa.array(~has_alnum(texts)))
     return set(memories["memory_id"].filter(of_signs).to_pylist())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.duck import rows_of
+from memkit.duck import literal, rows_of
 from memkit.errors import StaleIndexError
 from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import searchable_sql
 from memkit.text.boilerplate import evidence
-from memkit.text.chunk import ALNUM, Chunker, says
+from memkit.text.chunk import Chunker, has_alnum, says
 
 
 class Arm(Protocol):
@@ -92,6 +92,13 @@ _COLUMNS = ("heading_path", "created_at", "updated_at", "title", "tags", "descri
 _COLUMN_TYPES = {
     name: {TIMESTAMP: "timestamptz", WORDS: "varchar[]"}.get(MEMORIES.field(name).type, "varchar") for name in _COLUMNS
 }
+_READS = {
+    "date": ("created_at", "updated_at"),
+    "title": ("title", "text"),
+    "description": ("description", "heading_path", "text"),
+    "front_matter": ("layout", "extra"),
+}
+"""The columns that a searched part reads where that is not the one of its name; all but a date need the first."""
 _FEW = 16
 _K3 = 1000.0
 """Every repetition of a word in a query counts, as in most engines: on long queries that is worth a tenth of nDCG."""
@@ -201,20 +208,28 @@ def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
     )
     told = with_column(memories, "text", evidence(memories["text"], settings.boilerplate))
     chunks = chunker.transform(memories.filter(pa.array(says(told))))
-    texts = evidence(chunks["text"], settings.boilerplate)
+    of_memory = places(chunks["memory_id"], memories["memory_id"])
+    texts = _evidence_of_chunks(chunks["text"], memories["text"], told["text"], of_memory, settings.boilerplate)
     chunks = chunks.append_column("evidence", texts)
     if not texts.equals(chunks["text"]):
-        is_mere = pc.and_(
-            pc.match_substring_regex(chunks["text"], ALNUM),
-            pc.invert(pc.match_substring_regex(texts, ALNUM)),
-        ).to_numpy()
-        of_memory = places(chunks["memory_id"], memories["memory_id"])
+        is_mere = has_alnum(chunks["text"]) & ~has_alnum(texts)
         has_others = np.bincount(of_memory[~is_mere], minlength=len(memories) + 1)[of_memory] > 0
         is_first = np.diff(of_memory, prepend=-1) != 0
         chunks = chunks.filter(pa.array(~is_mere | (is_first & ~has_others)))
     without_context = [name for name in settings.searched if name not in _CONTEXT] or settings.searched
     columns = {"searched": settings.searched, "own": without_context}
     return searched_texts(memories, chunks, columns, chunks["evidence"]).drop_columns("evidence")
+
+
+def _evidence_of_chunks(
+    chunks: pa.ChunkedArray, memories: pa.ChunkedArray, told: pa.ChunkedArray, of_memory: Ints, patterns: Sequence[str]
+) -> pa.ChunkedArray:
+    """The `evidence` of texts of `chunks`: that of their memories, `told`, where the chunk is all of a memory."""
+    is_whole = pc.fill_null(pc.equal(take_rows(memories, of_memory), chunks), False).to_numpy()
+    whole, cut = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
+    parts = take_rows(told, of_memory[whole]), evidence(take_rows(chunks, cut), patterns)
+    joined = pa.chunked_array([piece for part in parts for piece in part.chunks], chunks.type)
+    return take_rows(joined, np.argsort(np.concatenate([whole, cut]), kind="stable"))
 
 
 def searched_texts(
@@ -231,22 +246,46 @@ def searched_texts(
         memories.select([name for name in _COLUMN_TYPES if name in memories.column_names]),
         places(chunks["memory_id"], memories["memory_id"]),
     )
-    available = {"date", "text", *of_memory.column_names}
-    available |= {"front_matter"} if {"layout", "extra"} <= available else set()
-    available -= {"description"} if "heading_path" not in available else set()
-    texts = [f"{searchable_sql([part for part in of if part in available])} as {name}" for name, of in columns.items()]
-    parts = of_memory.append_column("text", chunks["text"] if told is None else told)
-    sql = f"select {', '.join(texts)} from"  # expressions of ours
-    if len(parts) <= _FEW:  # as a value: to look into a table of Arrow's takes longer than the rest
-        types = _COLUMN_TYPES | {"text": "varchar"}
-        struct = ", ".join(f"{name} {kind}" for name, kind in types.items() if name in parts.column_names)
-        rows = f"(select unnest($parts::struct({struct})[], max_depth := 2))"
-        result = rows_of(f"{sql} {rows}", {"parts": parts.to_pylist()})
+    table = of_memory.append_column("text", chunks["text"] if told is None else told)
+    filled = {"text", *(name for name in of_memory.column_names if _is_filled(table[name]))}
+    # DuckDB binds each expression anew, which takes longer than some rows: what gives no row anything is left out.
+    used = {name: [part for part in searched if _is_used(part, filled, table)] for name, searched in columns.items()}
+    if all(parts == ["text"] for parts in used.values()):
+        texts = dict.fromkeys(columns, pc.fill_null(table["text"], "").cast(pa.string()))
     else:
-        result = rows_of(f"{sql} parts", parts=parts)
+        reads = {column for parts in used.values() for part in parts for column in _READS.get(part, (part,))}
+        expressions = [f"{searchable_sql(parts) if parts else literal('')} as {name}" for name, parts in used.items()]
+        texts = _computed(f"select {', '.join(expressions)} from", table.select(sorted(reads | {"text"})))
     for name in columns:
-        chunks = chunks.append_column(name, result[name])
+        chunks = chunks.append_column(name, texts[name])
     return chunks
+
+
+def _computed(sql: str, table: pa.Table) -> Any:
+    """The columns of a SELECT over a table."""
+    if len(table) > _FEW:
+        return rows_of(f"{sql} parts", parts=table)
+    # As a value: to look into a table of Arrow's takes longer than the rest.
+    types = _COLUMN_TYPES | {"text": "varchar"}
+    struct = ", ".join(f"{name} {types[name]}" for name in table.column_names)
+    rows = f"(select unnest($parts::struct({struct})[], max_depth := 2))"
+    return rows_of(f"{sql} {rows}", {"parts": table.to_pylist()})
+
+
+def _is_used(part: str, filled: Container[str], table: pa.Table) -> bool:
+    """Whether a searched part gives any row a text."""
+    reads = _READS.get(part, (part,))
+    has_all = all(name in table.column_names for name in reads)
+    return has_all and (any(name in filled for name in reads) if part == "date" else reads[0] in filled)
+
+
+def _is_filled(column: pa.ChunkedArray) -> bool:
+    """Whether any value is neither null nor an empty text or list."""
+    if pa.types.is_string(column.type):
+        return bool(pc.any(pc.not_equal(column, "")).as_py())
+    if pa.types.is_list(column.type):
+        return bool(pc.any(pc.greater(pc.list_value_length(column), 0)).as_py())
+    return bool(column.null_count < len(column))
 
 
 def take_rows(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
