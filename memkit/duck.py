@@ -199,6 +199,19 @@ def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.T
         return as_arrow(con, sql, values)
 
 
+@contextlib.contextmanager
+def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """All statements of the block or none; many small ones take less than half as long as with a commit for each."""
+    try:
+        con.begin()
+        yield
+        con.commit()
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):  # there is none, or it is over
+            con.rollback()
+        raise
+
+
 def put(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """Create or replace a table of the database; `name` is put into SQL as it is."""
     con.register("incoming", table)

@@ -17,12 +17,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import connect, cursor_of, identifier, interruptible, literal, put, session
+from memkit.duck import cursor_of, identifier, interruptible, literal, put, session, transaction
 from memkit.schemas import TABLES, empty
 from memkit.tables.fts import add_fts, index_text
 from memkit.tables.sandbox import TIMEOUT_S, Sandbox
 from memkit.tables.statement import as_table, is_table
-from memkit.text.analyse import load_fts
+from memkit.text.analyse import connect_fts
 
 _USES_FULL_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
 
@@ -58,13 +58,12 @@ class Database:
     def cursor(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
         """A new connection for the user; with full-text search, unless `query` is given and does not use it."""
         with self._lock:
-            con = self._con = self._con or connect()
+            con = self._con = self._con or connect_fts()
             tables = {name: table for name, table in self._tables.items() if self._loaded.get(name) is not table}
             if tables:
                 _show(con, tables)
                 self._loaded |= tables
             if not self._has_text and (query is None or _USES_FULL_TEXT.search(query)):
-                load_fts(con)
                 add_fts(con, self.text_index())
                 self._has_text = True
             return cursor_of(con)
@@ -84,8 +83,7 @@ class Database:
 
     def write(self, path: Path) -> None:
         """Write the tables and the full-text index to a new DuckDB file, for other programs."""
-        with connect() as con, interruptible():
-            load_fts(con)
+        with connect_fts() as con, interruptible():
             con.execute(f"attach {literal(str(path.absolute()))} as saved; use saved")
             _show(con, dict(self._tables))
             add_fts(con, self.text_index())
@@ -124,11 +122,11 @@ def _show(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> Non
     places = {name: identifier(name) for name in tables}
     bare = [name for name, table in tables.items() if not table.num_rows and TABLES.get(name) == table.schema]
     made = [f"create or replace table memkit.{places[name]} ({_columns(name)})" for name in bare]
-    with interruptible():
+    with interruptible(), transaction(con):
         con.execute("; ".join(["create schema if not exists memkit", *made]))
-    for name, table in tables.items():
-        if name not in bare:
-            put(con, f"memkit.{places[name]}", table)
+        for name, table in tables.items():
+            if name not in bare:
+                put(con, f"memkit.{places[name]}", table)
     views = [f"create or replace view main.{place} as from memkit.{place}" for place in places.values()]
     try:
         con.execute("; ".join(views))

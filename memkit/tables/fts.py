@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memkit.duck import as_arrow, interruptible, put, session
+from memkit.duck import as_arrow, interruptible, put, session, transaction
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     with session() as con, interruptible():
         load_fts(con)
         con.register("memories", memories.select(read))
-        con.execute(_INDEX.format(counts=count_terms_sql(bodies)))
+        with transaction(con):
+            con.execute(_INDEX.format(counts=count_terms_sql(bodies)))
         return {name: as_arrow(con, f"from {name} order by all") for name in TEXT_INDEX}
 
 
@@ -121,8 +122,9 @@ def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> No
     >>> con.sql("select memory_id from fts('пулы', k := 5)").fetchall()
     [('a',)]
     """
-    con.execute(f"create schema if not exists {SCHEMA}")
-    for name in TEXT_INDEX:
-        put(con, f"{SCHEMA}.{name}", index[name])
     scores = _SCORES.format(schema=SCHEMA, terms=analyse_sql("query"), k1=K1, b=B)
-    con.execute(_MACROS.format(scores=scores, schema=SCHEMA))
+    with transaction(con):
+        con.execute(f"create schema if not exists {SCHEMA}")
+        for name in TEXT_INDEX:
+            put(con, f"{SCHEMA}.{name}", index[name])
+        con.execute(_MACROS.format(scores=scores, schema=SCHEMA))

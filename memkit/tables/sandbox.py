@@ -24,7 +24,7 @@ import pyarrow as pa
 from memkit.duck import as_arrow, check_unicode, connect, cursor_of, identifier, limited, literal, one_value, put
 from memkit.errors import QueryError, did_you_mean
 from memkit.tables.fts import add_fts
-from memkit.text.analyse import load_fts
+from memkit.text.analyse import connect_fts
 
 _LARGE_COLUMNS = frozenset({"text", "extra"})
 """Columns that are copied into the sandbox only when a query names them: they hold most of a corpus's bytes."""
@@ -160,8 +160,7 @@ class Sandbox:
         """The database; a new one where the tables have outgrown its memory limit, as its settings are locked."""
         limit = _memory_limit(sum(table.nbytes for table in list(self._tables.values())))
         if self._con is None or limit > self._memory_limit:
-            con = connect()
-            load_fts(con)
+            con = connect_fts()
             default_limit = _in_bytes(one_value(con, "select current_setting('memory_limit')"))
             con.execute(f"set memory_limit = '{min(limit, default_limit)}B'; {_LOCK_DOWN}")
             self._con, self._memory_limit = con, limit

@@ -38,7 +38,7 @@ from typing import Any, Self
 import duckdb
 
 from memkit.dates import MONTHS
-from memkit.duck import cursor_of, interruptible, literal, one_value, session
+from memkit.duck import connect, cursor_of, interruptible, literal, one_value, session
 from memkit.params import check_choice
 from memkit.text.letters import CYRILLIC, CYRILLIC_LETTERS, LATIN
 
@@ -374,6 +374,18 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
             str(error) if isinstance(error, FileNotFoundError) else f"no extension of DuckDB {duckdb.__version__}"
         )
         return False
+
+
+def connect_fts() -> duckdb.DuckDBPyConnection:
+    """A new database, as `memkit.duck.connect` makes it, on which `load_fts` was called.
+
+    The extension is part of an installed package, as other libraries are: to verify DuckDB's signature of it would take
+    three times as long as all else. What is loaded later has to be signed.
+    """
+    con = connect(allow_unsigned_extensions=True)
+    load_fts(con)
+    con.execute("set allow_unsigned_extensions = false")
+    return con
 
 
 def _extension_file() -> Path:

@@ -315,8 +315,8 @@ class Fuse:
     def __init__(self, at: int) -> None:
         self.left = at
 
-    def connect(self) -> Any:
-        return Fused(duck.connect(), self)
+    def connect(self, **config: Any) -> Any:
+        return Fused(duck.connect(**config), self)
 
     def burn(self) -> None:
         self.left -= 1
@@ -363,8 +363,8 @@ def test_an_interrupt_at_any_statement_leaves_a_database_that_answers(
     expected = ask(Database(tables))
     while was_reached:
         database, fuse = Database(tables), Fuse(interrupts)
-        for door_of in ("database.connect", "sandbox.connect", "fts.session"):
-            monkeypatch.setattr(f"memkit.tables.{door_of}", fuse.connect)
+        for door_of in ("text.analyse.connect", "tables.fts.session"):
+            monkeypatch.setattr(f"memkit.{door_of}", fuse.connect)
         try:
             ask(database)
         except KeyboardInterrupt:
