@@ -5,12 +5,16 @@ Exit codes: 0 fine, 1 `check` found errors, 2 wrong usage or unreadable input (o
 
 from __future__ import annotations
 
+import copy
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
 from rich.text import Text
+from typer.main import get_command_name
+from typer.models import CommandInfo
 
 from memkit import __version__
 from memkit.cli.common import (
@@ -411,3 +415,17 @@ def rules(as_json: JsonOption = False) -> None:
 
 
 from memkit.cli import change, lab, measure  # noqa: E402, F401  # whose verbs come after these
+
+
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """The app for a command line: with its verb alone, as Typer makes the options of all verbs that an app has."""
+    verbs = {command.name or get_command_name(_called(command)): command for command in app.registered_commands}
+    if not words or words[0] not in verbs:
+        return app
+    alone = copy.copy(app)
+    alone.registered_commands = [verbs[words[0]]]
+    return alone
+
+
+def _called(command: CommandInfo) -> str:
+    return str(getattr(command.callback, "__name__", ""))

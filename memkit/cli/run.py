@@ -111,11 +111,11 @@ def main() -> None:
 
 
 def _run() -> int:
-    from memkit.cli.app import app
+    from memkit.cli.app import app_for
     from memkit.duck import interruptible
 
     with interruptible():
-        return int(app(standalone_mode=False) or 0)
+        return int(app_for(sys.argv[1:])(standalone_mode=False) or 0)
 
 
 def _open_streams() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
+from functools import cache
 from itertools import pairwise
 
 from memkit.dates import MONTHS, WEEKDAYS
@@ -75,7 +76,7 @@ def times(text: str, today: date) -> list[Span]:
     []
     """
     remaining, spans = text.lower(), []
-    for pattern, parse in _FORMS:
+    for pattern, parse in _forms() if _NAMED.search(remaining) else ():
         for match in pattern.finditer(remaining):
             try:
                 spans += parse(match, today)
@@ -107,7 +108,7 @@ def in_days(text: str, today: date) -> str:
     days = [_spelled(first, last) for first, last in times(read, today) if first <= today and first <= last]
     if not days:
         return text
-    for pattern, _ in _FORMS:
+    for pattern, _ in _forms():
         read = pattern.sub("", read)
     return " ".join([text, *read.split(), *text[_READ:].split(), *days * _TIMES_DAYS])
 
@@ -237,27 +238,41 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.]){pattern}(?!\w)", re.IGNORECASE)
 
 
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]], ...] = (
-    (_compiled(rf"(?<!\d[-/]){_LONG_YEAR}(?P<by>[-/])(?P<number>0?[1-9]|1[0-2])(?P=by){_DAY}(?![-/.]\d)"), _whole),
-    (_compiled(rf"{_LONG_YEAR}\.(?P<number>0[1-9]|1[0-2])\.(?P<day>0[1-9]|[12]\d|3[01])(?!\.\d)"), _whole),
-    (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.{_LONG_YEAR}(?!\.\d)"), _whole),
-    (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.(?P<year>\d\d)\s?(?:год[ау]?|г)"), _whole),
-    (_compiled(rf"{_DATE_WORD}\s+{_TWO_DIGITS}\.(?P<year>\d\d)(?!\.\d)"), _whole),
-    (
-        _compiled(
-            rf"{_DAY}(?:\s?[-–—]\s?(?P<until>[12]\d|3[01]|0?[1-9]))?(?:-?(?:го|е|ого|st|nd|rd|th))?(?:\s+of)?\s+{_MONTH}{_YEAR}?"
+_Form = tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]]
+_NAMED = re.compile(
+    rf"\d|{'|'.join(month.pattern for month in MONTHS)}|{'|'.join((*_DAYS, *_STEPS))}|назад|ago|последн|past",
+    re.IGNORECASE,
+)
+"""What stands in every date that is named. Few questions have any of it, so few processes need the forms."""
+
+
+@cache
+def _forms() -> tuple[_Form, ...]:
+    """The forms of dates; a text that one matches is hidden from the next ones."""
+    return (
+        (_compiled(rf"(?<!\d[-/]){_LONG_YEAR}(?P<by>[-/])(?P<number>0?[1-9]|1[0-2])(?P=by){_DAY}(?![-/.]\d)"), _whole),
+        (_compiled(rf"{_LONG_YEAR}\.(?P<number>0[1-9]|1[0-2])\.(?P<day>0[1-9]|[12]\d|3[01])(?!\.\d)"), _whole),
+        (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.{_LONG_YEAR}(?!\.\d)"), _whole),
+        (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.(?P<year>\d\d)\s?(?:год[ау]?|г)"), _whole),
+        (_compiled(rf"{_DATE_WORD}\s+{_TWO_DIGITS}\.(?P<year>\d\d)(?!\.\d)"), _whole),
+        (
+            _compiled(
+                rf"{_DAY}(?:\s?[-–—]\s?(?P<until>[12]\d|3[01]|0?[1-9]))?(?:-?(?:го|е|ого|st|nd|rd|th))?(?:\s+of)?\s+{_MONTH}{_YEAR}?"
+            ),
+            _day,
         ),
-        _day,
-    ),
-    (_compiled(rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?:st|nd|rd|th)?{_YEAR}?"), _day),
-    (_compiled(rf"(?!от){_DATE_WORD}\s+{_TWO_DIGITS}(?P<year>)(?!\.?\d){_UNCOUNTED}"), _number),
-    (_compiled(rf"{_MONTH}{_YEAR}"), _month),
-    (_compiled(rf"(?:{_IN_MONTH}\s+|{_BY_MONTH}\s+(?!{_OTHER_WORDS})){_MONTH}(?P<year>)(?!\s+\d)"), _month),
-    (_compiled(rf"(?:(?:в|за|с|до|in|of|during|since)\s+(?P<year>(?:19|20)\d\d)(?:\s+год[ау]?)?){_UNCOUNTED}"), _year),
-    (_compiled("|".join(sorted(_DAYS, key=len, reverse=True)).join(("(?:", ")"))), _near),
-    (_compiled(rf"{_COUNT}\s+{_UNIT}\s+(?:назад|ago)"), _ago),
-    (_compiled(r"(?P<count>)(?P<day>)(?:(?P<week>неделю)|(?P<month>месяц)|(?P<year>год))\s+назад"), _ago),
-    (_compiled(rf"{_PAST}\s+(?:{_COUNT}\s+)?{_UNIT}(?<!last week)(?<!last month)(?<!last year)"), _past),
-    (_compiled(rf"{_WHICH}\s+{_UNIT}"), _which),
-    (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(day.pattern for day in WEEKDAYS)})"), _weekday),
-)  # text matched by one form is hidden from the next ones
+        (_compiled(rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?:st|nd|rd|th)?{_YEAR}?"), _day),
+        (_compiled(rf"(?!от){_DATE_WORD}\s+{_TWO_DIGITS}(?P<year>)(?!\.?\d){_UNCOUNTED}"), _number),
+        (_compiled(rf"{_MONTH}{_YEAR}"), _month),
+        (_compiled(rf"(?:{_IN_MONTH}\s+|{_BY_MONTH}\s+(?!{_OTHER_WORDS})){_MONTH}(?P<year>)(?!\s+\d)"), _month),
+        (
+            _compiled(rf"(?:(?:в|за|с|до|in|of|during|since)\s+(?P<year>(?:19|20)\d\d)(?:\s+год[ау]?)?){_UNCOUNTED}"),
+            _year,
+        ),
+        (_compiled("|".join(sorted(_DAYS, key=len, reverse=True)).join(("(?:", ")"))), _near),
+        (_compiled(rf"{_COUNT}\s+{_UNIT}\s+(?:назад|ago)"), _ago),
+        (_compiled(r"(?P<count>)(?P<day>)(?:(?P<week>неделю)|(?P<month>месяц)|(?P<year>год))\s+назад"), _ago),
+        (_compiled(rf"{_PAST}\s+(?:{_COUNT}\s+)?{_UNIT}(?<!last week)(?<!last month)(?<!last year)"), _past),
+        (_compiled(rf"{_WHICH}\s+{_UNIT}"), _which),
+        (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(day.pattern for day in WEEKDAYS)})"), _weekday),
+    )
