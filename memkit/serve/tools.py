@@ -330,9 +330,13 @@ class Tools:
             raise ParameterError(f"k: expected 1 to 100. Got {k}.")
         table = note_hits(self.live.retriever(), query, k)
         hits: list[NoteHit] = [
-            {**self._hit(row), "id": clean(row["id"] or ""), "subject": clean(row["subject"]), "scope": scope}
+            {
+                **self._hit(row),
+                "id": clean(row["id"] or ""),
+                "subject": clean(row["subject"]),
+                "scope": clean(row["scope"] or ""),
+            }
             for row in table.to_pylist()
-            for scope in [clean(row["scope"] or "")]
         ]
         return {"results": hits, "note": self._note(table, hits, query, k)}
 
