@@ -72,6 +72,15 @@ def test_hidden_markdown_is_named_in_a_row_a_folder_with_what_to_type(tmp_path: 
     assert "hidden='all'" in rows[1]["message"]
 
 
+def test_what_is_hidden_is_told_by_what_begins_with_a_dot(tmp_path: Path) -> None:
+    files = {".claude/CLAUDE.md": "x", ".claude/memory/a.md": "x", "docs/.a.md": "x", ".notes/b.md": "x"}
+    rows = mk.read(write_files(tmp_path, files)).problems.to_pylist()
+    messages = {row["path"]: row["message"] for row in rows if row["rule"] == "hidden"}
+    assert "a file in a folder whose name begins with a dot. Got 1 Markdown file, not read" in messages[".claude"]
+    assert "a file whose name begins with a dot. Got 1 Markdown file, not read" in messages["docs"]
+    assert "a folder whose name begins with a dot. Got 1 Markdown file, not read" in messages[".notes"]
+
+
 def test_a_link_in_a_hidden_place_is_not_followed(tmp_path: Path) -> None:
     outside = write_files(tmp_path / "outside", {"x.md": "# Тайна\ntext\n"})
     root = write_files(tmp_path / "root", {".claude/memory/a.md": "# A\ntext\n"})

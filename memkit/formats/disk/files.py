@@ -260,9 +260,8 @@ class Listing:
             rows.problem("hidden", path, expected, got, quote=False)
         for path, names in sorted(self.passed_files.items()):
             got = f"{len(names)} Markdown file{'s' if len(names) > 1 else ''}, not read, first {min(names)!r:.80}"
-            rows.problem(
-                "hidden", path or ".", "hidden='all' to read a file whose name begins with a dot", got, quote=False
-            )
+            what = "a file in a folder whose name" if "/." in f"/{path}" else "a file whose name"
+            rows.problem("hidden", path or ".", f"hidden='all', to read {what} begins with a dot", got, quote=False)
         if self.foreign:
             got = f"{len(self.foreign)} others, first {self.foreign[0]}"
             rows.problem(
