@@ -69,8 +69,8 @@ def _noted(line: str, notes: Mapping[int, str]) -> str:
     if not (match := _HUNK.match(line)):
         return line
     first = int(match[1])
-    said = "; ".join(dict.fromkeys(notes[n] for n in sorted(notes) if first <= n < first + int(match[2] or 1)))
-    return f"{line.rstrip()} {visible(said)}\n" if said else line
+    note = "; ".join(dict.fromkeys(notes[n] for n in sorted(notes) if first <= n < first + int(match[2] or 1)))
+    return f"{line.rstrip()} {visible(note)}\n" if note else line
 
 
 def _lines(text: str | None) -> list[str]:

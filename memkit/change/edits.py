@@ -481,19 +481,19 @@ def _settled(path: str, text: str, splices: list[Splice]) -> list[Splice]:
     by_line: dict[int, list[Splice]] = {}
     for splice in splices:
         by_line.setdefault(text.rfind("\n", 0, splice.start) + 1, []).append(splice)
-    found = []
-    for start, own in by_line.items():
+    result = []
+    for start, in_line in by_line.items():
         end = text.find("\n", start)
         line = text[start : end if end >= 0 else len(text)]
         begin, stop = start + text.startswith("\ufeff", start), start + len(line.rstrip())
-        within = [splice for splice in own if splice.start > begin and splice.end <= stop]
+        within = [splice for splice in in_line if splice.start > begin and splice.end <= stop]
         if within and not all(splice.text for splice in within):
             moved = [Splice(splice.start - start, splice.end - start, splice.text) for splice in within]
             settled = Json(line).settled(moved)
-            own = [splice for splice in own if splice not in within]
-            own += [Splice(splice.start + start, splice.end + start, splice.text) for splice in settled]
-        found += own
-    return found
+            in_line = [splice for splice in in_line if splice not in within]
+            in_line += [Splice(splice.start + start, splice.end + start, splice.text) for splice in settled]
+        result += in_line
+    return result
 
 
 def _is_json(line: str) -> bool:

@@ -323,9 +323,9 @@ def _is_section(row: Row) -> bool:
 def _groups(rows: Sequence[Row]) -> list[Group]:
     """The pages, and every other memory alone; what policies only keep is no memory and left out."""
     groups = []
-    for (_, path), found in groupby(enumerate(rows), lambda item: _place(*item)):
-        own = [row for _, row in found]
-        groups.append(Group(own, _title(own, path)))
+    for (_, path), numbered in groupby(enumerate(rows), lambda item: _place(*item)):
+        of_page = [row for _, row in numbered]
+        groups.append(Group(of_page, _title(of_page, path)))
     return groups
 
 
@@ -370,13 +370,13 @@ def _page_path(group: Group, taken: set[str]) -> str:
 def _links(corpus: Corpus, rows: Sequence[Row]) -> dict[str, list[Link]]:
     """The relations between memories of the corpus, by the memory that they are from; each once."""
     ids = {row["memory_id"] for row in rows}
-    own = {row["source_id"]: row["memory_id"] for row in reversed(rows) if row["kind"] == "wisdom_fact"}
+    fact_ids = {row["source_id"]: row["memory_id"] for row in reversed(rows) if row["kind"] == "wisdom_fact"}
     sections = {row["memory_id"] for row in rows if _is_section(row)}
     links: dict[str, list[Link]] = {}
     table = corpus.tables.get("relations")
     for row in table.to_pylist() if table is not None else ():
         from_id = row["from_id"] if row["from_id"] in ids else row["memory_id"]
-        to_id = row["to_id"] if row["to_id"] in ids else own.get(row["to_id"] or "")
+        to_id = row["to_id"] if row["to_id"] in ids else fact_ids.get(row["to_id"] or "")
         if from_id in ids and to_id is not None:
             in_text = row["written"] is not None and from_id in sections
             link = Link(from_id, to_id, row["type"] or "links_to", in_text)
@@ -430,8 +430,8 @@ def _vault_head(group: Group, job: Job) -> Row:
 
 
 def _basic_head(group: Group, job: Job) -> Row:
-    own = group.shared("source_id") if group.is_page else None
-    permalink = own or job.paths[group.rows[0]["memory_id"]].removesuffix(".md")
+    source_id = group.shared("source_id") if group.is_page else None
+    permalink = source_id or job.paths[group.rows[0]["memory_id"]].removesuffix(".md")
     named = {"title": _name_of(group), "type": group.shared("scope") or "note", "permalink": permalink}
     return {**named, **{name: value for name, value in _vault_head(group, job).items() if name not in named}}
 
@@ -465,11 +465,11 @@ def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callabl
 
 def _front(group: Group, head: Row, job: Job) -> Row:
     """The front matter: what a page's own says beyond its columns stands as it did, so that it reads as it did."""
-    fields, own = _filled({**head, **_front_rest(group, job)}), group.extra
+    fields, extra = _filled({**head, **_front_rest(group, job)}), group.extra
     if not group.is_page:  # of a record, a name that the reader of pages knows means something else
-        own = {name: value for name, value in own.items() if plain(name) not in _SPELLED}
-    names = {plain(name) for name in own}
-    return {**{name: value for name, value in fields.items() if plain(name) not in names}, **own}
+        extra = {name: value for name, value in extra.items() if plain(name) not in _SPELLED}
+    names = {plain(name) for name in extra}
+    return {**{name: value for name, value in fields.items() if plain(name) not in names}, **extra}
 
 
 def _filled(fields: Row) -> Row:
@@ -500,10 +500,10 @@ def _links_below(group: Group, job: Job) -> str:
 
 def _index_of(listed: Sequence[tuple[str, str, str | None]]) -> str:
     lines = []
-    for path, name, said in sorted(listed):
+    for path, name, description in sorted(listed):
         target = f"<{path}>" if set(path) & set(" ()") else path
         bare = name.replace("[", "\\[").replace("]", "\\]")
-        lines.append(f"* [{bare}]({target})" + (f" - {' '.join(said.split())}" if said else ""))
+        lines.append(f"* [{bare}]({target})" + (f" - {' '.join(description.split())}" if description else ""))
     return '---\nokf_version: "0.2"\n---\n\n# Index\n\n' + "".join(f"{line}\n" for line in lines)
 
 
@@ -544,15 +544,15 @@ def _write_notes(job: Job) -> None:
         if _refuse_unjudged(group, job, also=("index",)):
             continue
         for row in _bodies(group, job):
-            id, said = _note_id(row), []
+            id, reasons = _note_id(row), []
             title = " ".join((row["title"] or title_of(row["text"])).split())
             words = [" ".join(word.split()) for word in row["tags"] or [row["kind"] or "memory"]]
             keywords = [word for word in dict.fromkeys(words) if word and len(word) <= MAX_KEYWORD][:MAX_KEYWORDS]
             if not row["tags"]:
-                said.append("a note has a keyword, so it has its kind")
+                reasons.append("a note has a keyword, so it has its kind")
             created = row["created_at"] or row["updated_at"]
             if created is None:
-                said.append("a note has a date, so it has that of the export")
+                reasons.append("a note has a date, so it has that of the export")
             created = created or job.moment
             updated = max(row["updated_at"] or created, created)
             scope = row["scope"] if row["scope"] and _SCOPE.fullmatch(row["scope"]) else "global"
@@ -574,7 +574,7 @@ def _write_notes(job: Job) -> None:
             path = f"notes/{id}.md"
             job.out.files[path] = text
             job.out.places[row["memory_id"]] = path, 0
-            job.out.reasons[row["memory_id"]] = "; ".join(said)
+            job.out.reasons[row["memory_id"]] = "; ".join(reasons)
         _place_head(group, job)
 
 
@@ -603,22 +603,26 @@ def _write_facts(job: Job) -> None:
         if _refuse_unjudged(group, job, also=("index",)):
             continue
         for row in _bodies(group, job):
-            user, said = row["user_id"] or job.user, " ".join(row["text"].split("\n")).strip()
+            user, text = row["user_id"] or job.user, " ".join(row["text"].split("\n")).strip()
             if user is None:
                 job.out.refused[row["memory_id"]] = "a fact belongs to a user: give user="
             elif not _USER.fullmatch(user):
                 job.out.refused[row["memory_id"]] = "a user's name has letters, digits, '_', '-' and '.'"
-            elif not _LEAST <= len(said) <= _MOST:
-                job.out.refused[row["memory_id"]] = f"a fact has {_LEAST} to {_MOST} characters, not {len(said)}"
+            elif not _LEAST <= len(text) <= _MOST:
+                job.out.refused[row["memory_id"]] = f"a fact has {_LEAST} to {_MOST} characters, not {len(text)}"
             else:
                 kind = row["kind"] if row["kind"] in TYPES else "archive"
-                own = row["source_id"] or ""
-                id = own if _ID.fullmatch(own) and own.startswith(_PREFIXES[kind]) and (user, own) not in used else ""
-                while not id or (own != id and (user, id) in taken) or (user, id) in used:
+                given = row["source_id"] or ""
+                id = (
+                    given
+                    if _ID.fullmatch(given) and given.startswith(_PREFIXES[kind]) and (user, given) not in used
+                    else ""
+                )
+                while not id or (given != id and (user, id) in taken) or (user, id) in used:
                     numbers[user, kind] += 1
                     id = f"{_PREFIXES[kind]}_{numbers[user, kind]:03}"
                 used.add((user, id))
-                fact = {"id": id, "t": kind, "imp": row["importance"] or "normal", "text": said}
+                fact = {"id": id, "t": kind, "imp": row["importance"] or "normal", "text": text}
                 fact |= {
                     tag: row[name].date().isoformat()
                     for tag, name in (("exp", "expires_at"), ("created", "created_at"))
@@ -635,8 +639,8 @@ def _write_facts(job: Job) -> None:
                 job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
                 lines[path].append(line)
         _place_head(group, job)
-    for path, found in lines.items():
-        job.out.files[path] = "".join(f"{line}\n" for line in found)
+    for path, facts in lines.items():
+        job.out.files[path] = "".join(f"{line}\n" for line in facts)
     for user in sorted({path.split("/")[1] for path in lines}):
         counts = {name: len(lines.get(f"users/{user}/{kind}.md", ())) for name, kind in COUNTED.items()}
         job.out.files[f"users/{user}/meta.json"] = json.dumps({"version": 2, **counts}, indent=2) + "\n"
@@ -662,17 +666,17 @@ def _write_graph(job: Job) -> None:
             entity["entityType"] = entity["entityType"] or row["scope"] or row["kind"] or "memory"
             if row["created_at"] and "createdAt" not in entity:
                 entity["createdAt"] = _time(row["created_at"])
-            said = row["text"].strip("\n")
+            text = row["text"].strip("\n")
             if row["kind"] != "entity":
-                entity["observations"].append(said)
-            job.out.places[row["memory_id"]] = "memory.jsonl", (name, said)
+                entity["observations"].append(text)
+            job.out.places[row["memory_id"]] = "memory.jsonl", (name, text)
         if group.is_page:
             names[group.rows[0]["memory_id"]] = _name_of(group)  # its links are from the page
         _place_head(group, job)
     relations = [
         {"type": "relation", "from": names[link.from_id], "to": names[link.to_id], "relationType": link.type}
-        for found in job.links.values()
-        for link in found
+        for from_one in job.links.values()
+        for link in from_one
         if link.from_id in names and link.to_id in names
     ]
     for entity in entities.values():
@@ -764,7 +768,7 @@ class _Back:
         self._whole: dict[tuple[str, int], bool] = {}
         every = [row for rows in by_path.values() for row in reversed(rows)]
         self._first: dict[tuple[str, Any], Row] = {(row["path"], row["source_id"]): row for row in every}
-        self._said: dict[tuple[Any, ...], Row] = {(row["path"], row["source_id"], row["text"]): row for row in every}
+        self._by_text: dict[tuple[Any, ...], Row] = {(row["path"], row["source_id"], row["text"]): row for row in every}
         matched = {memory_id: self._match(*place) for memory_id, place in job.out.places.items()}
         self.found = {memory_id: row for memory_id, row in matched.items() if row}
         self.ids = {memory_id: row["memory_id"] for memory_id, row in self.found.items()}
@@ -777,7 +781,7 @@ class _Back:
         if isinstance(place, str):
             return rows[0] if rows[0]["kind"] == HEAD else None
         if isinstance(place, tuple):
-            return self._said.get((path, *place)) or self._said.get((path, place[0], place[0]))
+            return self._by_text.get((path, *place)) or self._by_text.get((path, place[0], place[0]))
         sections: list[Row] = self._sections[path]
         return sections[min(place, len(sections) - 1)]
 
@@ -808,22 +812,23 @@ class _Back:
 
     def _is_held(self, name: str, row: Row, came: Row, head: Row) -> bool:
         """Whether a column reads back equal; the text of a page that has other sections now is compared as a whole."""
-        value, found = row[name], came[name]
+        value, read_back = row[name], came[name]
         if name == "text":
-            is_same = found.strip("\n") == value.strip("\n")
+            is_same = read_back.strip("\n") == value.strip("\n")
             return bool(
                 is_same or (row["kind"] != HEAD and self._is_whole(came["path"], self.groups[row["memory_id"]]))
             )
         if name == "superseded_by":
             return bool(
-                found is not None and found in (self.ids.get(value), self.end(value) if value in self.groups else None)
+                read_back is not None
+                and read_back in (self.ids.get(value), self.end(value) if value in self.groups else None)
             )
         if name in ("tags", "aliases"):
-            return set(value) == set(found or ())
-        if name == "title" and found != value:  # of a page whose sections are memories now it stands above them
+            return set(value) == set(read_back or ())
+        if name == "title" and read_back != value:  # of a page whose sections are memories now it stands above them
             stands = f" / {value} / " in f" / {came['heading_path']} / "
             return stands or bool(head["kind"] == HEAD and head["title"] == value)
-        return bool(found == value)
+        return bool(read_back == value)
 
     def _is_whole(self, path: str, group: Group) -> bool:
         """Whether the page of a group has its text, whatever its sections are now; told once a page."""

@@ -779,17 +779,17 @@ def _stale_note(question: Question, hits: Candidates) -> str:
 def readings(question: Question) -> str:
     """A sentence for each word that is read as another or searched in other forms, for the first few of each."""
     read = dict(pair for words in question.read_as.values() for pair in words.items())
-    said = [
+    of_typos = [
         f"No text has {word!r:.80}: it is read as {other!r:.80}." for word, other in list(read.items())[:_MOST_READ]
     ]
     more = [f"So are {len(read) - _MOST_READ} more words as others."] if len(read) > _MOST_READ else []
     forms = dict(pair for words in question.word_forms.values() for pair in words.items())
-    said_of_forms = [
+    of_forms = [
         f"{word!r:.80} is also searched as {', '.join(map(repr, others)):.160}."
         for word, others in list(forms.items())[:_MOST_READ]
     ]
     more_forms = [f"So are other forms of {len(forms) - _MOST_READ} more words."] if len(forms) > _MOST_READ else []
-    return " ".join([*said, *more, *said_of_forms, *more_forms])
+    return " ".join([*of_typos, *more, *of_forms, *more_forms])
 
 
 def _context_note(question: Question) -> str:

@@ -176,13 +176,13 @@ class _Trees:
     ) -> str | None:
         """The entries of one index; its category, the one that it writes or else the one that it is `given`."""
         values = self._head(BRANCH, path, document, may_lack)
-        own = values["category"]
-        if own and given and own != given:
+        category = values["category"]
+        if category and given and category != given:
             expected = f"'{given}', as {giver} says"
-            self.rows.problem("bad_value", path, expected, own, line=document.line, field="category")
+            self.rows.problem("bad_value", path, expected, category, line=document.line, field="category")
         for entry in self._objects(path, values["files"], "files", document.line):
-            self._entry(path, entry, home, own or given)
-        return own or given
+            self._entry(path, entry, home, category or given)
+        return category or given
 
     def _continuations(self, path: str) -> list[str]:
         """The ``.partN.json`` files beside a branch, by number; a gap ends nothing."""

@@ -87,24 +87,24 @@ def spread(names: list[str], most: int = SAMPLE) -> list[str]:
 def census(folder: Folder) -> dict[str, Census]:
     """What is known of each folder with Markdown and of those above, by path."""
     stems = cache(lambda: {_stem(name) for names in folder.markdown.values() for name in names})
-    found: dict[str, Census] = {}
+    by_folder: dict[str, Census] = {}
     for place, names in folder.markdown.items():
         is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
         pages = [] if is_indexed else page_names(place, names)
         looked_at = [page for name in spread(pages) if (page := _looked_at(folder, place, name, stems)) is not None]
-        own = Census()
+        counted = Census()
         for page in looked_at:
-            own.add(page, len(pages) / len(looked_at))
-            own.is_bundle |= page.is_bundle
+            counted.add(page, len(pages) / len(looked_at))
+            counted.is_bundle |= page.is_bundle
         for home in above(f"{place}/"):
-            known = found.setdefault(home, Census())
-            known.add(own)
+            known = by_folder.setdefault(home, Census())
+            known.add(counted)
             if home == place:
-                known.is_bundle |= own.is_bundle
+                known.is_bundle |= counted.is_bundle
     for vault in folder.listing.vaults:
-        if vault in found:
-            found[vault].is_vault = True
-    return found
+        if vault in by_folder:
+            by_folder[vault].is_vault = True
+    return by_folder
 
 
 def _stem(name: str) -> str:
