@@ -164,14 +164,17 @@ def sheet_of(
     queries = [stored["queries"].get(row.get("query_id"), "") for row in shown]
     long = _LONG_LEAD if view.lead == "message" or view.is_command else _LEAD
     titles = [
-        Cell(hide(row["title"] if view.lead == "text" else ""), query=query)
+        Cell(hide(row.get(view.title or "title") if view.lead == "text" else ""), query=query)
         for row, query in zip(shown, queries, strict=True)
     ]
     leads = [
         Cell(hide.lead(_body(row, _lead_of(row, view.lead, hide.mask)), query, long), query=query)
         for row, query in zip(shown, queries, strict=True)
     ]
-    titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
+    if not view.title:
+        titles = [
+            Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)
+        ]
     cells = [_column(column, [row.get(column.name) for row in shown], hide, stored["memories"]) for column in chosen]
     is_counted = any(isinstance(value, _Counted) for row in shown for value in row.values())
     notes = ["" if partial else _tally(table, view), answerability_note(table), facts.get("note", "")]
@@ -338,7 +341,8 @@ def lines_of(rows: pa.Table, most: int = SHOWN) -> list[list[str]]:
 
 def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool) -> tuple[list[Column], list[str]]:
     """The columns to show and the names of those that are not."""
-    declared = [column for column in view.columns if given or _says(column, rows)]
+    above = view.title if view.lead in table.column_names else ""
+    declared = [column for column in view.columns if column.name != above and (given or _says(column, rows))]
     known = {column.name for column in view.columns} | {view.lead} | set(view.knows)
     undeclared = [Column(name) for name in table.column_names if name not in known]
     room = max(0, _COLUMNS - sum(not column.small for column in declared))
@@ -348,7 +352,7 @@ def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool
         column if column.look else replace(column, look=_look(kinds.get(column.name)))
         for column in declared + filled[:room]
     ]
-    shown = {column.name for column in chosen} | {view.lead}
+    shown = {column.name for column in chosen} | {view.lead, above}
     return chosen, [
         name
         for name in table.column_names

@@ -54,6 +54,8 @@ class View:
         The columns that come first, in order; columns that memkit does not know follow.
     lead : str
         The main text: in HTML the wide column, in a terminal a line below the others.
+    title : str
+        The column that stands above a main text where that is no ``title``.
     is_command : bool
         Whether the main text is there to be copied, so that it stays whole and on one line.
     tally : str
@@ -67,6 +69,7 @@ class View:
     word: str
     columns: tuple[Column, ...]
     lead: str = ""
+    title: str = ""
     is_command: bool = False
     tally: str = ""
     blank: str = "none"
@@ -354,14 +357,14 @@ VIEWS: dict[str, View] = {
     ),
     "topics": _view(
         "topic",
-        "topic n sure since until text",
+        "topic name n sure since until",
         Column("topic", "#", "count"),
         Column("n", "memories", "bar"),
         Column("sure", look="share"),
         Column("since", look="day"),
         Column("until", look="day"),
-        Column("text", "nearest to its mean"),
-        lead="name",
+        title="name",
+        lead="text",
         knows="words memory_id share",
     ),
     "assigned": _view("memory", "memory_id name probability", Column("probability", look="share"), knows="topic"),

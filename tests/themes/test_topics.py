@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
+from memkit.display.notebook import shown
 from memkit.errors import NotFittedError, ParameterError, QueryError
 from memkit.index.encoders.base import unit_rows
 from memkit.schemas import NO_TOPIC
@@ -226,6 +227,15 @@ def test_what_is_shown_hides_secrets() -> None:
     found = mk.topics(fitted([f"Ключ шлюза: {KEY}", f"Ключ шлюза: {KEY} тот же"]))
     assert KEY not in str(found.table.to_pylist())
     assert KEY not in repr(found) + found._repr_html_()
+
+
+def test_a_topic_is_shown_by_its_name_above_the_memory_that_stands_for_it() -> None:
+    found = mk.topics(fitted(TEA + POOL), 2)
+    (sheet,) = found._sheets()
+    assert [title.text for title in sheet.titles] == found.table["name"].to_pylist()
+    assert [lead.text for lead in sheet.leads] == found.table["text"].to_pylist()
+    words = shown(found.table.select(["name", "n"])).text(80)
+    assert all(name in words for name in found.table["name"].to_pylist())  # without a memory the name is a column
 
 
 def test_the_picture_counts_each_dated_memory_in_its_month_or_week() -> None:
