@@ -16,7 +16,7 @@ from memkit.errors import ParameterError
 from memkit.policy.admission import Admission
 from memkit.policy.pipeline import Pipeline
 from memkit.presets import memory_v2_policy
-from memkit.text.secrets import SECRETS, Secret, mask
+from memkit.text.secrets import SECRETS, mask
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -210,18 +210,16 @@ def test_the_statement_shown_is_the_statement_that_runs() -> None:
     )
 
 
-SAID = [(secret, example) for secret in SECRETS for example in secret.examples]
-
-
-@pytest.mark.parametrize(("secret", "example"), SAID, ids=[example[:30] for _, example in SAID])
-def test_what_a_mask_hides_is_refused_and_the_document_judges_by_its_own_list(secret: Secret, example: str) -> None:
-    text = f"Записано для памяти: {example.replace('⟦', '').replace('⟧', '')}"
-    value = example.partition("⟦")[2].partition("⟧")[0]
-    ((reason, span),) = judge(text, max_chars=1000, question_mark=False, commands=(), shell_lines=(), cd=False)
-    assert (reason, span is not None and (span in value or value in span)) == ("secret", True)
+def test_what_a_mask_hides_is_refused_and_the_document_judges_by_its_own_list() -> None:
+    examples = [example for secret in SECRETS for example in secret.examples]
+    texts = [f"Записано для памяти: {example.replace('⟦', '').replace('⟧', '')}" for example in examples]
+    judged = judge(*texts, max_chars=1000, question_mark=False, commands=(), shell_lines=(), cd=False)
+    for example, (reason, span) in zip(examples, judged, strict=True):
+        value = example.partition("⟦")[2].partition("⟧")[0]
+        assert (reason, span is not None and (span in value or value in span)) == ("secret", True), example
     own = memory_v2_policy["admission"] | {"max_chars": 1000}
-    without = judge(text, **{**own, "known_secrets": False})
-    assert judge(text, **own) == without
+    without = judge(*texts, **{**own, "known_secrets": False})
+    assert judge(*texts, **own) == without
 
 
 @given(

@@ -61,7 +61,13 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("created_at >= '2026-01-01'", 3),
     ],
 )
-def test_a_predicate_may_use_columns_tables_and_full_text(where: str, count: int) -> None:
+def test_a_predicate_may_use_columns_tables_and_full_text(where: str, count: int, drinks: mk.Retriever) -> None:
+    assert drinks.search("чай кофе какао", where=where).num_rows == count
+
+
+@pytest.fixture(scope="module")
+def drinks() -> mk.Retriever:
+    """Three memories, and a table of labels beside them."""
     corpus = mk.from_table(
         {
             "text": ["Зелёный чай", "Кофе", "Какао"],
@@ -72,9 +78,7 @@ def test_a_predicate_may_use_columns_tables_and_full_text(where: str, count: int
         }
     )
     corpus.add_table("labels", pa.table({"memory_id": ["1"]}))
-    search = mk.Retriever(encoder=None).fit(corpus)
-    found = search.search("чай кофе какао", where=where)
-    assert found.num_rows == count
+    return mk.Retriever(encoder=None).fit(corpus)
 
 
 @pytest.mark.parametrize(
