@@ -108,7 +108,7 @@ def test_the_oldest_packages_are_those_that_the_project_allows() -> None:
 
 
 def test_the_examples_run_as_they_stand_and_print_what_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, kept_vectors: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(mk.sample_data(), tmp_path / "data")
     monkeypatch.chdir(tmp_path)
