@@ -21,14 +21,13 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from memkit.checked import json_object
 from memkit.duck import as_arrow, interruptible, session
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.parallel import results, workers
 from memkit.params import check_value
-from memkit.tables.untrusted import check_unique, open_member, read_parquet
+from memkit.tables.untrusted import check_unique, open_member, parquet, read_parquet
 from memkit.text.analyse import load_fts, spelling_sql, terms_by, vocabulary_sql
 
 Query = tuple[np.ndarray, np.ndarray]
@@ -659,7 +658,7 @@ def save_postings(postings: Postings, folder: Path, name: str, settings: dict[st
     lists = pa.table({"row": postings.rows, "count": postings.counts.astype(np.uint32)})
     for part, table in (("terms", terms.replace_schema_metadata(metadata)), ("postings", lists)):
         with (folder / f"{name}_{part}.parquet").open("wb") as file:  # a name may be taken for an address
-            pq.write_table(table, file)
+            parquet().write_table(table, file)
 
 
 def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:

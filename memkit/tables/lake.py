@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.reader import Options, Reading
@@ -37,7 +36,7 @@ from memkit.tables.manifest import (
     other_version,
     read_manifest,
 )
-from memkit.tables.untrusted import check_unique, declared, digests, open_member, read_parquet
+from memkit.tables.untrusted import check_unique, declared, digests, open_member, parquet, read_parquet
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
@@ -105,7 +104,7 @@ def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
         # The numbers of vectors are all different: a dictionary would take longer to build than to write them.
         has_vectors = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
         options = {"compression": "none", "use_dictionary": False} if has_vectors else {"compression": "zstd"}
-        pq.write_table(table.combine_chunks(), file, **options)
+        parquet().write_table(table.combine_chunks(), file, **options)
 
 
 def _carry_over(folder: Path, staged: Path, attached: Writers) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from memkit.checked import json_object
 from memkit.errors import FormatError, refused
@@ -127,7 +126,7 @@ def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = N
         columns.
     """
     try:
-        table = _unpacked(pq.ParquetFile(file), None if trust else os.fstat(file.fileno()).st_size, where)
+        table = _unpacked(parquet().ParquetFile(file), None if trust else os.fstat(file.fileno()).st_size, where)
         table.validate(full=True)  # lengths, offsets, UTF-8
     except FormatError:
         raise
@@ -191,7 +190,14 @@ def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
     return bool(one == other)
 
 
-def _unpacked(source: pq.ParquetFile, size: int | None, where: Path) -> pa.Table:
+def parquet() -> Any:
+    """Arrow's module for Parquet: to import it takes longer than to read a small folder, which needs none of it."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def _unpacked(source: Any, size: int | None, where: Path) -> pa.Table:
     """All rows of a file of `size` bytes, as long as they take no more than that allows.
 
     What the file says of its parts is not looked at: pyarrow ends the process where that is damaged. So no more can be

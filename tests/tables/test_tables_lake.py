@@ -15,7 +15,7 @@ import pytest
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.formats.disk.files import Listing
-from memkit.tables import database, fts, lake
+from memkit.tables import database, fts
 from memkit.tables.samples import sample_data, write_files
 
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
@@ -139,7 +139,7 @@ def test_a_save_that_fails_half_way_leaves_the_old_one(saved: Path, monkeypatch:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(lake.pq, "write_table", full)
+    monkeypatch.setattr("pyarrow.parquet.write_table", full)
     with pytest.raises(MemkitError, match="No space left"):
         mk.from_table({"text": ["кофе"]}).save(saved)
     assert equal(mk.open(saved), old)
