@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.duck import connect, identifier, laid_out, literal
+from memkit.duck import connect, identifier, laid_out, literal, transaction
+from memkit.text.analyse import connect_fts
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -79,3 +80,28 @@ def test_a_statement_laid_out_says_the_same() -> None:
     sql += " from (values (1, 'x'), (2, ', and')) t(i, s) where i between 1 and 8 or s = '\n' order by i"
     assert max(map(len, laid_out(sql, 60).splitlines())) <= 60
     assert connect().sql(laid_out(sql, 60)).fetchall() == connect().sql(sql).fetchall()
+
+
+def test_a_transaction_leaves_all_or_nothing() -> None:
+    con = connect()
+    with transaction(con):
+        con.execute("create table a (b int); insert into a values (1)")
+
+    def broken_off(error: type[BaseException]) -> None:
+        with transaction(con):
+            con.execute("insert into a values (2); create table c (d int)")
+            raise error
+
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error):
+            broken_off(error)
+    assert con.execute("select * from a").fetchall() == [(1,)]
+    assert con.execute("show tables").fetchall() == [("a",)]
+
+
+def test_a_database_with_full_text_loads_nothing_unsigned_afterwards() -> None:
+    con = connect_fts()
+    assert con.execute("select stem('соединений', 'russian')").fetchall() == [("соединен",)]
+    assert con.execute("select current_setting('allow_unsigned_extensions')").fetchall() == [(False,)]
+    with pytest.raises(duckdb.Error, match="while database is running"):
+        con.execute("set allow_unsigned_extensions = true")

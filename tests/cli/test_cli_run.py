@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
+from memkit.cli.app import app, app_for
 from memkit.cli.run import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -215,3 +216,13 @@ def test_a_plan_says_that_nothing_is_written_yet_and_how_it_is(run: Run, tmp_pat
         assert "nothing is written yet; --yes writes it" in run(*arguments)[2]
         assert "nothing is written" not in run(*arguments, "--json")[2]
     assert not (tmp_path / "b").exists()
+
+
+def test_a_verb_is_built_alone_and_any_other_word_with_all_verbs() -> None:
+    names = [
+        [command.callback.__name__ for command in app_for(words).registered_commands]
+        for words in (["search"], ["serch"], [])
+    ]
+    assert names[0] == ["search"]
+    assert names[1] == names[2]
+    assert len(names[1]) == len(app.registered_commands) > 20

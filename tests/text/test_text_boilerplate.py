@@ -115,3 +115,15 @@ def test_a_page_is_found_by_its_title_before_those_that_link_to_it(tmp_path: Pat
     assert titles["whole"]["path"].to_pylist()[0] != "журнал-печи.md"
     linking = corpus.memories.filter(pc.equal(corpus.memories["path"], "смена-0.md"))
     assert "[[журнал-печи|Журнал печи]]" in linking["text"][0].as_py()
+
+
+def test_a_table_in_pieces_with_nulls_loses_what_each_pattern_alone_takes() -> None:
+    others = [text for one in BOILERPLATE for text in (*one.examples, *one.others)]
+    texts = pa.chunked_array([pa.array(["чай", None, *others]), pa.array([], pa.string()), pa.array(others[::-1])])
+    for patterns in (PATTERNS, PATTERNS[:1], ["а", "x*", *PATTERNS[2:5]], []):
+        expected = texts
+        for pattern in patterns:
+            expected = pc.replace_substring_regex(expected, pattern, r"\1" if "(?P<kept>" in pattern else "")
+        assert evidence(texts, patterns).to_pylist() == expected.to_pylist()
+    with pytest.raises(ParameterError, match="RE2"):
+        evidence(texts, [*PATTERNS, "a)|(b"])

@@ -135,3 +135,10 @@ def test_a_heading_says_something_in_five_words_or_with_a_value() -> None:
     """
     assert [line for line in says.strip().splitlines() if not says_something(line.strip())] == []
     assert [line for line in names.strip().splitlines() if says_something(line.strip())] == []
+
+
+def test_a_letter_that_folds_to_two_moves_no_place() -> None:
+    text = "Straße und Großes. " * 20 + "Ёлка стоит у дома. " + "Чай без сахара. " * 20
+    for query, expected in (("ёлка", "Ёлка стоит у дома."), ("STRASSE", "Straße und Großes.")):
+        begins, ends = window(text, query, width=20)
+        assert text[begins:ends] == expected
