@@ -20,8 +20,8 @@ def secret_problems(memories: pa.Table) -> pa.Table:
     """A row of ``problems`` for each secret in a memory's title, text, tags or other fields; no row shows the secret.
 
     >>> row = secret_problems(pa.table({"path": ["a.md"], "text": ["Чай.\\nПароль: sova-2026"]})).to_pylist()[0]
-    >>> print(row["message"])
-    a.md: field 'text' must hold no secret. Got a password that is named as one, 9 characters. Remove it and change it.
+    >>> print(row["message"].partition("Got ")[2])
+    a password that is named as one, 9 characters. Remove it from the file, and revoke it.
     """
     return secrets_in(memories)[0]
 
