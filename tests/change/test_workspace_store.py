@@ -98,6 +98,8 @@ def test_content_that_would_read_as_another_entry_is_indented(storage: mk.Memory
     assert "Заголовок" not in titles
     assert "10:00" not in titles
     assert "    # Заголовок\n    ### 10:00\n```\n# код\n```\n" in storage.read_daily_log("2025-02-03")
+    storage.append_to_memory("# Один\n## Два\n### Три", now=NOW)
+    assert "\n\n    # Один\n    ## Два\n### Три\n" in (tmp_path / "MEMORY.md").read_text()
 
 
 def test_what_was_there_stays_byte_for_byte(tmp_path: Path) -> None:

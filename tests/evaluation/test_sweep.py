@@ -279,6 +279,11 @@ def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(made: A
         mk.sweep(search, many, judged, grid, as_of=DAY)
 
 
+def test_settings_are_drawn_from_one_grid(made: Any) -> None:
+    with pytest.raises(mk.ParameterError, match=r"expected one dict to draw settings from\. Got several"):
+        mk.sweep(*made, [{"pool": [5]}, {"pool": [6]}], sample=1, as_of=DAY)
+
+
 def test_a_grid_of_decay_where_nothing_decays_is_refused(made: Any) -> None:
     search, queries, qrels = made
     with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: no candidate"):

@@ -102,7 +102,10 @@ def test_the_sample_shows_each_check() -> None:
     (left,) = told(corpus, "not_indexed")
     assert "project_old_import.md" in left["message"]
     (twice,) = told(corpus, "duplicate_of_instructions")
-    assert (twice["path"], "CLAUDE.md" in twice["message"]) == (HOME + "feedback_tests.md", True)
+    assert (twice["path"], "Got 1 line that CLAUDE.md has too" in twice["message"]) == (
+        HOME + "feedback_tests.md",
+        True,
+    )
 
 
 def test_what_a_file_of_instructions_anywhere_has_too_is_reported_where_it_is_named(tmp_path: Path) -> None:
