@@ -339,7 +339,7 @@ def _below_root(path: str, root: Path) -> list[str]:
     (['a.md'], [])
     """
     names = posixpath.normpath(path).split("/")
-    ends = range(len(names) - 1, 0, -1)
+    ends = range(min(len(names) - 1, len(root.parts)), 0, -1)
     return next((["/".join(names[end:])] for end in ends if root.parts[-end:] == tuple(names[:end])), [])
 
 
