@@ -109,7 +109,7 @@ def test_a_panel_of_measurements_says_that_it_is_of_the_folder_before(
     one, _ = watched(corpus, surface)
     write_files(folder, {"new.md": "# Кофе\n"})
     one.refresh()
-    assert "This is of the folder before." in surface.status
+    assert "This panel still shows the folder as it was before." in surface.status
 
 
 def _table(columns: dict[str, list[str]]) -> Any:
