@@ -41,14 +41,12 @@ def _decoder(node: Callable[[list[tuple[str, Any]]], Node]) -> json.JSONDecoder:
 
 
 class _Lines:
-    """The line of an offset; cheap where each offset is a little behind the last one."""
+    """The line of each of some offsets, in order: only the text between two of them is counted."""
 
     def __init__(self, text: str) -> None:
         self._text, self._offset, self._line = text, 0, 1
 
     def line_of(self, offset: int) -> int:
-        if offset < self._offset:
-            self._offset, self._line = 0, 1
         self._line += self._text.count("\n", self._offset, offset)
         self._offset = offset
         return self._line
