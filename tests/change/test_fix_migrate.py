@@ -147,6 +147,17 @@ def test_each_rule_with_a_fix_is_mended_and_the_rest_stays(code: str, tmp_path: 
     assert tree(root) == before
 
 
+def test_the_first_file_of_an_index_is_named_from_the_folder_above(tmp_path: Path) -> None:
+    branch = json.dumps({"type": "index-branch", "category": "lessons", "files": []})
+    for home in ("memory/", ""):
+        files = {"index.json": json.dumps(ROOT), "lessons/index.json": branch, "lessons/tea.md": "# Чай\n"}
+        root = mk.testing.write_files(tmp_path / f"at {home}", {f"{home}{path}": text for path, text in files.items()})
+        mk.plan(mk.read(root), mk.Fix(rules=("unindexed",)), as_of=DAY).apply()
+        (entry,) = json.loads(tree(root)[f"{home}lessons/index.json"])["files"]
+        assert entry["file"] == "lessons/tea.md", home
+        assert mk.read(root).problems.num_rows == 0, home
+
+
 def test_every_fix_is_said_by_the_rules_and_only_those() -> None:
     rows = mk.rules().to_pylist()
     said = {(row["code"], row["format"], row["field"]) for row in rows if row["fix"]}

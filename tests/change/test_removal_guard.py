@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.change.checks import lost
 from memkit.errors import ChangeRefusedError
 
 
@@ -35,3 +37,13 @@ def test_one_more_is_refused_and_nothing_is_written(tmp_path: Path, gone: int, o
     assert mk.read(tmp_path / "agent").memories.num_rows == of
     edits.apply(force=True)
     assert mk.read(tmp_path / "agent").memories.num_rows == of - gone
+
+
+def test_what_is_merged_into_a_fact_that_expires_as_before_is_not_lost() -> None:
+    def facts(**texts: str) -> pa.Table:
+        rows = {"memory_id": [*texts], "text": [*texts.values()], "expires_at": ["2030-02-01"] * len(texts)}
+        return mk.from_table(rows).memories
+
+    before = facts(wk_1="Пул на десять соединений", wk_2="Чай зелёный, без сахара")
+    assert lost(before, facts(wk_2="Чай зелёный, без сахара\nПул на десять соединений")) == []
+    assert lost(before, facts(wk_2="Чай зелёный, без сахара")) == ["wk_1"]

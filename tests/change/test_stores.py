@@ -258,6 +258,8 @@ def test_a_query_alone_never_deletes(facts: FactStore, tmp_path: Path) -> None:
     found = facts.forget("anna", query="пул соединений", now=NOW)
     assert not isinstance(found, (str, mk.Edits))
     assert found["source_id"].to_pylist()[:1] == ["wk_001"]
+    with pytest.raises(NotFoundError, match=r"no fact answers .* with a score of 0\.99\. The best: wk_001 0\.\d\d"):
+        facts.forget("anna", query="пул соединений", confirm=True, least_score=0.99, now=NOW)
     with pytest.raises(NotFoundError, match="no fact answers"):
         facts.forget("anna", query="погода на море", confirm=True, least_score=0.35, now=NOW)
     for nonsense in ("asdf", "favourite football team", "адрес стоматолога"):

@@ -105,6 +105,7 @@ def test_the_gain_lies_within_its_interval_and_the_word_follows_from_both(seed: 
     assert found.p is not None
     assert (found.word == "better") == (found.p <= 0.025)
     assert found.word != "worse" or (found.high < 0 and found.p_worse <= 0.025)
+    assert f", one-sided p = {found.p_worse if found.word == 'worse' else found.p:.3g} by " in str(found)
     assert str(found).startswith(("Tuning", "Cannot tell yet whether tuning helps"))
 
 

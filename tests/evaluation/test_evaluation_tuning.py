@@ -167,15 +167,16 @@ def error_of(behind: np.ndarray, weight: np.ndarray) -> float:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_near_the_best_is_within_one_error_of_the_difference_to_it(seed: int) -> None:
-    scores, unit = draw(seed, settings=8, gain=0.5)
-    value, weight = by_unit(scores, unit, True)
-    contest = Contest.from_scores(scores, unit)
-    means = value.sum(axis=1) / weight.sum()
-    assert contest.means == pytest.approx(means)
-    assert contest.best == 1 + int(np.argmax(means[1:]))
-    behind = value[contest.best] - value
-    near = [means[contest.best] - mean <= error_of(row, weight) for mean, row in zip(means, behind, strict=True)]
-    assert contest.within().tolist() == [one or at == contest.best for at, one in enumerate(near)]
+    for units in (7, 2):
+        scores, unit = draw(seed, settings=8, units=units, gain=0.5)
+        value, weight = by_unit(scores, unit, True)
+        contest = Contest.from_scores(scores, unit)
+        means = value.sum(axis=1) / weight.sum()
+        assert contest.means == pytest.approx(means)
+        assert contest.best == 1 + int(np.argmax(means[1:]))
+        behind = value[contest.best] - value
+        near = [means[contest.best] - mean <= error_of(row, weight) for mean, row in zip(means, behind, strict=True)]
+        assert contest.within().tolist() == [one or at == contest.best for at, one in enumerate(near)], units
 
 
 def confidence_set(value: np.ndarray, weight: np.ndarray, seed: int) -> set[int]:

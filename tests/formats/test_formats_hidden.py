@@ -72,6 +72,13 @@ def test_hidden_markdown_is_named_in_a_row_a_folder_with_what_to_type(tmp_path: 
     assert "hidden='all'" in rows[1]["message"]
 
 
+def test_more_names_than_are_counted_are_said_to_be_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_files(tmp_path, {".notes/a.md": "x", ".notes/b.md": "x", ".notes/c.txt": "x"})
+    for most, count in ((4, "2 Markdown"), (3, "2 or more Markdown")):
+        monkeypatch.setattr("memkit.formats.disk.files.MOST_COUNTED", most)
+        assert f" {count} files" in mk.read(root).problems["message"][0].as_py(), most
+
+
 def test_what_is_hidden_is_told_by_what_begins_with_a_dot(tmp_path: Path) -> None:
     files = {".claude/CLAUDE.md": "x", ".claude/memory/a.md": "x", "docs/.a.md": "x", ".notes/b.md": "x"}
     rows = mk.read(write_files(tmp_path, files)).problems.to_pylist()

@@ -352,7 +352,10 @@ def test_nothing_set_it_lies_in_the_users_cache_folder_and_a_later_process_finds
     assert encoder.asked == 0
     assert _file(tmp_path / ".cache/memkit/vectors").stat().st_mode & 0o777 == 0o600
     assert mk.vector_cache().size == _file(tmp_path / ".cache/memkit/vectors").stat().st_size
-    assert repr(mk.vector_cache()).endswith("of at most 4096 MiB>")
+    model = tmp_path / ".cache/memkit/vectors/models/e5/weights.npz"
+    model.parent.mkdir(parents=True)
+    model.write_bytes(bytes((3 << 20) - mk.vector_cache().size))
+    assert repr(mk.vector_cache()).endswith("vectors, 3.0 of at most 4096 MiB>")
 
 
 def test_the_environment_or_a_call_moves_it_or_turns_it_off(

