@@ -69,7 +69,6 @@ GridOption = Annotated[
 ]
 SampleOption = Annotated[int | None, typer.Option(help="Score a random sample of this many settings.", min=1)]
 _GUARD = "QUERIES,QRELS,MARGIN"
-_WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
 EpsilonOption = Annotated[float, typer.Option(help="Differences within ± this are practically the same.")]
 CompleteOption = Annotated[
     bool, typer.Option("--complete", help="The labels are complete: unjudged memories count as irrelevant.")
@@ -311,9 +310,10 @@ def tune(
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
     """The grid that ``--grid`` names: values separated by commas, or LOW:HIGH:STEP; default mixtures of the arms."""
     from memkit.evaluation.grid import shares
+    from memkit.search.settings import WEIGHTS
 
     if not options:
-        arms = ["bm25_weight", "gram_weight"] if search.encoder is None else [*_WEIGHTS]
+        arms = [name for name in WEIGHTS if name != "vector_weight" or search.encoder is not None]
         return {tuple(arms): shares(0.1, len(arms))}
     declared = type(search).params()
     axes: dict[Any, Any] = {}

@@ -81,14 +81,14 @@ class Audit(Result):
         first, *others = self.table.to_pylist()
         head = f"{first['count']:,} of {first['of']:,} memories {_WORDS[first['audit']][0]}"
         if first["audit"] == "unreached":
-            found = first["of"] - first["count"]
-            head = f"{found:,} of {first['of']:,} memories are found by the queries that ask for them"
+            n_found = first["of"] - first["count"]
+            head = f"{n_found:,} of {first['of']:,} memories are found by the queries that ask for them"
             head += f", {first['count']:,} are not" if first["count"] else ""
         counts = [f"{row['count']:,} {_WORDS[row['audit']][0]}" for row in others if row["count"]]
         return f"{head}. {', '.join(counts)}" if counts else head
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        head, _, more = str(self).partition(". ")
+        head, _, others = str(self).partition(". ")
         summaries = {row["audit"]: row for row in self.table.to_pylist()}
         sheets = [
             replace(
@@ -101,7 +101,7 @@ class Audit(Result):
             for name, table in self.tables.items()
         ]
         where = "All rows are in the tables audit_unreached, audit_hubs and so on (--table unreached, hubs …)."
-        notes = tuple(note for note in (more, where) if note)
+        notes = tuple(note for note in (others, where) if note)
         return (Sheet(heading=head, notes=notes), *(sheet for sheet in sheets if sheet.rows))
 
 
@@ -209,7 +209,7 @@ def audit(
         check_choice("only", only, AUDITS, "audit")
     questions = AuditQuestions(search, queries, qrels, k, n, Moment.from_as_of(as_of), user_id)
     names = bar("auditing", [only] if only else list(AUDITS), leave=False)
-    tables = {name: _kept(name, AUDITS[name](questions), questions) for name in names}
+    tables = {name: _add_table(name, AUDITS[name](questions), questions) for name in names}
     rows = [{"audit": name, **_summary(name, table, questions)} for name, table in tables.items()]
     for row in rows:
         row["to_do"] = _TO_DO[row["audit"]] if row["count"] else ""
@@ -229,13 +229,13 @@ AUDITS: dict[str, Callable[[AuditQuestions], pa.Table]] = {
 """The audits by name."""
 
 
-def _kept(name: str, table: pa.Table, questions: AuditQuestions) -> pa.Table:
+def _add_table(name: str, table: pa.Table, questions: AuditQuestions) -> pa.Table:
     """The table with its metadata, also added to the corpus."""
     search = questions.search
     columns = ["memory_id", *(["by_id"] if "by_id" in table.column_names else [])]
-    shown = names_in(table, search.corpus_.memories, *columns)
+    text_names = names_in(table, search.corpus_.memories, *columns)
     described = record_as_of(
-        describe(table, memkit=f"audit_{name}", shown=shown, **revision_of(search)), questions.moment
+        describe(table, memkit=f"audit_{name}", shown=text_names, **revision_of(search)), questions.moment
     )
     search.corpus_.add_table(f"audit_{name}", described)
     return described

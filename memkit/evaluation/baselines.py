@@ -18,10 +18,10 @@ from memkit.evaluation.scores import scores_of
 from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, result_schema, tuples_of
 from memkit.search.fitted.index import memories_where, seen_by
+from memkit.search.settings import WEIGHTS
 from memkit.tables.age import later
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))
-_WEIGHTS = ("bm25_weight", "vector_weight", "gram_weight")
 _ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
 
 
@@ -31,7 +31,7 @@ def baselines(pools: Pools, default_scores: Floats, task: Task, metric: Metric, 
     for name, arm in _ALONE.items():
         if arm == "vector_weight" and getattr(pools.search, "encoder", None) is None:
             continue
-        weights = {weight: float(weight == arm) for weight in _WEIGHTS}
+        weights = {weight: float(weight == arm) for weight in WEIGHTS}
         try:
             scores, _ = scores_of(pools, task, [metric], deep, [weights])
         except MemkitError as error:  # an arm that did not run has no score, not even 0

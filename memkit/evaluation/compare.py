@@ -16,7 +16,7 @@ from memkit.evaluation.evaluation import Task, check_seed, deepest, known_mean, 
 from memkit.evaluation.known_items import spoken_by
 from memkit.evaluation.labels import QRELS, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.pools import LabelledQueries, put_both, revision_of
+from memkit.evaluation.pools import LabelledQueries, hits_of_both, revision_of
 from memkit.evaluation.result import Differences, Result
 from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, verdict
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
@@ -197,7 +197,7 @@ def compare(
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
         labelled, moment = read_queries(queries), Moment.from_as_of(as_of)
-        both = [hits(k) for hits in put_both(a, b, LabelledQueries(labelled, None, moment, where, user_id))]
+        both = [hits(k) for hits in hits_of_both(a, b, LabelledQueries(labelled, None, moment, where, user_id))]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
         conclusion = None
     else:
@@ -206,7 +206,7 @@ def compare(
         for search in (a, b):
             task.check_known(search)
         deep = max(k, deepest(wanted, depth))
-        both = [hits(deep) for hits in put_both(a, b, task.labelled(where))]
+        both = [hits(deep) for hits in hits_of_both(a, b, task.labelled(where))]
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         judged = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         conclusion = judged[0][0]
@@ -316,10 +316,10 @@ class _Pair:
     def _with_relevant(self, pairs: pa.Table) -> Labels:
         """The labels with these pairs added at the highest relevance there is."""
         best = float(self.task.labels.gain.max())
-        more = pairs.select(["query_id", "memory_id"]).append_column("relevance", pa.array([best] * pairs.num_rows))
+        added = pairs.select(["query_id", "memory_id"]).append_column("relevance", pa.array([best] * pairs.num_rows))
         judged_before = self.task.qrels.select(QRELS.names)
         return Labels.from_tables(
-            self.task.queries, pa.concat_tables([judged_before, more], promote_options="default"), self.task.moment
+            self.task.queries, pa.concat_tables([judged_before, added], promote_options="default"), self.task.moment
         )
 
 

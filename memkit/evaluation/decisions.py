@@ -68,8 +68,8 @@ def dedup_scores(
         merged = similar >= threshold
         columns[f"{threshold:g}"] = np.where(merged == is_duplicate, 1.0, np.where(merged, 1.0 - merge_cost, 0.0))
     names = [f"{a} ~ {b}" for a, b in tuples_of(table, "a_id", "b_id")]
-    kept = [name for name in table.column_names if name not in ("a_id", "b_id", "label")]
-    return pa.table({"query_id": names, **{name: table[name] for name in kept}, **columns})
+    others = [name for name in table.column_names if name not in ("a_id", "b_id", "label")]
+    return pa.table({"query_id": names, **{name: table[name] for name in others}, **columns})
 
 
 def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = None) -> pa.Table:
@@ -110,9 +110,9 @@ def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = Non
     right = table["accept"].to_numpy()
     texts = pa.table({"text": table["text"].cast(pa.string())})
     keeps = {name: policy.transform(texts, as_of=as_of)["keep"].to_numpy() for name, policy in policies.items()}
-    kept = [name for name in table.column_names if name not in ("text", "accept")]
+    others = [name for name in table.column_names if name not in ("text", "accept")]
     scores = {name: (keep == right).astype(np.float64) for name, keep in keeps.items()}
-    return pa.table({**{name: table[name] for name in kept}, **scores})
+    return pa.table({**{name: table[name] for name in others}, **scores})
 
 
 def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels: Any, as_of: AsOf = None) -> pa.Table:
@@ -157,12 +157,12 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
         for row in rows:
             need = wanted.get(row["query_id"], set())
             day = moment_of(row["as_of"], moment)
-            shown = _shown(builder, corpus, row["user_id"], row["text"], day) if need else set()
-            shares.append(len(need & shown) / len(need) if need else np.nan)
+            in_prompt = _ids_in_prompt(builder, corpus, row["user_id"], row["text"], day) if need else set()
+            shares.append(len(need & in_prompt) / len(need) if need else np.nan)
         columns[name] = nullable(np.array(shares))
     return pa.table({**{name: labelled[name] for name in ("query_id", "user_id", "group")}, **columns})
 
 
-def _shown(builder: Any, corpus: Any, user: str | None, message: str, moment: Moment) -> set[str]:
+def _ids_in_prompt(builder: Any, corpus: Any, user: str | None, message: str, moment: Moment) -> set[str]:
     table = builder.build(corpus, user, message, as_of=moment).table
     return set(table.filter(table["keep"])["memory_id"].to_pylist())

@@ -51,13 +51,13 @@ class Arms:
             if key not in self._pools:
                 if len(self._pools) >= _MOST_CACHED:
                     self._pools.clear()
-                self._pools[key] = self._put(queries, labels)
+                self._pools[key] = self._task_and_pools(queries, labels)
             task, pools = self._pools[key]
             scores, _ = scores_of(pools, task, [self.metric], deepest([self.metric], 100), [setting])
         units = task.units(scores[0, 0])
         return units.mean * self.metric.sign if len(units) else float("nan")
 
-    def _put(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> tuple[Task, Pools]:
+    def _task_and_pools(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> tuple[Task, Pools]:
         if len(queries) != len(labels):
             raise ParameterError(f"expected labels for each of {len(queries)} queries. Got {len(labels)}.")
         table = queries.assign(query_id=[str(row) for row in range(len(queries))])  # a query may be drawn twice

@@ -19,7 +19,7 @@ from memkit.errors import ParameterError, did_you_mean, some_of
 from memkit.evaluation.known_items import spoken_by
 from memkit.evaluation.labels import read_qrels, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, put_to, revision_of
+from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, revision_of, run_of
 from memkit.evaluation.result import Result
 from memkit.evaluation.statistics import Units, interval
 from memkit.evaluation.verdict import size
@@ -93,10 +93,10 @@ class Task:
         """These queries as they are put to a search."""
         return LabelledQueries(self.queries, self.qrels, self.moment, where, self.user_id)
 
-    def put_to(self, search: Any, where: str | None) -> Pools | Run:
+    def run_of(self, search: Any, where: str | None) -> Pools | Run:
         """These queries put to a search, or looked up in a run; raises as `check_known`."""
         self.check_known(search)
-        return put_to(search, self.labelled(where))
+        return run_of(search, self.labelled(where))
 
     def pools(self, search: Any, where: str | None) -> Pools:
         """These queries put to one index over all memories of a search, to be ranked under many settings."""
@@ -160,8 +160,8 @@ def _units(queries: pa.Table, group: str | None) -> tuple[str, Ints]:
         raise ParameterError(f"evaluate: 'group' must be a column of queries. Got {group!r}.{hint}")
     names = [group] if group is not None else ["user_id", "group"]
     units = [(name, _codes(queries[name])) for name in names if group or queries[name].null_count < queries.num_rows]
-    each = ("query_id", np.arange(queries.num_rows))
-    return min(units, key=lambda unit: int(unit[1].max()), default=each)
+    by_query = ("query_id", np.arange(queries.num_rows))
+    return min(units, key=lambda unit: int(unit[1].max()), default=by_query)
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:
@@ -303,7 +303,7 @@ def evaluate(
     check_value("evaluate", "depth", depth, "int", low=1)
     check_seed("evaluate", seed)
     task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
-    answers = task.put_to(search, where)
+    answers = task.run_of(search, where)
     hits = answers.hits(deepest(wanted, depth))
     run = Judged.from_hits(hits, task.labels, deepest(wanted, depth))
     scores = {metric: metric(run) for metric in wanted}
@@ -382,7 +382,7 @@ def _row(task: Task, run: Judged, metric: Metric, scores: Floats, seed: int) -> 
     }
 
 
-def fates_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
+def dispositions_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     """The disposition of each relevant memory: query_id, memory_id, disposition, and rank where it has one.
 
     A memory that no arm found, even without filters and within twice the pool, is ``not_found``.
@@ -396,16 +396,16 @@ def fates_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     trace = pa.concat_tables(traced).to_pandas()
     trace = trace.assign(place=trace["disposition"].map(_ORDER)).sort_values("place", kind="stable")
     best = trace.drop_duplicates(["query_id", "memory_id"])  # the chunk of a memory that came furthest counts
-    fate: pd.DataFrame = labels.relevant().to_pandas().merge(best, how="left", on=["query_id", "memory_id"])
-    return fate.drop(columns="place").fillna({"disposition": NOT_FOUND})
+    dispositions: pd.DataFrame = labels.relevant().to_pandas().merge(best, how="left", on=["query_id", "memory_id"])
+    return dispositions.drop(columns="place").fillna({"disposition": NOT_FOUND})
 
 
 def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
-    """`fates_of` counted: a row a disposition, with how many, their share, and of how many queries."""
-    fate = fates_of(batches, labels, k)
-    counted = fate.groupby("disposition")["query_id"].agg(["size", "nunique"])
+    """`dispositions_of` counted: a row a disposition, with how many, their share, and of how many queries."""
+    dispositions = dispositions_of(batches, labels, k)
+    counted = dispositions.groupby("disposition")["query_id"].agg(["size", "nunique"])
     rows = [
-        {"disposition": name, "n": int(size), "share": size / len(fate), "n_queries": int(n_queries)}
+        {"disposition": name, "n": int(size), "share": size / len(dispositions), "n_queries": int(n_queries)}
         for name, (size, n_queries) in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])
     ]
     return describe(pa.Table.from_pylist(rows, schema=STAGES), memkit="stages")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluation.evaluation import Task, fates_of
+from memkit.evaluation.evaluation import Task, dispositions_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
 from memkit.evaluation.pools import Batch, Pools, with_user
 from memkit.params import Moment, check_fitted, check_value
@@ -76,7 +76,7 @@ class AuditQuestions:
     def task(self) -> Task:
         """The given labels, or queries made from the memories."""
         labels = (self.queries, self.qrels)
-        queries, qrels = _asking(self.search, self.n, self.moment) if self.queries is None else labels
+        queries, qrels = _audit_queries(self.search, self.n, self.moment) if self.queries is None else labels
         task = Task.read(queries, qrels, None, None, "apart", self.moment, self.user_id)
         task.check_known(self.search)
         return task
@@ -113,7 +113,7 @@ class AuditQuestions:
         return both
 
 
-def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Table]:
+def _audit_queries(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Table]:
     """Queries made from the memories that exist at the moment; for at most `n` memories."""
     memories, until = search.corpus_.memories, moment.unseen(search.future)
     if until is not None:
@@ -156,8 +156,12 @@ def unreached_of(questions: AuditQuestions) -> pa.Table:
     if missed.empty:
         return _UNREACHED.empty_table()
     again = [batch.only(missed["query_id"]) for batch in questions.batches]
-    fates = fates_of([batch for batch in again if batch.rows.num_rows], questions.task.labels, questions.k)
-    fates = missed.merge(fates, on=["query_id", "memory_id"]).sort_values(["rank", "query_id"], kind="stable")
+    dispositions = dispositions_of(
+        [batch for batch in again if batch.rows.num_rows], questions.task.labels, questions.k
+    )
+    dispositions = missed.merge(dispositions, on=["query_id", "memory_id"]).sort_values(
+        ["rank", "query_id"], kind="stable"
+    )
     hits_of_others = reached.merge(pairs.assign(own=True), how="left", on=["query_id", "memory_id"])
     by_others = hits_of_others[hits_of_others["own"].isna()].groupby("memory_id").size()
     queries = questions.task.queries
@@ -165,15 +169,15 @@ def unreached_of(questions: AuditQuestions) -> pa.Table:
     field_of = dict(zip(queries["query_id"].to_pylist(), queries["field"].to_pylist() if fields else [], strict=False))
     text_of = dict(tuples_of(queries, "query_id", "text"))
     rows = []
-    for memory, some_fates in fates.groupby("memory_id"):
-        best = some_fates.iloc[0]
+    for memory, rows_of_memory in dispositions.groupby("memory_id"):
+        best = rows_of_memory.iloc[0]
         rows.append(
             {
                 "memory_id": memory,
                 "asked_by": ", ".join(
-                    dict.fromkeys(field_of.get(query_id) or "labels" for query_id in some_fates["query_id"])
+                    dict.fromkeys(field_of.get(query_id) or "labels" for query_id in rows_of_memory["query_id"])
                 ),
-                "n_queries": len(some_fates),
+                "n_queries": len(rows_of_memory),
                 "why": best["disposition"],
                 "rank": None if pd.isna(best["rank"]) else int(best["rank"]),
                 "by_others": int(by_others.get(memory, 0)),
@@ -195,7 +199,7 @@ def hubs_of(questions: AuditQuestions) -> pa.Table:
     memories = questions.search.corpus_.memories
     of_user = dict(tuples_of(memories, "memory_id", "user_id"))
     n_memories = Counter(of_user.values())
-    drawn = {  # by chance, in how many of its queries' first k a memory that they may see would stand
+    by_chance = {  # by chance, in how many of its queries' first k a memory that they may see would stand
         user: count
         * min(1.0, questions.k / (memories.num_rows if user is None else n_memories[None] + n_memories[user]))
         for user, count in asks.items()
@@ -204,7 +208,7 @@ def hubs_of(questions: AuditQuestions) -> pa.Table:
     for memory, count in crowd.items():
         user = of_user[memory]
         seen_by = sum(asks.values()) if user is None else asks[user] + asks[None]
-        chance = sum(drawn.values()) if user is None else drawn.get(user, 0.0) + drawn.get(None, 0.0)
+        chance = sum(by_chance.values()) if user is None else by_chance.get(user, 0.0) + by_chance.get(None, 0.0)
         share, times = count / max(seen_by - n_own[memory], 1), count / chance
         if share >= _OFTEN and times >= _TIMES:
             rows.append({"memory_id": memory, "n_queries": count, "share": share, "times": times, "own": n_own[memory]})
@@ -223,16 +227,16 @@ def outdated_of(questions: AuditQuestions) -> pa.Table:
         pc.is_valid(memories["stale_at"]),
     )
     columns = memories.filter(marked).select(["memory_id", "status", "superseded_by", "stale_at"])
-    said = {row["memory_id"]: row for row in columns.to_pylist()}
+    marks = {row["memory_id"]: row for row in columns.to_pylist()}
     rows: dict[str, dict[str, Any]] = {}
     for hit in questions.hits.select(["query_id", "rank", "memory_id"]).to_pylist():
-        own, end = said.get(hit["memory_id"]), until[hit["query_id"]]
-        if own is None:
+        mark, end = marks.get(hit["memory_id"]), until[hit["query_id"]]
+        if mark is None:
             continue
-        is_stale = end is not None and own["stale_at"] is not None and own["stale_at"] <= end
-        status = own["status"] if own["status"] in REPLACED else "superseded" if own["superseded_by"] else None
+        is_stale = end is not None and mark["stale_at"] is not None and mark["stale_at"] <= end
+        status = mark["status"] if mark["status"] in REPLACED else "superseded" if mark["superseded_by"] else None
         if status or is_stale:
-            why = {"memory_id": hit["memory_id"], "why": status or "stale", "by_id": own["superseded_by"]}
+            why = {"memory_id": hit["memory_id"], "why": status or "stale", "by_id": mark["superseded_by"]}
             row = rows.setdefault(hit["memory_id"], {**why, "rank": hit["rank"], "n_queries": 0})
             row |= {"rank": min(row["rank"], hit["rank"]), "n_queries": row["n_queries"] + 1}
     ordered = sorted(rows.values(), key=lambda row: (-row["n_queries"], row["rank"], row["memory_id"]))

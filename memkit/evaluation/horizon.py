@@ -40,7 +40,7 @@ def horizon_of(batches: Sequence[Batch], labels: Labels, k: int, most: int) -> p
 
 def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[str, Any]]:
     question = batch.search.ask(batch.questions, k=k, **batch.scope).with_params(mmr_lambda=1.0)
-    race = _Race.from_question(question, labels, _to_come(batch, question, k))
+    race = _Race.from_question(question, labels, _future_candidates(batch, question, k))
     days, why = race.run(most)
     for position, day, reason in zip(race.target.tolist(), days.tolist(), why, strict=True):
         yield {
@@ -55,7 +55,7 @@ def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[
         }
 
 
-def _to_come(batch: Batch, question: Question, k: int) -> Ranked | None:
+def _future_candidates(batch: Batch, question: Question, k: int) -> Ranked | None:
     """The candidates among memories that are not created yet on the first day; None where there are none."""
     unseen = question.scope.future
     if unseen is None:
@@ -79,11 +79,11 @@ class _Race:
     target: Ints
 
     @classmethod
-    def from_question(cls, question: Question, labels: Labels, to_come: Ranked | None) -> _Race:
+    def from_question(cls, question: Question, labels: Labels, future: Ranked | None) -> _Race:
         ranked = question.ranked()
         ranked = ranked.take(np.flatnonzero(ranked.rank > 0))
-        if to_come is not None:
-            both = ranked.followed_by(to_come._replace(rank=np.full(len(to_come.rank), question.k + 1)))
+        if future is not None:
+            both = ranked.followed_by(future._replace(rank=np.full(len(future.rank), question.k + 1)))
             ranked = both.take(np.argsort(both.candidates.query, kind="stable"))
         memory = question.index.rows.memory[ranked.candidates.row]
         wanted = set(tuples_of(labels.relevant(), "query_id", "memory_id"))
@@ -99,9 +99,9 @@ class _Race:
     def on(self, moment: datetime) -> tuple[Floats, Mask]:
         """Each candidate's score at a moment, rounded as in ranking, and whether it is expired or not created yet."""
         until, passed = self.question.until, moment - self.question.moment
-        then = replace(self.question, moment=moment, until=None if until is None else until + passed)
-        _, factor = then.decay(self.memory)
-        score = np.round(self.ranked.fused * then.prior(self.memory) * factor, TIE_DIGITS)
+        later_question = replace(self.question, moment=moment, until=None if until is None else until + passed)
+        _, factor = later_question.decay(self.memory)
+        score = np.round(self.ranked.fused * later_question.prior(self.memory) * factor, TIE_DIGITS)
         rows, gone = self.question.index.rows, np.zeros(len(score), bool)
         if self.question.settings.expired == "hide" and (expired := rows.expired(moment)) is not None:
             gone |= expired[self.memory]
@@ -115,23 +115,23 @@ class _Race:
         last, over = self.on(_LAST)
         query, row = self.ranked.candidates.query, self.ranked.candidates.row
         first, end = (np.searchsorted(query, query[self.target], side) for side in ("left", "right"))
-        which = np.repeat(np.arange(len(first)), end - first)  # each target beside each candidate of its query
-        candidate = np.arange(len(which)) - np.repeat(np.cumsum(end - first) - end, end - first)
+        target_of_pair = np.repeat(np.arange(len(first)), end - first)  # each target beside each candidate of its query
+        candidate = np.arange(len(target_of_pair)) - np.repeat(np.cumsum(end - first) - end, end - first)
         for day in range(1, most + 1):
-            if not which.size:
+            if not target_of_pair.size:
                 break
             score, gone = self.on(self.question.moment + timedelta(days=day))
-            alive, target = ~gone & (score >= self.question.settings.min_score), self.target[which]
+            alive, target = ~gone & (score >= self.question.settings.min_score), self.target[target_of_pair]
             tied = (score[candidate] == score[target]) & (row[candidate] < row[target])
             ahead = alive[candidate] & ((score[candidate] > score[target]) | tied)
-            ranks = np.bincount(which, ahead, len(first)) + 1
+            ranks = np.bincount(target_of_pair, ahead, len(first)) + 1
             changes = (score[candidate] != last[candidate]) | (gone[candidate] != over[candidate])
-            moving = np.bincount(which, changes, len(first)) > 0
+            moving = np.bincount(target_of_pair, changes, len(first)) > 0
             causes = [gone[self.target], ~alive[self.target], ranks > self.question.k, ~moving]
             reasons = np.select(causes, [EXPIRED, LOW, OUT, NEVER], "")
-            done = (reasons != "") & np.isin(np.arange(len(first)), which)
+            done = (reasons != "") & np.isin(np.arange(len(first)), target_of_pair)
             why[done], days[done & (reasons != NEVER)] = reasons[done], day
             if done.any():
-                kept = ~done[which]
-                which, candidate = which[kept], candidate[kept]
+                pending = ~done[target_of_pair]
+                target_of_pair, candidate = target_of_pair[pending], candidate[pending]
         return days, why.tolist()

@@ -120,28 +120,28 @@ def known_items(
     check_corpus("known_items", corpus)
     check_value("known_items", "n", n, "int", nullable=True, low=1)
     check_value("known_items", "seed", seed, "int", low=0)
-    known = (*FIELDS, *PAGE_FIELDS)
+    names = (*FIELDS, *PAGE_FIELDS)
     is_one = isinstance(fields, str) or not isinstance(fields, Iterable)
-    chosen: list[Any] = [*known] if fields is None else [fields] if is_one else list(fields)
+    chosen: list[Any] = [*names] if fields is None else [fields] if is_one else list(fields)
     for name in chosen:
-        check_choice("fields", name, known, "known_items")
+        check_choice("fields", name, names, "known_items")
     if not chosen:
-        raise ParameterError(f"known_items: 'fields' must name one of {', '.join(known)}, or be None. Got none.")
+        raise ParameterError(f"known_items: 'fields' must name one of {', '.join(names)}, or be None. Got none.")
     chosen = list(dict.fromkeys(chosen))
     read = corpus.memories.select([*COLUMNS, *_OF_PAGES, "status", "superseded_by"]).to_pylist()
     rows = [row for row in read if row["status"] not in REPLACED and row["superseded_by"] is None]
     texts = [name for name in chosen if name in FIELDS]
-    made = [query_for(row, text, name, FIELDS[name][1]) for name in texts for row, text in askable(name, rows)]
-    made += _asking_for_pages(corpus, rows, [name for name in chosen if name in PAGE_FIELDS])
-    if not made:
+    drafts = [query_for(row, text, name, FIELDS[name][1]) for name in texts for row, text in askable(name, rows)]
+    drafts += _page_queries(corpus, rows, [name for name in chosen if name in PAGE_FIELDS])
+    if not drafts:
         raise ParameterError(
             f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more. Facts and lines"
             " of a log have none: write queries of your own, and judge their hits in mk.panels.judge(search, queries)."
         )
-    if n is not None and n < len(made):
-        drawn = np.sort(np.random.default_rng(seed).choice(len(made), n, replace=False))
-        made = [made[row] for row in drawn]
-    queries, qrels = labels_of(made)
+    if n is not None and n < len(drafts):
+        rows_drawn = np.sort(np.random.default_rng(seed).choice(len(drafts), n, replace=False))
+        drafts = [drafts[row] for row in rows_drawn]
+    queries, qrels = labels_of(drafts)
     return describe(read_queries(queries), note=spoken_by(queries)), read_qrels(qrels)
 
 
@@ -170,21 +170,25 @@ def labels_of(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
     """Queries from `query_for`, as tables of queries and judgements; ``answers`` are several that are right."""
     answers = [query.get("answers") or [query["group"]] for query in queries]
     rows = [{name: value for name, value in query.items() if name != "answers"} for query in queries]
-    pairs = [(query["query_id"], one, 1.0) for query, some in zip(queries, answers, strict=True) for one in some]
+    pairs = [
+        (query["query_id"], memory, 1.0)
+        for query, memories in zip(queries, answers, strict=True)
+        for memory in memories
+    ]
     return pa.Table.from_pylist(rows), judgements(pairs)
 
 
 def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
     """The memories that a field can ask for, with the text that asks."""
     kinds, column = FIELDS[name]
-    texts = [(row, _asking_text(row, column)) for row in rows if row["kind"] in kinds]
+    texts = [(row, _query_text(row, column)) for row in rows if row["kind"] in kinds]
     times = Counter(text.casefold() for _, text in texts)
     for row, text in texts:
-        left = hide(row, column)
+        remaining = hide(row, column)
         if (
             says_something(text)
             and times[text.casefold()] == 1
-            and len(_WORD.findall(" ".join((left["title"], *left["tags"], left["text"])))) >= _LEAST_LEFT
+            and len(_WORD.findall(" ".join((remaining["title"], *remaining["tags"], remaining["text"])))) >= _LEAST_LEFT
         ):
             yield row, text
 
@@ -215,7 +219,7 @@ class _Page:
         return sum(len(_WORD.findall(text)) for text in words) >= _LEAST_LEFT
 
 
-def _asking_for_pages(corpus: Corpus, rows: list[dict[str, Any]], fields: list[str]) -> list[dict[str, Any]]:
+def _page_queries(corpus: Corpus, rows: list[dict[str, Any]], fields: list[str]) -> list[dict[str, Any]]:
     """The queries for pages: each text that only one page is asked for with, and that this page does not say itself."""
     by_path: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -228,7 +232,7 @@ def _asking_for_pages(corpus: Corpus, rows: list[dict[str, Any]], fields: list[s
         ALIASES: lambda: ((path, text) for path, page in pages.items() for text in page.aliases),
         DESCRIPTIONS: lambda: ((path, text) for path, page in pages.items() for text in page.descriptions),
     }
-    made = []
+    queries = []
     for name in fields:
         column = {ALIASES: "aliases", DESCRIPTIONS: "description"}.get(name)
         keeps = cache(lambda path, column=column: pages[path].keeps(column))
@@ -247,13 +251,13 @@ def _asking_for_pages(corpus: Corpus, rows: list[dict[str, Any]], fields: list[s
             query = query_for(page.rows[0], words, name, column)
             number = f" {times[path]}" if times[path] > 1 else ""
             answers = [row["memory_id"] for row in page.rows]
-            made.append({**query, "query_id": query["query_id"] + number, "answers": answers})
-    return made
+            queries.append({**query, "query_id": query["query_id"] + number, "answers": answers})
+    return queries
 
 
 def _links(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
     """The pages that links lead to, with the words of the link."""
-    for path, relation in _led_to(corpus, rows):
+    for path, relation in _links_to_pages(corpus, rows):
         link = next(links_in(relation["written"]), None)
         if link and link.text:
             yield path, link.text
@@ -264,14 +268,14 @@ def _hooks(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, st
     indexes = {
         row["memory_id"]: (row["line_start"] or 1, row["text"].split("\n")) for row in rows if row["kind"] == "index"
     }
-    for path, relation in _led_to(corpus, rows):
+    for path, relation in _links_to_pages(corpus, rows):
         first, lines = indexes.get(relation["memory_id"], (1, []))
         line = lines[place] if 0 <= (place := (relation["line"] or 0) - first) < len(lines) else ""
         if len(list(islice(links_in(line), 2))) == 1:
             yield path, line.replace(relation["written"], " ").strip(_SIGNS)
 
 
-def _led_to(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, dict[str, Any]]]:
+def _links_to_pages(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, dict[str, Any]]]:
     """The page that each link of another page leads to, and the link."""
     relations = corpus.tables.get("relations")
     if relations is None:
@@ -292,7 +296,7 @@ def says_something(text: str) -> bool:
     return sum(_TIME_WORD.fullmatch(word) is None for word in _WORD.findall(text)) >= _LEAST_WORDS
 
 
-def _asking_text(row: Mapping[str, Any], column: str) -> str:
+def _query_text(row: Mapping[str, Any], column: str) -> str:
     text: str = row["title"] if column == "title" else " ".join(row["tags"])
     return " ".join(text.split())
 
@@ -310,35 +314,35 @@ def hide(row: Mapping[str, Any], column: str) -> dict[str, Any]:
     def is_hidden(text: str) -> bool:
         return _bare(text) in hidden_texts
 
-    left = {name: row[name] for name in _CHANGED if name in row}
-    for name, held in left.items():
+    remaining = {name: row[name] for name in _CHANGED if name in row}
+    for name, held in remaining.items():
         if isinstance(held, list):
-            left[name] = [] if name == column else [word for word in held if not is_hidden(word)]
+            remaining[name] = [] if name == column else [word for word in held if not is_hidden(word)]
         elif held and name in ("title", "description") and (name == column or is_hidden(held)):
-            left[name] = "" if name == "title" else None
-    left["text"] = "\n".join("" if is_hidden(line) else line for line in row["text"].split("\n"))
+            remaining[name] = "" if name == "title" else None
+    remaining["text"] = "\n".join("" if is_hidden(line) else line for line in row["text"].split("\n"))
     if column in ("aliases", "description"):
-        left |= _without_front_matter(row, column, texts)
-    return left
+        remaining |= _without_front_matter(row, column, texts)
+    return remaining
 
 
 def _without_front_matter(row: Mapping[str, Any], column: str, texts: list[str]) -> dict[str, Any]:
     """What else of a page's front matter holds the content of `column`: the path of headings, and fields in extra."""
-    left: dict[str, Any] = {}
+    remaining: dict[str, Any] = {}
     if path := row.get("heading_path"):
-        whole = f" / {path} / "
+        bounded_path = f" / {path} / "
         for text in texts:
-            whole = whole.replace(f" / {heading_path('', text)} / ", " / ")
-        left["heading_path"] = whole[3:-3]
+            bounded_path = bounded_path.replace(f" / {heading_path('', text)} / ", " / ")
+        remaining["heading_path"] = bounded_path[3:-3]
     names = SPELLED_ALIASES if column == "aliases" else SPELLED_DESCRIPTIONS
     try:
         fields = json.loads(row.get("extra") or "")
     except ValueError:
-        return left
+        return remaining
     if isinstance(fields, dict):
         kept = {name: value for name, value in fields.items() if plain(name) not in names}
-        left["extra"] = json.dumps(kept, ensure_ascii=False)
-    return left
+        remaining["extra"] = json.dumps(kept, ensure_ascii=False)
+    return remaining
 
 
 def _bare(text: str) -> str:

@@ -236,7 +236,7 @@ def _column(table: pa.Table, field: pa.Field, what: str) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(typed, field.type)])
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if float(value) != int(value):
         raise ValueError(value)
     return int(value)
@@ -245,7 +245,7 @@ def _whole(value: Any) -> int:
 _CASTS: dict[str, Callable[[Any], Any]] = {
     "string": str,
     "double": float,
-    "int64": _whole,
+    "int64": _integer,
     str(TIMESTAMP): as_of_time,
 }
 _WORDS = {"string": "a text", "double": "a number", "int64": "a whole number", str(TIMESTAMP): "a day or a time"}

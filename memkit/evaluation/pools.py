@@ -136,7 +136,7 @@ _Scope = tuple[Any, ...]
 """The values of `SCOPING`: settings that share them are ranked from the same candidates."""
 
 
-def put_to(search: Any, labelled: LabelledQueries) -> Pools | Run:
+def run_of(search: Any, labelled: LabelledQueries) -> Pools | Run:
     """Labelled queries put to a search, or looked up in a run.
 
     Parameters
@@ -147,11 +147,11 @@ def put_to(search: Any, labelled: LabelledQueries) -> Pools | Run:
     return Pools(search, labelled) if hasattr(search, "ask") else Run(read_run(search), labelled.queries)
 
 
-def put_both(a: Any, b: Any, labelled: LabelledQueries) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
+def hits_of_both(a: Any, b: Any, labelled: LabelledQueries) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
     """The hits of two searches or runs, by depth; two settings of one fitted search are asked once."""
-    first = put_to(a, labelled)
+    first = run_of(a, labelled)
     if not (isinstance(first, Pools) and first.serves(b)):
-        return first.hits, put_to(b, labelled).hits
+        return first.hits, run_of(b, labelled).hits
     first_setting, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
     first.ask((first_setting, other))
     return first.hits, partial(first.hits, setting=other)
@@ -245,16 +245,16 @@ class Pools:
             arms.setdefault(scope, set()).update(weights)
             pools[scope] = max(pools.get(scope, 0), full.pool)
         for scope, wanted in arms.items():
-            self.ask_for(scope, wanted, pools[scope])
+            self.retrieve_for(scope, wanted, pools[scope])
 
-    def ask_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
+    def retrieve_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
         """Ask the `wanted` arms for `pool` candidates each, unless that was done before."""
         arms_before, depth, _ = self._answered.get(scope, ((), 0, []))
         arms, pool = tuple(arm for arm in KINDS if arm in {*wanted, *arms_before}), max(pool, depth)
         if arms == arms_before and pool == depth:
             return
         values = dict(zip(SCOPING, scope, strict=True))
-        earlier = self._answers_before(values, arms, pool)
+        earlier = self._earlier_answers(values, arms, pool)
         weights = {f"{arm}_weight": float(arm in arms and arm not in earlier) for arm in KINDS}
         answers = []
         for position, batch in enumerate(self.batches):
@@ -266,7 +266,9 @@ class Pools:
             answers.append(_without_masks(new))
         self._answered[scope] = (arms, pool, answers)
 
-    def _answers_before(self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int) -> dict[str, list[Question]]:
+    def _earlier_answers(
+        self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int
+    ) -> dict[str, list[Question]]:
         """Earlier answers of those arms that would be asked the same again; none where all would be."""
         earlier: dict[str, list[Question]] = {}
         for scope, (arms_before, depth, answers) in self._answered.items():
@@ -311,7 +313,7 @@ class Pools:
             Unless `check` is false: where nothing was found, or nothing by an arm that has a weight.
         """
         full, weights, scope = self.needs(setting or {})
-        self.ask_for(scope, weights, full.pool)
+        self.retrieve_for(scope, weights, full.pool)
         _, _, questions = self._answered[scope]
         tables = [hits_table(replace(question, settings=full, weights=weights, k=depth)) for question in questions]
         if check:
@@ -353,14 +355,14 @@ class Pools:
             np.concatenate([part.scale[: batch.rows.num_rows] for part, batch in zip(parts, batches, strict=True)]),
         )
         index, moments = batches[0].search._index(), np.array(moment, "datetime64[us]")
-        asked = [
+        by_query = [
             questions[position]
             for position, batch in zip(positions, batches, strict=True)
             for _ in range(batch.rows.num_rows)
         ]
-        ends = (question.stale_by for question in asked)
+        ends = (question.stale_by for question in by_query)
         until = np.array([np.datetime64("NaT", "us") if end is None else naive(end) for end in ends], "datetime64[us]")
-        sights = [question.sight for question in asked]
+        sights = [question.sight for question in by_query]
         return IndexCandidates(index, np.array(number, np.int64), texts, moments, until, candidates, sights)
 
 

@@ -86,13 +86,13 @@ class Profile:
 
     def __post_init__(self) -> None:
         for section in fields(self):
-            given = getattr(self, section.name)
-            if not isinstance(given, Mapping):
-                raise ParameterError(f"profile: expected a table [{section.name}]. Got {given!r:.80}.")
+            contents = getattr(self, section.name)
+            if not isinstance(contents, Mapping):
+                raise ParameterError(f"profile: expected a table [{section.name}]. Got {contents!r:.80}.")
             if section.name == "policies":
-                checked: dict[str, Any] = {name: self._checked(name, values) for name, values in given.items()}
+                checked: dict[str, Any] = {name: self._checked(name, values) for name, values in contents.items()}
             else:
-                checked = self._checked(section.name, given)
+                checked = self._checked(section.name, contents)
             object.__setattr__(self, section.name, checked)
 
     @classmethod
@@ -273,7 +273,7 @@ class Profile:
         moved = self.moved_defaults()
         if not moved:
             return []
-        shown = ", ".join(f"{name} ({here!r} here, {now!r} now)" for name, (here, now) in moved.items())
+        shown = ", ".join(f"{name} ({value!r} here, {now!r} now)" for name, (value, now) in moved.items())
         return [f"memkit's defaults have changed since: {shown}. It keeps its values; profile.rebase() takes the new."]
 
     def rebase(self) -> Self:
@@ -369,11 +369,11 @@ _SECTIONS = tuple(part.name for part in fields(Profile))
 _SETTINGS = pa.schema([(name, pa.string()) for name in ("document", "setting", "value", "unit", "note")])
 
 
-def _parsed(read: Callable[[str], Any], text: str, what: str) -> Any:
+def _parsed(read: Callable[[str], Any], text: str, expected: str) -> Any:
     try:
         return read(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"profile: expected {what}. {error}") from error
+        raise FormatError(f"profile: expected {expected}. {error}") from error
 
 
 def _declared(section: str) -> Mapping[str, Param]:

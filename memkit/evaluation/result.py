@@ -77,11 +77,11 @@ class Plots:
 
     def all(self) -> list[Axes]:
         """All pictures that the result has."""
-        drawn = []
+        axes = []
         for draw in self._every():
             with suppress(ParameterError):
-                drawn.append(draw())
-        return drawn
+                axes.append(draw())
+        return axes
 
     def _every(self) -> tuple[Callable[..., Axes], ...]:
         return self.differences, self.groups, self.surface, self.pool, self.power, self.stages
@@ -204,9 +204,9 @@ class Differences:
             got = f"{len(units)} with the same difference" if least == 0 else f"{len(units)}"
             raise ParameterError(f"plot.power: expected {FEWEST} groups or more, to know how they differ. Got {got}.")
         spread = units.error * math.sqrt(len(units))
-        more = np.array([detectable_effect_for(len(units) * many, spread) for many in _TIMES])
+        with_more = np.array([detectable_effect_for(len(units) * many, spread) for many in _TIMES])
         named = {"user_id": "users", "query_id": "queries"}.get(self.unit, f"groups by {self.unit}")
-        lines = {f"more {named} like these": more}
+        lines = {f"more {named} like these": with_more}
         floor = detectable_effect_floor(self.values, self._unit_of_each)
         if floor is not None:
             floor = min(floor, least)

@@ -27,9 +27,9 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import decay_factors, priors, stale_factors
-from memkit.search.question import Settings, scores_again
+from memkit.search.question import Settings, rerank_scores
 from memkit.search.stages.diversify import NOWHERE
-from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, looked_at, norms, places
+from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, norms, places, to_rerank
 from memkit.tables.age import ages
 
 _UNIT = 250_000
@@ -100,7 +100,7 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> tuple[list[Plan], dict[
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
         arms_asked = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
-        pools.ask_for(scope, arms_asked, max(key[2] for key in wanted))
+        pools.retrieve_for(scope, arms_asked, max(key[2] for key in wanted))
         pools.check(scope, dict.fromkeys(arms_asked, 1.0))
     return [Plan.from_settings(key, effects) for key, effects in groups.items()], rerankers
 
@@ -309,8 +309,8 @@ class Scorer:
         self.text, self.dated = candidates.row, index.rows.dated[self.memory]
         if any(block.is_diverse for block in plan.blocks):
             self.similarity = index.similarity(candidates.row, by_vectors="vector" in plan.arms)
-        self.looks: dict[str, Floats] = {}
-        self.looks = self._second_looks(part, rerankers)
+        self.rerank_scores: dict[str, Floats] = {}
+        self.rerank_scores = self._rerank_scores(part, rerankers)
 
     def alone(self, unit: slice) -> Self:
         """The scorer of some queries alone, without references to the index."""
@@ -321,7 +321,7 @@ class Scorer:
         for name in ("twin", "memory", "hit", "age", "label", "kind", "stale", "dated"):
             setattr(part, name, getattr(self, name)[rows])
         part.norms = {name: values[rows] for name, values in self.norms.items()}
-        part.looks = {name: values[rows] for name, values in self.looks.items()}
+        part.rerank_scores = {name: values[rows] for name, values in self.rerank_scores.items()}
         part.decaying = {name: values[rows] for name, values in self.decaying.items()}
         if self.repeats is not None:
             texts, part.text = np.unique(self.text[rows], return_inverse=True)
@@ -330,20 +330,20 @@ class Scorer:
             part.similarity = self.similarity.among(np.unique(part.candidates.row))
         return part
 
-    def _second_looks(self, part: IndexCandidates, rerankers: Mapping[str, Reranker]) -> dict[str, Floats]:
-        """The scores of all that any setting looks at again, by reranker: each is asked once."""
+    def _rerank_scores(self, part: IndexCandidates, rerankers: Mapping[str, Reranker]) -> dict[str, Floats]:
+        """The scores of all candidates that any setting reranks, by reranker: each is asked once."""
         names = dict.fromkeys(name for block in self.plan.blocks for name in block.rerankers)
-        looked = {name: np.zeros(len(self.memory), bool) for name in names}
+        to_score = {name: np.zeros(len(self.memory), bool) for name in names}
         for query in range(len(self.number) if names else 0):
             candidates, rows = self._query(query)[0], slice(self.starts[query], self.starts[query + 1])
             for block in self.plan.blocks:
-                for name, wanted in looked_at(candidates, block).items():
-                    looked[name][rows] |= wanted
+                for name, wanted in to_rerank(candidates, block).items():
+                    to_score[name][rows] |= wanted
         scores = {name: np.full(len(self.memory), np.nan) for name in names}
-        for name, wanted in looked.items():
-            rows_looked = np.flatnonzero(wanted)
-            some = part.candidates.take(rows_looked)
-            scores[name][rows_looked] = scores_again(rerankers[name], part.index, part.texts, some)
+        for name, wanted in to_score.items():
+            scored_rows = np.flatnonzero(wanted)
+            some = part.candidates.take(scored_rows)
+            scores[name][scored_rows] = rerank_scores(rerankers[name], part.index, part.texts, some)
         return scores
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
@@ -388,12 +388,12 @@ class Scorer:
             repeats=self.repeats,
             least_threshold=self.plan.least_threshold,
             likeness=lambda positions: self.similarity(row[positions]),
-            looks={name: values[rows] for name, values in self.looks.items()},
+            rerank_scores={name: values[rows] for name, values in self.rerank_scores.items()},
         )
         return of_query, wanted, labels
 
     def _priors(self, rows: slice, weights: tuple[Any, ...]) -> Floats:
-        by_kind = [priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights]
+        by_kind = [priors(self.kind[rows], self.kind_names, dict(kind_weights or ())) for kind_weights in weights]
         return np.stack(by_kind, axis=1) * self.stale[rows, None]
 
     def _judged(self, query: int, labels: Ints, places: Places) -> Judged:

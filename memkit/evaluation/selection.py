@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from memkit.errors import ParameterError
-from memkit.evaluation.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, n_flips, sign_flips
+from memkit.evaluation.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, jackknife_error, n_flips, sign_flips
 from memkit.schemas import Floats, Ints, Mask
 
 FOLDS = 5
@@ -111,9 +111,7 @@ class Contest:
         if self.n_units < 2:  # which has no error
             is_equal: Mask = behind.sum(axis=1) <= _ALMOST
             return is_equal
-        leave_one_out = (behind.sum(axis=1, keepdims=True) - behind) / (self.weight.sum() - self.weight)
-        mean = behind.sum(axis=1) / self.weight.sum()
-        error = np.sqrt((self.n_units - 1) / self.n_units * ((leave_one_out - mean[:, None]) ** 2).sum(axis=1))
+        mean, error = behind.sum(axis=1) / self.weight.sum(), jackknife_error(behind, self.weight)
         is_near: Mask = mean <= error * (1 + _ALMOST) + _ALMOST
         return is_near
 

@@ -75,9 +75,20 @@ class Units:
     @property
     def error(self) -> float:
         """The jackknife standard error: it leaves out one unit at a time, and needs two units."""
-        leave_one_out = (self.value.sum() - self.value) / (self.weight.sum() - self.weight)
-        size = len(self)
-        return float(np.sqrt((size - 1) / size * ((leave_one_out - self.mean) ** 2).sum()))
+        return float(jackknife_error(self.value, self.weight))
+
+
+def jackknife_error(value: Floats, weight: Floats) -> Floats:
+    """The jackknife standard error of the mean of each row of `value`, over the units of its last axis.
+
+    >>> float(jackknife_error(np.array([1.0, 2.0, 3.0]), np.ones(3))) == (1 / 3) ** 0.5  # of equal units: s / sqrt(n)
+    True
+    """
+    total, size = value.sum(axis=-1, keepdims=True), len(weight)
+    leave_one_out = (total - value) / (weight.sum() - weight)
+    deviations = leave_one_out - total / weight.sum()
+    error: Floats = np.sqrt((size - 1) / size * (deviations**2).sum(axis=-1))
+    return error
 
 
 def sign_flips(size: int, seed: int) -> Iterable[Floats]:
@@ -85,23 +96,23 @@ def sign_flips(size: int, seed: int) -> Iterable[Floats]:
 
     They come in chunks of one stream of bits, so that the seed alone decides.
     """
-    return _cached(size, seed) if size <= _MOST_CACHED else _drawn(size, seed)
+    return _cached(size, seed) if size <= _MOST_CACHED else _flip_chunks(size, seed)
 
 
 @lru_cache(maxsize=4)
 def _cached(size: int, seed: int) -> tuple[Floats, ...]:
-    return tuple(_drawn(size, seed))
+    return tuple(_flip_chunks(size, seed))
 
 
-def _drawn(size: int, seed: int) -> Iterator[Floats]:
+def _flip_chunks(size: int, seed: int) -> Iterator[Floats]:
     if size <= ENUMERATED:
         yield ((np.arange(2**size)[:, None] >> np.arange(size)) & 1).astype(np.float64)
         return
     random = np.random.default_rng(seed)
     for start in range(0, FLIPS, _CHUNK):
         rows = min(_CHUNK, FLIPS - start)
-        drawn = np.frombuffer(random.bytes(rows * -(-size // 8)), np.uint8).reshape(rows, -1)
-        yield np.unpackbits(drawn, axis=1, count=size).astype(np.float64)
+        packed = np.frombuffer(random.bytes(rows * -(-size // 8)), np.uint8).reshape(rows, -1)
+        yield np.unpackbits(packed, axis=1, count=size).astype(np.float64)
 
 
 def n_flips(size: int) -> int:

@@ -29,12 +29,12 @@ from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
 from memkit.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
+from memkit.search.settings import WEIGHTS
 from memkit.tables.database import sql_with
 
 MOST_SCORES = 200_000_000
 """The most scores, of 8 bytes each, that a sweep holds."""
 MOST_SETTINGS = 1_000_000
-_WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
 
 
 @dataclass(frozen=True, repr=False)
@@ -266,7 +266,7 @@ def swept(
     table = describe(_table(settings, points.names, values, with_hits, task), **about)
     names = [metric.name for metric in metrics]
     weights = {f"{arm}_weight": weight for arm, weight in pools.needs(settings[default])[1].items()}
-    automatic = {name: weights.get(name, 0.0) for name in _WEIGHTS if settings[default].get(name, 0.0) is None}
+    automatic = {name: weights.get(name, 0.0) for name in WEIGHTS if settings[default].get(name, 0.0) is None}
     of_sweep = record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where
     return Sweep(*of_sweep, automatic)
 
@@ -288,7 +288,7 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
 
 def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
     """The settings in which some arm has a weight; a product of weights includes one in which none has."""
-    weights = {name: getattr(search, name) for name in _WEIGHTS}
+    weights = {name: getattr(search, name) for name in WEIGHTS}
     kept = [setting for setting in settings if any(setting.get(name, weight) != 0 for name, weight in weights.items())]
     if left_out := len(settings) - len(kept):
         if not kept:

@@ -119,11 +119,17 @@ class Tuning(Result):
             raise ParameterError("Tuning: a profile needs a Retriever. Got a tuned table of scores.")
         conclusion = self.verdict_
         names = ("gain", "low", "high", "p", "epsilon", "n_queries", "n_groups", "n_settings", "looks")
-        more = {name: getattr(conclusion, name) for name in names}
+        evidence = {name: getattr(conclusion, name) for name in names}
         means = {conclusion.metric: float(self.table_[conclusion.metric][self._chosen].as_py())}
         verdict = f"{conclusion.word}: {conclusion.reason}" if conclusion.reason else conclusion.word
         return Profile.of(
-            self.search_, labels=self.labels_, metrics=means, verdict=verdict, seed=self.seed_, note=self.why_, **more
+            self.search_,
+            labels=self.labels_,
+            metrics=means,
+            verdict=verdict,
+            seed=self.seed_,
+            note=self.why_,
+            **evidence,
         )
 
     def differences(self) -> Differences:
@@ -131,9 +137,9 @@ class Tuning(Result):
         conclusion, frame = self.verdict_, self.per_query_.to_pandas()
         is_held_out = frame["held_out"].notna().any() and conclusion.tested_on == "labels"
         frame["difference"] = frame["held_out"] if is_held_out else frame["difference"]
-        what = " of settings chosen without them" if is_held_out else " of the candidate"
+        of_whom = " of settings chosen without them" if is_held_out else " of the candidate"
         ends = (conclusion.gain, conclusion.low, conclusion.high, conclusion.epsilon)
-        sentence = f"{conclusion.word}: {conclusion.metric} gained{what}"
+        sentence = f"{conclusion.word}: {conclusion.metric} gained{of_whom}"
         frame = frame.dropna(subset=["difference"])
         return Differences(
             frame, conclusion.metric, conclusion.unit, conclusion.estimate == "per query", *ends, sentence
@@ -174,9 +180,11 @@ class Tuning(Result):
         return f"{self.why_} {self.verdict_}"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        more = {"Guards": self.guards_, "Baselines": self.baselines_, "By group": self.groups_}
+        companions = {"Guards": self.guards_, "Baselines": self.baselines_, "By group": self.groups_}
         below = [
-            replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
+            replace(sheet_of(table, rows, show_secrets), heading=name)
+            for name, table in companions.items()
+            if len(table)
         ]
         first = sheet_of(self.table, rows, show_secrets)
         to_judge = [HOW_TO_JUDGE.format("to_judge_")] if self.to_judge_.num_rows else []
@@ -224,8 +232,8 @@ class Scored:
     tested_on: str = LABELS
 
     def contest(self, rows: Mask, per_query: bool | None = None) -> Contest:
-        each = self.per_query if per_query is None else per_query
-        return Contest.from_scores(self.values[:, rows], self.unit[rows], self.default, each)
+        by_query = self.per_query if per_query is None else per_query
+        return Contest.from_scores(self.values[:, rows], self.unit[rows], self.default, by_query)
 
     @property
     def estimate(self) -> str:
@@ -252,7 +260,7 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
     distance = distances(scored.settings, scored.default)
     candidate = nearest(contest, distance)
     about = {"metric": scored.metric, "unit": scored.unit_name, "estimate": scored.estimate}
-    verdict, retuned = claim(contest, epsilon, seed, {**about, "looks": _look(scored, looks, seed)})
+    verdict, retuned = claim(contest, epsilon, seed, {**about, "looks": _count_look(scored, looks, seed)})
     expected = verdict.gain
     if scored.held_out.any():
         verdict = _tested_on_held_out(scored, looks, seed, candidate, verdict)
@@ -279,7 +287,7 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
     )
 
 
-def _look(scored: Scored, looks: Looks, seed: int) -> int:
+def _count_look(scored: Scored, looks: Looks, seed: int) -> int:
     choice = {"metric": scored.metric, "settings": fingerprint(scored.settings), "seed": seed}
     before = looks.n_before(LABELS, scored.fingerprint, choice)
     looks.remember(LABELS, scored.fingerprint, choice, n_queries=len(scored.cases))
@@ -479,16 +487,16 @@ def tune(
     simple = baselines(pools, scored.values[tried.default], task, wanted, depth)
     chosen = search.with_params(**result.chosen_params_)
     result = replace(result, sweep_=tried, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
-    if unjudged_hits == "bounds" and result.verdict_.word in (WORSE, SAME) and _finds(tried, result.candidate_):
+    if unjudged_hits == "bounds" and result.verdict_.word in (WORSE, SAME) and _has_hits(tried, result.candidate_):
         result = _bounded(result, pools, task, wanted, depth, epsilon)
     return result
 
 
-def _task_of(made: Sweep, user_id: str | None) -> Task:
+def _task_of(tried: Sweep, user_id: str | None) -> Task:
     """The labels of a sweep that was made before; raises where it was asked as somebody else."""
-    if user_id not in (None, made.task.user_id):
-        raise ParameterError(f"tune: expected the 'user_id' of this sweep, {made.task.user_id!r}. Got {user_id!r}.")
-    return made.task
+    if user_id not in (None, tried.task.user_id):
+        raise ParameterError(f"tune: expected the 'user_id' of this sweep, {tried.task.user_id!r}. Got {user_id!r}.")
+    return tried.task
 
 
 def _scored(tried: Sweep, metric: str) -> Scored:
@@ -541,9 +549,9 @@ def _holdout(scored: Scored, share: float | None, remember: Any, seed: int) -> t
     return _both_sides(held_out, f"groups in a holdout of {share:g} and out of it"), HOLDOUT
 
 
-def _both_sides(held_out: Mask, what: str) -> Mask:
+def _both_sides(held_out: Mask, expected: str) -> Mask:
     if held_out.all() or not held_out.any():
-        raise ParameterError(f"tune: expected {what}. Got all {len(held_out)} queries on one side.")
+        raise ParameterError(f"tune: expected {expected}. Got all {len(held_out)} queries on one side.")
     return held_out
 
 
@@ -554,7 +562,7 @@ def _guard_spec(name: str, spec: Any) -> tuple[Any, Any, float]:
     return spec
 
 
-def _finds(tried: Sweep, setting: dict[str, Any]) -> bool:
+def _has_hits(tried: Sweep, setting: dict[str, Any]) -> bool:
     return bool(tried.table["n_with_hits"][tried.settings.index(setting)].as_py())
 
 
@@ -646,9 +654,9 @@ def _from_table(source: Any, default: str, group: str | None, mean_of: str | Non
     for name in (default, group):
         if name is not None and name not in table.column_names:
             hint = did_you_mean(name, table.column_names)
-            what = "default" if name == default else "group"
+            role = "default" if name == default else "group"
             raise ParameterError(
-                f"scores: expected a column {name!r} ({what}). Got {', '.join(table.column_names)}.{hint}"
+                f"scores: expected a column {name!r} ({role}). Got {', '.join(table.column_names)}.{hint}"
             )
     names = [field.name for field in table.schema if _is_score(field, group)]
     if default not in names:

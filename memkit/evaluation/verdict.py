@@ -187,8 +187,8 @@ def _signed(value: float | None) -> str:
 
 def still_needed(groups: int | None, units: Units) -> Needed | None:
     """What is missing to have `groups` in all; None where nothing is."""
-    more = (groups or 0) - len(units)
-    return Needed(math.ceil(more * units.n_queries / len(units)), more) if more > 0 else None
+    n_missing = (groups or 0) - len(units)
+    return Needed(math.ceil(n_missing * units.n_queries / len(units)), n_missing) if n_missing > 0 else None
 
 
 def unit_noun(unit: str) -> str:
@@ -408,18 +408,18 @@ class Looks:
 
     def n_before(self, part: str, labels: str, choice: Any) -> int:
         """How many different looks at this part of the labels there were before."""
-        this = _line(part, labels, choice)
+        look = _line(part, labels, choice)
         before = {json.dumps(line, sort_keys=True) for line in self.lines if line["part"] == part}
-        return len(before - {json.dumps(this, sort_keys=True)})
+        return len(before - {json.dumps(look, sort_keys=True)})
 
     def remember(self, part: str, labels: str, choice: Any, **more: Any) -> None:
         """Add a line, unless this very look is recorded."""
-        this = _line(part, labels, choice)
-        if self.path is None or this in self.lines:
+        look = _line(part, labels, choice)
+        if self.path is None or look in self.lines:
             return
-        self.lines.append(this)
+        self.lines.append(look)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**this, **more}, ensure_ascii=False) + "\n")
+            file.write(json.dumps({**look, **more}, ensure_ascii=False) + "\n")
 
 
 def _line(part: str, labels: str, choice: Any) -> dict[str, Any]:

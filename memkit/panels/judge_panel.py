@@ -20,7 +20,7 @@ from memkit.evaluation.evaluation import Task
 from memkit.evaluation.known_items import known_items
 from memkit.evaluation.labels import QRELS, as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric
-from memkit.evaluation.pools import LabelledQueries, Pools, put_both
+from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
 from memkit.panels.dedup_panel import labels_and_file, save
 from memkit.panels.panel import Action, Panel, moment_of
 from memkit.panels.parts import paragraph
@@ -132,7 +132,7 @@ class JudgePanel(Panel):
     ) -> list[tuple[str, str]]:
         """The pairs to judge: those that could change the verdict first, the others shuffled."""
         labelled = LabelledQueries(self.queries, qrels, moment)
-        both = (Pools(self.search, labelled).hits,) if other is None else put_both(self.search, other, labelled)
+        both = (Pools(self.search, labelled).hits,) if other is None else hits_of_both(self.search, other, labelled)
         pairs_found: list[tuple[str, str]] = []
         for hits_of in both:
             hits = hits_of(k, check=False)

@@ -82,33 +82,36 @@ def explained(question: Question, memory_id: str) -> str:
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
     if row is None or row["disposition"] in _LEFT_OUT:
-        beside = _left_out(question, memory_id) + _read(question)
-        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{beside}{_doubt(question)}"
+        beside = _unsearched_note(question, memory_id) + _readings_note(question)
+        why = _why_no_candidate(question, memory_id)
+        return f"'{memory_id}' is not returned: {why}.{beside}{_answerability_note(question)}"
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
     reason = _drop_reason(question, row)
     advice = _advice(question, row) if row["disposition"] != "returned" else ""
     score = _score(question, row) + (f", {reason}" if reason else "")
-    beside = _lent(question, memory_id) + _left_out(question, memory_id) + _read(question)
-    return f"'{memory_id}' {verdict}: {score}.{beside}{advice}{_doubt(question)}"
+    beside = _turns_note(question, memory_id) + _unsearched_note(question, memory_id) + _readings_note(question)
+    return f"'{memory_id}' {verdict}: {score}.{beside}{advice}{_answerability_note(question)}"
 
 
-def _read(question: Question) -> str:
+def _readings_note(question: Question) -> str:
     sentences = readings(question)
     return f" {sentences}" if sentences else ""
 
 
-def _left_out(question: Question, memory_id: str) -> str:
+def _unsearched_note(question: Question, memory_id: str) -> str:
     """A sentence if a part of the memory's text is left out of what search compares."""
     index = question.index
     text = index.memories["text"][pc.index(index.memories["memory_id"], memory_id).as_py()].as_py() or ""
     counted = evidence(pa.array([text]), index.settings.boilerplate)[0].as_py()
     if len(counted) == len(text):
         return ""
-    left = len(text) - len(counted)
-    return f" Of its {len(text):,} characters {left:,} are boilerplate or targets of links, which are not searched."
+    n_left_out = len(text) - len(counted)
+    return (
+        f" Of its {len(text):,} characters {n_left_out:,} are boilerplate or targets of links, which are not searched."
+    )
 
 
-def _lent(question: Question, memory_id: str) -> str:
+def _turns_note(question: Question, memory_id: str) -> str:
     """A sentence if the memory is a turn beside others, whose words or meaning count too."""
     index = question.index
     memory = pc.index(index.memories["memory_id"], memory_id).as_py()
@@ -139,7 +142,7 @@ def _rank(question: Question, row: dict[str, Any]) -> int:
     return int(ranks[0]) if ranks.size else 0
 
 
-def _doubt(question: Question) -> str:
+def _answerability_note(question: Question) -> str:
     likely = answerability(question.ranked(), question)
     if likely is None or likelihood(likely[0]) != "low":
         return ""
@@ -211,7 +214,7 @@ def _above(question: Question, memory_id: str) -> str:
     return str(ids[int(memory[ranked.under[is_this & (ranked.under >= 0)][0]])].as_py())
 
 
-def _outside(question: Question, memory_id: str) -> str:
+def _why_no_candidate(question: Question, memory_id: str) -> str:
     """Why a memory is not a candidate."""
     index = question.index
     memory = pc.index(index.memories["memory_id"], memory_id).as_py()

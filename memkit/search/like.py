@@ -48,12 +48,12 @@ def ask_like(
     check_user(user_id, "Retriever.like")
     settings = settings.with_params(read_dates=False)  # a time in a memory is no time of the question
     moment = Moment.from_as_of(as_of)
-    seen = _seen(index, settings, moment, user_id)
-    memory = _memory(index, memory_id, seen)
+    visible = _visible_memories(index, settings, moment, user_id)
+    memory = _memory_row(index, memory_id, visible)
     rows = np.flatnonzero(index.rows.memory == memory)
-    vectors = _vector(index, rows) if "vector" in index.weights(settings) else None
-    words = strongest_words(index, rows, seen)
-    without = _versions(index, memory, seen)
+    vectors = _mean_vector(index, rows) if "vector" in index.weights(settings) else None
+    words = strongest_words(index, rows, visible)
+    without = _versions(index, memory, visible)
     while True:
         query = Queries((memory_id,), (" ".join(words),), (moment,), vectors, without)
         question = ask(index, settings, query, k, where, as_of, user_id=user_id)
@@ -62,35 +62,35 @@ def ask_like(
         without = (*without, *alike)
 
 
-def _seen(index: MemoryIndex, settings: Settings, moment: Moment, user_id: str | None) -> Mask:
-    """The memories that exist for who asks: of the user and of nobody, and not created after the moment."""
-    seen = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
+def _visible_memories(index: MemoryIndex, settings: Settings, moment: Moment, user_id: str | None) -> Mask:
+    """Which memories the user may see, of the user and of nobody, without those created after the moment."""
+    visible = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
     until = moment.unseen(settings.future)
-    return seen if until is None else seen & ~later(index.rows.created, until)
+    return visible if until is None else visible & ~later(index.rows.created, until)
 
 
-def _memory(index: MemoryIndex, memory_id: str, seen: Mask) -> int:
+def _memory_row(index: MemoryIndex, memory_id: str, visible: Mask) -> int:
     place = pc.index(index.memories["memory_id"], memory_id).as_py()
-    if place >= 0 and seen[place]:
+    if place >= 0 and visible[place]:
         return int(place)
-    known = take_rows(index.memories["memory_id"], np.flatnonzero(seen)).to_pylist()
+    known = take_rows(index.memories["memory_id"], np.flatnonzero(visible)).to_pylist()
     hint = did_you_mean(memory_id, known)
     raise NotFoundError(
         f"Retriever.like: expected the memory_id of one of {len(known):,} memories. Got {memory_id!r:.200}.{hint}"
     )
 
 
-def _vector(index: MemoryIndex, rows: Ints) -> Vectors:
+def _mean_vector(index: MemoryIndex, rows: Ints) -> Vectors:
     """The mean of the vectors of a memory's chunks, shape (1, dim); zeros if it has none."""
     vectors: Vectors = index.arms["vector"].vectors_ if "vector" in index.arms else np.zeros((0, 1), np.float32)
     return unit_rows(vectors[rows].sum(axis=0, keepdims=True))
 
 
-def strongest_words(index: MemoryIndex, rows: Ints, seen: Mask) -> list[str]:
+def strongest_words(index: MemoryIndex, rows: Ints, visible: Mask) -> list[str]:
     """The `STRONGEST` words of the chunks `rows`, in the order of their text.
 
-    The weight of a word is tf / (tf + 1.2) x log(1 + n / df), where df counts the other chunks among the memories
-    `seen` that have its term, of n. Words that no other chunk has find nothing and are left out, as are stop words and
+    The weight of a word is tf / (tf + 1.2) x log(1 + n / df), where n counts the other chunks of `visible` memories, and
+    df those of them that have its term. A word with a df of 0 finds nothing and is left out, as are stop words and
     numbers. Without an arm of words df is not known, and tf decides alone.
     """
     analyser = index.settings.analyser if index.settings.analyser != "char" else "auto"
@@ -103,7 +103,7 @@ def strongest_words(index: MemoryIndex, rows: Ints, seen: Mask) -> list[str]:
         is_run = len(of_word) > 1 and "_" not in word  # of a script without blanks: its terms are the words
         for term in of_word if is_run else of_word[:1]:
             spelled.setdefault(term, term if is_run else word)
-    others = seen[index.rows.memory]
+    others = visible[index.rows.memory]
     others[rows] = False
     sight = index.sight(others)
     n = int(others.sum())
@@ -116,10 +116,10 @@ def strongest_words(index: MemoryIndex, rows: Ints, seen: Mask) -> list[str]:
     return [spelled[term] for term in spelled if term in strongest]
 
 
-def _versions(index: MemoryIndex, memory: int, seen: Mask) -> tuple[str, ...]:
-    """The memory itself, and those of the memories `seen` that it supersedes."""
+def _versions(index: MemoryIndex, memory: int, visible: Mask) -> tuple[str, ...]:
+    """The memory itself, and those of the memories `visible` that it supersedes."""
     to = index.rows.successor
-    older = np.empty(0, np.int64) if to is None else np.flatnonzero((to == memory) & seen)
+    older = np.empty(0, np.int64) if to is None else np.flatnonzero((to == memory) & visible)
     return _ids(index, np.append(memory, older))
 
 
@@ -141,7 +141,7 @@ def _near_duplicates(question: Question, rows: Ints) -> tuple[str, ...]:
 
 
 def _note(memory_id: str, words: list[str], without: tuple[str, ...]) -> str:
-    others = [repr(one) for one in without if one != memory_id]
+    others = [repr(memory) for memory in without if memory != memory_id]
     beside = f", and its near-duplicates or old versions {some_of(others)}"
     how = f"by its meaning and its words {', '.join(words)}" if words else "by its meaning"
     return f"Like {memory_id!r}, {how}; left out: itself{beside if others else ''}."

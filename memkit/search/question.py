@@ -290,8 +290,8 @@ class Question:
         """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
         if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
-        seen = self.scope.allowed
-        about = self.weights, self.settings, self.moment, seen, self.beside
+        visible = self.scope.allowed
+        about = self.weights, self.settings, self.moment, visible, self.beside
         return self.index.retrieve(self.queries.texts, n, allowed, *about, vectors=self.queries.vectors)
 
     @property
@@ -332,16 +332,16 @@ class Question:
             if beside.forms
         }
 
-    def look_again(self, candidates: Candidates) -> Floats | None:
+    def rerank(self, candidates: Candidates) -> Floats | None:
         """The score of each of the candidates by the reranker; None if its service cannot be reached."""
         if self.unreached:
             return None
         reranker, texts = as_reranker(self.settings.rerank), self.queries.texts
         if self.settings.on_encoder_error == "raise":
-            return scores_again(reranker, self.index, texts, candidates)
+            return rerank_scores(reranker, self.index, texts, candidates)
         try:
             with in_haste():
-                return scores_again(reranker, self.index, texts, candidates)
+                return rerank_scores(reranker, self.index, texts, candidates)
         except EncoderUnavailableError as error:
             self.unreached.append(f"Without reranking: {error}")
             warnings.warn(f"Retriever: no reranking this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6)
@@ -373,7 +373,7 @@ class Question:
         return replaced_by(self.index.memories, self.rows, self.scope, ids)
 
 
-def scores_again(reranker: Reranker, index: MemoryIndex, texts: Sequence[str], candidates: Candidates) -> Floats:
+def rerank_scores(reranker: Reranker, index: MemoryIndex, texts: Sequence[str], candidates: Candidates) -> Floats:
     """The score by `reranker` of each candidate: of its searched text and the text of its query."""
     passages = take_rows(index.texts, candidates.row).to_pylist()
     return reranker.scores([texts[query] for query in candidates.query.tolist()], passages)
@@ -536,12 +536,15 @@ def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[s
         text = memory or ""
         start = max(0, text.find(chunk))
         end = start + len(chunk)
-        near = max(0, start - SNIPPET)
-        hidden = [(near + a, near + b) for a, b in boilerplate.spans(text[near : end + SNIPPET], patterns)]
+        window_start = max(0, start - SNIPPET)
+        hidden = [
+            (window_start + a, window_start + b)
+            for a, b in boilerplate.spans(text[window_start : end + SNIPPET], patterns)
+        ]
         places.append(window(text, question.queries.texts[query], SNIPPET, start, end, hidden))
-    said = [(memory or "")[start:end] for memory, (start, end) in zip(memories, places, strict=True)]
+    snippets = [(memory or "")[start:end] for memory, (start, end) in zip(memories, places, strict=True)]
     starts, ends = (pa.array([place[side] for place in places], pa.int64()) for side in (0, 1))
-    return {"snippet": pa.array(said, pa.string()), "snippet_start": starts, "snippet_end": ends}
+    return {"snippet": pa.array(snippets, pa.string()), "snippet_start": starts, "snippet_end": ends}
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
@@ -769,9 +772,9 @@ def _stale_note(question: Question, hits: Candidates) -> str:
         return ""
     first = stale[0]
     named, since = index.memories["memory_id"][first].as_py(), day_of(index.memories["stale_at"][first].as_py())
-    which = f"One hit is stale, {named!r}," if len(stale) == 1 else f"{len(stale)} hits are stale, such as {named!r}"
+    subject = f"One hit is stale, {named!r}," if len(stale) == 1 else f"{len(stale)} hits are stale, such as {named!r}"
     return (
-        f"{which} since {since}: its author wanted it checked again by then, so its score is multiplied by"
+        f"{subject} since {since}: its author wanted it checked again by then, so its score is multiplied by"
         f" {STALE_WEIGHT:g} (status='keep' turns this off)."
     )
 
@@ -782,14 +785,14 @@ def readings(question: Question) -> str:
     of_typos = [
         f"No text has {word!r:.80}: it is read as {other!r:.80}." for word, other in list(read.items())[:_MOST_READ]
     ]
-    more = [f"So are {len(read) - _MOST_READ} more words as others."] if len(read) > _MOST_READ else []
+    more_typos = [f"So are {len(read) - _MOST_READ} more words as others."] if len(read) > _MOST_READ else []
     forms = dict(pair for words in question.word_forms.values() for pair in words.items())
     of_forms = [
         f"{word!r:.80} is also searched as {', '.join(map(repr, others)):.160}."
         for word, others in list(forms.items())[:_MOST_READ]
     ]
     more_forms = [f"So are other forms of {len(forms) - _MOST_READ} more words."] if len(forms) > _MOST_READ else []
-    return " ".join([*of_typos, *more, *of_forms, *more_forms])
+    return " ".join([*of_typos, *more_typos, *of_forms, *more_forms])
 
 
 def _context_note(question: Question) -> str:

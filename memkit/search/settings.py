@@ -89,6 +89,10 @@ class FitSettings(Estimator):
     )
 
 
+WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
+"""The parameters that weigh the arms."""
+
+
 @estimator
 class QuerySettings(Estimator):
     """Parameters of a query; a change acts at the next call."""

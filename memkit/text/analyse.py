@@ -30,7 +30,7 @@ import multiprocessing
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -327,6 +327,13 @@ _SEARCHABLE = {
     f"json_extract_string(extra, '$.*'), ' '), {MOST_FRONT_MATTER}) end",
     "text": "text",
 }
+_READS = {
+    "date": ("created_at", "updated_at"),
+    "title": ("title", "text"),
+    "description": ("description", "heading_path", "text"),
+    "front_matter": ("layout", "extra"),
+}
+"""The columns that an expression above reads where that is not the one of its name; all but the date need the first."""
 SEARCHABLE = tuple(_SEARCHABLE)
 """Columns that can be searched: "date" is the day of creation, with the month in both languages, "front_matter" the
 fields of a layout's page that have no column, and a description counts where no heading says it already.
@@ -346,6 +353,26 @@ def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
     'db\\n## Пул\\nДесять.'
     """
     return f"concat_ws(chr(10), {', '.join(sql for name, sql in _SEARCHABLE.items() if name in fields)})"
+
+
+def columns_read(field: str) -> tuple[str, ...]:
+    """The columns of ``memories`` that the expression of one of `SEARCHABLE` reads.
+
+    >>> columns_read("title"), columns_read("tags")
+    (('title', 'text'), ('tags',))
+    """
+    return _READS.get(field, (field,))
+
+
+def may_have_text(field: str, columns: Container[str], filled: Container[str]) -> bool:
+    """Whether one of `SEARCHABLE` may give a text to a row of a table with these `columns`, of which some are `filled`.
+
+    >>> may_have_text("title", ["title", "text"], ["text"]), may_have_text("tags", ["tags"], ["tags"])
+    (False, True)
+    """
+    reads = columns_read(field)
+    has_value = any(name in filled for name in reads) if field == "date" else reads[0] in filled
+    return has_value and all(name in columns for name in reads)
 
 
 def load_fts(con: duckdb.DuckDBPyConnection) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.evaluation import labels
-from memkit.evaluation.pools import LabelledQueries, Pools, put_both
+from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
@@ -212,7 +212,7 @@ def test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches(
     others = [search.with_params(**one) for one in ({"pool": 3}, {"bm25_weight": 0.0}, {"fusion": "rrf", "pool": 40})]
     labelled = LabelledQueries(queries, qrels, Moment.from_as_of(DAY))
     for other in others:
-        both = [hits(5) for hits in put_both(search, other, labelled)]
+        both = [hits(5) for hits in hits_of_both(search, other, labelled)]
         for one, hits in zip((search, other), both, strict=True):
             assert hits == Pools(one, labelled).hits(5)
 

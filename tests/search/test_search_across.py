@@ -145,7 +145,7 @@ def test_the_terms_most_alike_come_with_their_cosine_and_function_words_are_none
     search = mk.Retriever(encoder=Bilingual()).fit(corpus())
     vocabulary = search.index_.vocabulary
     assert isinstance(vocabulary, Vocabulary)
-    (pool,), (nothing,) = vocabulary.meant(["пул"], 1), vocabulary.meant(["the"], 0)
+    (pool,), (nothing,) = vocabulary.similar_terms(["пул"], 1), vocabulary.similar_terms(["the"], 0)
     assert pool == (("pool", 1.0),)
     assert nothing == ()
 

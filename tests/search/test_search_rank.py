@@ -248,7 +248,7 @@ class Bare:
     def across(self, found: Candidates) -> Any:
         raise AssertionError("no arm of vectors")
 
-    def look_again(self, candidates: Candidates) -> None:
+    def rerank(self, candidates: Candidates) -> None:
         return None
 
     def decay(self, memory: Ints) -> Any:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from memkit.search.fitted.index import MemoryIndex
     from memkit.search.stages.ranking import Candidates
 
-Meant = tuple[tuple[str, float], ...]
+SimilarTerms = tuple[tuple[str, float], ...]
 """Terms with their similarity to a word, the most similar first."""
-Known = dict[tuple[int, str], Meant]
+Known = dict[tuple[int, str], SimilarTerms]
 Sounds = dict[str, list[tuple[str, str]]]
 """Terms with their phonetic form, by the beginning of that."""
 TermVectors = dict[int, tuple[list[str], Vectors]]
@@ -86,15 +86,15 @@ class Vocabulary:
         self._meant: Known = {}
         self._phonetic: Known = {}
 
-    def meant(self, words: Sequence[str], script: int) -> list[Meant]:
+    def similar_terms(self, words: Sequence[str], script: int) -> list[SimilarTerms]:
         """For each of `words` of one `script`, the terms of the other script that mean or sound the same."""
         return _cached(self._meant, self._meaning, words, script)
 
-    def phonetic(self, words: Sequence[str], script: int) -> list[Meant]:
+    def phonetic(self, words: Sequence[str], script: int) -> list[SimilarTerms]:
         """For each of `words` of one `script`, the terms of the other script that sound the same."""
         return _cached(self._phonetic, self._sounding, words, script)
 
-    def _meaning(self, words: list[str], script: int) -> list[Meant]:
+    def _meaning(self, words: list[str], script: int) -> list[SimilarTerms]:
         terms = self._terms_of(script)
         if not terms:
             return [()] * len(words)
@@ -122,11 +122,11 @@ class Vocabulary:
         self._term_vectors[script] = terms, encoded
         return encoded
 
-    def _sounding(self, words: list[str], script: int) -> list[Meant]:
+    def _sounding(self, words: list[str], script: int) -> list[SimilarTerms]:
         stems = terms_by(self._words.analyser).terms(words)
         return [self._sounding_like(sound(next(iter(of_word), "")), script) for of_word in stems]
 
-    def _sounding_like(self, query: str, script: int) -> Meant:
+    def _sounding_like(self, query: str, script: int) -> SimilarTerms:
         similar = (
             (term, round(phonetic_similarity(query, other), _DIGITS))
             for term, other in self._same_beginning(query, script)
@@ -165,8 +165,8 @@ class Vocabulary:
 
 
 def _cached(
-    cache: Known, find: Callable[[list[str], int], list[Meant]], words: Sequence[str], script: int
-) -> list[Meant]:
+    cache: Known, find: Callable[[list[str], int], list[SimilarTerms]], words: Sequence[str], script: int
+) -> list[SimilarTerms]:
     """The terms for each of `words` of one `script`, from the `cache`, else from `find` in the other script."""
     new = sorted({word for word in words if (script, word) not in cache})
     for start in range(0, len(new), _AT_ONCE):
@@ -175,16 +175,16 @@ def _cached(
     return [cache[script, word] for word in words]
 
 
-def _most_alike(similar: Iterable[tuple[str, float]]) -> Meant:
+def _most_alike(similar: Iterable[tuple[str, float]]) -> SimilarTerms:
     best: dict[str, float] = {}
     for term, similarity in similar:
         best[term] = max(similarity, best.get(term, 0.0))
     return tuple(sorted(best.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _in_sight(meant: Meant, sight: Sight) -> Meant:
+def _in_sight(similar_terms: SimilarTerms, sight: Sight) -> SimilarTerms:
     """The most similar terms that the question may see."""
-    return tuple(islice((one for one in meant if sight.count(one[0])), _NEAREST))
+    return tuple(islice((term for term in similar_terms if sight.count(term[0])), _NEAREST))
 
 
 def vocabulary_of(index: MemoryIndex) -> Vocabulary | None:
@@ -214,22 +214,30 @@ def scores_across(
     if not len(rows) or index.vocabulary is None:
         return scores, is_other
     arm = index.words
-    by_meaning, by_sound = index.vocabulary.meant, index.vocabulary.phonetic
+    by_meaning, by_sound = index.vocabulary.similar_terms, index.vocabulary.phonetic
     parts: list[tuple[Ints, Counter[str], int, Any, Sight]] = []
     for group in np.split(rows, group_starts(candidates.query[rows])[1:]):
         query = int(candidates.query[group[0]])
-        of, words, sight = int(query_script[query]), _words(texts[query], query_script[query]), sights[query]
+        word_script, words, sight = int(query_script[query]), _words(texts[query], query_script[query]), sights[query]
         # A name written in both scripts side by side would count twice.
         unknown = Counter({word: n for word, n in words.items() if not sight.count(_stem(arm, word) or "")})
-        parts.append((group[is_other[group]], words, of, by_meaning, sight))
-        parts.append((group[~is_other[group]], unknown, of, by_sound, sight))
+        parts.append((group[is_other[group]], words, word_script, by_meaning, sight))
+        parts.append((group[~is_other[group]], unknown, word_script, by_sound, sight))
     parts = [part for part in parts if len(part[0])]
     for number in range(len(_WORDS)):  # all words at once fill the cache
-        by_meaning([w for _, words, of, find, _ in parts if of == number and find == by_meaning for w in words], number)
-    for rows, words, of, find, sight in parts:
-        meant = [_in_sight(one, sight) for one in find(list(words), of)]
-        if any(meant):
-            scores[rows] = _scores(arm, words, meant)[candidates.row[rows]]
+        by_meaning(
+            [
+                w
+                for _, words, word_script, find, _ in parts
+                if word_script == number and find == by_meaning
+                for w in words
+            ],
+            number,
+        )
+    for rows, words, word_script, find, sight in parts:
+        similar_terms = [_in_sight(terms, sight) for terms in find(list(words), word_script)]
+        if any(similar_terms):
+            scores[rows] = _scores(arm, words, similar_terms)[candidates.row[rows]]
     return scores, is_other
 
 
@@ -238,11 +246,11 @@ def _words(text: str, script: Any) -> Counter[str]:
     return Counter(word for word in words if word.replace("ё", "е") not in FUNCTION_WORDS)
 
 
-def _scores(arm: Any, words: Counter[str], meant: Sequence[Meant]) -> Floats:
+def _scores(arm: Any, words: Counter[str], similar_terms: Sequence[SimilarTerms]) -> Floats:
     """The score of each row, where similar terms stand for a word, weighted by their similarity."""
     postings = arm.postings_
     factors: dict[int, float] = {}
-    for (word, count), terms in zip(words.items(), meant, strict=True):
+    for (word, count), terms in zip(words.items(), similar_terms, strict=True):
         weight = _idf(arm, word) * arm._occurrences(count)
         for term, similarity in terms:
             if (number := postings.terms.get(term)) is not None:
@@ -288,7 +296,9 @@ def _may_begin(letter: str, start: str) -> bool:
     """Whether the phonetic form of a word that begins with `letter` may begin with `start`."""
     first = plain_letters(letter)[:1]
     # A letter without a sound of its own is followed by any.
-    return first in ("", start) or any(to[0] == start for of, to in _SPELLED.items() if of[0] == first)
+    return first in ("", start) or any(
+        sounds[0] == start for spelling, sounds in _SPELLED.items() if spelling[0] == first
+    )
 
 
 def _may_sound_alike(one: str, other: str) -> bool:

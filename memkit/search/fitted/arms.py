@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
@@ -16,7 +16,7 @@ from memkit.duck import literal, rows_of
 from memkit.errors import StaleIndexError
 from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.text.analyse import searchable_sql
+from memkit.text.analyse import columns_read, may_have_text, searchable_sql
 from memkit.text.boilerplate import evidence
 from memkit.text.chunk import Chunker, has_alnum, says
 
@@ -92,13 +92,6 @@ _COLUMNS = ("heading_path", "created_at", "updated_at", "title", "tags", "descri
 _COLUMN_TYPES = {
     name: {TIMESTAMP: "timestamptz", WORDS: "varchar[]"}.get(MEMORIES.field(name).type, "varchar") for name in _COLUMNS
 }
-_READS = {
-    "date": ("created_at", "updated_at"),
-    "title": ("title", "text"),
-    "description": ("description", "heading_path", "text"),
-    "front_matter": ("layout", "extra"),
-}
-"""The columns that a searched part reads where that is not the one of its name; all but a date need the first."""
 _FEW = 16
 _K3 = 1000.0
 """Every repetition of a word in a query counts, as in most engines: on long queries that is worth a tenth of nDCG."""
@@ -196,7 +189,7 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
     return KINDS[name].make(settings).fit(chunks, texts)
 
 
-def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
+def make_chunks(memories: pa.Table, settings: FitSettings) -> pa.Table:
     """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings).
 
     Both are without boilerplate. A chunk of boilerplate alone is left out, where its memory has others.
@@ -206,10 +199,10 @@ def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
         overlap_tokens=settings.overlap_tokens,
         prose_tokens=settings.prose_tokens,
     )
-    told = with_column(memories, "text", evidence(memories["text"], settings.boilerplate))
-    chunks = chunker.transform(memories.filter(pa.array(says(told))))
+    stripped = with_column(memories, "text", evidence(memories["text"], settings.boilerplate))
+    chunks = chunker.transform(memories.filter(pa.array(says(stripped))))
     of_memory = places(chunks["memory_id"], memories["memory_id"])
-    texts = _evidence_of_chunks(chunks["text"], memories["text"], told["text"], of_memory, settings.boilerplate)
+    texts = _evidence_of_chunks(chunks["text"], memories["text"], stripped["text"], of_memory, settings.boilerplate)
     chunks = chunks.append_column("evidence", texts)
     if not texts.equals(chunks["text"]):
         is_mere = has_alnum(chunks["text"]) & ~has_alnum(texts)
@@ -222,38 +215,46 @@ def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
 
 
 def _evidence_of_chunks(
-    chunks: pa.ChunkedArray, memories: pa.ChunkedArray, told: pa.ChunkedArray, of_memory: Ints, patterns: Sequence[str]
+    chunks: pa.ChunkedArray,
+    memories: pa.ChunkedArray,
+    memory_evidence: pa.ChunkedArray,
+    of_memory: Ints,
+    patterns: Sequence[str],
 ) -> pa.ChunkedArray:
-    """The `evidence` of texts of `chunks`: that of their memories, `told`, where the chunk is all of a memory."""
+    """The `evidence` of texts of `chunks`: `memory_evidence` where a chunk is all of a memory."""
     is_whole = pc.fill_null(pc.equal(take_rows(memories, of_memory), chunks), False).to_numpy()
-    whole, cut = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
-    parts = take_rows(told, of_memory[whole]), evidence(take_rows(chunks, cut), patterns)
+    whole, partial = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
+    parts = take_rows(memory_evidence, of_memory[whole]), evidence(take_rows(chunks, partial), patterns)
     joined = pa.chunked_array([piece for part in parts for piece in part.chunks], chunks.type)
-    return take_rows(joined, np.argsort(np.concatenate([whole, cut]), kind="stable"))
+    return take_rows(joined, np.argsort(np.concatenate([whole, partial]), kind="stable"))
 
 
 def searched_texts(
     memories: pa.Table,
     chunks: pa.Table,
     columns: Mapping[str, Sequence[str]],
-    told: pa.ChunkedArray | None = None,
+    evidence_texts: pa.ChunkedArray | None = None,
 ) -> pa.Table:
     """`chunks` with further columns, each the text made of some columns of its memory and of the chunk's own text.
 
-    `told` are the texts that stand for the chunks' own, if some of these is not searched.
+    `evidence_texts` replace the chunks' own texts, if some of these are not searched in full.
     """
     of_memory = take_rows(
         memories.select([name for name in _COLUMN_TYPES if name in memories.column_names]),
         places(chunks["memory_id"], memories["memory_id"]),
     )
-    table = of_memory.append_column("text", chunks["text"] if told is None else told)
+    table = of_memory.append_column("text", chunks["text"] if evidence_texts is None else evidence_texts)
     filled = {"text", *(name for name in of_memory.column_names if _is_filled(table[name]))}
     # DuckDB binds each expression anew, which takes longer than some rows: what gives no row anything is left out.
-    used = {name: [part for part in searched if _is_used(part, filled, table)] for name, searched in columns.items()}
+    columns_present = table.column_names
+    used = {
+        name: [part for part in searched if may_have_text(part, columns_present, filled)]
+        for name, searched in columns.items()
+    }
     if all(parts == ["text"] for parts in used.values()):
         texts = dict.fromkeys(columns, pc.fill_null(table["text"], "").cast(pa.string()))
     else:
-        reads = {column for parts in used.values() for part in parts for column in _READS.get(part, (part,))}
+        reads = {column for parts in used.values() for part in parts for column in columns_read(part)}
         expressions = [f"{searchable_sql(parts) if parts else literal('')} as {name}" for name, parts in used.items()]
         texts = _computed(f"select {', '.join(expressions)} from", table.select(sorted(reads | {"text"})))
     for name in columns:
@@ -270,13 +271,6 @@ def _computed(sql: str, table: pa.Table) -> Any:
     struct = ", ".join(f"{name} {types[name]}" for name in table.column_names)
     rows = f"(select unnest($parts::struct({struct})[], max_depth := 2))"
     return rows_of(f"{sql} {rows}", {"parts": table.to_pylist()})
-
-
-def _is_used(part: str, filled: Container[str], table: pa.Table) -> bool:
-    """Whether a searched part gives any row a text."""
-    reads = _READS.get(part, (part,))
-    has_all = all(name in table.column_names for name in reads)
-    return has_all and (any(name in filled for name in reads) if part == "date" else reads[0] in filled)
 
 
 def _is_filled(column: pa.ChunkedArray) -> bool:

@@ -70,10 +70,10 @@ def means_in_turns(
 
 def _shares(beside: Ints, lending: Mask | None) -> Floats:
     """The share of each neighbour's score; 0 for one that is missing or does not lend."""
-    there = beside >= 0
+    lends = beside >= 0
     if lending is not None:
-        there &= lending[beside]
-    shares: Floats = there * np.array(list(SHARES.values()))
+        lends &= lending[beside]
+    shares: Floats = lends * np.array(list(SHARES.values()))
     return shares
 
 

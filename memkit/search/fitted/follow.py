@@ -29,13 +29,13 @@ _MOST_CHUNKS = 64
 
 
 def refit_tables(
-    before: MemoryIndex, corpus_memories: pa.Table, order: Ints, cut: Callable[[pa.Table], pa.Table]
+    before: MemoryIndex, corpus_memories: pa.Table, order: Ints, chunker: Callable[[pa.Table], pa.Table]
 ) -> tuple[pa.Table, pa.Table, tuple[MemoryIndex, Ints, Ints]]:
     """The memories in their `order`, their chunks, and for each chunk its row in `before` and the row of its memory."""
     source = former_rows(before, corpus_memories)[order]
     memories = take_runs(corpus_memories, order)
     changed = take_runs(memories, np.flatnonzero(source < 0))
-    new_chunks = cut(changed).combine_chunks()
+    new_chunks = chunker(changed).combine_chunks()
     row, size = chunk_rows(before.rows.memory, source, places(new_chunks["memory_id"], changed["memory_id"]))
     old_chunks = before.chunks.append_column("searched", before.texts).append_column("own", before.own_texts)
     chunks = few_chunks(take_runs(pa.concat_tables([old_chunks, new_chunks]), row))

@@ -34,7 +34,7 @@ from memkit.params import Moment, check_corpus, until_text
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
-from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, cut, places, take_rows, text_codes
+from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, make_chunks, places, take_rows, text_codes
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
@@ -254,8 +254,8 @@ def _successors(memories: pa.Table) -> Ints | None:
     """The row of the last successor of each memory, else -1; a circle has none."""
     if memories["superseded_by"].null_count == memories.num_rows:
         return None
-    found = pc.index_in(memories["superseded_by"], value_set=memories["memory_id"].combine_chunks())
-    following: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    successor_row = pc.index_in(memories["superseded_by"], value_set=memories["memory_id"].combine_chunks())
+    following: Ints = pc.fill_null(successor_row, -1).to_numpy().astype(np.int64)
     last = following.copy()
     for memory in np.flatnonzero(following >= 0).tolist():
         chain = {memory}
@@ -471,12 +471,16 @@ def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]
 
 def replaced_by(memories: pa.Table, rows: Rows, scope: Scope, ids: pa.ChunkedArray) -> pa.Table:
     """The superseded memories in whose place one of the memories `ids` is shown: their names, and its id as `by`."""
-    some = np.empty(0, np.int64) if scope.superseded is None else np.flatnonzero(scope.superseded)
+    superseded = np.empty(0, np.int64) if scope.superseded is None else np.flatnonzero(scope.superseded)
     known = memories.column_names
     named = memories.select([name for name in NAMED if name in known])
-    by = memories["memory_id"] if rows.successor is None else take_rows(memories["memory_id"], rows.successor[some])
-    found = take_rows(named, some).append_column("by", by.slice(0, len(some)))
-    return found.filter(pc.is_in(found["by"], value_set=ids))
+    by = (
+        memories["memory_id"]
+        if rows.successor is None
+        else take_rows(memories["memory_id"], rows.successor[superseded])
+    )
+    replaced = take_rows(named, superseded).append_column("by", by.slice(0, len(superseded)))
+    return replaced.filter(pc.is_in(replaced["by"], value_set=ids))
 
 
 _BACKGROUND = 256
@@ -641,11 +645,11 @@ class MemoryIndex:
         scope = make_scope(self.memories, self.rows, self.corpus.ask, how, *who)
         weights = self.weights(how)
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
-        seen, at = scope.allowed, request.moment.instant
-        sight = self.sight(seen)
-        beside = self.beside(request.texts, weights, how, at, sight)
-        about = weights, how, at, seen, beside, scope.heirs, request.vectors
-        candidates = self.retrieve(request.texts, pools * how.pool, seen, *about)
+        visible, instant = scope.allowed, request.moment.instant
+        sight = self.sight(visible)
+        beside = self.beside(request.texts, weights, how, instant, sight)
+        about = weights, how, instant, visible, beside, scope.heirs, request.vectors
+        candidates = self.retrieve(request.texts, pools * how.pool, visible, *about)
         return Answer(self, scope, weights, candidates, sight, beside)
 
     def candidate_source(self, name: str) -> Arm:
@@ -755,10 +759,10 @@ class MemoryIndex:
 
     def scripts_of(self, row: Ints) -> Ints:
         """The script of each of the chunks `row`: Latin, Cyrillic or other; computed at first use."""
-        known = self._scripts
-        if len(new := np.unique(row[known[row] < 0])):
-            known[new] = scripts(take_rows(self.texts, new))
-        return known[row]
+        by_row = self._scripts
+        if len(new := np.unique(row[by_row[row] < 0])):
+            by_row[new] = scripts(take_rows(self.texts, new))
+        return by_row[row]
 
     @property
     def is_steady(self) -> bool:
@@ -778,7 +782,7 @@ class MemoryIndex:
         arms: Iterable[str],
         how: QuerySettings,
         on: datetime,
-        seen: Mask | None,
+        visible: Mask | None,
         beside: Sequence[Beside],
         heirs: Ints | None = None,
         vectors: Vectors | None = None,
@@ -789,7 +793,7 @@ class MemoryIndex:
         ----------
         allowed : ndarray of bool, shape (n_chunks,), or None
             Chunks that may be found; None: all.
-        seen : ndarray of bool, shape (n_chunks,), or None
+        visible : ndarray of bool, shape (n_chunks,), or None
             Chunks that the question may see: no other lends anything to those that are found.
         beside : sequence of Beside
             Of `beside`.
@@ -802,7 +806,7 @@ class MemoryIndex:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         queries = self.arm_queries(texts, options, how, on, vectors)
-        about = n, allowed, how, seen, beside, heirs
+        about = n, allowed, how, visible, beside, heirs
         candidates = {name: self.arm_candidates(name, queries[name], *about) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
@@ -829,10 +833,10 @@ class MemoryIndex:
             return texts
         return [in_days(text, moment.date()) for text in texts]
 
-    def sight(self, seen: Mask | None) -> Sight:
-        """The terms of the chunks `seen`; None: of all."""
+    def sight(self, visible: Mask | None) -> Sight:
+        """The terms of the chunks `visible`; None: of all."""
         words: Any = self.arms.get("bm25")
-        return Sight.over((words.postings_, seen)) if hasattr(words, "near_terms") else NOTHING
+        return Sight.over((words.postings_, visible)) if hasattr(words, "near_terms") else NOTHING
 
     def beside(
         self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime, sight: Sight
@@ -851,7 +855,7 @@ class MemoryIndex:
         rows = sight.rows(term)
         words = _WORDS.findall(self.texts[int(rows[0])].as_py().lower()) if len(rows) else []
         terms = terms_by(self.settings.analyser).terms(words)
-        return next((word for word, own in zip(words, terms, strict=True) if own == [term]), term)
+        return next((word for word, of_word in zip(words, terms, strict=True) if of_word == [term]), term)
 
     def arm_candidates(
         self,
@@ -860,7 +864,7 @@ class MemoryIndex:
         n: int,
         allowed: Mask | None,
         how: QuerySettings,
-        seen: Mask | None,
+        visible: Mask | None,
         beside: Sequence[Beside],
         heirs: Ints | None = None,
     ) -> pa.Table:
@@ -870,17 +874,17 @@ class MemoryIndex:
         """
         if heirs is not None:
             replaced = heirs >= 0
-            wide, more = allowed if allowed is None else allowed | replaced, int(replaced.sum())
-            found = self.arm_candidates(name, queries, n + more, wide, how, seen, beside)
-            return inherited(found, heirs, n)
+            wide, n_replaced = allowed if allowed is None else allowed | replaced, int(replaced.sum())
+            candidates = self.arm_candidates(name, queries, n + n_replaced, wide, how, visible, beside)
+            return inherited(candidates, heirs, n)
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
         options, allowed = kind.options(how), self._filled(allowed)
         if kind.reads_near:
-            options["near"] = [one.shares(how.near_words, how.word_forms) for one in beside]
+            options["near"] = [expansion.shares(how.near_words, how.word_forms) for expansion in beside]
         if turns is not None and self.lent([name]):
             if kind.lends == "means":
-                return means_in_turns(arm, queries, n, allowed, turns, self._filled(seen))
-            return self.words.candidates_in_turns(queries, n, allowed, turns, seen, **options)
+                return means_in_turns(arm, queries, n, allowed, turns, self._filled(visible))
+            return self.words.candidates_in_turns(queries, n, allowed, turns, visible, **options)
         return arm.candidates(queries, n, allowed, **options)
 
     def _filled(self, some: Mask | None) -> Mask | None:
@@ -907,21 +911,21 @@ class MemoryIndex:
         return Likeness(rows, terms_by(self.settings.analyser).terms(take_rows(self.texts, rows).to_pylist()))
 
 
-def inherited(found: pa.Table, heirs: Ints, n: int) -> pa.Table:
+def inherited(candidates: pa.Table, heirs: Ints, n: int) -> pa.Table:
     """Candidates with each chunk's heir in its place, each once with its best score; the best `n` of a query.
 
     >>> found = pa.table({"query": [0, 0, 0], "row": [0, 1, 2], "score": [5.0, 3.0, 2.0]})
     >>> inherited(found, np.array([1, -1, -1]), 2).to_pydict()
     {'query': [0, 0], 'row': [1, 2], 'score': [5.0, 2.0]}
     """
-    query, row, score = (found[name].to_numpy() for name in ("query", "row", "score"))
+    query, row, score = (candidates[name].to_numpy() for name in ("query", "row", "score"))
     row = np.where(heirs[row] >= 0, heirs[row], row)
     order = np.lexsort((row, -score, query))
     _, first = np.unique(query[order] * len(heirs) + row[order], return_index=True)
     kept = order[np.sort(first)]
     starts = group_starts(query[kept])
     kept = kept[np.arange(len(kept)) - spread(starts, starts, len(kept)) < n]
-    return pa.table({"query": query[kept], "row": row[kept], "score": score[kept]}, schema=found.schema)
+    return pa.table({"query": query[kept], "row": row[kept], "score": score[kept]}, schema=candidates.schema)
 
 
 Index = TypeVar("Index", bound=MemoryIndex)
@@ -949,9 +953,9 @@ def build_as(
     order = pc.sort_indices(corpus_memories["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
         memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None
-        table = cut(memories, settings).combine_chunks()
+        table = make_chunks(memories, settings).combine_chunks()
     else:
-        chunker = partial(cut, settings=settings)
+        chunker = partial(make_chunks, settings=settings)
         memories, table, former = follow().refit_tables(before, corpus_memories, order, chunker)
     chunks, texts, own_texts = table.drop_columns(["searched", "own"]), table["searched"], table["own"]
     rows = make_rows(memories, chunks, own_texts, former and (former[0].rows, *former[1:]))

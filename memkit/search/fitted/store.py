@@ -182,8 +182,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
         manifest = with_fields(read_json(folder, MANIFEST), _FIELDS)
         if manifest["version"] != _VERSION:
             raise ValueError(f"no version {_VERSION}")
-        given = {"engine": "local"} | manifest["params"]
-        params = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+        stored = {"engine": "local"} | manifest["params"]
+        params = {name: tuple(v) if isinstance(v, list) else v for name, v in stored.items()}
         kinds: tuple[type[Estimator], ...] = (FitSettings, QuerySettings)
         for settings in kinds:
             settings(**{name: value for name, value in params.items() if name in settings.params()}).check_params()

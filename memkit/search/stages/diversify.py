@@ -272,10 +272,10 @@ class Repeats:
         return texts
 
 
-def _keep(known: dict[Any, Any], key: object, value: object, most: int = _KEPT) -> None:
-    if len(known) >= most:
-        known.clear()
-    known[key] = value
+def _keep(cache: dict[Any, Any], key: object, value: object, most: int = _KEPT) -> None:
+    if len(cache) >= most:
+        cache.clear()
+    cache[key] = value
 
 
 @cache

@@ -299,12 +299,12 @@ class Block:
     @cached_property
     def rerankers(self) -> tuple[str, ...]:
         """The names of the rerankers."""
-        return tuple(dict.fromkeys(one.rerank.name for one in self.fusions if one.rerank))
+        return tuple(dict.fromkeys(fusion.rerank.name for fusion in self.fusions if fusion.rerank))
 
     @cached_property
     def lacks_arms(self) -> bool:
         """Whether any column has an arm without weight."""
-        return not all(one.weights.all() for one in self.fusions)
+        return not all(fusion.weights.all() for fusion in self.fusions)
 
     @cached_property
     def is_identity(self) -> bool:
@@ -475,7 +475,7 @@ class CandidateSet:
     likeness : callable
         The pairwise similarity of some of the candidates, for MMR.
     looks : mapping of str to ndarray of float64, shape (n,)
-        The scores by each reranker; only those that `looked_at` names are used.
+        The scores by each reranker; only those that `to_rerank` names are used.
     """
 
     query: Ints
@@ -492,7 +492,7 @@ class CandidateSet:
     repeats: Repeats | None
     least_threshold: float
     likeness: Callable[[Ints], Floats]
-    looks: Mapping[str, Floats] = field(default_factory=dict)
+    rerank_scores: Mapping[str, Floats] = field(default_factory=dict)
     _updates: tuple[float, list[tuple[int, Ints, Floats]]] | None = field(default=None, init=False)
     _last_factors: tuple[Any, Floats] = field(default=(None, np.empty(0)), init=False)
     _last_similar: tuple[bytes, Floats] = field(default=(b"", np.empty(0)), init=False)
@@ -621,7 +621,7 @@ class Fused:
         beaten: Mask = keys != chunks.best(keys)
         return beaten
 
-    def looked_at(self, fusion: Fusion) -> Mask:
+    def to_rerank(self, fusion: Fusion) -> Mask:
         """Which candidates are reranked, by column of `fusion`: the best of each query, a chunk a memory."""
         candidates, columns = self.candidates, fusion.columns
         keys = as_keys(np.rint(self.scores[:, columns] * UNIT), candidates.tie_order, self.block.is_bounded)
@@ -630,11 +630,11 @@ class Fused:
         if self.beaten is not None and candidates.chunks_of_memory is not None:
             rows = candidates.chunks_of_memory.rows
             keys[rows] = np.where(self.beaten[:, columns], DROPPED, keys[rows])
-        looked: Mask = keys != DROPPED
+        is_reranked: Mask = keys != DROPPED
         assert fusion.rerank is not None
         for query in candidates.queries:
-            looked[query] &= keys[query] >= _nth_largest(keys[query], fusion.rerank.n)
-        return looked
+            is_reranked[query] &= keys[query] >= _nth_largest(keys[query], fusion.rerank.n)
+        return is_reranked
 
     def reranked(self) -> Floats:
         """The fused scores, with those of the best mixed with their scores by the reranker.
@@ -645,10 +645,10 @@ class Fused:
         mixed = self.scores.copy()
         for fusion in self.block.fusions:
             if fusion.rerank is not None:
-                looked, second = self.looked_at(fusion), self.candidates.looks[fusion.rerank.name]
+                is_reranked, second = self.to_rerank(fusion), self.candidates.rerank_scores[fusion.rerank.name]
                 for query in self.candidates.queries:
                     scores = mixed[query, fusion.columns]
-                    scores[:] = _mixed(scores, second[query, None], looked[query], fusion.rerank.weight)
+                    scores[:] = _mixed(scores, second[query, None], is_reranked[query], fusion.rerank.weight)
         return np.round(mixed, FUSED_DIGITS, out=mixed)
 
 
@@ -657,13 +657,13 @@ def _nth_largest(keys: Keys, n: int) -> Any:
     return np.partition(keys, -n, axis=0)[-n] if len(keys) > n else 0
 
 
-def _mixed(first: Floats, second: Floats, looked: Mask, weight: float) -> Floats:
-    """`first`, where `looked`, with a share of `second` on the same range; as it is where `second` says nothing."""
-    (low, high), (least, most) = _ends(first, looked), _ends(second, looked)
+def _mixed(first: Floats, second: Floats, is_reranked: Mask, weight: float) -> Floats:
+    """`first`, where `is_reranked`, with a share of `second` on the same range; as it is where those are equal."""
+    (low, high), (least, most) = _ends(first, is_reranked), _ends(second, is_reranked)
     with np.errstate(invalid="ignore"):  # columns without a candidate
         span = most - least
         on_range = low + (high - low) * np.divide(second - least, span, out=np.zeros(first.shape), where=span > 0)
-    mixed: Floats = np.where(looked & (span > 0), (1 - weight) * first + weight * on_range, first)
+    mixed: Floats = np.where(is_reranked & (span > 0), (1 - weight) * first + weight * on_range, first)
     return mixed
 
 
@@ -674,14 +674,14 @@ def _ends(values: Floats, rows: Mask) -> tuple[Floats, Floats]:
     return least, most
 
 
-def looked_at(candidates: CandidateSet, block: Block) -> dict[str, Mask]:
+def to_rerank(candidates: CandidateSet, block: Block) -> dict[str, Mask]:
     """By the name of the reranker, which candidates it has to score for any of the settings."""
     wanted = {name: np.zeros(len(candidates), bool) for name in block.rerankers}
     if wanted:
         first = Fused(candidates, block)
         for fusion in block.fusions:
             if fusion.rerank is not None:
-                wanted[fusion.rerank.name] |= first.looked_at(fusion).any(axis=1)
+                wanted[fusion.rerank.name] |= first.to_rerank(fusion).any(axis=1)
     return wanted
 
 
@@ -974,7 +974,7 @@ class RankedQuestion(Protocol):
     def across(self, candidates: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
     def prior(self, memory: Ints, /) -> Floats: ...
-    def look_again(self, candidates: Candidates, /) -> Floats | None: ...
+    def rerank(self, candidates: Candidates, /) -> Floats | None: ...
 
 
 def norms(
@@ -1045,11 +1045,11 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
     prior = question.prior(memory)
     candidate_set = _candidate_set(candidates, question, norm, decay, prior)
     key_of_settings = RankingKey.from_settings(settings, question.weights, candidates.arms)
-    block, looked = _second_look(candidate_set, key_of_settings, question, candidates)
+    block, is_reranked = _reranked_block(candidate_set, key_of_settings, question, candidates)
     ranking = Ranking(candidate_set, block, np.arange(len(memory)))
     fused, score, key = ranking.fused[:, 0], ranking.score[:, 0], ranking.key[:, 0].copy()
-    after_looks = ranking.reranked[:, 0]
-    is_low, without_decay = key < ranking.floor[0], np.rint(after_looks * prior * UNIT) >= block.least[0]
+    after_rerank = ranking.reranked[:, 0]
+    is_low, without_decay = key < ranking.floor[0], np.rint(after_rerank * prior * UNIT) >= block.least[0]
     low = np.where(without_decay, CODES["decayed_out"], CODES["below_min_score"])
     disposition = np.where(is_low, low, CODES["returned"]).astype(np.int8)
     under = _collapsed(ranking, key, disposition, candidates.row)
@@ -1069,27 +1069,27 @@ def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
     if not is_placed.all():
         order = order[np.lexsort((~is_placed, candidates.query[order]))]
     rank = np.where(place == NOWHERE, 0, place + 1)
-    reranked = np.where(looked, after_looks, np.nan)
+    reranked = np.where(is_reranked, after_rerank, np.nan)
     lift = np.zeros(len(key)) if ranking.lift is None else ranking.lift[:, 0]
     stages = norm, fused, reranked, age_days, decay, lift, score
     ranked = Ranked(candidates, *stages, penalty, rank, prior, under, disposition)
     return ranked.take(order)
 
 
-def _second_look(
+def _reranked_block(
     candidate_set: CandidateSet, key: RankingKey, question: RankedQuestion, candidates: Candidates
 ) -> tuple[Block, Mask]:
     """The block of one setting, and which candidates were reranked; none if the reranker cannot be reached."""
     block = block_of([key])
-    for name, looked in looked_at(candidate_set, block).items():
-        rows = np.flatnonzero(looked)
-        scores = question.look_again(candidates.take(rows))
+    for name, is_reranked in to_rerank(candidate_set, block).items():
+        rows = np.flatnonzero(is_reranked)
+        scores = question.rerank(candidates.take(rows))
         if scores is None:
             block = block_of([replace(key, rerank=None)])
             break
-        candidate_set.looks = {name: np.full(len(looked), np.nan)}
-        candidate_set.looks[name][rows] = scores
-        return block, looked
+        candidate_set.rerank_scores = {name: np.full(len(is_reranked), np.nan)}
+        candidate_set.rerank_scores[name][rows] = scores
+        return block, is_reranked
     return block, np.zeros(len(candidate_set), bool)
 
 
