@@ -89,7 +89,7 @@ def _mean_vector(index: MemoryIndex, rows: Ints) -> Vectors:
 def strongest_words(index: MemoryIndex, rows: Ints, visible: Mask) -> list[str]:
     """The `STRONGEST` words of the chunks `rows`, in the order of their text.
 
-    The weight of a word is tf / (tf + 1.2) x log(1 + n / df), where n counts the other chunks of `visible` memories, and
+    The weight of a word is tf / (tf + 1.2) x log(1 + n / df), where n counts other chunks of `visible` memories, and
     df those of them that have its term. A word with a df of 0 finds nothing and is left out, as are stop words and
     numbers. Without an arm of words df is not known, and tf decides alone.
     """
