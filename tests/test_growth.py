@@ -258,6 +258,11 @@ GRAPHS: list[Shape] = [
     (ENTITY % 1, '{"from": "n0", "to": "n2", "relationType": "r"}\n', ""),
     (ENTITY % 1, "bad\n", ""),
     ('{"observations"', "\n", ENTITY % 1),
+    ('{"entities": [', ENTITY + ", ", ENTITY % 1 + "]}"),
+    ('{"entities": [', ENTITY + ", ", ""),
+    ('{"entities": [{"name": "n", "observations": [\n', '"a%d",\n', '"b"]}], "relations": []}'),
+    ('{"relations": [' + '{"from": "a", "to": "b", "relationType": "r"}], "entities": [', "1,\n", "1]}"),
+    ("{", '"a%d": [1],\n', '"entities": [{"name": "n", "observations": []}]}'),
 ]
 PAGES: list[Shape] = [
     ("", "- [fact] a #b (c)\n", ""),

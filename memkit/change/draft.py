@@ -17,7 +17,7 @@ from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.disk.source import decode, utf8
 from memkit.formats.hermes import Part, parts
-from memkit.formats.mcp_graph import lines_of, places_of
+from memkit.formats.mcp_graph import items_of, places_of
 from memkit.formats.records.write import Place, json_places, yaml_places
 from memkit.formats.syntax.places import Json, Splice, Steps, line_end
 from memkit.formats.syntax.yaml import ENDINGS
@@ -83,10 +83,10 @@ class Document:
     def observations(self) -> dict[tuple[str, str], list[tuple[int, int]]]:
         """Where the observations of a graph stand, by the name of their entity and their text."""
         places: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        for line in lines_of(self.text):
-            if line.kind == "entity":
-                for text, start, end in places_of(self.text, line):
-                    places.setdefault((line.value["name"], text), []).append((start, end))
+        for item in items_of(self.text):
+            if item.kind == "entity":
+                for text, start, end in places_of(self.text, item):
+                    places.setdefault((item.value["name"], text), []).append((start, end))
         return places
 
     def lines(self, first: int, last: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The graph of the MCP memory server: the operations of its tools, each line that they do not touch left as it is."""
+"""The graph of the MCP memory server: the operations of its tools, each item that they do not touch left as it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
-from memkit.formats.mcp_graph import ENDINGS, Line, lines_of, places_of
+from memkit.formats.mcp_graph import ENDINGS, LISTS, Item, is_object, items_of, key_of_type, places_of
 from memkit.formats.syntax.places import Json, Splice, line_end
 from memkit.params import AsOf, describe
 from memkit.tables.corpus import read
@@ -24,10 +24,10 @@ Row = dict[str, Any]
 
 
 class GraphStore(Operations):
-    """Entities, observations and relations of an MCP memory graph, one file of JSON lines.
+    """Entities, observations and relations of an MCP memory graph, one file of JSON lines, or of one object.
 
-    The operations are those of the server's tools. Lines that an operation does not touch keep their bytes, and a
-    changed line keeps its unknown keys; a new line has the keys that the file's other lines have.
+    The operations are those of the server's tools. What an operation does not touch keeps its bytes, and a changed
+    item keeps its unknown keys; a new item has the keys that the file's others have.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class GraphStore(Operations):
         self,
         name: str,
         observations: Iterable[str],
-        act: Callable[[_File, list[Line], list[str]], list[str]],
+        act: Callable[[_File, list[Item], list[str]], list[str]],
         now: AsOf,
         dry_run: bool,
     ) -> list[str] | Edits:
@@ -147,7 +147,7 @@ class GraphStore(Operations):
     def create_relation(
         self, from_name: str, to_name: str, relation_type: str, *, now: AsOf = None, dry_run: bool = False
     ) -> str | Edits:
-        """Write a relation between two entities as the last line, and return its type.
+        """Write a relation between two entities as the last one, and return its type.
 
         Raises
         ------
@@ -183,10 +183,10 @@ class GraphStore(Operations):
 
         def work(draft: Draft) -> str:
             file = _File(draft, self._path())
-            lines = file.same({"from": from_name, "to": to_name, "relationType": relation_type})
-            if not lines:
+            items = file.same({"from": from_name, "to": to_name, "relationType": relation_type})
+            if not items:
                 raise missing("relation", f"{from_name} {relation_type} {to_name}", ())
-            file.delete(lines, "the relation")
+            file.delete(items, "the relation")
             return relation_type
 
         return self._do(work, now, dry_run)
@@ -216,40 +216,46 @@ class _File:
         text = draft.text_or_none(path)
         self.text = text or ""
         self.is_new = text is None
-        self.lines = [line for line in lines_of(self.text) if line.kind]
-        if self.text.strip() and not self.lines:
+        self.json = Json(self.text) if is_object(self.text) else None
+        self.items = [item for item in items_of(self.text) if item.kind]
+        if self.text.strip() and not (self.items or self.json):
             raise ChangeRefusedError(f"{path}: it is there already, and no graph.")
 
-    def entities(self, name: str) -> list[Line]:
-        return [line for line in self.lines if line.kind == "entity" and line.value.get("name") == name]
+    def entities(self, name: str) -> list[Item]:
+        return [item for item in self.items if item.kind == "entity" and item.value.get("name") == name]
 
-    def known(self, name: str) -> list[Line]:
-        """The lines of an entity.
+    def known(self, name: str) -> list[Item]:
+        """The items of an entity.
 
         Raises
         ------
         NotFoundError
         """
-        if not (lines := self.entities(checked(name, "name"))):
-            names = (line.value.get("name") for line in self.lines if line.kind == "entity")
+        if not (items := self.entities(checked(name, "name"))):
+            names = (item.value.get("name") for item in self.items if item.kind == "entity")
             raise missing("entity", name, [known for known in names if isinstance(known, str)])
-        return lines
+        return items
 
-    def relations(self, name: str) -> list[Line]:
+    def relations(self, name: str) -> list[Item]:
         """The relations from or to an entity."""
         ends = ("from", "to")
-        return [line for line in self.lines if line.kind == "relation" and name in map(line.value.get, ends)]
+        return [item for item in self.items if item.kind == "relation" and name in map(item.value.get, ends)]
 
-    def same(self, fields: Mapping[str, str]) -> list[Line]:
-        """The relations with these fields."""
-        relations = (line for line in self.lines if line.kind == "relation")
-        return [line for line in relations if all(line.value.get(key) == value for key, value in fields.items())]
+    def same(self, fields: Mapping[str, str]) -> list[Item]:
+        """The relations with these ends and this type."""
+        ends = [(key, value) for key, value in fields.items() if key != "relationType"]
+        return [
+            item
+            for item in self.items
+            if item.kind == "relation"
+            and item.type_of("relationType") == fields["relationType"]
+            and all(item.value.get(key) == value for key, value in ends)
+        ]
 
-    def observations(self, texts: list[str], line: Line | None = None) -> list[Any]:
-        """Observations as the line, or the file, writes them: strings, or objects with text and time."""
-        lines = [line] if line and line.value.get("observations") else self.lines
-        items = (item for line in lines for item in line.value.get("observations") or ())
-        first = next(items, None)
+    def observations(self, texts: list[str], item: Item | None = None) -> list[Any]:
+        """Observations as the item, or the file, writes them: strings, or objects with text and time."""
+        items = [item] if item and item.value.get("observations") else self.items
+        first = next((written for item in items for _, written in item.observations()), None)
         if not isinstance(first, dict):
             return list(texts)
         key = next((key for key in ("text", "content") if key in first), "text")
@@ -261,63 +267,82 @@ class _File:
         return stamp(self.draft.moment)
 
     def insert(self, kind: str, fields: Row, reason: str) -> None:
-        """A new line: an entity below the last one, a relation at the end."""
-        like = next((line for line in reversed(self.lines) if line.kind == kind), None)
-        mark = next((line.mark for line in (like, *self.lines) if line and line.mark), None if self.lines else "type")
+        """A new item: an entity below the last one, a relation at the end."""
+        like = next((item for item in reversed(self.items) if item.kind == kind), None)
+        is_marked = not (self.items or self.json)
+        mark = next((item.mark for item in (like, *self.items) if item and item.mark), "type" if is_marked else None)
         kind_mark: Row = {mark: kind} if mark else {}
         dated = {"createdAt": self._now} if like and "createdAt" in like.value else {}
-        text = json.dumps({**kind_mark, **fields, **dated}, ensure_ascii=False, separators=self._separators)
-        if self.is_new or not self.lines:
+        typed = {name: key_of_type(like.value, name) for name in ("entityType", "relationType") if like}
+        named = {typed.get(name, name): value for name, value in fields.items()}
+        new = {**kind_mark, **named, **dated}
+        if self.json:
+            self._splice(self._added(self.json, kind, new), reason, "update")
+            return
+        text = json.dumps(new, ensure_ascii=False, separators=self._separators)
+        if self.is_new or not self.items:
             self.draft.write(self.path, text, reason)
             return
-        place = like if kind == "entity" and like else self.lines[-1]
+        place = like if kind == "entity" and like else self.items[-1]
         newline = line_end(self.text)
         if kind == "entity" and like is None:
-            self._splice(Splice(self.lines[0].start, self.lines[0].start, text + newline), reason, "update")
+            self._splice(Splice(self.items[0].start, self.items[0].start, text + newline), reason, "update")
         else:
             self._splice(Splice(place.end, place.end, newline + text), reason, "update")
 
+    def _added(self, document: Json, kind: str, new: Row) -> Splice:
+        """A new item at the end of its list, which is made where the object has none."""
+        name = next(name for name, kind_of_items in LISTS.items() if kind_of_items == kind)
+        return document.set_value([name], [new]) if document.find([name]) is None else document.append([name], new)
+
     @property
     def _separators(self) -> tuple[str, str]:
-        """The commas and colons of the file's first line: the server writes them without blanks."""
-        first = self.text[self.lines[0].start : self.lines[0].end] if self.lines else ""
+        """The commas and colons of the file's first item: the server writes them without blanks."""
+        first = self.text[self.items[0].start : self.items[0].end] if self.items else ""
         return (", ", ": ") if '": ' in first else (",", ":")
 
-    def add_observations(self, lines: list[Line], texts: list[str]) -> list[str]:
-        """Add to the first line of an entity the observations that none of its lines has, and return them."""
-        known = {text for line in lines for text, _ in line.observations()}
+    def add_observations(self, items: list[Item], texts: list[str]) -> list[str]:
+        """Add to the first item of an entity the observations that none of its items has, and return them."""
+        known = {text for item in items for text, _ in item.observations()}
         new = [text for text in texts if text not in known]
-        self.extend(lines[0], self.observations(new, lines[0]))
+        self.extend(items[0], self.observations(new, items[0]))
         return new
 
-    def remove_observations(self, lines: list[Line], texts: list[str]) -> list[str]:
-        """Take observations out of the lines of an entity, and return those that it had."""
-        removed = [self.without(line, set(texts)) for line in lines]
+    def remove_observations(self, items: list[Item], texts: list[str]) -> list[str]:
+        """Take observations out of the items of an entity, and return those that it had."""
+        removed = [self.without(item, set(texts)) for item in items]
         return list(dict.fromkeys(text for gone in removed for text in gone))
 
-    def extend(self, line: Line, items: list[Any]) -> None:
-        """New observations at the end of a line's list."""
-        json_line = Json(self.text[line.start : line.end])
-        for splice in json_line.append_all(["observations"], items):
+    def extend(self, item: Item, observations: list[Any]) -> None:
+        """New observations at the end of an item's list."""
+        own = Json(self.text[item.start : item.end])
+        if own.find(["observations"]) is None:
+            splices = [own.set_value(["observations"], observations)] if observations else []
+        else:
+            splices = own.append_all(["observations"], observations)
+        for splice in splices:
             text = splice.text
             if self._separators == (",", ":") and text.startswith(", "):
                 text = f",{text[2:]}"
-            self._splice(Splice(splice.start + line.start, splice.end + line.start, text), "observed", "update")
+            self._splice(Splice(splice.start + item.start, splice.end + item.start, text), "observed", "update")
 
-    def without(self, line: Line, texts: set[str]) -> list[str]:
-        """Take observations out of a line, and return those that it had."""
-        gone = [(text, start, end) for text, start, end in places_of(self.text, line) if text in texts]
+    def without(self, item: Item, texts: set[str]) -> list[str]:
+        """Take observations out of an item, and return those that it had."""
+        gone = [(text, start, end) for text, start, end in places_of(self.text, item) if text in texts]
         for _, start, end in gone:
             self._splice(Splice(start, end, ""), "removed", "delete")
         return [text for text, _, _ in gone]
 
-    def delete(self, lines: list[Line], reason: str) -> None:
-        """Take lines out, each with its line end; where the last of the file has none, with the one before them."""
-        starts = {line.start for line in lines}
-        for line in lines:
-            end = self.text.find("\n", line.end) + 1
-            self._splice(Splice(line.start, end or len(self.text), ""), reason, "delete")
-            first = line.start
+    def delete(self, items: list[Item], reason: str) -> None:
+        """Take items out, a line with its end; where the last of the file has none, with the one before it."""
+        starts = {item.start for item in items}
+        for item in items:
+            if self.json:
+                self._splice(Splice(item.start, item.end, ""), reason, "delete")
+                continue
+            end = self.text.find("\n", item.end) + 1
+            self._splice(Splice(item.start, end or len(self.text), ""), reason, "delete")
+            first = item.start
             while not end and (before := self.text.rfind("\n", 0, max(first - 1, 0)) + 1) in starts and first:
                 first = before
             if not end and first > 0 and self.text[first - 1] == "\n":

@@ -230,7 +230,10 @@ def _remove_observation(draft: Draft, memory: Row, reason: str) -> None:
     if memory["kind"] != "observation":
         raise ChangeRefusedError(f"{path}: an entity goes with its relations, by mk.store(root).graph.delete_entity.")
     group = f"observation {memory['memory_id']}"
-    for start, end in draft.document(path).observations.get((memory["source_id"], memory["text"]), []):
+    places = draft.document(path).observations.get((memory["source_id"], memory["text"]), [])
+    if not places:
+        raise ChangeRefusedError(f"{path}:{memory['line_start']}: the observation stands in no list.")
+    for start, end in places:
         cut = Splice(start, end, "")
         draft.splice("delete", path, cut, reason, memory_id=memory["memory_id"], together=group)
 

@@ -182,6 +182,70 @@ def test_unknown_keys_blanks_and_line_ends_of_a_fork_stay(tmp_path: Path) -> Non
     assert (tmp_path / "g.json").read_bytes().decode() == f"\ufeff{grown}\r\n{anna}\r\n{relation}\r\nbad\r\n\r\n"
 
 
+@settings(max_examples=6)
+@given(st.dictionaries(names, observed, min_size=1), st.sampled_from([None, 1, 4]), st.booleans(), st.data())
+def test_a_graph_in_one_object_is_edited_in_its_lists(
+    graph: dict[str, list[str]], indent: int | None, windows: bool, data: st.DataObject
+) -> None:
+    name, gone = data.draw(st.sampled_from(sorted(graph))), data.draw(observed)
+    ends = {"from": name, "to": sorted(graph)[0]}
+    held: dict[str, Any] = {
+        "version": 1.10,
+        "entities": [{"name": key, "type": "t", "n": 1e5, "observations": items} for key, items in graph.items()],
+        "relations": [{**ends, "relationType": "r"}],
+    }
+    text = json.dumps(held, ensure_ascii=False, indent=indent)
+    text = "\ufeff" + f"{text}\n".replace("\n", "\r\n" if windows else "\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.json"
+        path.write_bytes(text.encode())
+        store, by_name = mk.store(folder).graph, {entity["name"]: entity for entity in held["entities"]}
+        assert store.add_observations(name, ["новое", *graph[name]], now=NOW) == ["новое"]
+        store.create_entity("Борис", "person", ["кофе"], now=NOW)
+        store.create_relation("Борис", name, "знает", now=NOW)
+        with pytest.raises(PolicyRefusal):
+            store.create_relation(**{"from_name": name, "to_name": ends["to"], "relation_type": "r"})
+        mk.plan(mk.read(folder), Without(gone), as_of=NOW).apply(force=True)
+        by_name[name]["observations"].append("новое")
+        for entity in held["entities"]:
+            entity["observations"] = [item for item in entity["observations"] if item not in gone]
+        held["entities"].append({"name": "Борис", "type": "person", "observations": ["кофе"]})
+        held["relations"].append({"from": "Борис", "to": name, "relationType": "знает"})
+        written = path.read_bytes().decode()
+        assert json.loads(written.removeprefix("\ufeff")) == held
+        assert written.startswith("\ufeff")
+        assert written.count("\r\n") == (written.count("\n") if windows else 0)
+        store.delete_entity(name, now=NOW)
+        left = json.loads(path.read_text("utf-8-sig"))
+        assert [entity["name"] for entity in left["entities"]] == [*(key for key in graph if key != name), "Борис"]
+        assert not [one for one in left["relations"] if name in one.values()]
+        mk.undo(folder)
+        assert path.read_bytes().decode() == written
+
+
+def test_an_object_that_breaks_off_is_read_and_not_edited(tmp_path: Path) -> None:
+    text = '{"entities": [{"name": "Чай", "entityType": "t", "observations": ["зелёный"]}, {"na'
+    (tmp_path / "g.json").write_text(text, "utf-8")
+    graph = mk.store(tmp_path).graph
+    for work in (
+        lambda: graph.add_observations("Чай", ["x"]),
+        lambda: graph.create_entity("Мёд", "t"),
+        lambda: graph.delete_entity("Чай"),
+    ):
+        with pytest.raises(ChangeRefusedError, match="line 1: it is no JSON"):
+            work()
+    plan = mk.plan(mk.read(tmp_path), Without(["зелёный"]), as_of=NOW)
+    with pytest.raises(ChangeRefusedError, match="no JSON"):
+        plan.apply(force=True)
+    write_files(
+        tmp_path / "one", {"g.json": '{"entities": [{"name": "Чай", "entityType": "t", "observations": "мёд"}]}'}
+    )
+    refused = mk.plan(mk.read(tmp_path / "one"), Without(["мёд"]), as_of=NOW).refused["reason"].to_pylist()
+    assert len(refused) == 1
+    assert "stands in no list" in refused[0]
+    assert (tmp_path / "g.json").read_text("utf-8") == text
+
+
 def test_what_a_graph_cannot_hold_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"g.json": line_of("entity", name="Склад", entityType="t", observations=["чай"])})
     graph = mk.store(tmp_path).graph

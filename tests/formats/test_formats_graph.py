@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.formats.mcp_graph import lines_of, places_of
+from memkit.formats.mcp_graph import items_of, places_of
 from memkit.tables.samples import sample_data, write_files
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -67,10 +68,99 @@ def test_every_observation_is_a_memory_of_its_entity(values: list[dict[str, Any]
 @given(st.lists(entities, min_size=1, max_size=4), st.booleans())
 def test_the_place_of_an_observation_holds_it(values: list[dict[str, Any]], windows: bool) -> None:
     text = dumped(*values).replace("\n", "\r\n" if windows else "\n")
-    for line, value in zip(lines_of(text), values, strict=True):
+    for line, value in zip(items_of(text), values, strict=True):
         assert line.value == value
         found = [(said, json.loads(text[start:end])) for said, start, end in places_of(text, line)]
         assert found == [(text_of(item), item) for item in value["observations"]]
+
+
+ANNA = {"name": "Анна", "entityType": "person", "observations": [{"text": "ведёт Склад", "timestamp": "2026-03-01"}]}
+STOCK = {"name": "Склад", "type": "project", "observations": ["открыт с 2024", "two floors"], "note": "w1w"}
+LEADS = {"from": "Анна", "to": "Склад", "relationType": "ведёт"}
+NEEDS = {"from": "Склад", "to": "Анна", "type": "needs"}
+
+
+def in_object(values: list[dict[str, Any]], relations: list[dict[str, Any]], indent: int | None, **more: Any) -> str:
+    return json.dumps({**more, "entities": values, "relations": relations}, ensure_ascii=False, indent=indent)
+
+
+@settings(max_examples=40)
+@given(st.lists(entities, min_size=1, max_size=4), st.sampled_from([None, 0, 2]), st.booleans())
+def test_a_graph_in_one_object_is_read_as_its_lines_are(
+    values: list[dict[str, Any]], indent: int | None, windows: bool
+) -> None:
+    names = [value["name"] for value in values]
+    relations = [{"from": names[0], "to": names[-1], "relationType": "r"}]
+    text = in_object(values, relations, indent)
+    whole = graph_of({"a.json": text.replace("\n", "\r\n") if windows else text})
+    lines = graph_of({"a.json": dumped(*values, *relations)})
+    held = ["memory_id", "format", "kind", "title", "text", "scope", "source_id", "created_at", "extra"]
+    assert whole.memories.select(held).to_pylist() == lines.memories.select(held).to_pylist()
+    ends = ["from_id", "to_id", "type", "state"]
+    assert whole.tables["relations"].select(ends).to_pylist() == lines.tables["relations"].select(ends).to_pylist()
+    assert whole.problems["rule"].to_pylist() == lines.problems["rule"].to_pylist()
+    written = text.split("\n")
+    for row in whole.memories.to_pylist() if indent is not None else ():
+        first, last = row["line_start"], row["line_end"]
+        said = json.dumps(row["text"], ensure_ascii=False)
+        assert any(said in line for line in written[first - 1 : last])
+
+
+def test_what_forks_write_into_an_object_is_read(subtests: pytest.Subtests) -> None:
+    forms = {
+        "pretty": in_object([ANNA, STOCK], [LEADS, NEEDS], 2),
+        "a line": in_object([ANNA, STOCK], [LEADS, NEEDS], None),
+        "relations first": json.dumps({"relations": [LEADS, NEEDS], "entities": [ANNA, STOCK]}),
+        "more beside": in_object([ANNA, STOCK], [LEADS, NEEDS], 1, version={"of": "w2w"}),
+    }
+    for name, text in forms.items():
+        with subtests.test(name):
+            corpus = graph_of({"graph.json": text})
+            assert set(corpus.memories["format"].to_pylist()) == {"mcp_graph"}
+            assert dict(
+                zip(corpus.memories["text"].to_pylist(), corpus.memories["scope"].to_pylist(), strict=True)
+            ) == {
+                "ведёт Склад": "person",
+                "открыт с 2024": "project",
+                "two floors": "project",
+            }
+            assert corpus.tables["relations"]["type"].to_pylist() == ["ведёт", "needs"]
+            assert corpus.problems.num_rows == 0
+            words = {"w1w", "w2w"} if "w2w" in text else {"w1w"}
+            assert set(re.findall(r"w\dw", repr(corpus.tables["entities"].to_pylist()))) == words
+    alone = graph_of({"a.json": in_object([{"name": "Чай", "entityType": "t", "observations": "зелёный"}], [], 2)})
+    assert (alone.memories["text"].to_pylist(), alone.problems["rule"].to_pylist()) == (["зелёный"], ["bad_value"])
+    empty = graph_of({"a.json": '{"entities": [], "relations": []}'})
+    assert (empty.memories.num_rows, empty.problems.num_rows) == (0, 0)
+
+
+def test_an_object_that_breaks_off_keeps_what_stands_before_and_the_rest_as_text() -> None:
+    text = in_object([ANNA, STOCK], [LEADS], 2)
+    begun, ends = text.index("{", 1), [match.end() for match in re.finditer(r"\n    }", text)]
+    wrong = []
+    for end in range(begun, len(text), 7):
+        corpus = graph_of({"a.json": text[:end]})
+        read = [row["text"] for row in corpus.memories.to_pylist() if row["kind"] == "observation"]
+        whole = [said for said, behind in (("ведёт Склад", ends[0]), ("two floors", ends[1])) if behind <= end]
+        if "unparsable" not in corpus.problems["rule"].to_pylist() or not set(whole) <= set(read):
+            wrong.append(end)
+    assert not wrong
+    twice = '{"entities": [{"name": "a", "observations": ["x"]}], "entities": [{"name": "w1w"}]}'
+    corpus = graph_of({"a.json": twice})
+    assert corpus.problems["rule"].to_pylist() == ["missing_field", "unparsable"]
+    assert "w1w" in repr(corpus.memories["text"].to_pylist())
+
+
+def test_what_is_no_item_of_an_object_is_a_row_with_a_problem() -> None:
+    many = [{**ANNA, "name": f"Анна {number}"} for number in range(9)]
+    odd: list[Any] = [ANNA, *many, 7, None, "w1w", [], {"nameless": "w2w"}, {"name": None, "observations": []}, STOCK]
+    corpus = graph_of({"a.json": in_object(odd, [LEADS, {"from": "Анна"}, {"x": "w3w"}], 2)})
+    assert corpus.memories["memory_id"].to_pylist() == list(dict.fromkeys(corpus.memories["memory_id"].to_pylist()))
+    rules = corpus.problems["rule"].to_pylist()
+    assert (rules.count("unclaimed"), rules.count("bad_value"), rules.count("unparsable")) == (7, 1, 0)
+    assert set(re.findall(r"w\dw", repr(corpus.memories.to_pylist()))) == {"w1w", "w2w", "w3w"}
+    deep = '{"entities": [{"name": "a", "observations": ' + "[" * 5000 + "]" * 5000 + "}]}"
+    assert graph_of({"a.json": deep}).problems["rule"].to_pylist() == ["unparsable"]
 
 
 def test_relations_are_a_table_that_joins_the_memories() -> None:
@@ -167,6 +257,8 @@ def test_files_that_are_no_graphs_are_left_to_other_formats() -> None:
     others = {
         "records.jsonl": json.dumps(wisdom),
         "package.json": json.dumps({"name": "x", "type": "module"}),
+        "labels.json": json.dumps({"entities": [{"text": "Анна", "label": "PER"}], "relations": []}),
+        "model.json": json.dumps({"entities": [{"name": "User", "type": "table"}]}),
         "said.json": json.dumps({"text": 'he wrote "observations" and "relationType"'}),
         "deep.jsonl": "\n" * 60 + json.dumps({"name": "x", "observations": ["below the lines that are looked at"]}),
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Container, Iterator
+from typing import Any, NamedTuple
 
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
 
@@ -90,6 +90,21 @@ def load_json(text: str) -> Any:
     return _cleaned(value) if "\\u" in text else value
 
 
+class Member(NamedTuple):
+    """A value within a JSON text: the key that it stands under, its offsets, and its first and last line.
+
+    `number` counts the items of a list from 0; it is None for a value that is no item.
+    """
+
+    key: str
+    number: int | None
+    value: Any
+    start: int
+    end: int
+    line: int
+    end_line: int
+
+
 def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
     """Each item of a JSON list with the lines it spans, up to the first fault.
 
@@ -98,26 +113,112 @@ def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
     StructureError
         At the first fault, after the items before it were given.
     """
-    _refuse_depth(text)
-    lines = _Lines(text)
-    decoder = _decoder(_node)
-    position, escaped = text.index("[") + 1, "\\u" in text
-    while True:
-        position = _skip_blank(text, position)
-        if text.startswith("]", position):
-            if text[position + 1 :].strip():
-                raise StructureError("nothing after the list", lines.line_of(position))
-            return
+    values = _Values(text)
+    for member in values.items("", text.index("[")):
+        yield member.value, member.line, member.end_line
+    values.refuse_rest("list")
+
+
+def load_json_members(text: str, lists: Container[str]) -> Iterator[Member]:
+    """Each member of a JSON object, up to the first fault; a list under one of `lists` is opened.
+
+    An opened list is a member without items, and each of its items one more.
+
+    Raises
+    ------
+    StructureError
+        At the first fault, after the members before it were given; a list that is opened twice is one.
+
+    Examples
+    --------
+    >>> text = '{"a": [1, {"b": 2}], "c": [3]}'
+    >>> [(member.key, member.number, member.value) for member in load_json_members(text, ("a",))]
+    [('a', None, []), ('a', 0, 1), ('a', 1, {'b': 2}), ('c', None, [3])]
+    """
+    values, opened = _Values(text), set[str]()
+    values.expect("{")
+    is_open = not values.accept("}")
+    while is_open:
+        start, key = values.position, values.value()
+        if not isinstance(key, str):
+            raise values.fault("a key in quotes", start)
+        values.expect(":")
+        if key in lists and text.startswith("[", values.position):
+            if key in opened:
+                raise values.fault(f"one list {key!r}", start)
+            opened.add(key)
+            line = values.line_of(values.position)
+            yield Member(key, None, [], values.position, values.position, line, line)
+            yield from values.items(key, values.position)
+        else:
+            yield values.member(key, None)
+        is_open = values.goes_on("}")
+    values.refuse_rest("object")
+
+
+class _Values:
+    """The values of a JSON text, decoded one after the other; cost is linear in what was decoded.
+
+    Attributes
+    ----------
+    position : int
+        Of the next sign that is no blank.
+    """
+
+    def __init__(self, text: str) -> None:
+        _refuse_depth(text)
+        self._text, self._decoder, self._escaped = text, _decoder(_node), "\\u" in text
+        self.line_of = _Lines(text).line_of
+        self.position = _skip_blank(text, int(text.startswith("\ufeff")))
+
+    def fault(self, expected: str, position: int) -> StructureError:
+        return StructureError(expected, self.line_of(min(position, len(self._text))))
+
+    def accept(self, sign: str) -> bool:
+        """Whether `sign` is next, which is then passed over."""
+        if is_next := self._text.startswith(sign, self.position):
+            self.position = _skip_blank(self._text, self.position + 1)
+        return is_next
+
+    def expect(self, sign: str) -> None:
+        if not self.accept(sign):
+            raise self.fault(repr(sign), self.position)
+
+    def goes_on(self, closing: str) -> bool:
+        """Pass over what is behind a value: True for a comma, False for the sign that closes what it stands in."""
+        if self.accept(","):
+            return True
+        if not self.accept(closing):
+            raise self.fault(f"',' or {closing!r} after an item", self.position)
+        return False
+
+    def value(self) -> Any:
         try:
-            value, end = decoder.raw_decode(text, position)
+            value, end = self._decoder.raw_decode(self._text, self.position)
         except (ValueError, RecursionError) as error:
             raise _json_fault(error) from error
-        first, last = lines.line_of(position), lines.line_of(end - 1)
-        yield (_cleaned(value) if escaped else value), first, last
-        position = _skip_blank(text, end)
-        if not text.startswith((",", "]"), position):
-            raise StructureError("',' or ']' after an item", lines.line_of(min(position, len(text))))
-        position += text.startswith(",", position)
+        self.position = _skip_blank(self._text, end)
+        self._end = end
+        return _cleaned(value) if self._escaped else value
+
+    def member(self, key: str, number: int | None) -> Member:
+        """The next value as a member."""
+        start = self.position
+        value, end = self.value(), self._end
+        return Member(key, number, value, start, end, self.line_of(start), self.line_of(end - 1))
+
+    def items(self, key: str, position: int) -> Iterator[Member]:
+        """The items of the list that opens at `position`."""
+        self.position = position
+        self.expect("[")
+        is_open, number = not self.accept("]"), 0
+        while is_open:
+            yield self.member(key, number)
+            is_open, number = self.goes_on("]"), number + 1
+
+    def refuse_rest(self, what: str) -> None:
+        if self._text[self.position :].strip():
+            raise self.fault(f"nothing after the {what}", self.position)
 
 
 def _skip_blank(text: str, position: int) -> int:
