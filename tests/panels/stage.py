@@ -25,14 +25,26 @@ FLAGS = [
     "--disable-background-networking",
 ]
 TRAITS = ("spec", "values", "automatic", "notes", "picture", "words", "strip", "body", "code", "summary", "error", "n")
+PATIENCE = 60_000
+"""Milliseconds: only a test that fails waits so long."""
+SETTLED = """([n, patience]) => new Promise((settled, failed) => {
+  const end = performance.now() + patience;
+  const look = () => {
+    const said = document.querySelector("#place .said");
+    if (Number(said?.dataset.n) >= n && !document.querySelector(".mkp.busy")) settled();
+    else if (performance.now() > end) failed(new Error(`not settled: ${said?.innerText}`));
+    else setTimeout(look, 5);
+  };
+  look();
+})"""
 NAMED = {
     *("button", "checkbox", "combobox", "image", "link", "listbox", "listboxoption", "option", "radio", "slider"),
     *("searchbox", "spinbutton", "switch", "tab", "tablist", "textbox", "group", "region", "menuitem"),
 }
 """Roles of what can be used or stands for something: each has to have a name."""
-HTML = """<!doctype html><meta charset="utf-8"><title>panel</title><link rel="stylesheet" href="/page.css">
+HTML = """<!doctype html><meta charset="utf-8"><title>panel</title><link rel="stylesheet" href="page.css">
 <style>body{margin:12px;COLOURS}</style><div id="place"></div><script type="module">
-import panel from "/page.js";
+import panel from "./page.js";
 const state = {}, heard = [];
 async function take(answer) {
   const told = await answer.json();
@@ -43,14 +55,13 @@ const model = {
   get: (name) => state[name],
   on: (_, listener) => heard.push(listener),
   off: (_, listener) => heard.splice(heard.indexOf(listener), 1),
-  send: async (message) => take(await fetch("/send", { method: "POST", body: JSON.stringify(message) })),
+  send: async (message) => take(await fetch("send", { method: "POST", body: JSON.stringify(message) })),
 };
-window.again = async () => take(await fetch("/state"));
-await take(await fetch("/state?all"));
+window.again = async () => take(await fetch("state"));
+await take(await fetch("state?all"));
 const place = document.createElement("div"); // as JupyterLab does: drawn first, then put into the page
 panel.render({ model, el: place });
 document.getElementById("place").append(place);
-document.title = "ready";
 </script>"""
 
 
@@ -63,9 +74,13 @@ class Stage:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.widget: Any = None
+        self.shown = 0  # the number of the page
         self.sent: dict[str, Any] = {}
         self.asked: list[str] = []  # the addresses that the last page asked for
-        self.tab: Tab | None = None
+        # One tab for all: a new one has a process of its own, and takes longer than the page that it is to show.
+        self.tab: Tab = self._chromium.new_page(reduced_motion="reduce")
+        self.tab.set_default_timeout(PATIENCE)
+        self.tab.on("request", lambda request: self.asked.append(request.url))
 
     def __enter__(self) -> Self:
         return self
@@ -77,15 +92,12 @@ class Stage:
         self._server.server_close()
 
     def show(self, widget: Any, width: int = 1300, height: int = 1100, dark: bool = False) -> Tab:
-        """A tab that shows the widget, once it is there."""
-        if self.tab is not None:
-            self.tab.close()
+        """The tab, once it shows the widget, on a page of its own."""
         self.widget, self.sent, self.dark, self.asked = widget, {}, dark, []
-        self.tab = self._chromium.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce")
-        self.tab.on("request", lambda request: self.asked.append(request.url))
-        self.tab.set_default_timeout(60_000)
-        self.tab.goto(f"http://127.0.0.1:{self._server.server_port}/")
-        self.tab.wait_for_function("document.title === 'ready'")
+        self.shown += 1
+        self.tab.set_viewport_size({"width": width, "height": height})
+        self.tab.goto(f"http://127.0.0.1:{self._server.server_port}/{self.shown}/", wait_until="commit")
+        self.settle()
         return self.tab
 
     def photograph(self, page: Path, picture: Path, width: int, dark: bool) -> list[str]:
@@ -101,24 +113,16 @@ class Stage:
 
     def settle(self) -> None:
         """Wait until the page shows what Python has now."""
-        assert self.tab is not None
-        self.tab.wait_for_function(
-            """n => Number(document.querySelector(".said").dataset.n) >= Number(n)
-                && !document.querySelector(".mkp").matches(".busy")""",
-            arg=str(self.widget.n),
-        )
+        self.tab.evaluate(SETTLED, [self.widget.n, PATIENCE])
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is, one after the other."""
-        assert self.tab is not None
         for key in keys:
             self.tab.keyboard.press(key)
-            self.tab.wait_for_timeout(30)
             self.settle()
 
     def unnamed(self) -> list[dict[str, Any]]:
         """What Chromium's accessibility tree has without a name, although its role asks for one."""
-        assert self.tab is not None
         nodes = self.tab.context.new_cdp_session(self.tab).send("Accessibility.getFullAXTree")["nodes"]
         return [
             node
@@ -144,21 +148,30 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*more)
 
     def do_GET(self) -> None:
-        name = self.path.strip("/")
+        name = self._name()
         if name in ("page.js", "page.css"):
             own = self.stage.widget._css if name.endswith("css") else (files("memkit.panels") / name).read_text("utf-8")
             text = str(own).encode()
             self._answer(text, "text/javascript" if name.endswith("js") else "text/css")
-        elif name.startswith("state"):
+        elif name is not None and name.startswith("state"):
             self._answer(self.stage.packed(name.endswith("all")), "application/json")
-        else:
+        elif name is not None:
             colours = "color:#eee;background:#111" if self.stage.dark else "color:#111;background:#fff"
             self._answer(HTML.replace("COLOURS", colours).encode(), "text/html")
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.stage.widget._take(self.stage.widget, message, [])
-        self._answer(self.stage.packed(False), "application/json")
+        if self._name():
+            self.stage.widget._take(self.stage.widget, message, [])
+            self._answer(self.stage.packed(False), "application/json")
+
+    def _name(self) -> str | None:
+        """What is asked for, below the number of the page that asks; what an earlier page asks for still is refused."""
+        number, _, name = self.path.strip("/").partition("/")
+        if number == str(self.stage.shown):
+            return name
+        self.send_error(410)
+        return None
 
     def _answer(self, body: bytes, kind: str) -> None:
         self.send_response(200)

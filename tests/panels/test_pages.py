@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -30,12 +30,15 @@ LABELS = {"query_id": ["q0", f"q{ATTACK}"], "text": ["пул", f"чай {ATTACK}
 RELEVANT = {"query_id": ["q0", f"q{ATTACK}"], "memory_id": ["a", "d"], "relevance": [1, 1]}
 POLICIES = ["admission", "classifier", "quota", "expiry"]
 NAMES = ["search", "surface", "decay", "dedup", *POLICIES, "context", "judge", "table", "map", "lab"]
-REACHED = """() => {
-  const all = [...document.querySelectorAll(".mkp :is(button,input,select,summary,[tabindex])")];
-  window.seen ??= new Set(); window.seen.add(document.activeElement);
-  return all.filter((one) => one.tabIndex >= 0 && one.offsetParent && !one.matches("details:not([open]) :not(summary)")
-    && !window.seen.has(one)).map((one) => one.outerHTML);
+WATCH = """() => {
+  window.seen = new Set([document.activeElement]);
+  document.addEventListener("focusin", (event) => seen.add(event.target));
 }"""
+LEFT = """() => [...document.querySelectorAll(".mkp :is(button,input,select,summary,[tabindex])")]
+  .filter((one) => one.tabIndex >= 0 && one.offsetParent && !seen.has(one)
+    && !one.matches("details:not([open]) :not(summary)"))
+  .map((one) => one.outerHTML)"""
+"""What the keys of a panel can reach and have not, since it is watched."""
 
 
 @pytest.fixture(scope="module")
@@ -155,11 +158,10 @@ def test_long_names_in_any_script_stay_within_the_picture(stage: Any) -> None:
 @pytest.mark.parametrize("panel", NAMES, indirect=True)
 def test_every_control_has_a_name_and_is_reached_by_tab_and_no_hostile_word_acts(stage: Any, panel: Any) -> None:
     tab = stage.show(panel.view)
-    left = tab.evaluate(REACHED)
-    for _ in range(len(left) + 4):
+    tab.evaluate(WATCH)
+    for _ in range(len(tab.evaluate(LEFT)) + 4):
         tab.keyboard.press("Tab")
-        left = tab.evaluate(REACHED)
-    assert left == []
+    assert tab.evaluate(LEFT) == []
     assert stage.unnamed() == []
     assert tab.evaluate("window.ran") is None
     assert tab.evaluate("document.querySelectorAll('.mkp script, .mkp svg[onload], .mkp [onerror]').length") == 0
@@ -183,6 +185,9 @@ def test_nothing_is_without_a_name_in_any_tab_of_a_lab(
         stage.press("ArrowRight")
 
 
+CHANGED = "([place, before]) => document.querySelector(place).innerHTML !== before"
+
+
 @pytest.mark.parametrize(
     ("policy", "name", "key"),
     [("quota", "max facts", "Home"), ("expiry", "grace days", "PageUp"), ("admission", "min chars", "End")],
@@ -201,10 +206,9 @@ def test_a_policy_is_followed_through_its_days_by_keys(
     assert (ahead == table) == (policy == "admission")  # which knows no days
     tab.get_by_label(name, exact=True).focus()
     stage.press(key)
-    tab.wait_for_timeout(400)  # at rest all is worked out
+    tab.wait_for_function(CHANGED, arg=[".pic", picture])
+    tab.wait_for_function(CHANGED, arg=[".body", ahead])  # at rest all is worked out
     stage.settle()
-    assert tab.locator(".pic").inner_html() != picture
-    assert tab.locator(".body").inner_html() != ahead
     tab.get_by_role("button", name="Keys ?").focus()
     stage.press("z", "z")
     assert (panel.values["forward"], tab.locator(".body").inner_html()) == (0, table)
@@ -221,7 +225,8 @@ def test_a_slider_is_moved_by_keys_and_the_picture_follows(stage: Any, search: m
     assert tab.get_by_label("decay days, number").input_value() == "62"
     assert isinstance(panel.result, pa.Table)
     stage.press("0")
-    tab.wait_for_timeout(400)  # a rest that was waited for is forgotten
+    tab.evaluate("() => new Promise((on) => setTimeout(on, 260))")  # a rest that was waited for is forgotten
+    stage.settle()
     assert panel.params["decay_days"] == 60.0
 
 
@@ -346,22 +351,17 @@ def test_a_tab_that_takes_long_to_open_says_so(
     stage: Any, corpus: mk.Corpus, search: mk.Retriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
-    make = lab._make
+    tab = stage.show(lab.view)
+    make, is_said = lab._make, threading.Event()
 
     def slowly(name: str) -> Any:
-        time.sleep(1)
+        assert is_said.wait(60)
         return make(name)
 
     monkeypatch.setattr(lab, "_make", slowly)
-    tab = stage.show(lab.view)
-    # Python, which the page waits for, is in this thread: the page itself keeps what it says meanwhile.
-    tab.evaluate("""() => {
-        window.heard = new Set();
-        const hear = () => heard.add(document.querySelector(".said").innerText);
-        new MutationObserver(hear).observe(document.body, { childList: true, subtree: true });
-    }""")
     tab.get_by_role("tab", name="table", exact=True).click()
-    tab.wait_for_function("() => [...heard].some((text) => text.startsWith('opening table'))")
+    tab.wait_for_function("document.querySelector('.said').innerText.startsWith('opening table')")
+    is_said.set()
     stage.settle()
     assert tab.locator(".said").inner_text().startswith(f"{len(TEXTS)} rows")
 
@@ -396,7 +396,6 @@ def test_presets_and_profiles_are_set_by_keys(stage: Any, search: mk.Retriever, 
     panel.reset()
     tab.evaluate("again()")
     tab.get_by_role("button", name="Load profile").press("Enter")
-    tab.wait_for_timeout(100)
     stage.settle()
     assert panel.params["normalise"] == "max"
 
