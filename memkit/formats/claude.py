@@ -14,19 +14,20 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any
 
-from memkit.fences import fences
+from memkit.fences import Heading, fences
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.page import Page, comparable, is_contents
-from memkit.formats.rows import Rows
+from memkit.formats.rows import Row, Rows
 from memkit.formats.spelling import TITLES, TYPES
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.values import text_of
-from memkit.formats.workspace import Section, dated
+from memkit.formats.workspace import OF_ENTRY, Section, dated
 
 INDEX = "MEMORY.md"
 INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
@@ -42,6 +43,7 @@ _HOMES = re.compile(
 )
 _SLUG = re.compile(r"[\w-]+")
 _COMMENT = re.compile(r" {0,3}<!--")
+_BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _LOOKED_AT = 24
 """The most files beside a MEMORY.md that are opened to tell what it is."""
 _LEAST_STATED = 30
@@ -168,18 +170,54 @@ class _Topic(Page):
 
 
 class _Memory(Page):
-    """A MEMORY.md: sections that are lists of links are an index, all others memories of their own."""
+    """A MEMORY.md: sections that are lists of links are an index, all others memories of their own.
+
+    What a list of links says besides them is a memory of its own too, as it stands in no other file.
+    """
 
     def __init__(self, file: File, rows: Rows) -> None:
         super().__init__(file, rows, "long_term")
+        self.kinds: dict[int, str] = {}
 
     def kind_in(self, section: Section) -> str:
-        lines = self.source.lines[section.lines.start - 1 : section.lines.stop - 1]
-        return "index" if is_contents("\n".join(lines), 1) else self.kind
+        known = self.kinds.get(section.heading.line)
+        return known or ("index" if is_contents("\n".join(self._lines(section.lines)), 1) else self.kind)
+
+    def columns(self, section: Section) -> Row:
+        row = super().columns(section)
+        return row if section.heading.level != OF_ENTRY else {**row, "title": (section.above or [self.title])[-1]}
 
     def above_section(self, section: Section) -> list[str]:
         """The headings alone: the file's name says nothing."""
-        return section.above
+        return section.above if section.heading.level != OF_ENTRY else section.above[:-1]
+
+    def marks(self) -> Iterator[Heading]:
+        """The headings, and in a list of links each change from links to facts and back, as a heading of its own."""
+        above, end = Heading(self.above + 1, 0, "top"), Heading(len(self.source.lines) + 1, 0, "")
+        for heading, following in pairwise(chain([above], super().marks(), [end])):
+            if heading.level:
+                yield heading
+            lines = range(heading.line + (heading.level > 0), following.line)
+            runs = list(self._runs(lines)) if is_contents("\n".join(self._lines(lines)), 1) else []
+            self.kinds |= {line: self.kind if is_fact else "index" for line, is_fact in runs[1:]}
+            if len(runs) > 1:
+                self.kinds[heading.line] = self.kind if runs[0][1] else "index"
+            yield from (Heading(line, OF_ENTRY, heading.text) for line, _ in runs[1:])
+
+    def _runs(self, lines: range) -> Iterator[tuple[int, bool]]:
+        """The runs of links and of facts in a list: the first line of each, and whether it holds facts."""
+        indent, last = None, None
+        for number, line in self.text_lines(lines):
+            bullet, depth = _BULLET.match(line), len(line) - len(line.lstrip())
+            if not line.strip() or (depth and depth != indent) or line.lstrip().startswith(("|", "<!--")):
+                continue  # what is indented belongs to the bullet above
+            indent = depth if bullet and indent is None else indent
+            is_fact = next(links_in(self._plain_lines[number - self.above - 1]), None) is None
+            if not bullet and (len(comparable(line)) < _LEAST_STATED or line.rstrip().endswith(":")):
+                continue
+            if is_fact != last:
+                yield number, is_fact
+            last = is_fact
 
     def read(self) -> None:
         super().read()

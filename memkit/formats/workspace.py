@@ -42,7 +42,7 @@ _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _NOBODY = Turn("", None, "")
-_OF_ENTRY = 7
+OF_ENTRY = 7
 """The level of such a line: below every heading, as the day's title may stand over it."""
 
 
@@ -195,7 +195,7 @@ class Sections:
             while over and over[-1].level >= heading.level:
                 over.pop()
             lines = range(begin or heading.line, following.line)
-            is_bare = 0 < heading.level < _OF_ENTRY and self._is_bare(range(heading.line, following.line))
+            is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(range(heading.line, following.line))
             if is_bare and following.level > heading.level:
                 begin = lines.start
             else:
@@ -254,7 +254,7 @@ class Sections:
         """The lines of a log that open with their time, as if each were a heading."""
         for number, line in self.text_lines(range(begin, end or len(self.source.lines) + 1)):
             if (match := _ENTRY.match(line)) and clock_of(match.group(1)):
-                yield Heading(number, _OF_ENTRY, match.group(1))
+                yield Heading(number, OF_ENTRY, match.group(1))
 
     def _section(self, section: Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
@@ -274,8 +274,8 @@ class Sections:
             "date": day.date() if day else None,
             "time": clock,
             "slug": self.dated.slug if self.dated else None,
-            "heading": heading.text if 0 < heading.level < _OF_ENTRY else None,
-            "level": heading.level % _OF_ENTRY,
+            "heading": heading.text if 0 < heading.level < OF_ENTRY else None,
+            "level": heading.level % OF_ENTRY,
             "ordinal": section.ordinal,
             "chars": len(text),
         }

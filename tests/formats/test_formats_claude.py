@@ -89,6 +89,67 @@ def test_a_memory_md_is_index_and_memory_by_section() -> None:
     assert dict(kinds) == {"Как работать": "index", "Журнал": "long_term", "Проекты": "index", "Где что": "index"}
 
 
+MIXED = """- [A](a.md) — one
+- [B](b.md) — two
+- we deploy on Tuesdays, never on Fridays
+# Память
+## Темы
+Файлы:
+- [Сборка](a.md) — чистый CI
+- Анна любит короткие ответы
+  и без смайлов
+- [[b]] — сначала падающий тест
+- [Релиз](b.md) — по вторникам
+- [Ещё](a.md)
+- [И ещё](b.md)
+
+Ключ от склада лежит у Бориса, запасной у Анны
+## Правила
+- чай зелёный
+- кофе чёрный, см. [A](a.md)
+"""
+
+
+def test_what_a_list_of_links_says_besides_is_a_memory_and_no_index(tmp_path: Path) -> None:
+    topics = {HOME + f"{name}.md": TOPIC.format(name=name, type="project", text="x") for name in "ab"}
+    for name, text in (
+        ("unix", MIXED),
+        ("windows", MIXED.replace("\n", "\r\n")),
+        ("below", f"---\na: b\n---\n{MIXED}"),
+    ):
+        corpus = read(tmp_path / name, {HOME + "MEMORY.md": text, **topics})
+        rows = [row for row in corpus.memories.to_pylist() if row["path"].endswith("MEMORY.md")]
+        lines = text.replace("\r\n", "\n").split("\n")
+        shift, kinds = 3 * (name == "below"), {}
+        for row in rows:
+            assert (
+                row["text"].split("\n") == lines[row["line_start"] - 1 : row["line_end"]][: row["text"].count("\n") + 1]
+            )
+            kinds |= dict.fromkeys(range(row["line_start"] - shift, row["line_end"] - shift + 1), row["kind"])
+        facts = {3, 8, 9, 15, 16, 17, 18}
+        wanted = {number: "long_term" if number in facts else "index" for number in range(1, 19)}
+        assert {number: kind for number, kind in kinds.items() if number > 0} == wanted, name
+        ids = [row["memory_id"].rpartition("#")[2] for row in rows]
+        assert {"top", "темы", "правила"} <= set(ids)
+        assert len(set(ids)) == len(ids)
+        assert [row["title"] for row in rows if "Анна любит" in row["text"]] == ["Темы"]
+        assert {row["heading_path"] for row in rows if row["title"] == "Темы"} == {".claude / memory / Память"}
+
+
+def test_a_fact_among_links_ranks_as_any_other(tmp_path: Path) -> None:
+    links = "".join(f"- [Тема {number}](a.md) — сборка и релиз\n" for number in range(9))
+    fact = "- релиз собирает Анна, не раньше вторника\n"
+    topic = {HOME + "a.md": TOPIC.format(name="a", type="project", text="сборка")}
+    among = read(tmp_path / "among", {HOME + "MEMORY.md": f"# Память\n{links}{fact}", **topic})
+    alone = read(tmp_path / "alone", {HOME + "MEMORY.md": f"# Память\n{links}# Факты\n{fact}", **topic})
+    for corpus in (among, alone):
+        hit = (
+            mk.Retriever(encoder=None).fit(corpus).search("релиз собирает Анна", k=1, columns=("kind",)).to_pylist()[0]
+        )
+        assert hit["text"].strip().removeprefix("# Факты\n") == fact.strip()
+        assert hit["kind"] == "long_term"
+
+
 def test_the_sample_shows_each_check() -> None:
     corpus = mk.read(SAMPLE)
     (cut,) = told(corpus, "index_too_long")
