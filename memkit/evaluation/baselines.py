@@ -16,7 +16,7 @@ from memkit.evaluation.metrics import Judged, Metric
 from memkit.evaluation.pools import Batch, Pools
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.statistics import interval
-from memkit.schemas import Floats, result_schema, tuples_of
+from memkit.schemas import Floats, Mask, result_schema, tuples_of
 from memkit.search.fitted.index import memories_where, seen_by
 from memkit.search.settings import WEIGHTS
 from memkit.tables.age import later
@@ -54,18 +54,20 @@ class _Texts:
     def __init__(self, search: Any) -> None:
         memories = search.corpus_.memories.select(["memory_id", "title", "text"]).sort_by("memory_id")
         self.ids = memories["memory_id"]
-        self.texts = pc.utf8_lower(pc.binary_join_element_wise(memories["title"], memories["text"], "\n"))
-        self._matches: dict[str, Any] = {}
+        joined = pc.binary_join_element_wise(memories["title"], memories["text"], "\n")
+        self.texts: list[str] = pc.utf8_lower(joined).to_pylist()
+        self._matches: dict[str, Mask] = {}
 
-    def __getitem__(self, word: str) -> Any:
+    def __getitem__(self, word: str) -> Mask:
         if word not in self._matches:
-            self._matches[word] = pc.match_substring(self.texts, word).to_numpy()
+            # Python's search takes a third of the time of Arrow's.
+            self._matches[word] = np.array([word in text for text in self.texts], bool)
         return self._matches[word]
 
     def best(self, text: str, visible: Any, depth: int) -> list[str]:
         """The memories that contain the most words of `text`, ties by id."""
         words = set(re.findall(r"\w+", text.lower()))
-        count = np.sum([self[word] for word in words] or [np.zeros(len(visible))], axis=0) * visible
+        count = np.sum([self[word] for word in words] or [np.zeros(len(visible), bool)], axis=0) * visible
         order = np.lexsort((np.arange(len(visible)), -count))[:depth]
         ids: list[str] = self.ids.take(pa.array(order[count[order] > 0])).to_pylist()
         return ids

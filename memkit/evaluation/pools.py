@@ -20,7 +20,7 @@ from memkit.params import Moment
 from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Scope
-from memkit.search.question import SCOPING, Question, Settings, check_user, hits_table
+from memkit.search.question import SCOPING, Question, Settings, bare_hits, check_user
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import naive
@@ -315,16 +315,15 @@ class Pools:
         full, weights, scope = self.needs(setting or {})
         self.retrieve_for(scope, weights, full.pool)
         _, _, questions = self._answered[scope]
-        tables = [hits_table(replace(question, settings=full, weights=weights, k=depth)) for question in questions]
+        answers = [bare_hits(replace(question, settings=full, weights=weights, k=depth)) for question in questions]
+        tables, notes = zip(*answers, strict=True)
         if check:
             if not any(hits.num_rows for hits in tables):
-                note = (tables[0].schema.metadata or {}).get(b"note", b"").decode()
                 n = self.queries.num_rows
-                message = f"expected hits for some of {n} queries. Got none, which is no score of 0. {note}"
+                message = f"expected hits for some of {n} queries. Got none, which is no score of 0. {notes[0]}"
                 raise MemkitError(message.strip())
             self.check(scope, weights)
-        names = ["query_id", "rank", "memory_id", "score", "alike"]
-        return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in tables])
+        return pa.concat_tables(tables)
 
     def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[IndexCandidates]:
         """The candidates of some arms within a pool, one part for each index; the last answer is cached."""

@@ -493,10 +493,28 @@ def with_memories(table: pa.Table, memories: pa.Table, added: Sequence[str], own
     return table
 
 
+def bare_hits(question: Question) -> tuple[pa.Table, str]:
+    """Those columns of `hits_table` that measures use, and why there are no hits: without texts and snippets."""
+    ranked, shown = _ranked(question)
+    columns = {
+        "query_id": _ids(question.queries, shown.candidates.query),
+        "rank": pa.array(shown.rank),
+        **_of_chunks(question, shown.candidates.row, ("memory_id",)),
+        "score": pa.array(shown.score),
+        "alike": _collapsed(question, ranked, shown)["alike"],
+    }
+    return pa.table(columns), "" if len(shown.rank) else _note(question, ranked, _empty_note(question, ranked))
+
+
+def _ranked(question: Question) -> tuple[Ranked, Ranked]:
+    """The candidates as ranked for hits, and the hits of them."""
+    ranked = replace(question, depth=question.k).ranked()
+    return ranked, ranked.returned()
+
+
 def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     """The hits as `HITS`, by query and rank, with columns `added`; the metadata says why a query has none."""
-    ranked = replace(question, depth=question.k).ranked()
-    shown = ranked.returned()
+    ranked, shown = _ranked(question)
     of_chunks = _of_chunks(question, shown.candidates.row, _CHUNK_COLUMNS)
     columns = {
         **of_chunks,

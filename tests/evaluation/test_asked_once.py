@@ -16,6 +16,7 @@ from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
 from memkit.params import Moment
+from memkit.search import question
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import SCOPING, as_queries
 from memkit.search.retriever import Retriever
@@ -226,3 +227,18 @@ def test_two_settings_over_buckets_compare_as_over_one_index(
         mk.compare(one, one.with_params(vector_weight=0.0, pool=3), *files["own"], as_of=DAY) for one in (over, search)
     ]
     assert found[0].table.drop_columns(["p"]).to_pylist() == found[1].table.drop_columns(["p"]).to_pylist()
+
+
+def test_what_nobody_looks_at_is_not_cut(
+    search: Retriever, files: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_: Any) -> Any:
+        raise AssertionError("a snippet was cut")
+
+    monkeypatch.setattr(question, "window", cut)
+    other = search.with_params(vector_weight=0.9)
+    mk.compare(search, other, *files["own"], as_of=DAY)
+    mk.tune(search, *files["own"], {"vector_weight": [0.2]}, as_of=DAY)
+    assert mk.evaluate(search, *files["own"], as_of=DAY).hits.num_rows
+    with pytest.raises(AssertionError, match="was cut"):
+        search.search("пул")

@@ -18,6 +18,7 @@ from memkit.evaluation.evaluation import Task
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import Judged, parse_metrics
 from memkit.search.question import hits_table
+from memkit.search.stages import ranking
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -136,6 +137,25 @@ def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(
     for at, setting in enumerate(found.settings):
         alone = mk.evaluate(search.with_params(**setting), queries, qrels, "ndcg", as_of=DAY)
         np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg"].to_numpy())
+
+
+def test_settings_that_share_what_was_compared_score_as_each_alone_does(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of so few that are looked at, each block of settings has others than the one before."""
+    monkeypatch.setattr(ranking, "FOLDED", 6)
+    search, queries = made[0].with_params(fold="near", fold_threshold=0.4), made[1]
+    pairs = [
+        (query, memory) for query in queries["query_id"] for memory in search.corpus_.memories["memory_id"].to_pylist()
+    ]
+    qrels = pd.DataFrame([(*pair, row % 5) for row, pair in enumerate(pairs)], columns=made[2].columns)
+    few: list[Any] = [{"vector_weight": [0.05]}, {"vector_weight": [0.9], "mmr_lambda": [0.5]}]
+    many: dict[str, Any] = {"vector_weight": mk.steps(0, 1, 0.05)}
+    for grid in (few, many, [*few, many], {"pool": [5, 20]}):
+        found = mk.sweep(search, queries, qrels, grid, "ndcg@20", as_of=DAY)
+        for at in range(0, len(found.settings), 1 + len(found.settings) // 6):
+            alone = mk.evaluate(search.with_params(**found.settings[at]), queries, qrels, "ndcg@20", as_of=DAY)
+            np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg@20"].to_numpy(), str(grid))
 
 
 def test_the_retrievers_own_setting_is_always_a_row(made: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.params import Param
-from memkit.search.question import Settings, hits_table, trace_table
+from memkit.search.question import Settings, bare_hits, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import FitSettings, QuerySettings
 
@@ -66,7 +66,11 @@ def test_any_setting_over_one_asking_is_what_its_own_search_gives(
         values["bm25_weight"] = 1.0
     question = search.ask(QUERIES, k, where, DAY)
     alone = search.with_params(**values)
-    assert hits_table(question.with_params(**values)).equals(alone.search(QUERIES, k, where, DAY), check_metadata=True)
+    hits = alone.search(QUERIES, k, where, DAY)
+    assert hits_table(question.with_params(**values)).equals(hits, check_metadata=True)
+    bare, why_none = bare_hits(question.with_params(**values))
+    assert bare.equals(hits.select(bare.column_names).replace_schema_metadata(None), check_metadata=True)
+    assert why_none == ("" if hits.num_rows else hits.schema.metadata[b"note"].decode())
     assert trace_table(question.with_params(**values)).equals(alone.trace(QUERIES, k, where, DAY), check_metadata=True)
 
 

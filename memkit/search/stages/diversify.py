@@ -117,7 +117,9 @@ class NearPairs:
 
         `texts` are the rows of their texts in `repeats`.
         """
-        likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist() if len(texts) > 1 else []
+        if len(texts) < 2:
+            return None
+        likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist()
         names = texts.tolist()
         pairs = [(a, b) for a, b in likely if repeats.same(names[a], names[b], threshold)]
         if not pairs:
@@ -192,6 +194,7 @@ class Repeats:
         self._bits = np.zeros((len(owner), _BITS // 8), np.uint8)  # pages take memory only when they are written
         self._is_read = np.zeros(len(owner), bool)
         self._grams: dict[int, Ints] = {}
+        self._shared: dict[tuple[int, int], int] = {}
         self._conflicting: dict[tuple[int, int], bool] = {}
         self._likely: dict[tuple[bytes, float], NDArray[np.bool_]] = {}
 
@@ -227,7 +230,12 @@ class Repeats:
 
     def shared(self, one: int, other: int) -> int:
         """The number of trigrams that two texts share."""
-        return len(np.intersect1d(self._gram(one), self._gram(other), assume_unique=True))
+        pair = (min(one, other), max(one, other))
+        shared = self._shared.get(pair)
+        if shared is None:
+            shared = len(np.intersect1d(self._gram(one), self._gram(other), assume_unique=True))
+            _keep(self._shared, pair, shared)
+        return shared
 
     def most(self, one: int, other: int) -> float:
         """The geometric mean of their numbers of trigrams: `shared` / `most` is the cosine."""

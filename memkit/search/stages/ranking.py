@@ -442,6 +442,8 @@ class Groups:
 FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
 FOLDED = 50  # independent of k, so that the first hits do not depend on k
 """Near-duplicates are looked for among so many best candidates."""
+_FEW = 16
+"""Settings whose best candidates are mostly the same."""
 MOST_NAMED = 20
 """Most duplicates that are listed under a hit."""
 NEAR_TIE = 0.05
@@ -493,6 +495,7 @@ class CandidateSet:
     least_threshold: float
     likeness: Callable[[Ints], Floats]
     rerank_scores: Mapping[str, Floats] = field(default_factory=dict)
+    _near: tuple[Mask, list[NearPairs | None]] | None = field(default=None, init=False)
     _updates: tuple[float, list[tuple[int, Ints, Floats]]] | None = field(default=None, init=False)
     _last_factors: tuple[Any, Floats] = field(default=(None, np.empty(0)), init=False)
     _last_similar: tuple[bytes, Floats] = field(default=(b"", np.empty(0)), init=False)
@@ -514,10 +517,19 @@ class CandidateSet:
     def twins(self) -> Groups | None:
         return Groups.sharing(self._by_query(self.twin))
 
-    @cached_property
-    def near(self) -> list[NearPairs | None]:
-        """The near-duplicates among all candidates, by query."""
-        return self.near_among([np.arange(len(self))[query] for query in self.queries])
+    def near(self, rows_by_query: list[Ints]) -> list[NearPairs | None]:
+        """The near-duplicates among these candidates of each query, and maybe others.
+
+        The last answer is cached, as the best of one block are mostly those of the next. Where they are not, all
+        candidates are compared, once.
+        """
+        rows = np.concatenate([np.empty(0, np.int64), *rows_by_query])
+        if self._near is None or not self._near[0][rows].all():
+            compared = np.full(len(self), self._near is not None)
+            compared[rows] = True
+            among = [query.start + np.flatnonzero(compared[query]) for query in self.queries]
+            self._near = compared, self._near_among(among)
+        return self._near[1]
 
     def updates(self, least: float) -> list[tuple[int, Ints, Floats]]:
         """Each candidate that is newer than alike ones of its owner and query, oldest first: these, and how alike.
@@ -546,7 +558,7 @@ class CandidateSet:
         """The order of equal scores; the larger comes first."""
         return np.arange(len(self))[::-1][:, None]
 
-    def near_among(self, rows_by_query: list[Ints]) -> list[NearPairs | None]:
+    def _near_among(self, rows_by_query: list[Ints]) -> list[NearPairs | None]:
         """The near-duplicates among some candidates of each query."""
         repeats = self.repeats
         if repeats is None or not rows_by_query:
@@ -725,6 +737,8 @@ class Ranking:
         The key of the candidate under which each of `followed` is collapsed; its own if it is not.
     floor : ndarray of int64, shape (settings,)
         The least key that reaches `min_score`, by setting. Candidates below it keep their keys.
+    near : list of NearPairs or None
+        What `collapse_near` has compared, by query.
     """
 
     def __init__(self, candidates: CandidateSet, block: Block, followed: Ints) -> None:
@@ -746,6 +760,7 @@ class Ranking:
         if absent is not None:
             np.putmask(self.key, self._by_column(absent), DROPPED)
         self.root = self.key[followed]
+        self.near: list[NearPairs | None] = []
 
     def _by_column(self, values: Any) -> Any:
         """Values by fused score, as values by column."""
@@ -817,27 +832,24 @@ class Ranking:
         if not self.block.folds:
             return
         queries = self.candidates.queries
-        # One setting needs its own best candidates alone; many settings have different ones.
-        near = self.candidates.near_among(list(map(self._best, queries))) if self.is_one else self.candidates.near
-        for query, pairs in zip(queries, near, strict=True):
+        self.near = self.candidates.near(list(map(self._compared, queries)))
+        for query, pairs in zip(queries, self.near, strict=True):
             if pairs is not None:
                 self._collapse_pairs(query, pairs)
 
-    def _least_best(self, query: slice) -> Any:
-        """The least key among the best `FOLDED`, by column."""
+    def _compared(self, query: slice) -> Ints:
+        """The best candidates of the query under few settings; all under many, as these have different ones."""
+        if len(self.block.fused) > _FEW:
+            return np.arange(query.start, query.stop)
         key = self.key[query]
-        return np.partition(key, -FOLDED, axis=0)[-FOLDED] if len(key) > FOLDED else 0
-
-    def _best(self, query: slice) -> Ints:
-        least = np.maximum(self._least_best(query), self.floor.min())
-        best: Ints = query.start + np.flatnonzero(self.key[query, 0] >= least)
+        is_best = key >= np.maximum(_nth_largest(key, FOLDED), self.floor.min())
+        best: Ints = query.start + np.flatnonzero(is_best.any(axis=1))
         return best
 
     def _collapse_pairs(self, query: slice, near: NearPairs) -> None:
         own_key = self.key[near.rows]
-        under = collapse(
-            own_key, (own_key >= 0) & (own_key >= self._least_best(query)), near, self.block.fold_threshold
-        )
+        is_open = (own_key >= 0) & (own_key >= _nth_largest(self.key[query], FOLDED))
+        under = collapse(own_key, is_open, near, self.block.fold_threshold)
         collapsed = under != own_key
         self.key[near.rows] = np.where(collapsed, DROPPED, own_key)
         root = self.root[slice(*np.searchsorted(self.followed, (query.start, query.stop)))]
@@ -894,14 +906,13 @@ def places(candidates: CandidateSet, block: Block, wanted: Ints, depth: int, cou
     """
     ranking = Ranking(candidates, block, wanted)
     alone = ranking.root.copy()
-    before = ranking.key.copy() if _is_crowded(candidates, block) else None
     ranking.collapse_twins()
     ranking.collapse_near()
     key, root, floor, column = ranking.key, ranking.root, ranking.floor, block.column
     shown = (alone[:, column] >= floor) & (root[:, column] >= floor)
     place = np.array([count(key > root_key) for root_key in root]).reshape(root.shape).astype(np.int64)
-    if before is not None:
-        shown &= _is_named(candidates, block, before, wanted, root)[:, column]
+    if _is_crowded(ranking):
+        shown &= _is_named(candidates, block, wanted, root)[:, column]
     if block.is_diverse:
         place, _ = ranking.diversify(place, depth, slice(0, len(candidates)))
     else:
@@ -921,16 +932,19 @@ def _hits(ranking: Ranking, depth: int, counts: bool) -> Ints:
     return np.minimum(count(key[:, block.column] >= floor), depth)
 
 
-def _is_crowded(candidates: CandidateSet, block: Block) -> bool:
+def _is_crowded(ranking: Ranking) -> bool:
     """Whether a hit may have more duplicates than are listed."""
-    twins = 1 if candidates.twins is None else int(candidates.twins.sizes.max())
-    near = max([pairs.largest for pairs in candidates.near if pairs], default=1) if block.folds else 1
-    return twins * near > MOST_NAMED
+    twins = 1 if ranking.candidates.twins is None else int(ranking.candidates.twins.sizes.max())
+    near = [pairs for pairs in ranking.near if pairs is not None]
+    if twins * max([len(pairs.rows) for pairs in near], default=1) <= MOST_NAMED:
+        return False
+    return twins * max([pairs.largest for pairs in near], default=1) > MOST_NAMED
 
 
-def _is_named(candidates: CandidateSet, block: Block, before: Keys, wanted: Ints, root: Keys) -> Mask:
+def _is_named(candidates: CandidateSet, block: Block, wanted: Ints, root: Keys) -> Mask:
     """Which of the wanted are a hit, or among the first `MOST_NAMED` duplicates of one."""
     every = Ranking(candidates, block, np.arange(len(candidates)))
+    before = every.key.copy()
     every.collapse_twins()
     every.collapse_near()
     named = np.ones(root.shape, bool)
