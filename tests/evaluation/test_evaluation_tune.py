@@ -166,6 +166,7 @@ def test_too_few_users_have_no_verdict_however_many_queries(users: int) -> None:
     found = tuned(planted(np.full((3, 200 * users), 0.5), names(users, 200)))
     verdict = found.verdict_
     assert (verdict.word, verdict.p, verdict.low, verdict.gain) == ("cannot tell yet", None, None, None)
+    assert (verdict.n_flips, verdict.n_resamples) == (0, 0)
     assert verdict.reason.startswith(f"too few users: {users}")
     assert verdict.needed == (200 * (6 - users), 6 - users)
     assert found.groups_.num_rows == users

@@ -115,7 +115,7 @@ def test_the_timed_lines_of_a_log_without_headings_are_its_entries(tmp_path: Pat
     ids = [row["memory_id"].partition("#")[2] for row in rows]
     assert ids[:4] == ["top", "10-15", "3-05-pm", "18-00"]
     assert ids[4].startswith("18-00~")
-    assert [row["level"] for row in corpus.tables["documents"].to_pylist()] == [0] * 5
+    assert [(row["level"], row["heading"]) for row in corpus.tables["documents"].to_pylist()] == [(0, None)] * 5
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ def test_counters_and_lists_contradict_nothing() -> None:
     plan = "Routine of the back every Thursday at 9:00\nRoutine of the back every Sunday at 9:00"
     assert pairs((plan, "2026-01-01"), ("Routine of the back every Monday at 9:00", "2026-01-09")) == []
     tastes = "Prefers green tea.\nPrefers black coffee."
-    assert pairs((tastes, "2026-01-01"), ("Prefers apple juice.", "2026-01-09")) == []
+    two = ("Prefers apple juice.", "2026-01-09"), ("Prefers cold water.", "2026-01-10")
+    assert len(pairs(*two)) == 1
+    assert pairs((tastes, "2026-01-01"), *two) == []
     status = [("copy of 1 GB", "2026-01-01"), ("copy of 2 GB", "2026-01-02")] * 2
     assert pairs(*status, title=["Status"] * 4) == []
 

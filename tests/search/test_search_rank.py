@@ -17,7 +17,7 @@ from memkit.schemas import Ints
 from memkit.search.fitted.index import Rows
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.ranking import DISPOSITIONS, Candidates, evidence, merge, rank
+from memkit.search.stages.ranking import DISPOSITIONS, Candidates, count, evidence, merge, rank
 
 DAY = "2026-03-01"
 LATIN = ["alpha", "beta", "gamma", "delta"]
@@ -32,6 +32,13 @@ def aged(days: int, **more: Any) -> dict[str, Any]:
         "created_at": datetime.fromisoformat(DAY).replace(tzinfo=UTC).fromtimestamp(1772323200 - days * 86400, UTC),
         **more,
     }
+
+
+def test_any_number_of_candidates_is_counted() -> None:
+    for number in (0, 1, 255, 256, 600):
+        flags = np.ones((number, 2), bool)
+        flags[:3, 1] = False
+        assert count(flags).tolist() == [number, max(number - 3, 0)], number
 
 
 def test_the_weighted_sum_of_normalised_scores_ranks(retriever_over: Any) -> None:

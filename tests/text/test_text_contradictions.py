@@ -141,3 +141,7 @@ def test_short_statements_are_of_one_subject_only_under_like_headings(reader: Re
     assert contradiction(only(reader, older, "Gateway"), only(reader, newer, "Database")) is None
     assert contradiction(only(reader, older, "14:30"), only(reader, newer, "15:10")) is None
     assert contradiction(only(reader, older, None), only(reader, newer, None)) is None
+    # Under others it takes three words that both say.
+    for shared, contradicts in (("Gateway timeout", False), ("Gateway waits, timeout", True)):
+        pair = only(reader, f"{shared} 10 seconds", "Servers"), only(reader, f"{shared} 25 seconds", "Meeting")
+        assert (contradiction(*pair) is not None) == contradicts, shared
