@@ -167,7 +167,7 @@ class VectorCache:
         todo = [key for key in missing if key not in known]
         batches = _batches(todo, encoder)
         encoded = results(_encode, ((encoder, role, [missing[key] for key in batch]) for batch in batches))
-        for batch, vectors in zip(batches, _shown(encoded, batches, encoder), strict=True):
+        for batch, vectors in zip(batches, _with_progress(encoded, batches, encoder), strict=True):
             self.encoded += len(batch)
             known.update(zip(batch, map(np.copy, vectors), strict=True))
             if shelf is not None:
@@ -227,23 +227,25 @@ def _encode(encoder: Encoder, role: str, texts: list[str]) -> Vectors:
     return _checked(encoder, role)(texts)
 
 
-def _shown(encoded: Iterator[Vectors], batches: list[list[Key]], encoder: Encoder) -> Iterator[Vectors]:
+def _with_progress(encoded: Iterator[Vectors], batches: list[list[Key]], encoder: Encoder) -> Iterator[Vectors]:
     """`encoded`, with a progress bar for long work and a message for very long work."""
     begun, total = time.monotonic(), sum(map(len, batches))
     silent = not getattr(encoder, "show_progress", True)
-    with bar(f"encoding ({encoder.fingerprint})", silent=silent or len(batches) < 2, total=total, unit="text") as shown:
+    with bar(
+        f"encoding ({encoder.fingerprint})", silent=silent or len(batches) < 2, total=total, unit="text"
+    ) as progress:
         for number, vectors in enumerate(encoded):
             yield vectors
-            shown.update(len(vectors))
+            progress.update(len(vectors))
             if number == 0 and not silent:
-                _say_if_long(total, total - len(vectors), (time.monotonic() - begun) / len(vectors))
+                _warn_if_long(total, total - len(vectors), (time.monotonic() - begun) / len(vectors))
 
 
-def _say_if_long(texts: int, left: int, each: float) -> None:
-    if left * each > _LONG:
-        kept = shared_cache().folder
-        later = f"What is done is kept in {kept}." if kept else "mk.vector_cache(folder) would keep them for later."
-        minutes = max(1, round(left * each / 60))
+def _warn_if_long(texts: int, n_left: int, seconds_each: float) -> None:
+    if n_left * seconds_each > _LONG:
+        folder = shared_cache().folder
+        later = f"What is done is kept in {folder}." if folder else "mk.vector_cache(folder) would keep them for later."
+        minutes = max(1, round(n_left * seconds_each / 60))
         _LOG.warning("memkit: encoding %s texts takes some %d minutes here. %s", f"{texts:,}", minutes, later)
 
 
@@ -264,7 +266,7 @@ class _UsersCache(VectorCache):
     """The process's own cache, in the user's cache folder unless the environment or a call sets another."""
 
     moved = False
-    _said: str | None = None
+    _warned_of: str | None = None
 
     @property
     def folder(self) -> Path | None:
@@ -277,7 +279,7 @@ class _UsersCache(VectorCache):
             for place in () if folder is None else (folder,) if self.moved else (folder.parent, folder):
                 check_own(place)
         except (MemkitError, OSError) as error:
-            self._say(error)
+            self._warn_once(error)
             return None
         return folder
 
@@ -289,11 +291,11 @@ class _UsersCache(VectorCache):
         try:
             super()._keep(shelf, fingerprint, keys, vectors)
         except MemkitError as error:
-            self._say(error)
+            self._warn_once(error)
 
-    def _say(self, error: Exception) -> None:
-        if self._said is None:
-            self._said = str(error)
+    def _warn_once(self, error: Exception) -> None:
+        if self._warned_of is None:
+            self._warned_of = str(error)
             _LOG.warning("memkit: vectors are kept in memory alone: %s", error)
 
 

@@ -68,8 +68,8 @@ class Centring(Estimator):
         self.means_ = np.tile(common, (3, 1))
         if self.mode == "language":
             script = self._scripts(texts, len(full))
-            for which in (_LATIN, _CYRILLIC):
-                self.means_[which] = _mean(full, np.logical_and(live, script == which), common)
+            for script_number in (_LATIN, _CYRILLIC):
+                self.means_[script_number] = _mean(full, np.logical_and(live, script == script_number), common)
         return self
 
     def transform(self, vectors: Vectors, texts: Texts | None = None) -> Vectors:
@@ -120,12 +120,12 @@ def _letters(texts: list[str]) -> NDArray[np.int64]:
     ends = np.cumsum([0, *map(len, texts)])
     often = np.bincount(points)
     often[0xD800:0xE000] = 0  # halves of characters are no letters
-    there = np.flatnonzero(often)
-    characters = pa.array(map(chr, there.tolist()), pa.string())
+    present = np.flatnonzero(often)
+    characters = pa.array(map(chr, present.tolist()), pa.string())
     counts = []
     for pattern in (r"\p{Latin}", r"\p{Cyrillic}"):
         is_one = np.zeros(len(often), bool)
-        is_one[there] = pc.match_substring_regex(characters, pattern).to_numpy(zero_copy_only=False)
+        is_one[present] = pc.match_substring_regex(characters, pattern).to_numpy(zero_copy_only=False)
         of_text = np.cumsum(np.take(is_one, points, mode="clip"), dtype=np.int32)
         counts.append(np.diff(np.append(0, of_text)[ends]))
     return np.stack(counts).astype(np.int64)

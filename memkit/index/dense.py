@@ -101,7 +101,7 @@ class Dense(Estimator):
         check_chunks(chunks, listed)
         cache = shared_cache() if cache is None else cache
         encoder = for_corpus(as_encoder(self.encoder), listed)
-        raw = cache.encode(encoder, listed) if vectors is None else _given(vectors, len(listed))
+        raw = cache.encode(encoder, listed) if vectors is None else _checked_vectors(vectors, len(listed))
         centring = Centring(mode=self.centre).fit(raw, listed)
         unit = centring.transform(raw, listed)
         index = self._build(unit)
@@ -380,7 +380,7 @@ class Dense(Estimator):
         return pa.table(columns, schema=CANDIDATES)
 
 
-def _given(vectors: Vectors, n: int) -> Vectors:
+def _checked_vectors(vectors: Vectors, n: int) -> Vectors:
     array = np.asarray(vectors)
     if array.ndim != 2 or len(array) != n:
         raise ParameterError(f"Dense.fit: 'vectors' must be of shape ({n}, dim). Got {array.shape}.")

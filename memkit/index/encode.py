@@ -112,9 +112,9 @@ def as_encoder(x: Any) -> Encoder:
     [[0.949999988079071, 0.3199999928474426]]
     """
     if isinstance(x, str):
-        return _named(x)
+        return _encoder_named(x)
     if inspect.isclass(x) or x is None:
-        raise _refused(x)
+        raise _no_encoder(x)
     if all(inspect.getattr_static(x, name, None) is not None for name in _MEMBERS):
         encoder: Encoder = x
         return encoder
@@ -122,7 +122,7 @@ def as_encoder(x: Any) -> Encoder:
         if recognises(x):
             wrapped: Encoder = _load("objects", wrap)(x)
             return wrapped
-    raise _refused(x)
+    raise _no_encoder(x)
 
 
 def _has(*names: str) -> Callable[[Any], bool]:
@@ -193,25 +193,25 @@ def loaded_encoder(spec: Any, texts: Texts | None, fingerprint: str) -> Encoder:
     return encoder
 
 
-def _named(spec: str) -> Encoder:
+def _encoder_named(spec: str) -> Encoder:
     note_given(spec)
     if spec in ENCODERS:
         encoder: Encoder = _load(*ENCODERS[spec])()
         return encoder
-    kind, colon, rest = spec.partition(":")
-    if colon and rest and kind in _ADDRESSES:
-        addressed: Encoder = _load(*_ADDRESSES[kind])(rest)
+    kind, colon, address = spec.partition(":")
+    if colon and address and kind in _ADDRESSES:
+        addressed: Encoder = _load(*_ADDRESSES[kind])(address)
         return addressed
     if make := _OTHERS.get(spec):
         return as_encoder(make())
-    raise _refused(spec)
+    raise _no_encoder(spec)
 
 
 def _load(module: str, name: str) -> Any:
     return getattr(import_module(f"memkit.index.encoders.{module}"), name)
 
 
-def _refused(x: object) -> ParameterError:
+def _no_encoder(x: object) -> ParameterError:
     came = repr(x) if isinstance(x, str) or x is None else f"{type(x).__name__} {x!r}"
     return ParameterError(
         f"'encoder' must be {_ACCEPTED}. Got {came[:200]}.{did_you_mean(x, (*ENCODERS, *_OTHERS.names()))}"

@@ -49,8 +49,8 @@ def latent_vectors(texts: Texts, dims: int = DIMENSIONS) -> Vectors:
     sample = weights[np.linspace(0, n - 1, min(_SAMPLE, n)).astype(np.int64)]
     along = weights @ _axes(sample, dims)
     length = weights.power(2).sum(axis=1)
-    left = np.sqrt(np.clip(length - (along**2).sum(axis=1), 0, None))
-    return np.column_stack([along, _APART * left]).astype(np.float32)
+    unexplained = np.sqrt(np.clip(length - (along**2).sum(axis=1), 0, None))
+    return np.column_stack([along, _APART * unexplained]).astype(np.float32)
 
 
 def _weights(postings: Postings) -> Any:
@@ -75,6 +75,6 @@ def _axes(rows: Any, dims: int) -> Floats:
         return np.zeros((rows.shape[1], 0))
     with threadpool_limits(1):  # sums of several threads would differ in the last digit
         values, sides = eigh((rows @ rows.T).toarray(), subset_by_index=[max(0, n - dims), n - 1])
-    there = values > _LEAST * values[-1]
-    axes: Floats = rows.T @ (sides[:, there] / np.sqrt(values[there]))
+    is_large = values > _LEAST * values[-1]
+    axes: Floats = rows.T @ (sides[:, is_large] / np.sqrt(values[is_large]))
     return axes

@@ -77,7 +77,7 @@ class _Lexical(Estimator):
         """
         self.check_params()
         check_chunks(chunks, texts)
-        return self._use(self._count(texts))
+        return self._set_postings(self._count(texts))
 
     def updated(self, former_row: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self:
         """A copy fitted to `texts` that reads only the texts of new rows.
@@ -92,7 +92,7 @@ class _Lexical(Estimator):
         """
         postings = _fitted(self)
         delta = self._count(texts.filter(pa.array(former_row >= postings.n_rows)))
-        return copy.copy(self)._use(updated(postings, former_row, delta))
+        return copy.copy(self)._set_postings(updated(postings, former_row, delta))
 
     def candidates(
         self,
@@ -130,7 +130,7 @@ class _Lexical(Estimator):
             If `n` is below 1, or `allowed` is no mask over the rows.
         """
         postings = _fitted(self)
-        weighted = self._weigh_all(queries, function_word_weight, near)
+        weighted = self._weighted_queries(queries, function_word_weight, near)
         for terms, _ in weighted:
             postings.weigh(terms, self._weights)
         return postings.best(weighted, n, allowed)
@@ -138,7 +138,7 @@ class _Lexical(Estimator):
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
         postings = _fitted(self).whole()
-        arm = self if postings is self.postings_ else copy.copy(self)._use(postings)
+        arm = self if postings is self.postings_ else copy.copy(self)._set_postings(postings)
         postings.weigh(np.arange(len(postings.terms)), arm._weights)
         save_postings(postings, folder, self._name, self.get_params(deep=False))
 
@@ -149,19 +149,19 @@ class _Lexical(Estimator):
         with store.checking(folder):
             arm = cls(**settings)
             arm.check_params()
-        return arm._use(postings)
+        return arm._set_postings(postings)
 
     def _count(self, texts: Texts) -> Postings:
         raise NotImplementedError
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
+    def _weighted_queries(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
         raise NotImplementedError
 
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """The weights of a term in the rows that have it `counts` times."""
         raise NotImplementedError
 
-    def _use(self, postings: Lists) -> Self:
+    def _set_postings(self, postings: Lists) -> Self:
         self.postings_ = postings
         for name in ("norms_", "lengths_", "near_words_"):
             vars(self).pop(name, None)
@@ -218,7 +218,7 @@ class BM25(_Lexical):
             Rows that lend their words; None: all.
         """
         check_request(n, allowed, _fitted(self).n_rows)
-        weighted = self._weigh_all(queries, function_word_weight, near)
+        weighted = self._weighted_queries(queries, function_word_weight, near)
         norms, line = self._norms_in_turns(turns, lending), np.zeros(turns.size, np.float32)
         scored = (self._scores_in_turns(query, turns, lending, norms, line) for query in weighted)
         return best_of(((scores, np.empty(0, np.int64)) for scores in scored), n, allowed)
@@ -232,19 +232,19 @@ class BM25(_Lexical):
             rows, counts = self.postings_.postings_of(term)
             if lending is not None:
                 rows, counts = rows[lending[rows]], counts[lending[rows]]
-            at, lent = turns.lent(rows, counts, line)
-            scores[at] += np.divide(weight * lent, norms[at] + lent, out=np.zeros_like(lent), where=lent > 0)
+            reached, lent = turns.lent(rows, counts, line)
+            scores[reached] += np.divide(weight * lent, norms[reached] + lent, out=np.zeros_like(lent), where=lent > 0)
         return scores[turns.place]
 
     def _norms_in_turns(self, turns: Turns, lending: np.ndarray | None) -> np.ndarray:
         """The length normalisation of each place; the last one for which all rows lend is cached."""
         last_turns, norms = self.turn_norms_
         if lending is not None or last_turns is not turns:
-            own = self.postings_.by_row(self.lengths_)
-            lent = turns.summed(own)
-            mean = float(lent[turns.place].mean()) if len(own) else 0.0
+            lengths = self.postings_.by_row(self.lengths_)
+            lent = turns.summed(lengths)
+            mean = float(lent[turns.place].mean()) if len(lengths) else 0.0
             if lending is not None:
-                lent = turns.summed(np.where(lending, own, 0.0))
+                lent = turns.summed(np.where(lending, lengths, 0.0))
             norms = np.asarray(self.k1 * (1 - self.b + self.b * lent / (mean or 1)), np.float32)
         if lending is None:
             self.turn_norms_ = turns, norms
@@ -257,7 +257,7 @@ class BM25(_Lexical):
         of a query is unknown, no text scores above a half.
         """
         weighted = self._weighted_terms(queries, function_word_weight)
-        limits = (self._limit(terms, weights, function_word_weight) for terms, (_, weights) in weighted)
+        limits = (self._highest_score(terms, weights, function_word_weight) for terms, (_, weights) in weighted)
         return np.array([(0.0, limit or 1.0) for limit in limits]).reshape(-1, 2)
 
     def _count(self, texts: Texts) -> Postings:
@@ -267,15 +267,15 @@ class BM25(_Lexical):
         weights: np.ndarray = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (self.norms_[rows] + counts)
         return weights
 
-    def _use(self, postings: Lists) -> Self:
-        super()._use(postings)
+    def _set_postings(self, postings: Lists) -> Self:
+        super()._set_postings(postings)
         n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
         self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
         self.turn_norms_ = (None, self.idf_[:0])
         self.function_terms_ = _function_terms(self.analyser)
         self.is_function_ = np.zeros(len(df), bool)
-        self.is_function_[_known(postings, sorted(self.function_terms_))[0]] = True
+        self.is_function_[_known_terms(postings, sorted(self.function_terms_))[0]] = True
         return self
 
     @cached_property
@@ -299,14 +299,14 @@ class BM25(_Lexical):
 
         Never for words with digits or ``_``, in quotes, or with other `forms` in sight.
         """
-        found: list[dict[str, str]] = []
+        nearest: list[dict[str, str]] = []
         for query, of_query in zip(queries, forms, strict=True):
             words = [word for word in readable(query) if word not in of_query]
             terms = zip(words, terms_by(self.analyser).terms(words), strict=True)
-            unknown = [(word, one) for word, (one, *more) in terms if not more and not sight.count(one)]
+            unknown = [(word, term) for word, (term, *others) in terms if not others and not sight.count(term)]
             near = [(word, self.near_words_.nearest(term, sight)) for word, term in unknown]
-            found.append({word: term for word, term in near if term is not None})
-        return found
+            nearest.append({word: term for word, term in near if term is not None})
+        return nearest
 
     def form_terms(self, queries: Sequence[str], sight: Sight) -> list[dict[str, list[str]]]:
         """For each query its Russian words whose other forms have terms in sight that the query has not, with these.
@@ -319,35 +319,37 @@ class BM25(_Lexical):
         words = [[w for w in readable(query, _SHORTEST_FORM) if _RUSSIAN.fullmatch(w)] for query in queries]
         distinct = sorted({word for of_query in words for word in of_query})
         forms = dict(zip(distinct, terms([" ".join(forms_of(word)) for word in distinct]), strict=True))
-        found: list[dict[str, list[str]]] = []
-        for of_query, known in zip(words, terms(queries), strict=True):
-            new = {word: sorted(set(forms[word]).difference(known, self.function_terms_)) for word in of_query}
-            seen = {word: list(filter(sight.count, one)) for word, one in new.items()}
-            found.append({word: one for word, one in seen.items() if one})
-        return found
+        visible_forms: list[dict[str, list[str]]] = []
+        for of_query, of_query_terms in zip(words, terms(queries), strict=True):
+            new = {word: sorted(set(forms[word]).difference(of_query_terms, self.function_terms_)) for word in of_query}
+            in_sight = {word: list(filter(sight.count, of_word)) for word, of_word in new.items()}
+            visible_forms.append({word: of_word for word, of_word in in_sight.items() if of_word})
+        return visible_forms
 
     @cached_property
     def near_words_(self) -> NearWords:
         """The terms to be found by `near_terms`; computed at first use."""
         return NearWords(term for term in self.postings_.terms if term not in self.function_terms_)
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0, near: Near = ()) -> list[Query]:
+    def _weighted_queries(
+        self, queries: Sequence[str], function_word_weight: float = 1.0, near: Near = ()
+    ) -> list[Query]:
         weighted = self._weighted_terms(queries, function_word_weight)
         if not any(near):
             return [query for _, query in weighted]
         return [
-            self._joined(terms, query, also) if also else query
-            for (terms, query), also in zip(weighted, near, strict=True)
+            self._expanded(terms, query, expansion) if expansion else query
+            for (terms, query), expansion in zip(weighted, near, strict=True)
         ]
 
-    def _joined(self, terms: list[str], query: Query, also: Mapping[str, float]) -> Query:
+    def _expanded(self, terms: list[str], query: Query, expansion: Mapping[str, float]) -> Query:
         """A query with further terms at a share of their weight, sorted by term as the others are."""
         numbers = self.postings_.terms
         weights = dict(zip(query[0].tolist(), query[1].tolist(), strict=True))
-        for term, share in also.items():
+        for term, share in expansion.items():
             number = numbers[term]
             weights[number] = weights.get(number, 0.0) + share * float(self.idf_[number]) * self._occurrences(1)
-        known = [numbers[term] for term in sorted({*terms, *also}) if term in numbers]
+        known = [numbers[term] for term in sorted({*terms, *expansion}) if term in numbers]
         return np.array(known, np.int64), np.array([weights[number] for number in known], np.float32)
 
     def _weighted_terms(self, queries: Sequence[str], function_word_weight: float) -> list[tuple[list[str], Query]]:
@@ -363,7 +365,7 @@ class BM25(_Lexical):
     def _weigh(self, terms: list[str], function_word_weight: float = 1.0) -> Query:
         # BM25 is a sum over terms of idf · tf part. The tf part depends on the chunk alone and is the posting's weight;
         # idf and the k3 part depend on the query alone. So a score is an inner product over the lists of its terms.
-        known, repeats = _known(self.postings_, terms)
+        known, repeats = _known_terms(self.postings_, terms)
         weights = (self.idf_[known] * self._occurrences(repeats)).astype(np.float32)
         if function_word_weight != 1.0:
             weights = np.where(self.is_function_[known], np.float32(function_word_weight) * weights, weights)
@@ -372,7 +374,7 @@ class BM25(_Lexical):
     def _occurrences(self, repeats: Any) -> Any:
         return repeats * (self.k3 + 1) / (repeats + self.k3)
 
-    def _limit(self, terms: list[str], weights: np.ndarray, function_word_weight: float) -> float:
+    def _highest_score(self, terms: list[str], weights: np.ndarray, function_word_weight: float) -> float:
         known = {term for term in terms if term in self.postings_.terms}
         # An unknown pair of known characters is mostly the end of one word and the beginning of the next.
         unknown = Counter(term for term in terms if term not in known and not (len(term) == 2 and {*term} <= known))
@@ -408,8 +410,8 @@ class CharGrams(_Lexical):
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, "char").renamed(_GRAM).followed_by(Postings.count(texts, "auto"))
 
-    def _use(self, postings: Lists) -> Self:
-        super()._use(postings)
+    def _set_postings(self, postings: Lists) -> Self:
+        super()._set_postings(postings)
         n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
         self.half_ = self._half(postings)
@@ -419,7 +421,7 @@ class CharGrams(_Lexical):
     def norms_(self) -> list[np.ndarray]:
         """The length of each half of each row; computed at the first query."""
         of_half = (self.idf_**2 * (self.half_ == half) for half in range(self.half_.max(initial=0) + 1))
-        return [np.sqrt(self.postings_.sums(_squared, factors)) for factors in of_half]
+        return [np.sqrt(self.postings_.sums(_squared_log_frequency, factors)) for factors in of_half]
 
     def _half(self, postings: Lists) -> np.ndarray:
         """For each term 1 if it is a stem, 0 if it is a gram."""
@@ -428,11 +430,11 @@ class CharGrams(_Lexical):
         return half
 
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        weights: np.ndarray = _often(counts) * self.idf_[term] / self.norms_[self.half_[term]][rows]
+        weights: np.ndarray = _log_frequency(counts) * self.idf_[term] / self.norms_[self.half_[term]][rows]
         return weights
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
-        queries = _less(queries, function_word_weight)
+    def _weighted_queries(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
+        queries = _without_function_words(queries, function_word_weight)
         pairs = zip(terms_by("auto").terms(queries), terms_by("char").terms(queries), strict=True)
         return [self._weigh(stems, grams) for stems, grams in pairs]
 
@@ -462,8 +464,10 @@ class Grams(CharGrams):
     def _half(self, postings: Lists) -> np.ndarray:
         return np.zeros(len(self.idf_), np.int8)
 
-    def _weigh_all(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
-        terms = terms_by("char").terms([plain_letters(query) for query in _less(queries, function_word_weight)])
+    def _weighted_queries(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
+        terms = terms_by("char").terms(
+            [plain_letters(query) for query in _without_function_words(queries, function_word_weight)]
+        )
         return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
 
 
@@ -486,14 +490,14 @@ def plain_letters(text: str) -> str:
     return unicodedata.normalize("NFKC", text).translate(_LETTERS)
 
 
-def _less(queries: Sequence[str], function_word_weight: float) -> Sequence[str]:
+def _without_function_words(queries: Sequence[str], function_word_weight: float) -> Sequence[str]:
     """The queries without stop words, if these have a lower weight; a query of stop words alone stays as it is."""
     if function_word_weight == 1.0:
         return queries
-    return [_WORDS.sub(_unless_function, query).strip() or query for query in queries]
+    return [_WORDS.sub(_unless_function_word, query).strip() or query for query in queries]
 
 
-def _unless_function(word: re.Match[str]) -> str:
+def _unless_function_word(word: re.Match[str]) -> str:
     return "" if word[0].lower().replace("ё", "е") in FUNCTION_WORDS else word[0]
 
 
@@ -501,15 +505,15 @@ def _unless_function(word: re.Match[str]) -> str:
 _GRAM = "\t"
 
 
-def _often(counts: np.ndarray) -> Any:
+def _log_frequency(counts: np.ndarray) -> Any:
     return 1 + np.log(counts, dtype=np.float64)
 
 
-def _squared(counts: np.ndarray) -> Any:
-    return np.square(_often(counts))
+def _squared_log_frequency(counts: np.ndarray) -> Any:
+    return np.square(_log_frequency(counts))
 
 
-def _known(postings: Lists, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _known_terms(postings: Lists, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers and counts of the known terms, sorted by term, so that equal texts get equal sums."""
     counts = {postings.terms.get(term): count for term, count in Counter(sorted(terms)).items()}
     counts.pop(None, None)
@@ -518,8 +522,8 @@ def _known(postings: Lists, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def _unit_weights(postings: Lists, idf: np.ndarray, terms: list[str]) -> Query:
     """The known terms and their weights, as a unit vector."""
-    known, frequency = _known(postings, terms)
-    weights = _often(frequency) * idf[known]
+    known, frequency = _known_terms(postings, terms)
+    weights = _log_frequency(frequency) * idf[known]
     return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
 
 

@@ -43,7 +43,7 @@ class Sight:
         return cls(tuple((lists, None if rows is None else np.packbits(rows)) for lists, rows in parts))
 
     @classmethod
-    def of(cls, sights: Iterable[Self]) -> Self:
+    def joined(cls, sights: Iterable[Self]) -> Self:
         """Over all parts of several."""
         return cls(tuple(part for sight in sights for part in sight.parts))
 
@@ -63,8 +63,8 @@ NOTHING = Sight(())
 """No index."""
 
 
-class Beside(NamedTuple):
-    """What is searched beside the words of a query.
+class Expansion(NamedTuple):
+    """Query expansion: the terms that are searched beside the words of a query.
 
     Attributes
     ----------
@@ -121,17 +121,17 @@ class NearWords:
 
         few = np.flatnonzero(np.abs(self._sizes - len(term)) <= most)
         differing = np.bitwise_count(self._letters[few] ^ _letters([term], np.array([len(term)])))
-        for at in few[differing <= 2 * most].tolist():
-            distance = DamerauLevenshtein.distance(term, self._terms[at], score_cutoff=most)
+        for index in few[differing <= 2 * most].tolist():
+            distance = DamerauLevenshtein.distance(term, self._terms[index], score_cutoff=most)
             if distance <= most:
-                yield distance, self._terms[at]
+                yield distance, self._terms[index]
 
     def nearest(self, term: str, sight: Sight) -> str | None:
         """The nearest term in sight: of those as near, the one of most rows."""
         most = next((edits for letters, edits in _EDITS.items() if len(term) >= letters), 0)
         near = list(self.within(term, most)) if most else []
-        seen = ((distance, -sight.count(other), other) for distance, other in near)
-        return min((one for one in seen if one[1]), default=(0, 0, None))[2]
+        by_distance = ((distance, -sight.count(other), other) for distance, other in near)
+        return min((candidate for candidate in by_distance if candidate[1]), default=(0, 0, None))[2]
 
 
 def _letters(terms: Sequence[str], sizes: Ints) -> np.ndarray:

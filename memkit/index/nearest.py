@@ -81,11 +81,11 @@ class Nearest:
         return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def cosines_of(queries: Vectors, rows: Vectors, found: Ints) -> NDArray[np.float64]:
-    """Cosine of each query with its found rows, of the shape of `found`."""
-    scores = np.empty(found.shape)
-    step = max(1, _BLOCK // max(1, found.shape[1] * rows.shape[1]))
-    for start in range(0, len(found), step):
+def cosines_of(queries: Vectors, rows: Vectors, neighbours: Ints) -> NDArray[np.float64]:
+    """Cosine of each query with its `neighbours`, numbers of `rows`; of their shape."""
+    scores = np.empty(neighbours.shape)
+    step = max(1, _BLOCK // max(1, neighbours.shape[1] * rows.shape[1]))
+    for start in range(0, len(neighbours), step):
         some = slice(start, start + step)
-        scores[some] = cosines(rows[found[some]], queries[some, None])[..., 0]
+        scores[some] = cosines(rows[neighbours[some]], queries[some, None])[..., 0]
     return scores

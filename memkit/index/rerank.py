@@ -46,7 +46,7 @@ class Reranker:
 
     def __init__(self, name: str, score: Score) -> None:
         self.name, self._score = name, score
-        self._known: dict[bytes, float] = {}
+        self._cached: dict[bytes, float] = {}
 
     def scores(self, queries: Sequence[str], texts: Sequence[str]) -> Floats:
         """The score of each pair.
@@ -59,18 +59,18 @@ class Reranker:
             If it does not return a finite number for each pair.
         """
         keys = [key(f"{len(query)}|{query}{text}") for query, text in zip(queries, texts, strict=True)]
-        known = {pair: self._known.get(pair) for pair in keys}  # a copy: other threads may empty the original
-        new = {pair: row for row, pair in enumerate(keys) if known[pair] is None}
+        score_of_pair = {pair: self._cached.get(pair) for pair in keys}  # a copy: other threads may empty the original
+        new = {pair: row for row, pair in enumerate(keys) if score_of_pair[pair] is None}
         if new:
             rows = sorted(new.values(), key=lambda row: queries[row])
             with CIRCUITS.guard(self.name, "reranker", "scores"):
                 returned = self._score([queries[row] for row in rows], [texts[row] for row in rows])
             scored = dict(zip([keys[row] for row in rows], self._checked(returned, len(rows)), strict=True))
-            known |= scored
-            if len(self._known) + len(scored) > _REMEMBERED:
-                self._known.clear()
-            self._known.update(scored)
-        return np.array([known[pair] for pair in keys], np.float64)
+            score_of_pair |= scored
+            if len(self._cached) + len(scored) > _REMEMBERED:
+                self._cached.clear()
+            self._cached.update(scored)
+        return np.array([score_of_pair[pair] for pair in keys], np.float64)
 
     def _checked(self, returned: Any, number: int) -> list[float]:
         values = np.asarray(returned)
@@ -101,16 +101,16 @@ def as_reranker(x: Any) -> Reranker:
     """
     is_of_others = isinstance(x, str) and x not in ENCODERS and ":" not in x  # the name may pass to another
     if is_of_others or not isinstance(x, Hashable):
-        return _made(x)
-    return _kept(x)
+        return _make_reranker(x)
+    return _cached_reranker(x)
 
 
 @functools.lru_cache(maxsize=16)
-def _kept(x: Any) -> Reranker:
-    return _made(x)
+def _cached_reranker(x: Any) -> Reranker:
+    return _make_reranker(x)
 
 
-def _made(x: Any) -> Reranker:
+def _make_reranker(x: Any) -> Reranker:
     if isinstance(x, str):
         note_given(x)
         return _cross_encoder(x) if x.startswith(_CROSS) else _by_cosine(x, _encoder_named(x))

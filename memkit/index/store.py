@@ -97,7 +97,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 
 @contextmanager
-def checking(what: Path) -> Iterator[None]:
+def checking(path: Path) -> Iterator[None]:
     """Make one error of whatever a file that memkit did not write leads to.
 
     Raises
@@ -109,7 +109,7 @@ def checking(what: Path) -> Iterator[None]:
     except StaleIndexError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OSError, RuntimeError, MemoryError) as error:
-        where = named(f"{what.parent.name}/{what.name}")
+        where = named(f"{path.parent.name}/{path.name}")
         raise DamagedIndexError(
             f"{where}: expected what was saved. {type(error).__name__}: {error!s:.300}. Fit and save again."
         ) from error

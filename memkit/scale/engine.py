@@ -30,8 +30,8 @@ ALLOWED = 10_000
 _SLACK = 16
 _MOST = 16_000
 _PUT = 2_000
-Found = tuple[Ints, Floats]
-_NONE: Found = (np.empty(0, np.int64), np.empty(0))
+Hits = tuple[Ints, Floats]
+_NONE: Hits = (np.empty(0, np.int64), np.empty(0))
 _METHODS = ("put", "candidates", "drop")
 
 
@@ -124,24 +124,26 @@ class EngineArm:
         """The candidates of the arm, equal up to the last digits of single precision."""
         requests = _requests(self.arm, queries, options)
         live = np.flatnonzero([len(request) > 0 for request in requests.column(0).to_pylist()])
-        found = self._best(requests.take(pa.array(live)), n, allowed) if len(live) else []
-        found = [self._filled_up(hits, n, allowed) for hits in found]
-        parts = [(np.full(len(rows), query), rows, scores) for query, (rows, scores) in zip(live, found, strict=True)]
+        hits_by_query = self._best(requests.take(pa.array(live)), n, allowed) if len(live) else []
+        hits_by_query = [self._with_empty_rows(hits, n, allowed) for hits in hits_by_query]
+        parts = [
+            (np.full(len(rows), query), rows, scores) for query, (rows, scores) in zip(live, hits_by_query, strict=True)
+        ]
         query, row, score = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else ([], [], [])
         columns = {"query": pa.array(query, pa.int64()), "row": pa.array(row, pa.int64())}
         return pa.table(columns | {"score": pa.array(score, pa.float64())})
 
-    def _filled_up(self, found: Found, n: int, allowed: Mask | None) -> Found:
+    def _with_empty_rows(self, hits: Hits, n: int, allowed: Mask | None) -> Hits:
         """Append rows without a vector below all others if there is room, as `Dense` does."""
-        rows, scores = found
+        rows, scores = hits
         if not len(rows) or len(rows) >= n or not _is_dense(self.arm):
-            return found
+            return hits
         empty = ~self.arm.vectors_.any(axis=1)
         for mask in (self.filled, allowed):
             empty = empty if mask is None else empty & mask
-        more = np.flatnonzero(empty)[: n - len(rows)]
-        below = np.full(len(more), np.minimum(0.0, scores[-1] - STEP).round(SCORE_DIGITS))
-        return np.concatenate([rows, more]), np.concatenate([scores, below])
+        added = np.flatnonzero(empty)[: n - len(rows)]
+        below = np.full(len(added), np.minimum(0.0, scores[-1] - STEP).round(SCORE_DIGITS))
+        return np.concatenate([rows, added]), np.concatenate([scores, below])
 
     @cached_property
     def collection(self) -> str:
@@ -169,43 +171,49 @@ class EngineArm:
         live = self.arm.vectors_.any(axis=1) if _is_dense(self.arm) else _has_terms(self.arm.postings_.whole())
         return np.flatnonzero(live if self.filled is None else live & self.filled)
 
-    def _best(self, asked: pa.Table, n: int, allowed: Mask | None) -> list[Found]:
+    def _best(self, requests: pa.Table, n: int, allowed: Mask | None) -> list[Hits]:
         rows = self._rows if allowed is None else self._rows[allowed[self._rows]]
         if not len(rows):
-            return [_NONE] * len(asked)
+            return [_NONE] * len(requests)
         if len(rows) == len(self._rows):
-            return self._settled(asked, n)
+            return self._first_settled(requests, n)
         if len(rows) <= ALLOWED:
-            return self._settled(asked, n, rows.tolist())
+            return self._first_settled(requests, n, rows.tolist())
         owners, share = np.unique(self.user[rows]), len(rows) / len(self._rows)
-        return self._among(asked, n, rows, share, int(owners[0]) if len(owners) == 1 else None)
+        return self._first_among(requests, n, rows, share, int(owners[0]) if len(owners) == 1 else None)
 
-    def _settled(self, asked: pa.Table, n: int, ids: list[int] | None = None) -> list[Found]:
+    def _first_settled(self, requests: pa.Table, n: int, ids: list[int] | None = None) -> list[Hits]:
         """The first `n` of each query; more are fetched until the n-th score is above those not fetched."""
         want = n + _SLACK
         while True:
-            found = self._fetched(asked, want, ids)
-            if want >= _MOST or all(len(one[0]) < want or _is_settled(one, n) for one in found):
-                return [_cut(one, n) for one in found]
+            fetched = self._fetch(requests, want, ids)
+            if want >= _MOST or all(len(hits[0]) < want or _is_settled(hits, n) for hits in fetched):
+                return [_first_hits(hits, n) for hits in fetched]
             want = min(4 * want, _MOST)
 
-    def _among(self, asked: pa.Table, n: int, rows: Ints, share: float, user: int | None) -> list[Found]:
+    def _first_among(self, requests: pa.Table, n: int, rows: Ints, share: float, user: int | None) -> list[Hits]:
         """The first `n` among `rows`: fetch until `n` are of `rows`; if that is too many, filter by ids in parts."""
         mask, want = np.isin(np.arange(len(self.user)), rows), int((n + _SLACK) * min(2 / share, 8))
         while want <= _MOST:
-            found = self._fetched(asked, want, user=user)
-            kept = [(some[mask[some]], scores[mask[some]]) for some, scores in found]
-            if all(len(one[0]) < want or _is_settled(of, n) for one, of in zip(found, kept, strict=True)):
-                return [_cut(one, n) for one in kept]
+            fetched = self._fetch(requests, want, user=user)
+            among_rows = [(some[mask[some]], scores[mask[some]]) for some, scores in fetched]
+            if all(
+                len(hits[0]) < want or _is_settled(filtered, n)
+                for hits, filtered in zip(fetched, among_rows, strict=True)
+            ):
+                return [_first_hits(filtered, n) for filtered in among_rows]
             want *= 4
-        parts = [self._settled(asked, n, rows[at : at + ALLOWED].tolist()) for at in range(0, len(rows), ALLOWED)]
-        return [_cut((np.concatenate(of[0]), np.concatenate(of[1])), n) for of in _together(parts)]
+        parts = [
+            self._first_settled(requests, n, rows[start : start + ALLOWED].tolist())
+            for start in range(0, len(rows), ALLOWED)
+        ]
+        return [_first_hits((np.concatenate(ids), np.concatenate(scores)), n) for ids, scores in _together(parts)]
 
-    def _fetched(self, asked: pa.Table, n: int, ids: list[int] | None = None, user: int | None = None) -> list[Found]:
-        found = self.engine.candidates(self.collection, asked, n, ids, user)
-        query, row, score = (found[name].to_numpy() for name in ("query", "id", "score"))
+    def _fetch(self, requests: pa.Table, n: int, ids: list[int] | None = None, user: int | None = None) -> list[Hits]:
+        table = self.engine.candidates(self.collection, requests, n, ids, user)
+        query, row, score = (table[name].to_numpy() for name in ("query", "id", "score"))
         order = np.argsort(query, kind="stable")
-        ends = np.searchsorted(query[order], np.arange(1, len(asked)))
+        ends = np.searchsorted(query[order], np.arange(1, len(requests)))
         return [(row[some], score[some].astype(np.float64)) for some in np.split(order, ends)]
 
 
@@ -220,20 +228,20 @@ def _in_file(array: Any) -> Any:
     return np.asarray(mapped)
 
 
-def _together(parts: Sequence[Sequence[Found]]) -> Iterator[tuple[list[Ints], list[Floats]]]:
+def _together(parts: Sequence[Sequence[Hits]]) -> Iterator[tuple[list[Ints], list[Floats]]]:
     for some in zip(*parts, strict=True):
         yield [rows for rows, _ in some], [scores for _, scores in some]
 
 
-def _is_settled(found: Found, n: int) -> bool:
+def _is_settled(hits: Hits, n: int) -> bool:
     """Whether no row that was not fetched can be among the first `n`."""
-    scores = found[1]
+    scores = hits[1]
     return len(scores) > n and bool(scores[n - 1] - scores[-1] > 2 * STEP)
 
 
-def _cut(found: Found, n: int) -> Found:
+def _first_hits(hits: Hits, n: int) -> Hits:
     """The best `n`, ties by row: engines differ in the seventh digit."""
-    rows, scores = found[0], np.round(found[1], SCORE_DIGITS) + 0.0
+    rows, scores = hits[0], np.round(hits[1], SCORE_DIGITS) + 0.0
     order = np.lexsort((rows, -scores))[:n]
     return rows[order], scores[order]
 
@@ -252,7 +260,7 @@ def _requests(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.T
     if _is_dense(arm):
         vectors = arm.encode_queries(queries)
         return pa.table({"vector": _lists([vector if vector.any() else vector[:0] for vector in vectors], np.float32)})
-    weighed = arm._weigh_all(queries, options.get("function_word_weight", 1.0), options.get("near", ()))
+    weighed = arm._weighted_queries(queries, options.get("function_word_weight", 1.0), options.get("near", ()))
     terms, weights = zip(*weighed, strict=True)
     return pa.table({"terms": _lists(terms, np.int64), "weights": _lists(weights, np.float32)})
 

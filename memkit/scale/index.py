@@ -29,7 +29,7 @@ from memkit.index.centre import Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
-from memkit.index.near_words import Beside, Sight
+from memkit.index.near_words import Expansion, Sight
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.scale.buckets import Buckets
@@ -102,7 +102,7 @@ class Part(MemoryIndex):
         raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
 
 
-_Found = tuple[Part, dict[str, pa.Table]]
+_PartCandidates = tuple[Part, dict[str, pa.Table]]
 """A bucket's index, and what each arm found there."""
 
 
@@ -203,11 +203,13 @@ class BucketIndex:
         """An arm over the rows of a part, with the statistics of all."""
         arm: Any = KINDS[name].make(self.settings)
         terms, arm.statistics_ = self._totals[name]
-        own = counts_of(index, name)
+        counts = counts_of(index, name)
         lengths = np.zeros(len(terms), np.int64)
-        lengths[np.fromiter((terms[term] for term in own.terms), np.int64, len(own.terms))] = own.document_frequency
+        lengths[np.fromiter((terms[term] for term in counts.terms), np.int64, len(counts.terms))] = (
+            counts.document_frequency
+        )
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return arm._use(Postings(terms, offsets, own.rows, own.counts, own.n_rows))
+        return arm._set_postings(Postings(terms, offsets, counts.rows, counts.counts, counts.n_rows))
 
     def _dense(self, index: MemoryIndex) -> Any:
         arm: Any = KINDS[VECTOR].make(self.settings)
@@ -224,7 +226,7 @@ class BucketIndex:
         return centring
 
     @cached_property
-    def _nothing(self) -> MemoryIndex:
+    def _empty_index(self) -> MemoryIndex:
         return empty_index(self.settings)
 
     def weights(self, settings: QuerySettings) -> dict[str, float]:
@@ -235,7 +237,7 @@ class BucketIndex:
         ParameterError
             For an arm that had no weight at fit.
         """
-        weights = self._nothing.weights(settings)
+        weights = self._empty_index.weights(settings)
         if unknown := [name for name in weights if name not in self.names]:
             raise ParameterError(f"Retriever: the arm '{unknown[0]}' had no weight at fit. Fit again with its weight.")
         return weights
@@ -250,37 +252,37 @@ class BucketIndex:
 
     def answer(self, request: Request, how: QuerySettings) -> Answer:
         """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of the small index."""
-        seen: Where = request.where
+        where: Where = request.where
         if request.where and _looks_further(request.where):
-            seen = memories_where(self.corpus.ask, request.where, how.where_timeout_s)
+            where = memories_where(self.corpus.ask, request.where, how.where_timeout_s)
         parts = [self.bucket(number) for number in self.corpus.needed(request.user_id)]
         moment, user_id = request.moment, request.user_id
-        scopes = [make_scope(part.memories, part.rows, part.corpus.ask, how, seen, moment, user_id) for part in parts]
+        scopes = [make_scope(part.memories, part.rows, part.corpus.ask, how, where, moment, user_id) for part in parts]
         unknown = user_id if all(scope.unknown_user is not None for scope in scopes) else None
         counted = [scope.unseen for scope in scopes if scope.unseen is not None]
         unseen = reduce(operator.add, counted) if counted else None
         scoped = [(part, scope) for part, scope in zip(parts, scopes, strict=True) if part.chunks.num_rows]
-        sight, weights, at = (
-            Sight.of([part.sight(scope.allowed) for part, scope in scoped]),
+        sight, weights, instant = (
+            Sight.joined([part.sight(scope.allowed) for part, scope in scoped]),
             self.weights(how),
             moment.instant,
         )
-        beside = scoped[0][0].beside(request.texts, weights, how, at, sight) if scoped else ()
-        small, found = self._find(request.texts, how.pool, scoped, how, at, beside)
-        shown = small.memories["memory_id"]
-        replaced = [replaced_by(part.memories, part.rows, scope, shown) for part, scope in scoped]
+        expansions = scoped[0][0].expansions(request.texts, weights, how, instant, sight) if scoped else ()
+        small, candidates = self._retrieve(request.texts, how.pool, scoped, how, instant, expansions)
+        ids = small.memories["memory_id"]
+        replaced = [replaced_by(part.memories, part.rows, scope, ids) for part, scope in scoped]
         together = pa.concat_tables(replaced) if replaced else None
         scope = Scope(None, None, None, None, unseen, unknown, replaced=together)
-        return Answer(small, scope, weights, found, sight, beside)
+        return Answer(small, scope, weights, candidates, sight, expansions)
 
-    def _find(
+    def _retrieve(
         self,
-        asked: Sequence[str],
+        texts: Sequence[str],
         n: int,
         scoped: Sequence[tuple[Part, Scope]],
         how: QuerySettings,
         on: datetime,
-        beside: Sequence[Beside],
+        expansions: Sequence[Expansion],
     ) -> tuple[Part, Candidates]:
         """The best `n` chunks of each arm over some buckets, and a small index of their memories.
 
@@ -288,39 +290,43 @@ class BucketIndex:
         ----------
         scoped : sequence of tuple (Part, Scope)
             Buckets that have chunks, and what may be found in them.
-        beside : sequence of Beside
+        expansions : sequence of Expansion
             As `MemoryIndex.retrieve` takes it.
         """
         weights = self.weights(how)
-        parts: list[_Found] = []
+        parts: list[_PartCandidates] = []
         for index, scope in scoped:
-            put = index.arm_queries(asked, weights, how, on)
-            about = n, scope.allowed, how, scope.allowed, beside, scope.heirs
-            parts.append((index, {name: index.arm_candidates(name, put[name], *about) for name in weights}))
-        best = _best(parts, list(weights), n)
-        small, rows = self._small(parts, best)
-        found = {
+            queries = index.arm_queries(texts, weights, how, on)
+            about = n, scope.allowed, how, scope.allowed, expansions, scope.successor_chunks
+            parts.append((index, {name: index.arm_candidates(name, queries[name], *about) for name in weights}))
+        best = _best_by_arm(parts, list(weights), n)
+        small, rows = self._small_index(parts, best)
+        candidates = {
             name: table.select(["query", "score"]).append_column("row", [rows[name]]) for name, table in best.items()
         }
-        scale = self._scale(parts[0][0], asked, weights, how, on) if small.chunks.num_rows else None
-        return small, merge(found, small.chunks.num_rows, n, scale)
+        scale = self._scale(parts[0][0], texts, weights, how, on) if small.chunks.num_rows else None
+        return small, merge(candidates, small.chunks.num_rows, n, scale)
 
-    def _small(self, parts: Sequence[_Found], best: Mapping[str, pa.Table]) -> tuple[Part, dict[str, Ints]]:
+    def _small_index(
+        self, parts: Sequence[_PartCandidates], best: Mapping[str, pa.Table]
+    ) -> tuple[Part, dict[str, Ints]]:
         """An index of the candidates' memories, and the row in it of each candidate."""
-        at = {name: (table["part"].to_numpy(), table["row"].to_numpy()) for name, table in best.items()}
-        chosen = [_memories_of(index, number, at.values()) for number, (index, _) in enumerate(parts)]
+        positions = {name: (table["part"].to_numpy(), table["row"].to_numpy()) for name, table in best.items()}
+        chosen = [_memories_of(index, number, positions.values()) for number, (index, _) in enumerate(parts)]
         tables = [rows_of(index, some) for (index, _), some in zip(parts, chosen, strict=True)]
         memories = pa.concat_tables([TABLES["memories"].empty_table(), *tables], promote_options="default")
         small = build_as(partial(Part, lake=self), Corpus({"memories": memories}), self.settings)
         first = np.searchsorted(small.rows.memory, np.arange(memories.num_rows))
         starts = [first[places(table["memory_id"], small.memories["memory_id"])] for table in tables]
-        rows = {name: np.empty(len(of_part), np.int64) for name, (of_part, _) in at.items()}
+        rows = {name: np.empty(len(of_part), np.int64) for name, (of_part, _) in positions.items()}
         vectors = None
         for number, ((index, _), some, start) in enumerate(zip(parts, chosen, starts, strict=True)):
-            for name, (of_part, row) in at.items():
-                own = row[of_part == number]
-                memory = index.rows.memory[own]
-                rows[name][of_part == number] = start[np.searchsorted(some, memory)] + own - _first(index, memory)
+            for name, (of_part, row) in positions.items():
+                of_this_part = row[of_part == number]
+                memory = index.rows.memory[of_this_part]
+                rows[name][of_part == number] = (
+                    start[np.searchsorted(some, memory)] + of_this_part - _first(index, memory)
+                )
             if VECTOR in self.names:
                 arm = index.arms[VECTOR]
                 vectors = (
@@ -339,26 +345,26 @@ class BucketIndex:
         return small, rows
 
     def _scale(
-        self, index: MemoryIndex, asked: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
+        self, index: MemoryIndex, texts: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
     ) -> Floats:
         """The scores that calibration maps to 0 and 1, as `MemoryIndex.retrieve` computes them."""
-        put = index.arm_queries(asked, weights, how, on)
+        queries = index.arm_queries(texts, weights, how, on)
         nothing = np.empty(0, np.int64)
         scales = [
-            self._vector_scale(index, put[name])
+            self._vector_scale(index, queries[name])
             if name == VECTOR
-            else index.arms[name].scale(put[name], nothing, **KINDS[name].options(how))
+            else index.arms[name].scale(queries[name], nothing, **KINDS[name].options(how))
             for name in weights
         ]
         return np.stack(scales, axis=1)
 
-    def _vector_scale(self, index: MemoryIndex, asked: Sequence[str]) -> Floats:
+    def _vector_scale(self, index: MemoryIndex, texts: Sequence[str]) -> Floats:
         arm = index.arms[VECTOR]
-        sample = np.stack([one[2] for one in self.statistics.sample])
-        background = arm.centring_.transform(sample, [one[3] for one in self.statistics.sample])
-        known = getattr(arm.encoder_, "calibration", None)
-        known = Calibration() if known is None or self.settings.centre != "none" else known
-        scale: Floats = known.scale(arm.encode_queries(asked) @ background.T).round(SCORE_DIGITS)
+        sample = np.stack([text[2] for text in self.statistics.sample])
+        background = arm.centring_.transform(sample, [text[3] for text in self.statistics.sample])
+        calibration = getattr(arm.encoder_, "calibration", None)
+        calibration = Calibration() if calibration is None or self.settings.centre != "none" else calibration
+        scale: Floats = calibration.scale(arm.encode_queries(texts) @ background.T).round(SCORE_DIGITS)
         return scale
 
 
@@ -367,24 +373,26 @@ def _looks_further(where: str) -> bool:
     return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
 
 
-_FOUND = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64(), "part": pa.int64()}
+_COLUMNS = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64(), "part": pa.int64()}
 
 
-def _best(parts: Sequence[_Found], arms: Sequence[str], n: int) -> dict[str, pa.Table]:
+def _best_by_arm(parts: Sequence[_PartCandidates], arms: Sequence[str], n: int) -> dict[str, pa.Table]:
     """By arm the best `n` chunks over all parts for each query: query, row (in its part), score and part."""
-    rows = [np.unique(np.concatenate([table["row"].to_numpy() for table in found.values()])) for _, found in parts]
+    rows = [
+        np.unique(np.concatenate([table["row"].to_numpy() for table in candidates.values()])) for _, candidates in parts
+    ]
     ranks = _ranks([index for index, _ in parts], rows)
     best = {}
     for name in arms:
         columns: list[tuple[Any, ...]] = [
-            (*(np.empty(0, np.int64) for _ in _FOUND), np.empty(0, bool), np.empty(0, int))
+            (*(np.empty(0, np.int64) for _ in _COLUMNS), np.empty(0, bool), np.empty(0, int))
         ]
-        for number, (index, found) in enumerate(parts):
-            query, row, score = (found[name][column].to_numpy() for column in ("query", "row", "score"))
+        for number, (index, candidates) in enumerate(parts):
+            query, row, score = (candidates[name][column].to_numpy() for column in ("query", "row", "score"))
             empty = ~index.arms[name].vectors_[row].any(axis=1) if name == VECTOR else np.zeros(len(row), bool)
             rank = ranks[number][np.searchsorted(rows[number], row)]
             columns.append((query, row, score, np.full(len(row), number), empty, rank))
-        best[name] = _cut(n, *(np.concatenate(column) for column in zip(*columns, strict=True)))
+        best[name] = _best_rows(n, *(np.concatenate(column) for column in zip(*columns, strict=True)))
     return best
 
 
@@ -405,7 +413,7 @@ def _ranks(indexes: Sequence[MemoryIndex], rows: Sequence[Ints]) -> list[Ints]:
     return np.split(rank, np.cumsum([len(some) for some in rows])[:-1])
 
 
-def _cut(n: int, query: Ints, row: Ints, score: Floats, part: Ints, empty: Mask, rank: Ints) -> pa.Table:
+def _best_rows(n: int, query: Ints, row: Ints, score: Floats, part: Ints, empty: Mask, rank: Ints) -> pa.Table:
     """The best `n` of each query, ties by `rank`; rows without a vector come last, as in `Dense`."""
     order = np.lexsort((rank, -score, empty, query))
     query, row, score, part, empty = query[order], row[order], score[order], part[order], empty[order]
@@ -415,12 +423,14 @@ def _cut(n: int, query: Ints, row: Ints, score: Floats, part: Ints, empty: Mask,
     below = np.minimum(0.0, last - STEP).round(SCORE_DIGITS)[np.unique(first, return_inverse=True)[1]]
     score = np.where(empty, below, score)
     columns: tuple[Any, ...] = query[kept], row[kept], score[kept], part[kept]
-    return pa.table([pa.array(column, type) for column, type in zip(columns, _FOUND.values(), strict=True)], [*_FOUND])
+    return pa.table(
+        [pa.array(column, type) for column, type in zip(columns, _COLUMNS.values(), strict=True)], [*_COLUMNS]
+    )
 
 
-def _memories_of(index: MemoryIndex, number: int, found: Iterable[tuple[Ints, Ints]]) -> Ints:
+def _memories_of(index: MemoryIndex, number: int, positions: Iterable[tuple[Ints, Ints]]) -> Ints:
     """The memories, ascending, whose chunks were found in the part `number`."""
-    rows = [row[part == number] for part, row in found]
+    rows = [row[part == number] for part, row in positions]
     return np.unique(index.rows.memory[np.concatenate([np.empty(0, np.int64), *rows])]).astype(np.int64)
 
 

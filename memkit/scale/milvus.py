@@ -54,12 +54,12 @@ class Milvus:
     def put(self, name: str, rows: pa.Table) -> None:
         """As `Engine.put`; the rows can be searched when this returns."""
         field = "terms" if "terms" in rows.column_names else "vector"
-        if not self._ask("has_collection", name):
+        if not self._call("has_collection", name):
             self._create(name, field, rows)
         data = [{"id": row["id"], "user": row["user"], "vector": _vector(row)} for row in rows.to_pylist()]
         if data:
-            self._ask("upsert", name, data)
-        self._ask("flush", name)
+            self._call("upsert", name, data)
+        self._call("flush", name)
 
     def candidates(
         self, name: str, queries: pa.Table, n: int, ids: Sequence[int] | None = None, user: int | None = None
@@ -69,26 +69,26 @@ class Milvus:
         if ids is not None or user is not None:
             options["filter"] = f"user == {user}" if ids is None else f"id in {list(map(int, ids))}"
         vectors = [_vector(query) for query in queries.to_pylist()]
-        results = self._ask("search", name, vectors, consistency_level="Strong", **options)
+        results = self._call("search", name, vectors, consistency_level="Strong", **options)
         rows = [(number, hit["id"], hit["distance"]) for number, hits in enumerate(results) for hit in hits]
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         return pa.table([pa.array(column, type) for column, type in zip(columns, FOUND.types, strict=True)], FOUND)
 
     def drop(self, name: str) -> None:
         """As `Engine.drop`."""
-        self._ask("drop_collection", name)
+        self._call("drop_collection", name)
 
     def count(self, name: str) -> int:
         """The number of rows in the collection `name`."""
-        if not self._ask("has_collection", name):
+        if not self._call("has_collection", name):
             return 0
-        self._ask("load_collection", name)  # after a restart of the server it cannot be searched before
-        answer = self._ask("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
+        self._call("load_collection", name)  # after a restart of the server it cannot be searched before
+        answer = self._call("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
         return int(answer[0]["count(*)"])
 
     def names(self) -> list[str]:
         """The names of memkit's collections, for `drop`."""
-        return sorted(name for name in self._ask("list_collections") if name.startswith("memkit_"))
+        return sorted(name for name in self._call("list_collections") if name.startswith("memkit_"))
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
@@ -106,7 +106,7 @@ class Milvus:
         options = {"token": self.token} if self.token else {}
         return MilvusClient(self.uri, timeout=self.timeout, **options)
 
-    def _ask(self, method: str, *values: Any, **named: Any) -> Any:
+    def _call(self, method: str, *values: Any, **named: Any) -> Any:
         from grpc import RpcError
 
         try:
@@ -133,7 +133,7 @@ class Milvus:
         schema.add_field("vector", kind, **size)
         index = self._client.prepare_index_params()
         index.add_index("vector", **(_SPARSE if field == "terms" else _DENSE | {"index_type": self.index}))
-        self._ask("create_collection", name, schema=schema, index_params=index)
+        self._call("create_collection", name, schema=schema, index_params=index)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_client"}

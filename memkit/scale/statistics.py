@@ -145,8 +145,14 @@ class Statistics:
     def save(self, folder: Path) -> None:
         """Write ``terms.parquet`` and, last, ``sample.parquet``."""
         folder.mkdir(parents=True, exist_ok=True)
-        keys, at, vectors, texts = zip(*self.sample, strict=True) if self.sample else ((), (), (), ())
-        sample = [keys, [one for one, _ in at], [one for _, one in at], texts, [one.tolist() for one in vectors]]
+        keys, places, vectors, texts = zip(*self.sample, strict=True) if self.sample else ((), (), (), ())
+        sample = [
+            keys,
+            [one for one, _ in places],
+            [one for _, one in places],
+            texts,
+            [one.tolist() for one in vectors],
+        ]
         metadata = {
             "version": _VERSION,
             "n_rows": self.n_rows,

@@ -24,7 +24,7 @@ from memkit.duck import LONE_SURROGATE, check_unicode
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError, some_of
 from memkit.index.encoders.base import Vectors
 from memkit.index.encoders.circuit import in_haste
-from memkit.index.near_words import NOTHING, Beside, Sight
+from memkit.index.near_words import NOTHING, Expansion, Sight
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
 from memkit.schemas import STALE_WEIGHT, WORDS, Floats, Ints, Mask, check_kinds, result_schema, tuples_of
@@ -227,8 +227,8 @@ class Question:
         Why nothing was reranked.
     sight : Sight
         The terms that the question may see.
-    beside : sequence of Beside
-        What is searched beside the words of each query; empty: nothing.
+    expansions : sequence of Expansion
+        The terms that are searched beside the words of each query; empty: none.
 
     Examples
     --------
@@ -257,7 +257,7 @@ class Question:
     until: datetime | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
     sight: Sight = NOTHING
-    beside: Sequence[Beside] = ()
+    expansions: Sequence[Expansion] = ()
 
     def with_params(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without retrieving again.
@@ -291,7 +291,7 @@ class Question:
         if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
         visible = self.scope.allowed
-        about = self.weights, self.settings, self.moment, visible, self.beside
+        about = self.weights, self.settings, self.moment, visible, self.expansions
         return self.index.retrieve(self.queries.texts, n, allowed, *about, vectors=self.queries.vectors)
 
     @property
@@ -316,9 +316,9 @@ class Question:
     def read_as(self) -> dict[str, dict[str, str]]:
         """By query the words that no text has, and the nearest word of a text, which was searched in its place."""
         return {
-            query: {word: self.index.spelled(term, self.sight) for word, term in beside.nearest.items()}
-            for query, beside in zip(self.queries.ids, self.beside, strict=False)
-            if beside.nearest
+            query: {word: self.index.spelled(term, self.sight) for word, term in expansion.nearest.items()}
+            for query, expansion in zip(self.queries.ids, self.expansions, strict=False)
+            if expansion.nearest
         }
 
     @cached_property
@@ -326,10 +326,11 @@ class Question:
         """By query the words with other forms in the texts, and a word of a text for each of these."""
         return {
             query: {
-                word: [self.index.spelled(term, self.sight) for term in terms] for word, terms in beside.forms.items()
+                word: [self.index.spelled(term, self.sight) for term in terms]
+                for word, terms in expansion.forms.items()
             }
-            for query, beside in zip(self.queries.ids, self.beside, strict=False)
-            if beside.forms
+            for query, expansion in zip(self.queries.ids, self.expansions, strict=False)
+            if expansion.forms
         }
 
     def rerank(self, candidates: Candidates) -> Floats | None:
@@ -413,7 +414,7 @@ def ask(
     answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     scope, weights, candidates = answer.scope, answer.weights, answer.candidates
     about = (answer.index, settings, queries, k, moment.instant, where, scope, weights, candidates)
-    return Question(*about, note, user_id=user_id, until=moment.until, sight=answer.sight, beside=answer.beside)
+    return Question(*about, note, user_id=user_id, until=moment.until, sight=answer.sight, expansions=answer.expansions)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:

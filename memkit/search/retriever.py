@@ -97,7 +97,7 @@ class Retriever(QuerySettings, FitSettings):
         reusable = None if former is None or _changed(former.settings, settings) else former
         index = index_for(corpus, settings, query_settings, reusable)
         or_by_words(index, query_settings, index.ready)
-        return self._use(index)
+        return self._set_index(index)
 
     def fitted(self, corpus: Corpus) -> Self:
         """This Retriever if it was fitted on the memories of `corpus`, else a copy fitted on them.
@@ -320,7 +320,7 @@ class Retriever(QuerySettings, FitSettings):
             If the memories or the encoder are not those of `save`.
         """
         index, params = load_index(path_of("load", folder).absolute(), corpus, encoder, trust)
-        return cls(**params)._use(index)
+        return cls(**params)._set_index(index)
 
     def __getstate__(self) -> dict[str, Any]:
         if "index_" in self.__dict__:
@@ -332,7 +332,7 @@ class Retriever(QuerySettings, FitSettings):
         other.__dict__.update(self.__dict__)
         return other
 
-    def _use(self, index: Searchable) -> Self:
+    def _set_index(self, index: Searchable) -> Self:
         """Search `index` from now on, with a copy of its corpus."""
         fitted = index.settings.get_params(deep=False)
         corpus = fitted_corpus(

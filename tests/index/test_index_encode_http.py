@@ -208,9 +208,9 @@ def test_an_address_that_is_none_or_holds_a_key_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize(("header", "seconds"), [("-3", 0.0), ("soon", 2.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)])
 def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float) -> None:
-    from memkit.index.encoders.http import _asked_wait
+    from memkit.index.encoders.http import _retry_after
 
-    assert _asked_wait(header, 2.0) == seconds
+    assert _retry_after(header, 2.0) == seconds
 
 
 def test_who_can_do_without_vectors_gets_one_try_until_there_was_an_answer(

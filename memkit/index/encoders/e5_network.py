@@ -83,7 +83,7 @@ class Tokeniser:
         self._numbers = numbers.tolist()
         self._scores = file.scores[numbers].tolist()
         self._no_piece = float(file.scores.min()) + _NO_PIECE
-        self._known = lru_cache(_KNOWN_WORDS)(self._cut)
+        self._segment_cached = lru_cache(_KNOWN_WORDS)(self._segment)
 
     def __call__(self, text: str, max_tokens: int) -> list[int]:
         """The numbers of the pieces of `text`, between those of start and end; at most `max_tokens` with these two."""
@@ -91,12 +91,12 @@ class Tokeniser:
         spaced = " " + _SPACES.sub(" ", text.translate(self._characters)).removeprefix(" ")
         tokens = [start]
         for word in _WORDS.finditer(spaced.replace(" ", _SPACE)):
-            tokens += self._known(word[0])
+            tokens += self._segment_cached(word[0])
             if len(tokens) >= max_tokens:
                 break
         return [*tokens[: max_tokens - 1], end]
 
-    def _cut(self, word: str) -> tuple[int, ...]:
+    def _segment(self, word: str) -> tuple[int, ...]:
         """Viterbi: the best score of each beginning of `word`, with the piece that ends there."""
         best = [0.0] + [-math.inf] * len(word)
         last: list[tuple[int, int]] = [(0, self._unknown)] * (len(word) + 1)
@@ -107,13 +107,13 @@ class Tokeniser:
             for end in range(start + 1, len(word) + 1):
                 piece = word[start:end].encode()
                 row = bisect_left(self._pieces, piece, row)
-                if row == len(self._pieces) or not (found := self._pieces[row]).startswith(piece):
+                if row == len(self._pieces) or not (next_piece := self._pieces[row]).startswith(piece):
                     break  # no piece begins like this
-                if found == piece and reached + self._scores[row] > best[end]:
+                if next_piece == piece and reached + self._scores[row] > best[end]:
                     best[end], last[end] = reached + self._scores[row], (start, self._numbers[row])
-        tokens, at = [], len(word)
-        while at:
-            at, number = last[at]
+        tokens, position = [], len(word)
+        while position:
+            position, number = last[position]
             tokens.append(number)
         return tuple(reversed(tokens))
 

@@ -86,14 +86,14 @@ class HttpEncoder(UnsizedEncoder):
     def _embed(self, texts: list[str], role: str) -> NDArray[np.float32]:
         prefix = self.prefixes[0 if role == "query" else 1]
         body = {"model": self.model, "input": [prefix + text for text in texts], "encoding_format": "float"}
-        rows = _rows(self._post(body), len(texts), self._where)
+        rows = _rows(self._post(body), len(texts), self._label)
         if self._dim not in (None, rows.shape[1]):
-            raise MemkitError(f"{self._where}: expected {self._dim} dimensions, as before. Got {rows.shape[1]}.")
+            raise MemkitError(f"{self._label}: expected {self._dim} dimensions, as before. Got {rows.shape[1]}.")
         self._dim = rows.shape[1]
         return rows
 
     @property
-    def _where(self) -> str:
+    def _label(self) -> str:
         return f"encoder openai:{self.model}@{self.url}"
 
     def _post(self, body: dict[str, Any]) -> Any:
@@ -114,17 +114,17 @@ class HttpEncoder(UnsizedEncoder):
                 else:
                     if reply.is_success:
                         note_answer()
-                        return _json(reply, self._where)
+                        return _json(reply, self._label)
                     wrong = f"status {reply.status_code}: {reply.text[:200]}"
                     if reply.status_code not in _RETRIED:
                         raise MemkitError(self._no_vectors(wrong, attempt + 1))
-                    wait = _asked_wait(reply.headers.get("Retry-After"), wait)
+                    wait = _retry_after(reply.headers.get("Retry-After"), wait)
                 if attempt + 1 < tries:
                     self._sleep(min(wait, _MAX_WAIT))
         raise EncoderUnavailableError(self._no_vectors(wrong, tries))
 
     def _no_vectors(self, wrong: str, tries: int) -> str:
-        return f"{self._where}: expected vectors. Got {wrong}. Tries: {tries}. Nothing was indexed."
+        return f"{self._label}: expected vectors. Got {wrong}. Tries: {tries}. Nothing was indexed."
 
 
 def from_spec(rest: str) -> HttpEncoder:
@@ -143,7 +143,7 @@ def _httpx() -> Any:
     return httpx
 
 
-def _asked_wait(header: str | None, fallback: float) -> float:
+def _retry_after(header: str | None, fallback: float) -> float:
     """Seconds from Retry-After, which holds seconds or a date."""
     if not header:
         return fallback

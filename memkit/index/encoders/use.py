@@ -30,22 +30,22 @@ _PROBE = "Пул соединений: the pool, 12 из 15 — ё, ﬁ, ２０�
 def _model() -> Any:
     """The process's one model; it takes a second and 160 MB."""
     resources = _resources()
-    from memkit.index.encoders.use_kept import Network
+    from memkit.index.encoders.use_stored import Network
 
     # Without the package's `denoise`, which would hide "rent 1200" against "rent 1500" behind a placeholder.
     return Network.read(resources)
 
 
 @functools.cache
-def _asked() -> Any:
+def _query_model() -> Any:
     """The model for queries: the stored one where there is one, which loads at once and takes longer per text."""
     folder = _folder()
     if folder is not None:
         try:
-            from memkit.index.encoders.use_kept import Network
+            from memkit.index.encoders.use_stored import Network
 
             if not folder.is_dir():
-                _keep(_model(), folder)
+                _store_model(_model(), folder)
             return Network.load(folder)
         # It cannot be written, is damaged, or the package has other insides than this was written for.
         except (MemkitError, OSError, ValueError, KeyError, AttributeError, ImportError, EOFError, StopIteration):
@@ -79,20 +79,20 @@ def _folder() -> Path | None:
     return vectors / MODELS / f"use-{digest(state, 8)}"
 
 
-def _keep(model: Any, folder: Path) -> None:
+def _store_model(model: Any, folder: Path) -> None:
     """Store what the package computes from its files at each start: 90 MB, in place of what was stored before."""
     own_folder(folder.parent)
-    made = unread(Path(tempfile.mkdtemp(dir=folder.parent)))
+    staging = unread(Path(tempfile.mkdtemp(dir=folder.parent)))
     try:
-        model.save(made, _resources() / "sp.model")
-        (made / "build.json").write_text(json.dumps(_build()))
-        if not np.array_equal(type(model).load(made).encode([_PROBE]), model.encode([_PROBE])):
+        model.save(staging, _resources() / "sp.model")
+        (staging / "build.json").write_text(json.dumps(_build()))
+        if not np.array_equal(type(model).load(staging).encode([_PROBE]), model.encode([_PROBE])):
             raise ValueError("the package has other parts")
         for former in folder.parent.glob("use-*"):
             shutil.rmtree(former, ignore_errors=True)
-        made.rename(folder)
+        staging.rename(folder)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 class UseEncoder(TextEncoder):
@@ -132,4 +132,4 @@ class UseEncoder(TextEncoder):
 
     def _embed(self, texts: list[str], role: str) -> Any:
         with one_thread():
-            return (_asked() if role == "query" and len(texts) <= _FEW else _model()).encode(texts)
+            return (_query_model() if role == "query" and len(texts) <= _FEW else _model()).encode(texts)

@@ -27,7 +27,7 @@ from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
-from memkit.index.near_words import NOTHING, Beside, Sight
+from memkit.index.near_words import NOTHING, Expansion, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
@@ -372,7 +372,7 @@ class Scope:
         The user of the query, if no memory is of that user.
     deprecated, superseded : ndarray of bool, shape (n_memories,), or None
         Left out by their status.
-    heirs : ndarray of int64, shape (n_chunks,), or None
+    successor_chunks : ndarray of int64, shape (n_chunks,), or None
         For a chunk of a superseded memory the chunk of its successor that is found in its place, else -1.
     replaced : pa.Table or None
         As `replaced_by` for all that was found, where that is over many shards; None: the masks tell.
@@ -386,7 +386,7 @@ class Scope:
     unknown_user: str | None = None
     deprecated: Mask | None = None
     superseded: Mask | None = None
-    heirs: Ints | None = None
+    successor_chunks: Ints | None = None
     replaced: pa.Table | None = None
 
     @property
@@ -442,11 +442,11 @@ def make_scope(
     gone = [mask for mask in (filtered, expired, future) if mask is not None]
     out = np.logical_or.reduce(gone) if gone else None
     deprecated = rows.deprecated if how.status == "obey" else None
-    superseded, heirs = _succession(rows, out) if how.status == "obey" else (None, None)
+    superseded, successor_chunks = _succession(rows, out) if how.status == "obey" else (None, None)
     reasons = [mask for mask in (out, deprecated, superseded) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
     unseen = None if until is None else Unseen.from_rows(rows, until, future, filtered)
-    return Scope(filtered, expired, future, allowed, unseen, unknown, deprecated, superseded, heirs)
+    return Scope(filtered, expired, future, allowed, unseen, unknown, deprecated, superseded, successor_chunks)
 
 
 def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]:
@@ -515,7 +515,7 @@ class Request:
 class Answer:
     """The candidates for a request, the index whose rows they are, their scope, and the weights of the arms.
 
-    `sight` has the terms that the request may see, and `beside`, by query, what is searched beside its words.
+    `sight` has the terms that the request may see, and `expansions`, by query, those that are searched beside its own.
     """
 
     index: MemoryIndex
@@ -523,7 +523,7 @@ class Answer:
     weights: dict[str, float]
     candidates: Candidates
     sight: Sight
-    beside: Sequence[Beside]
+    expansions: Sequence[Expansion]
 
 
 class Searchable(Protocol):
@@ -647,10 +647,10 @@ class MemoryIndex:
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
         visible, instant = scope.allowed, request.moment.instant
         sight = self.sight(visible)
-        beside = self.beside(request.texts, weights, how, instant, sight)
-        about = weights, how, instant, visible, beside, scope.heirs, request.vectors
+        expansions = self.expansions(request.texts, weights, how, instant, sight)
+        about = weights, how, instant, visible, expansions, scope.successor_chunks, request.vectors
         candidates = self.retrieve(request.texts, pools * how.pool, visible, *about)
-        return Answer(self, scope, weights, candidates, sight, beside)
+        return Answer(self, scope, weights, candidates, sight, expansions)
 
     def candidate_source(self, name: str) -> Arm:
         """The object that retrieves candidates for an arm: the arm itself."""
@@ -783,8 +783,8 @@ class MemoryIndex:
         how: QuerySettings,
         on: datetime,
         visible: Mask | None,
-        beside: Sequence[Beside],
-        heirs: Ints | None = None,
+        expansions: Sequence[Expansion],
+        successor_chunks: Ints | None = None,
         vectors: Vectors | None = None,
     ) -> Candidates:
         """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found.
@@ -795,9 +795,9 @@ class MemoryIndex:
             Chunks that may be found; None: all.
         visible : ndarray of bool, shape (n_chunks,), or None
             Chunks that the question may see: no other lends anything to those that are found.
-        beside : sequence of Beside
-            Of `beside`.
-        heirs : ndarray of int64, shape (n_chunks,), optional
+        expansions : sequence of Expansion
+            Of the method `expansions`.
+        successor_chunks : ndarray of int64, shape (n_chunks,), optional
             As in `Scope`.
         vectors : ndarray of shape (n_queries, dim), optional
             As in `Queries`.
@@ -806,7 +806,7 @@ class MemoryIndex:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         queries = self.arm_queries(texts, options, how, on, vectors)
-        about = n, allowed, how, visible, beside, heirs
+        about = n, allowed, how, visible, expansions, successor_chunks
         candidates = {name: self.arm_candidates(name, queries[name], *about) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
@@ -838,9 +838,9 @@ class MemoryIndex:
         words: Any = self.arms.get("bm25")
         return Sight.over((words.postings_, visible)) if hasattr(words, "near_terms") else NOTHING
 
-    def beside(
+    def expansions(
         self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime, sight: Sight
-    ) -> Sequence[Beside]:
+    ) -> Sequence[Expansion]:
         """For each query the terms in sight that are searched beside its own; empty if off."""
         words: Any = self.arms.get("bm25")
         if not (how.near_words or how.word_forms) or "bm25" not in arms or not hasattr(words, "near_terms"):
@@ -848,7 +848,7 @@ class MemoryIndex:
         queries, none = self.arm_queries(texts, ["bm25"], how, on)["bm25"], [dict[str, Any]()] * len(texts)
         forms = words.form_terms(queries, sight) if how.word_forms else none
         nearest = words.near_terms(queries, sight, forms) if how.near_words else none
-        return list(map(Beside, nearest, forms))
+        return list(map(Expansion, nearest, forms))
 
     def spelled(self, term: str, sight: Sight) -> str:
         """A word in sight whose term it is; the term itself if there is none."""
@@ -865,22 +865,22 @@ class MemoryIndex:
         allowed: Mask | None,
         how: QuerySettings,
         visible: Mask | None,
-        beside: Sequence[Beside],
-        heirs: Ints | None = None,
+        expansions: Sequence[Expansion],
+        successor_chunks: Ints | None = None,
     ) -> pa.Table:
         """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have.
 
-        A chunk that has one of the `heirs` is found for it: the heir has the better score of both.
+        A chunk of a superseded memory is found for its successor's chunk, which has the better score of both.
         """
-        if heirs is not None:
-            replaced = heirs >= 0
+        if successor_chunks is not None:
+            replaced = successor_chunks >= 0
             wide, n_replaced = allowed if allowed is None else allowed | replaced, int(replaced.sum())
-            candidates = self.arm_candidates(name, queries, n + n_replaced, wide, how, visible, beside)
-            return inherited(candidates, heirs, n)
+            candidates = self.arm_candidates(name, queries, n + n_replaced, wide, how, visible, expansions)
+            return with_successors(candidates, successor_chunks, n)
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
         options, allowed = kind.options(how), self._filled(allowed)
         if kind.reads_near:
-            options["near"] = [expansion.shares(how.near_words, how.word_forms) for expansion in beside]
+            options["near"] = [expansion.shares(how.near_words, how.word_forms) for expansion in expansions]
         if turns is not None and self.lent([name]):
             if kind.lends == "means":
                 return means_in_turns(arm, queries, n, allowed, turns, self._filled(visible))
@@ -911,17 +911,17 @@ class MemoryIndex:
         return Likeness(rows, terms_by(self.settings.analyser).terms(take_rows(self.texts, rows).to_pylist()))
 
 
-def inherited(candidates: pa.Table, heirs: Ints, n: int) -> pa.Table:
-    """Candidates with each chunk's heir in its place, each once with its best score; the best `n` of a query.
+def with_successors(candidates: pa.Table, successor_chunks: Ints, n: int) -> pa.Table:
+    """Candidates with each chunk's successor in its place, each once with its best score; the best `n` of a query.
 
     >>> found = pa.table({"query": [0, 0, 0], "row": [0, 1, 2], "score": [5.0, 3.0, 2.0]})
-    >>> inherited(found, np.array([1, -1, -1]), 2).to_pydict()
+    >>> with_successors(found, np.array([1, -1, -1]), 2).to_pydict()
     {'query': [0, 0], 'row': [1, 2], 'score': [5.0, 2.0]}
     """
     query, row, score = (candidates[name].to_numpy() for name in ("query", "row", "score"))
-    row = np.where(heirs[row] >= 0, heirs[row], row)
+    row = np.where(successor_chunks[row] >= 0, successor_chunks[row], row)
     order = np.lexsort((row, -score, query))
-    _, first = np.unique(query[order] * len(heirs) + row[order], return_index=True)
+    _, first = np.unique(query[order] * len(successor_chunks) + row[order], return_index=True)
     kept = order[np.sort(first)]
     starts = group_starts(query[kept])
     kept = kept[np.arange(len(kept)) - spread(starts, starts, len(kept)) < n]

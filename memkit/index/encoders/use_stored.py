@@ -37,12 +37,12 @@ class Tokeniser(UseTokenizer):  # type: ignore[misc]  # the package has no types
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Load what `save` wrote."""
-        made = cls(folder / _LETTERS)
+        tokeniser = cls(folder / _LETTERS)
         words, numbers = (np.load(folder / name, mmap_mode="r") for name in ("words.npy", "numbers.npy"))
-        made._prefixes, made._max_len = _Prefixes(words, numbers), words.itemsize
-        made._scores = array("f", np.load(folder / "scores.npy").tobytes())
-        made._unk_score = min(made._scores) - 10.0
-        return made
+        tokeniser._prefixes, tokeniser._max_len = _Prefixes(words, numbers), words.itemsize
+        tokeniser._scores = array("f", np.load(folder / "scores.npy").tobytes())
+        tokeniser._unk_score = min(tokeniser._scores) - 10.0
+        return tokeniser
 
 
 class Network(NumpyBackend):  # type: ignore[misc]  # as above
@@ -66,14 +66,14 @@ class Network(NumpyBackend):  # type: ignore[misc]  # as above
     @classmethod
     def load(cls, folder: Path) -> Self:
         """What `save` wrote; of the table only the rows of a text's pieces are read."""
-        made = cls.__new__(cls)
-        made.sp, made.threads, made._threadpool = Tokeniser.load(folder), None, None
+        network = cls.__new__(cls)
+        network.sp, network.threads, network._threadpool = Tokeniser.load(folder), None, None
         for path in sorted(folder.glob("network-*.npy")):
             _, name, *place = path.stem.split("-")
             part: Any = np.load(path, mmap_mode="r" if name == "table" else None)
             value = part if part.ndim else part.item()
-            setattr(made, name, [*getattr(made, name, ()), value] if place else value)
-        return made
+            setattr(network, name, [*getattr(network, name, ()), value] if place else value)
+        return network
 
 
 class _Prefixes:
