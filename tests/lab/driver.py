@@ -79,9 +79,9 @@ class Lab:
                 stderr=log,
                 start_new_session=True,
             )
-        self._wait()
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Until it answers: a page of it can be asked for earlier, what else takes time done meanwhile."""
         for _ in range(600):
             try:
                 self.ask("api/status")
@@ -121,6 +121,7 @@ class Notebook:
 
     def __init__(self, lab: Lab, page: Page, name: str) -> None:
         self.page = page
+        lab.wait()
         page.goto(lab.address(name), wait_until="domcontentloaded")
         page.wait_for_function(_READY)
         self._kernel = lab.kernel(page.evaluate(_RUN))
@@ -148,10 +149,12 @@ class Notebook:
 
 
 def write_notebook(path: Path, cells: Sequence[str]) -> None:
-    """A notebook of code cells, never run."""
-    made = [nbformat.v4.new_code_cell(cell, id=f"cell-{number:02d}") for number, cell in enumerate(cells)]
+    """A notebook of code cells, never run; where there is one, they come after its own."""
     kernel = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=kernel), path)
+    made = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook(metadata=kernel)
+    for number, cell in enumerate(cells, len(made.cells)):
+        made.cells.append(nbformat.v4.new_code_cell(cell, id=f"cell-{number:02d}"))
+    nbformat.write(made, path)
 
 
 @contextmanager

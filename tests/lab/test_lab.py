@@ -16,10 +16,10 @@ pytest.importorskip("playwright", reason="the extra test brings it")
 from playwright.sync_api import Locator, expect
 
 TITLE = "Память бота"
+FIRST = f"{TITLE.replace(' ', '-')}.ipynb"
+"""The notebook that `memkit lab` writes, of a text and three cells of code."""
 CELLS = (
-    """import memkit as mk
-%load_ext memkit
-data = mk.sample_data()
+    """data, mine = mk.sample_data(), corpus
 corpus = mk.read(data, as_of="2026-03-01")
 search = mk.Retriever(encoder=None).fit(corpus)
 labels, moment = (data / "queries.csv", data / "qrels.csv"), "2026-03-01\"""",
@@ -62,16 +62,35 @@ def page(browser: str, driver: ModuleType) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def notebook(server: Any, page: Any, driver: ModuleType) -> Iterator[Any]:
-    driver.write_notebook(server.folder / "panels.ipynb", CELLS)
-    opened = driver.Notebook(server, page, "panels.ipynb")
+    """The first notebook with the cells after its own: one page and one kernel for all."""
+    server.wait()
+    driver.write_notebook(server.folder / FIRST, CELLS)
+    opened = driver.Notebook(server, page, FIRST)
     yield opened
     opened.close()
 
 
-@pytest.fixture(scope="module")
-def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a picture of each panel is kept, to be looked at."""
-    return tmp_path_factory.mktemp("shots")
+@pytest.fixture(autouse=True)
+def picture_of_a_failure(request: pytest.FixtureRequest, notebook: Any, tmp_path: Path) -> Iterator[None]:
+    """What the page shows where a test fails, to be looked at."""
+    before = request.session.testsfailed
+    yield
+    if request.session.testsfailed > before:
+        notebook.page.screenshot(path=tmp_path / "page.png")
+
+
+PATIENCE = 60_000
+"""Milliseconds: only a test that fails waits so long."""
+DRAWN = """(panel, [before, patience]) => new Promise((drawn, failed) => {
+  const end = performance.now() + patience;
+  const look = () => {
+    if (panel.querySelector("output.said").dataset.n !== before && !panel.matches(".busy")) drawn();
+    else if (performance.now() > end) failed(new Error(`not drawn: ${panel.innerText}`));
+    else setTimeout(look, 5);
+  };
+  look();
+})"""
+"""A panel that is drawn anew, and at rest."""
 
 
 def seen(panel: Locator) -> tuple[str | None, str, str]:
@@ -85,8 +104,7 @@ def press(panel: Locator, where: Locator, key: str) -> tuple[bool, bool]:
     _, picture, table = before = seen(panel)
     where.focus()
     where.press(key)
-    expect(panel.locator("output.said")).not_to_have_attribute("data-n", before[0] or "")
-    expect(panel).not_to_have_class(re.compile("busy"))
+    panel.evaluate(DRAWN, [before[0], PATIENCE])
     _, now, body = seen(panel)
     return now != picture, body != table
 
@@ -97,14 +115,11 @@ def slider(panel: Locator, name: str) -> Locator:
     return panel.get_by_role("slider", name=re.compile(f"^{name}"))
 
 
-def test_a_folder_of_ones_own_runs_from_its_first_cell(server: Any, page: Any, driver: ModuleType, shots: Path) -> None:
-    opened = driver.Notebook(server, page, f"{TITLE.replace(' ', '-')}.ipynb")
-    panel = opened.panel("search")
-    assert opened.python("corpus.memories.num_rows") == 2
-    slider(panel, "k").press("ArrowRight")
-    page.screenshot(path=shots / "own.png")
-    assert page.locator("text=Traceback").count() == 0
-    opened.close()
+def test_a_folder_of_ones_own_runs_from_its_first_cell(notebook: Any) -> None:
+    panel = notebook.panel("search")
+    assert notebook.python("mine.memories.num_rows") == 2
+    press(panel, slider(panel, "k"), "ArrowRight")
+    assert notebook.page.locator("text=Traceback").count() == 0
 
 
 @pytest.mark.parametrize(
@@ -117,43 +132,37 @@ def test_a_folder_of_ones_own_runs_from_its_first_cell(server: Any, page: Any, d
         ("context", "prompt", "relevant_chars", "Home"),
     ],
 )
-def test_a_slider_moves_picture_table_and_python(
-    notebook: Any, shots: Path, title: str, variable: str, name: str, key: str
-) -> None:
-    panel = notebook.panel(title)
+def test_a_slider_moves_picture_table_and_python(notebook: Any, title: str, variable: str, name: str, key: str) -> None:
+    panel = notebook.panel(title, nth=int(title == "search"))  # after that of one's own folder
     before = notebook.python(f"{variable}.values[{name!r}]")
     handle = slider(panel, name.replace("_", " "))
     picture, table = press(panel, handle, key)
-    panel.screenshot(path=shots / f"{title}.png")
     now = notebook.python(f"{variable}.values[{name!r}]")
     assert now != before
     assert float(handle.input_value()) == now
     assert (picture, table) == (True, True)
 
 
-def test_arrows_walk_over_the_settings_of_a_sweep(notebook: Any, shots: Path) -> None:
+def test_arrows_walk_over_the_settings_of_a_sweep(notebook: Any) -> None:
     panel = notebook.panel("surface")
     before = notebook.python("tried.params")
     press(panel, panel.get_by_role("button", name=re.compile(r"\?")), "ArrowRight")
-    panel.screenshot(path=shots / "surface.png")
     now = notebook.python("tried.params")
     assert (before["min_score"], now) == (0.0, {**before, "min_score": 0.2})
 
 
-def test_a_key_judges_one_memory(notebook: Any, shots: Path) -> None:
+def test_a_key_judges_one_memory(notebook: Any) -> None:
     panel = notebook.panel("judge")
     query, memory = notebook.python("judged.pair")
     picture, table = press(panel, panel.get_by_role("button", name=re.compile(r"\?")), "2")
-    panel.screenshot(path=shots / "judge.png")
     row = notebook.python("judged.result.to_pylist()[0]")
     assert (row["query_id"], row["memory_id"], row["relevance"]) == (query, memory, 2)
     assert (picture, table) == (True, True)
 
 
-def test_all_panels_share_one_state_under_one_roof(notebook: Any, shots: Path) -> None:
-    panel = notebook.panel("search", nth=1)
+def test_all_panels_share_one_state_under_one_roof(notebook: Any) -> None:
+    panel = notebook.panel("search", nth=2)
     press(panel, slider(panel, "mmr lambda"), "Home")
-    panel.screenshot(path=shots / "lab.png")
     assert notebook.python(
         "(every['search'].params['mmr_lambda'], every.session.state['retriever']['mmr_lambda'])"
     ) == (
@@ -162,17 +171,14 @@ def test_all_panels_share_one_state_under_one_roof(notebook: Any, shots: Path) -
     )
 
 
-def test_a_cell_of_sql_and_a_line_of_search_show_their_tables(notebook: Any, shots: Path) -> None:
-    """Of the last two cells."""
+def test_a_cell_of_sql_and_a_line_of_search_show_their_tables(notebook: Any) -> None:
     cells = notebook.page.locator(".jp-Notebook-cell")
     rows = notebook.python("corpus.memories.num_rows")
-    expect(cells.nth(9).locator("td")).to_have_text([f"цвет {rows}"])
-    expect(cells.nth(10).locator("mark").first).to_have_text(re.compile("чай|зел", re.IGNORECASE))
-    cells.nth(10).scroll_into_view_if_needed()
-    notebook.page.screenshot(path=shots / "magics.png")
+    expect(cells.nth(4 + 9).locator("td")).to_have_text([f"цвет {rows}"])
+    expect(cells.nth(4 + 10).locator("mark").first).to_have_text(re.compile("чай|зел", re.IGNORECASE))
 
 
-def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(notebook: Any, shots: Path) -> None:
+def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(notebook: Any) -> None:
     panel = notebook.panel("map")
     canvas = panel.locator(".live canvas").first
     panel.get_by_title("Activate lasso selection").click()
@@ -181,12 +187,11 @@ def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(note
     mouse = notebook.page.mouse
     corners = ((0.2, 0.1), (0.8, 0.1), (0.8, 0.9), (0.2, 0.9), (0.2, 0.12))
     for number, (across, down) in enumerate(corners):
-        mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=8)
+        mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=2)
         if not number:
             mouse.down()
     mouse.up()
     expect(panel.locator("output.said")).to_contain_text("chosen")
-    panel.screenshot(path=shots / "map.png")
     chosen = notebook.python("drawn.result.num_rows")
     assert 0 < chosen < notebook.python("corpus.memories.num_rows")
     assert panel.locator("output.said").inner_text().startswith(f"{chosen:,} of")
@@ -195,15 +200,14 @@ def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(note
     assert [one for one in addresses if not one.startswith(("http://127.0.0.1", "data:", "blob:"))] == []
 
 
-def test_the_map_of_a_lab_has_points_too_and_keeps_them_while_another_tab_is_shown(notebook: Any, shots: Path) -> None:
-    notebook.panel("search", nth=1)
+def test_the_map_of_a_lab_has_points_too_and_keeps_them_while_another_tab_is_shown(notebook: Any) -> None:
+    notebook.panel("search", nth=2)
     rows = notebook.python("every['map'].result.num_rows")  # the kernel lays the map out, before a page waits for it
-    lab = notebook.page.locator("section.mkp", has=notebook.page.get_by_role("tablist", name="panels"))
+    lab = notebook.page.locator("section.mkp", has=notebook.page.get_by_role("tablist", name="panels")).nth(1)
     for name in ("map", "table", "map"):
         lab.get_by_role("tab", name=name).press("Enter")
         expect(lab).to_have_attribute("aria-label", name)
         expect(lab.locator(".live canvas").first).to_be_attached(attached=name == "map")
-    lab.screenshot(path=shots / "lab-map.png")
     assert lab.locator(".pic > svg").count() == 0
     assert lab.locator(".body tbody tr").count() == rows
 
