@@ -31,7 +31,7 @@ def show(result: Any, as_json: bool, columns: list[str] | None = None, rows: int
         print_json(result)
         return
     colour = out.is_terminal and not out.no_color
-    print(shown(result, rows=rows, columns=columns, more="--json prints all").text(out.width, colour))
+    print(shown(result, rows=rows, columns=columns, hint="--json prints all").text(out.width, colour))
 
 
 def print_json(table: pa.Table | duckdb.DuckDBPyRelation) -> None:

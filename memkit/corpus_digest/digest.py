@@ -136,10 +136,10 @@ class Digest(Tabular):
             is_unknown = name == "forgotten" and self.basis == "dates"
             return Sheet(f"{declared.heading}: {_UNKNOWN if is_unknown else declared.empty}.")
         ask = f"the same command with --most {n}" if self.is_of_command else f"mk.show(digest, rows={n})"
-        more = f"and {n - most:,} more: {ask}" if n > most else ""
+        hint = f"and {n - most:,} more: {ask}" if n > most else ""
         shown = rows if declared.is_varied else rows.drop_columns(["what"])
-        sheet = sheet_of(describe(shown, memkit="digest"), most, show_secrets, more=more)
-        return replace(sheet, heading=f"{declared.heading}: {n:,}", left=())
+        sheet = sheet_of(describe(shown, memkit="digest"), most, show_secrets, hint=hint)
+        return replace(sheet, heading=f"{declared.heading}: {n:,}", hidden_columns=())
 
     def of_command(self, path: str | Path) -> Digest:
         """The same digest, which says what to type to see more of the folder at `path`."""

@@ -94,7 +94,7 @@ def table_of(
     heads[before:before] = [f'<th scope="col"{_LEFT}>{head}</th>'] if sheet.leads else []
     rows = []
     for place, row in enumerate(sheet.rows):
-        cells = [f"<td{kinds[number]}>{html.escape(row[number].text)}{drawn(row[number])}</td>" for number in wide]
+        cells = [f"<td{kinds[number]}>{html.escape(row[number].text)}{graphic(row[number])}</td>" for number in wide]
         if sheet.leads:
             under = " · ".join(html.escape(row[number].text) for number in small if row[number].text)
             cells[before:before] = [
@@ -115,15 +115,15 @@ def _head(name: str) -> str:
 
 def _in_page(sheet: Sheet) -> list[int]:
     """The columns that a narrow page has room for beside the main text; the foot names the others."""
-    chosen, left = list[int](), _PAGE - (_LEAD_WIDTH if sheet.leads else 0)
+    chosen, room = list[int](), _PAGE - (_LEAD_WIDTH if sheet.leads else 0)
     for number, column in enumerate(sheet.columns):
         if column.small and sheet.leads:
             continue
         cells = [row[number] for row in sheet.rows]
         words = [len(word) for word in _name(column).replace("-", " ").split()]
         longest = max([*words, *(len(cell.text) for cell in cells)])
-        left -= 8 * (longest if _is_short(cells) else max([_WORD_WIDTH, *words])) + 8
-        if left >= 0 or not chosen:
+        room -= 8 * (longest if _is_short(cells) else max([_WORD_WIDTH, *words])) + 8
+        if room >= 0 or not chosen:
             chosen.append(number)
     return chosen
 
@@ -140,7 +140,7 @@ def _bar(share: float | None) -> str:
     return "" if share is None else f'<i class="b"><i style="width:{share:.0%}"></i></i>'
 
 
-def drawn(cell: Cell) -> str:
+def graphic(cell: Cell) -> str:
     """The bar or interval of a cell."""
     return _bar(cell.bar) + _span(cell.span)
 
@@ -173,10 +173,10 @@ def marks(cell: Cell) -> str:
 def _foot(sheet: Sheet, shown: int, no_room: Sequence[str] = ()) -> str:
     """How to see the rows and columns that are not shown."""
     parts = []
-    if sheet.more or shown < sheet.total:
+    if sheet.hint or shown < sheet.total:
         ask = f"mk.show(result, rows={min(sheet.total, 100)}) shows more, .to_pandas() has all"
-        parts.append(sheet.more or f"{shown} of {sheet.total:,} rows; {ask}")
-    for words, names in (("further columns", sheet.left), ("no room for", no_room)):
+        parts.append(sheet.hint or f"{shown} of {sheet.total:,} rows; {ask}")
+    for words, names in (("further columns", sheet.hidden_columns), ("no room for", no_room)):
         if names:
             parts.append(f"{words}: {some_of(names)}")
     return ". ".join(parts)
@@ -280,11 +280,11 @@ def line(span: tuple[float, float, float, float], cells: int = _LINE) -> str:
     '──━━●┿━━───'
     """
     begins, middle, ends, zero = (round(min(1.0, max(0.0, end)) * (cells - 1)) for end in span)
-    drawn = ["━" if begins <= cell <= ends else "─" for cell in range(cells)]
+    graphic = ["━" if begins <= cell <= ends else "─" for cell in range(cells)]
     if 0 < zero < cells - 1:
-        drawn[zero] = "┿" if begins <= zero <= ends else "┼"
-    drawn[middle] = "●"
-    return "".join(drawn)
+        graphic[zero] = "┿" if begins <= zero <= ends else "┼"
+    graphic[middle] = "●"
+    return "".join(graphic)
 
 
 def _name(column: Column) -> str:

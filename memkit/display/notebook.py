@@ -142,26 +142,26 @@ def show(
 
 
 def shown(
-    result: Any, rows: int = ROWS, columns: list[str] | None = None, show_secrets: bool = False, more: str = ""
+    result: Any, rows: int = ROWS, columns: list[str] | None = None, show_secrets: bool = False, hint: str = ""
 ) -> Shown:
-    """A result as `show` shows it; `more` is what the foot says of rows that are not there."""
+    """A result as `show` shows it; `hint` says how to see the rows that are not there."""
     if hasattr(result, "_sheets"):
         return Shown(*result._sheets(rows, show_secrets))
     lazy = hasattr(result, "to_arrow_table") and hasattr(result, "limit")
     if lazy:
         with interruptible():
             table = worded(result.limit(rows + 1)).to_arrow_table()
-        more = more or ".to_arrow_table() has all"
+        hint = hint or ".to_arrow_table() has all"
     else:
         table = _table(result)
     _check_columns(columns, table)
     if lazy and table.num_rows > rows:
-        more, table = f"the first {rows} rows; {more}", table.slice(0, rows)
+        hint, table = f"the first {rows} rows; {hint}", table.slice(0, rows)
     elif table.num_rows <= rows:
-        more = ""
+        hint = ""
     else:
-        more = f"{rows} of {table.num_rows:,} rows; {more}" if more else ""
-    return Shown(sheet_of(table, rows, show_secrets, columns, more, partial=lazy and bool(more)))
+        hint = f"{rows} of {table.num_rows:,} rows; {hint}" if hint else ""
+    return Shown(sheet_of(table, rows, show_secrets, columns, hint, partial=lazy and bool(hint)))
 
 
 def _table(result: Any) -> pa.Table:

@@ -95,8 +95,8 @@ def as_figure(ax: Any) -> str:
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
         ax.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    drawn = _HEAD.sub("", file.getvalue().decode("utf-8", "replace")).replace("xlink:href", "href")
-    start, end = drawn.split(">", 1)
+    svg = _HEAD.sub("", file.getvalue().decode("utf-8", "replace")).replace("xlink:href", "href")
+    start, end = svg.split(">", 1)
     label = html.escape(words.partition("\n")[0], quote=True)
     size = ' style="width:44em"' if 'viewBox="' in start else ""
     start = _SPACES.sub("", start).replace("<svg", f'<svg role="img" aria-label="{label}"{size}', 1)

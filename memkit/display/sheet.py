@@ -76,9 +76,9 @@ class Sheet:
         A bar of length 0 to 1 below the heading.
     total : int
         The number of rows of the result.
-    left : tuple of str
+    hidden_columns : tuple of str
         The columns that are not shown.
-    more : str
+    hint : str
         How to see the other rows, or a hint on what else can be shown.
     hide : Mask or None
         Hides the secrets of its rows; None where secrets are shown.
@@ -93,8 +93,8 @@ class Sheet:
     is_command: bool = False
     bar: float | None = None
     total: int = 0
-    left: tuple[str, ...] = ()
-    more: str = ""
+    hidden_columns: tuple[str, ...] = ()
+    hint: str = ""
     hide: Mask | None = field(default=None, compare=False, repr=False)
 
     def beside(self, hide: Mask) -> Sheet:
@@ -110,7 +110,7 @@ class Sheet:
             rows=tuple(map(again, self.rows)),
             leads=again(self.leads),
             titles=again(self.titles),
-            left=tuple(map(hide.again, self.left)),
+            hidden_columns=tuple(map(hide.again, self.hidden_columns)),
         )
 
 
@@ -136,7 +136,7 @@ def sheet_of(
     rows: int = ROWS,
     show_secrets: bool = False,
     columns: Iterable[str] | None = None,
-    more: str = "",
+    hint: str = "",
     partial: bool = False,
 ) -> Sheet:
     """The first `rows` rows of a table, as its view declares them.
@@ -145,7 +145,7 @@ def sheet_of(
     ----------
     columns : sequence of str, optional
         Exactly these columns, instead of those of the view.
-    more : str
+    hint : str
         The text below the table about further rows; by default it says how to show them.
     partial : bool
         Whether `table` holds only the first rows of the result.
@@ -155,41 +155,43 @@ def sheet_of(
     view = view_of(table.column_names, label) if columns is None else replace(ANY, columns=tuple(map(Column, columns)))
     stored = kept_of(facts.get("shown", ""))
     first = _first(table, view, rows)
-    given = first.to_pylist()
-    hide = _Words(None if show_secrets else Mask(texts_in([*given, stored, facts.get("note")])))
-    named = [_named(row if show_secrets else _without_span(row), stored["memories"]) for row in given]
-    shown = [_with_counted(row, stored["counted"]) for row in named]
-    chosen, left = _chosen(table, view, shown, columns is not None)
+    values = first.to_pylist()
+    hide = _Words(None if show_secrets else Mask(texts_in([*values, stored, facts.get("note")])))
+    named = [_named(row if show_secrets else _without_span(row), stored["memories"]) for row in values]
+    rows_shown = [_with_counted(row, stored["counted"]) for row in named]
+    chosen, hidden_columns = _chosen(table, view, rows_shown, columns is not None)
     stored["memories"] |= _names_in_table(table, first, chosen)
-    queries = [stored["queries"].get(row.get("query_id"), "") for row in shown]
+    queries = [stored["queries"].get(row.get("query_id"), "") for row in rows_shown]
     long = _LONG_LEAD if view.lead == "message" or view.is_command else _LEAD
     titles = [
         Cell(hide(row.get(view.title or "title") if view.lead == "text" else ""), query=query)
-        for row, query in zip(shown, queries, strict=True)
+        for row, query in zip(rows_shown, queries, strict=True)
     ]
     leads = [
         Cell(hide.lead(_body(row, _lead_of(row, view.lead, hide.mask)), query, long), query=query)
-        for row, query in zip(shown, queries, strict=True)
+        for row, query in zip(rows_shown, queries, strict=True)
     ]
     if not view.title:
         titles = [
             Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)
         ]
-    cells = [_column(column, [row.get(column.name) for row in shown], hide, stored["memories"]) for column in chosen]
-    is_counted = any(isinstance(value, _Counted) for row in shown for value in row.values())
+    cells = [
+        _column(column, [row.get(column.name) for row in rows_shown], hide, stored["memories"]) for column in chosen
+    ]
+    is_counted = any(isinstance(value, _Counted) for row in rows_shown for value in row.values())
     notes = ["" if partial else _tally(table, view), answerability_note(table), facts.get("note", "")]
     notes += [_COUNTED_NOTE] if is_counted else []
     return Sheet(
         heading=("the first " if partial else "") + _heading(view, table.num_rows, facts, hide, stored["queries"]),
         notes=tuple(hide(note, _LONG_LEAD) for note in notes if note),
         columns=tuple(chosen),
-        rows=tuple(zip(*cells, strict=True)) if cells else ((),) * len(shown),
+        rows=tuple(zip(*cells, strict=True)) if cells else ((),) * len(rows_shown),
         leads=tuple(leads) if view.lead in table.column_names else (),
         titles=tuple(titles),
         is_command=view.is_command,
         total=table.num_rows,
-        left=tuple(map(hide, left)) if shown else (),
-        more=more,
+        hidden_columns=tuple(map(hide, hidden_columns)) if rows_shown else (),
+        hint=hint,
         hide=hide.mask,
     )
 
@@ -293,7 +295,9 @@ def titles_of(result: pa.Table, ids: Iterable[str]) -> list[str]:
     """The names of memories in a result: the title or first words of each, without secrets, else its id."""
     stored = kept_of((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
     hide = _Words(Mask(texts_in(stored)))
-    return [hide(stored[one][0] if one in stored and stored[one][0] else one) for one in ids]
+    return [
+        hide(stored[memory_id][0] if memory_id in stored and stored[memory_id][0] else memory_id) for memory_id in ids
+    ]
 
 
 def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any]:
@@ -334,15 +338,15 @@ def lines_of(rows: pa.Table, most: int = SHOWN) -> list[list[str]]:
     >>> lines_of(pa.table({"text": ["пароль: sova-2026"], "tags": [["a", "b"]], "n": [2]}))
     [['пароль: [password hidden]', 'a, b', '2']]
     """
-    given = [_without_span(row) for row in rows.to_pylist()]
-    hide = _Words(Mask(texts_in(given)))
-    return [[hide(value, most) for value in row.values()] for row in given]
+    values = [_without_span(row) for row in rows.to_pylist()]
+    hide = _Words(Mask(texts_in(values)))
+    return [[hide(value, most) for value in row.values()] for row in values]
 
 
-def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool) -> tuple[list[Column], list[str]]:
+def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], are_named: bool) -> tuple[list[Column], list[str]]:
     """The columns to show and the names of those that are not."""
     above = view.title if view.lead in table.column_names else ""
-    declared = [column for column in view.columns if column.name != above and (given or _says(column, rows))]
+    declared = [column for column in view.columns if column.name != above and (are_named or _says(column, rows))]
     known = {column.name for column in view.columns} | {view.lead} | set(view.knows)
     undeclared = [Column(name) for name in table.column_names if name not in known]
     room = max(0, _COLUMNS - sum(not column.small for column in declared))
@@ -352,11 +356,11 @@ def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool
         column if column.look else replace(column, look=_look(kinds.get(column.name)))
         for column in declared + filled[:room]
     ]
-    shown = {column.name for column in chosen} | {view.lead, above}
+    shown_names = {column.name for column in chosen} | {view.lead, above}
     return chosen, [
         name
         for name in table.column_names
-        if name not in shown and name in {*view.knows, *(c.name for c in undeclared)}
+        if name not in shown_names and name in {*view.knows, *(c.name for c in undeclared)}
     ]
 
 
@@ -434,11 +438,11 @@ def _intervals(values: list[Any]) -> list[Cell]:
     below, top = min(known, default=0.0) < 0, max(map(abs, known), default=1.0)
     scale, nought, sign = (2 * top, 0.5, "+") if below else (max(1.0, top), 0.0, "")
 
-    def drawn(low: float, middle: float, high: float) -> Cell:
+    def interval_cell(low: float, middle: float, high: float) -> Cell:
         span = (nought + low / scale, nought + middle / scale, nought + high / scale, nought)
         return Cell(f"{low:{sign}.3f} to {high:{sign}.3f}", span=span)
 
-    return [Cell("") if value is None else drawn(*value) for value in values]
+    return [Cell("") if value is None else interval_cell(*value) for value in values]
 
 
 def _of_memory(value: Any, memories: dict[str, list[str]], hide: _Words) -> str:
@@ -450,7 +454,7 @@ def _of_memory(value: Any, memories: dict[str, list[str]], hide: _Words) -> str:
 
 def _replaced(ids: list[Any], memories: dict[str, list[str]], hide: _Words) -> str:
     """The memories that a hit stands for, the first few by name."""
-    named = ", ".join(_of_memory(one, memories, hide) for one in ids[:_NAMED])
+    named = ", ".join(_of_memory(memory_id, memories, hide) for memory_id in ids[:_NAMED])
     more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
     return f"replaces: {named}{more}" if ids else ""
 

@@ -96,7 +96,7 @@ class Audit(Result):
                 heading=f"{_WORDS[name][1]}: {summaries[name]['count']:,} of {summaries[name]['of']:,}",
                 notes=tuple(text for text in (summaries[name]["note"], summaries[name]["to_do"]) if text),
                 total=0,
-                left=(),
+                hidden_columns=(),
             )
             for name, table in self.tables.items()
         ]

@@ -93,18 +93,18 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         }
         self.notes = {name: ipywidgets.HTML(layout=_INDENT) for name in panel.notes}
         actions = panel.spec()["actions"]
-        self.buttons = {one["name"]: ipywidgets.Button(description=one["label"]) for one in actions}
+        self.buttons = {action["name"]: ipywidgets.Button(description=action["label"]) for action in actions}
         parts = ("status", "error", "strip", "picture", "code", "body")
         self.status, self.error, self.strip, self.picture, self.code, self.body = (ipywidgets.HTML() for _ in parts)
         self.picture.layout.max_width = "640px"
-        self._drawn: dict[Any, Callable[[], str]] = {
+        self._html_by_part: dict[Any, Callable[[], str]] = {
             self.status: lambda: f"<b>{html.escape(panel.title)}</b> {html.escape(panel.hide(panel.status))}",
             self.strip: lambda: _STYLED + panel.strip_html,
             self.picture: lambda: panel.hide.in_html(panel.marks.svg),
             self.code: lambda: f"<code>{html.escape(panel.hide(panel.code))}</code>",
             self.body: lambda: _STYLED + panel.body,
         }
-        self._stale = set(self._drawn)
+        self._stale = set(self._html_by_part)
         self._is_following = False
         rare = panel.rare
         rows = [row for name in self.controls if name not in rare for row in self._row(name)]
@@ -133,7 +133,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             )
         for name, button in self.buttons.items():
             button.on_click(lambda _, name=name: self._try(lambda: self.panel.press(name)))
-        for part in (self, *self._drawn):
+        for part in (self, *self._html_by_part):
             part.layout.observe(lambda _: self._draw(), ["display", "visibility"])
         self.panel.session.listen(self._follow)
 
@@ -157,7 +157,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Show the state as it is now."""
         self.error.value = ""
         self._show_values()
-        self._stale = set(self._drawn)
+        self._stale = set(self._html_by_part)
         self._draw()
 
     def _show_values(self, skipped: str = "") -> None:
@@ -194,11 +194,11 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Work out each part that is shown and does not stand as it is now."""
         if not _is_shown(self):
             return
-        for part, drawn in self._drawn.items():
+        for part, html_of in self._html_by_part.items():
             if part in self._stale and _is_shown(part):
                 self._stale.discard(part)
                 try:
-                    part.value = drawn()
+                    part.value = html_of()
                 except MemkitError as error:
                     self.error.value = _wrong(mask(str(error)))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from memkit.context import Context, ContextBuilder, Gathered
-from memkit.display.draw import drawn
+from memkit.display.draw import graphic
 from memkit.display.sheet import Cell
 from memkit.display.views import IN_WORDS
 from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
@@ -82,8 +82,8 @@ class ContextPanel(Panel):
         self._gathered.clear()
         self._cached_more = None, ""
 
-    def _build(self, state: State, **more: int) -> Context:
-        return ContextBuilder(**{**state[self.section], **more}).within(self._gather(state[QUERY]))
+    def _build(self, state: State, **changes: int) -> Context:
+        return ContextBuilder(**{**state[self.section], **changes}).within(self._gather(state[QUERY]))
 
     def _gather(self, query_values: Mapping[str, Any]) -> Gathered:
         """The candidates for the prompt; budgets do not change them, so they are gathered once a query."""
@@ -117,8 +117,8 @@ class ContextPanel(Panel):
         state, now = self.session.state, {line.line for line in self.answer.lines if line.reason is None}
         entering = {}
         for name in ("profile_chars", "working_chars", "relevant_chars"):
-            more = self._build(state, **{name: state[self.section][name] + _MORE})
-            entering[name] = [line.line for line in more.lines if line.reason is None and line.line not in now]
+            larger = self._build(state, **{name: state[self.section][name] + _MORE})
+            entering[name] = [line.line for line in larger.lines if line.reason is None and line.line not in now]
         return entering
 
     def _read(self, answer: Context) -> Iterator[str]:
@@ -145,9 +145,9 @@ class ContextPanel(Panel):
     def _block(self, answer: Context, block: str, limit: int) -> str:
         """The lines of a block, the budget, and the lines left out with the rule that left them out."""
         lines = [line for line in answer.lines if line.block == block]
-        kept = [line for line in lines if line.reason is None]
-        used, rows, sum_ = len("\n".join(line.line for line in kept)), [], -1
-        for line in kept:
+        lines_kept = [line for line in lines if line.reason is None]
+        used, rows, sum_ = len("\n".join(line.line for line in lines_kept)), [], -1
+        for line in lines_kept:
             sum_ += len(line.line) + 1
             rows.append(f'<tr><td class="n">{sum_:,}</td>{_cells(line.line, "")}</tr>')
         cut = (
@@ -161,14 +161,14 @@ class ContextPanel(Panel):
                 if counts[line.reason] <= _OUT:
                     cells = _cells(line.line, IN_WORDS.get(line.reason, line.reason))
                     rows.append(f'<tr class="no"><td class="n"></td>{cells}</tr>')
-        more = [f"{n - _OUT:,} more {IN_WORDS.get(reason, reason)}" for reason, n in counts.items() if n > _OUT]
-        foot = f"<p><small>{', '.join(more)}</small></p>" if more else ""
-        bar = drawn(Cell("", bar=min(1.0, used / limit) if limit else 1.0))
+        omitted = [f"{n - _OUT:,} more {IN_WORDS.get(reason, reason)}" for reason, n in counts.items() if n > _OUT]
+        foot = f"<p><small>{', '.join(omitted)}</small></p>" if omitted else ""
+        bar = graphic(Cell("", bar=min(1.0, used / limit) if limit else 1.0))
         heads = "".join(
             f'<th scope="col"{kind}>{name}</th>'
             for name, kind in (("characters so far", ' class="n"'), ("line", ""), ("why left out", ' class="w"'))
         )
-        head = f"<h4>{html.escape(block)}: {len(kept):,} of {len(lines):,} memories</h4>{bar}"
+        head = f"<h4>{html.escape(block)}: {len(lines_kept):,} of {len(lines):,} memories</h4>{bar}"
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         return f'<div class="mk">{head}{table}{foot}</div>'
 

@@ -145,8 +145,10 @@ class DecayPanel(Panel):
     def _status(self, answer: Answer) -> str:
         if not self._decaying(answer):
             return self._nothing_decays()
-        left = answer.table["factor"].to_numpy()
-        words = f"{answer.day:%Y-%m-%d}: {int((left < _FADED).sum()):,} of {len(left):,} memories keep less than 5 %"
+        factor = answer.table["factor"].to_numpy()
+        words = (
+            f"{answer.day:%Y-%m-%d}: {int((factor < _FADED).sum()):,} of {len(factor):,} memories keep less than 5 %"
+        )
         if self._labelled is None:
             return words
         return f"{words}; {_STALE} {'at rest' if self.session.is_moving else f'{self.stale:.3f}'}"
@@ -194,8 +196,8 @@ class DecayPanel(Panel):
     def _exempt(self, answer: Answer) -> str:
         """How many memories stand at 1 because of what they are."""
         n = pc.sum(pc.equal(answer.table["note"], "exempt")).as_py() or 0
-        which = "1 memory keeps" if n == 1 else f"{n:,} memories keep"
-        return paragraph(f"{which} the factor 1, exempt by kind or importance." if n else "")
+        subject = "1 memory keeps" if n == 1 else f"{n:,} memories keep"
+        return paragraph(f"{subject} the factor 1, exempt by kind or importance." if n else "")
 
 
 def _fades_at(decay: Decay) -> float:

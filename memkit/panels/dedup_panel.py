@@ -104,9 +104,9 @@ class DedupPanel(Panel):
     def declared(self) -> Mapping[str, Param]:
         """The parameters that need no new fit; thresholds begin at the floors of the fit."""
         return {
-            name: replace(one, low=self._floors[name]) if name in self._floors else one
-            for name, one in Deduplicator.params().items()
-            if not one.refit
+            name: replace(param, low=self._floors[name]) if name in self._floors else param
+            for name, param in Deduplicator.params().items()
+            if not param.refit
         }
 
     @property
@@ -185,8 +185,8 @@ class DedupPanel(Panel):
         if not n:
             return ""
         pairs = "1 pair differs" if n == 1 else f"{n:,} pairs differ"
-        what = f"{pairs} in a number, a date, a negation or a value, and never merge"
-        return f"{what}: Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
+        sentence = f"{pairs} in a number, a date, a negation or a value, and never merge"
+        return f"{sentence}: Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
 
     def _pick(self, row: str) -> None:
         self._chosen = frozenset(row.split(_SEPARATOR))
@@ -221,10 +221,10 @@ class DedupPanel(Panel):
         same = sum(label["label"] == "duplicate" for label in self._labels)
         ends = wilson(round((row["recall"] or 0.0) * same), same)
         recall = "" if row["recall"] is None else f", recall {row['recall']:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
-        there = "no threshold" if best is None else f"threshold {best:.3f}"
+        threshold_words = "no threshold" if best is None else f"threshold {best:.3f}"
         return (
             f"precision {row['precision']:.2f} ({low:.2f} to {high:.2f}) of {row['merged']} judged pairs{recall};"
-            f" {there} reaches {target:g} on them"
+            f" {threshold_words} reaches {target:g} on them"
         )
 
     def _read(self, answer: pa.Table) -> Iterator[str]:

@@ -148,8 +148,8 @@ class JudgePanel(Panel):
                 self._decisive |= _pairs(first_to_judge(task, first_hits, other_hits, Metric("ndcg", _PLACES), _PLACES))
         judged = _pairs(self._known_qrels)
         self._decisive -= judged
-        rest = [pair for pair in queue if pair not in self._decisive]
-        return [pair for pair in (*sorted(self._decisive), *rest) if pair not in judged]
+        others = [pair for pair in queue if pair not in self._decisive]
+        return [pair for pair in (*sorted(self._decisive), *others) if pair not in judged]
 
     def _cache_key(self, state: State) -> Any:
         return (len(self._judged_rows), self.looks, len(self._queue), self._only_decisive)
@@ -244,9 +244,9 @@ class JudgePanel(Panel):
         title = marks(Cell(hide(row["title"] or "")[:_LONGEST], query=query))
         head = f"<p><b>{title}</b></p>" if row["title"] and row["title"] not in (row["text"] or "") else ""
         text = _with_chunk(hide(row["text"] or "")[:_LONGEST], hide(self._chunk(query, memory_id, row["text"])), query)
-        left, total = len(self._waiting), len(self._decisive) if self._only_decisive else len(self._queue)
-        done = total - left if self._only_decisive else len(self._judged_rows)
-        counter = f"{done + 1:,} of {done + left:,}" + " that could change the verdict" * self._only_decisive
+        n_left, total = len(self._waiting), len(self._decisive) if self._only_decisive else len(self._queue)
+        done = total - n_left if self._only_decisive else len(self._judged_rows)
+        counter = f"{done + 1:,} of {done + n_left:,}" + " that could change the verdict" * self._only_decisive
         return (
             f'<div class="mk"><p>query: <b class="mkasked">{html.escape(hide(query))}</b> <small>{counter}</small></p>'
             f'<div class="mkjudged" tabindex="0" role="region" aria-label="the memory">{head}'
@@ -269,8 +269,8 @@ def _with_chunk(text: str, chunk: str, query: str) -> str:
     if start <= 0:
         return marks(Cell(text, query=query))
     pieces = text[:start], chunk, text[start + len(chunk) :]
-    before, found, after = (marks(Cell(piece, query=query)) for piece in pieces)
-    return f"{before}<span data-scroll>{found}</span>{after}"
+    before, marked, after = (marks(Cell(piece, query=query)) for piece in pieces)
+    return f"{before}<span data-scroll>{marked}</span>{after}"
 
 
 def _pairs(table: pa.Table) -> set[tuple[str, str]]:

@@ -102,8 +102,8 @@ class Answer:
         if self.chosen is None:
             return f"{_COLUMNS} order by memory_id"
         few = len(self.order) <= _LISTED
-        which = literals(self.ids.to_pylist()) if few and len(self.order) else f"from {SELECTION}"
-        return f"{_COLUMNS} where memory_id in ({which}) order by memory_id"
+        chosen_ids = literals(self.ids.to_pylist()) if few and len(self.order) else f"from {SELECTION}"
+        return f"{_COLUMNS} where memory_id in ({chosen_ids}) order by memory_id"
 
     @cached_property
     def table(self) -> pa.Table:
@@ -226,12 +226,14 @@ class MapPanel(Panel):
         if memory_ids is not None:
             if isinstance(memory_ids, pa.ChunkedArray):
                 memory_ids = memory_ids.to_pylist()
-            if isinstance(memory_ids, str) or not all(isinstance(one, str) for one in memory_ids):
+            if isinstance(memory_ids, str) or not all(isinstance(memory_id, str) for memory_id in memory_ids):
                 got = f"{memory_ids!r:.200}"
                 raise ParameterError(f"panels.map: expected a list of memory_ids. Got {got}.")
             places = pc.index_in(pa.array(memory_ids, pa.string()), value_set=known.combine_chunks())
             if places.null_count:
-                missing = next(one for one, at in zip(memory_ids, places.to_pylist(), strict=True) if at is None)
+                missing = next(
+                    memory_id for memory_id, place in zip(memory_ids, places.to_pylist(), strict=True) if place is None
+                )
                 hint = did_you_mean(missing, known.to_pylist())
                 raise ParameterError(
                     f"panels.map: expected the ids of memories on the map. Got {missing!r:.200}.{hint}"
@@ -369,12 +371,15 @@ class MapPanel(Panel):
         users = rows["user_id"].to_pylist()
         ids: list[str] = rows["memory_id"].to_pylist()
         cells = [
-            (names[one][0] or one, names[one][2], user or "", names[one][3])
-            for one, user in zip(ids, users, strict=True)
+            (names[memory_id][0] or memory_id, names[memory_id][2], user or "", names[memory_id][3])
+            for memory_id, user in zip(ids, users, strict=True)
         ]
         below = {f"memory:{self._opened}": self._whole(rows, self._opened)} if self._opened in ids else {}
         table = rows_html(
-            ("memory (Enter: its text)", "kind", "user", "date"), cells, [f"memory:{one}" for one in ids], below
+            ("memory (Enter: its text)", "kind", "user", "date"),
+            cells,
+            [f"memory:{memory_id}" for memory_id in ids],
+            below,
         )
         n = len(answer.order)
         part = f"Rows {start + 1:,} to {start + rows.num_rows:,} of {n:,}; n and p turn the page." if n > _PAGE else ""
@@ -413,8 +418,10 @@ def check_installed() -> None:
 
 def _code(groups: Groups, name: str) -> int:
     """The number of the group of this name."""
-    there = [one for one, count in zip(groups.names, groups.counts, strict=True) if count]
-    if name not in there:
-        hint = did_you_mean(name, there)
-        raise ParameterError(f"panels.map: expected a group, one of {', '.join(there):.300}. Got {name!r:.200}.{hint}")
+    present = [group for group, count in zip(groups.names, groups.counts, strict=True) if count]
+    if name not in present:
+        hint = did_you_mean(name, present)
+        raise ParameterError(
+            f"panels.map: expected a group, one of {', '.join(present):.300}. Got {name!r:.200}.{hint}"
+        )
     return groups.names.index(name)

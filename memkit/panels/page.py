@@ -95,7 +95,7 @@ class Page(anywidget.AnyWidget):
             self.values = {name: written(value) for name, value in panel.values.items()}
             self.automatic, self.notes = panel.automatic, panel.notes
             self.strip, self.body, hide = panel.strip_html, panel.body, panel.hide
-            self.picture = self._drawn()
+            self.picture = self._picture_html()
             self.words, self.code, self.summary = (hide(text) for text in (panel.words, panel.code, panel.status))
             self.error = hide(error)
             values = self.owner._panel().values
@@ -103,7 +103,7 @@ class Page(anywidget.AnyWidget):
                 setattr(self, name, values[name])
             self.n += 1
 
-    def _drawn(self) -> str:
+    def _picture_html(self) -> str:
         """The picture as the page shows it; a widget in its place leaves it out, where the page can hold one."""
         live = None if self._is_plain else self.panel.live
         if live is not None:

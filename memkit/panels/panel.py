@@ -388,7 +388,9 @@ class Panel(Displayed):
         declared = self.declared
         if len(declared) <= _MANY:
             return []
-        shown_first = [name for name, one in declared.items() if one.group == "first"] or list(declared)[: self.first]
+        shown_first = [name for name, param in declared.items() if param.group == "first"] or list(declared)[
+            : self.first
+        ]
         return [name for name in declared if name not in shown_first]
 
     def spec(self) -> dict[str, Any]:
@@ -407,8 +409,8 @@ class Panel(Displayed):
             groups.append({"name": f"{len(rare)} more", "controls": [control(self.controls[name]) for name in rare]})
             groups[-1]["closed"] = True
         actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *self.common)]
-        more = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.body_first}
-        return {"title": self.title, "groups": groups, "actions": actions, **more}
+        options = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.body_first}
+        return {"title": self.title, "groups": groups, "actions": actions, **options}
 
     def press(self, action: str) -> None:
         """Do what a button does."""
@@ -442,8 +444,8 @@ def left_after(form: str, days: float, floor: float) -> str:
     """
     if form == "none":
         return "no decay: age changes no score"
-    left = factors(np.array([float(days)]), form, days, floor)[0]
-    return f"{form.replace('_', '-')}: left after {days:g} days: {100 * left:.0f} %"
+    factor = factors(np.array([float(days)]), form, days, floor)[0]
+    return f"{form.replace('_', '-')}: left after {days:g} days: {100 * factor:.0f} %"
 
 
 def fit_to(search: Retriever, corpus: Corpus) -> None:

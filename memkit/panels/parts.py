@@ -76,7 +76,7 @@ def rows_html(
     short = [
         all(len(row[number]) <= _SHORT for row in rows) and number + 1 < len(heads) for number in range(len(heads))
     ]
-    kinds = [' class="w"' if one else "" for one in short]
+    kinds = [' class="w"' if is_short else "" for is_short in short]
     head = "".join(f'<th scope="col"{kind}>{html.escape(name)}</th>' for name, kind in zip(heads, kinds, strict=True))
     body = []
     for number, row in enumerate(rows):
@@ -140,8 +140,8 @@ def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -
                 f"{f' <b>{moved}</b>' * bool(moved)}</div>"
             )
         sides.append(f'<div role="listbox" data-list aria-label="{label}">{"".join(rows)}</div>')
-    drawn = f'<svg width="90" height="{height}" viewBox="0 0 90 {height}" aria-hidden="true">{"".join(lines)}</svg>'
-    return f'<div class="mk mkflow"><h4>pinned</h4><span></span><h4>now</h4>{sides[0]}{drawn}{sides[1]}</div>'
+    svg = f'<svg width="90" height="{height}" viewBox="0 0 90 {height}" aria-hidden="true">{"".join(lines)}</svg>'
+    return f'<div class="mk mkflow"><h4>pinned</h4><span></span><h4>now</h4>{sides[0]}{svg}{sides[1]}</div>'
 
 
 def _moved(by: int) -> str:

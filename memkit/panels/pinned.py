@@ -90,7 +90,7 @@ class PinnedComparison:
         ids: list[str] = rows.take(order)["memory_id"].to_pylist()
         return ids
 
-    def shown(self, live: Section, pinned: Section, is_moving: bool) -> str:
+    def as_html(self, live: Section, pinned: Section, is_moving: bool) -> str:
         """The strip as HTML."""
         if not pinned:
             n = self.task.queries.num_rows

@@ -192,11 +192,11 @@ class PolicyPanel(Panel):
             counts[reason] += 1
             if counts[reason] <= _EACH:
                 user = html.escape(mask(row.get("user_id") or ""))
-                more = " · ".join(_cell_texts(row, _OWN))
+                details = " · ".join(_cell_texts(row, _OWN))
                 text = _spanned(cut(mask(row["text"] or ""), _LONGEST), row.get("matched_span"))
                 rows.append(
                     f'<tr><td class="w">{html.escape(reason)}</td><td class="w">{user}</td>'
-                    f'<td class="x">{text}<br><small>{html.escape(more)}</small></td></tr>'
+                    f'<td class="x">{text}<br><small>{html.escape(details)}</small></td></tr>'
                 )
         heads = "".join(f'<th scope="col">{name}</th>' for name in ("reason", "user", "memory"))
         scope = f"the first {_EACH} of each reason" if refused.num_rows else f"the first {_EACH}"

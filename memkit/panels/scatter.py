@@ -102,8 +102,8 @@ def _texts(memories: Any) -> list[str]:
     users, ids = memories["user_id"].to_pylist(), memories["memory_id"].to_pylist()
     names = names_of(memories)
     heads = (
-        " · ".join(hide(word) for word in (names[one][2], user, names[one][3]) if word)
-        for one, user in zip(ids, users, strict=True)
+        " · ".join(hide(word) for word in (names[memory_id][2], user, names[memory_id][3]) if word)
+        for memory_id, user in zip(ids, users, strict=True)
     )
-    shown = (cut(" ".join(hide(text).split()), _TEXT) for text in texts)
-    return [visible(f"{head}: {text}" if head else text) for head, text in zip(heads, shown, strict=True)]
+    shortened = (cut(" ".join(hide(text).split()), _TEXT) for text in texts)
+    return [visible(f"{head}: {text}" if head else text) for head, text in zip(heads, shortened, strict=True)]

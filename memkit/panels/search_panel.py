@@ -178,7 +178,7 @@ class SearchPanel(Panel):
             self._check_known(name)
         question = self._ask(state, state[self.section])
         pinned = self._ask(state, state[PINNED]) if state[PINNED] else None
-        return Answer(hits_table(question), question, pinned, lambda one: explained(one, name) if name else "")
+        return Answer(hits_table(question), question, pinned, lambda other: explained(other, name) if name else "")
 
     def _check_known(self, name: str) -> None:
         memories = self.search.corpus_.memories["memory_id"]
@@ -259,7 +259,11 @@ class SearchPanel(Panel):
             rows = self.against.task.queries.filter(pc.equal(self.against.task.queries["query_id"], name)).to_pylist()
             if rows:
                 known_ids = self.search.corpus_.memories["memory_id"]
-                relevant = [one for one in self.against.relevant(name) if pc.index(known_ids, one).as_py() >= 0]
+                relevant = [
+                    memory_id
+                    for memory_id in self.against.relevant(name)
+                    if pc.index(known_ids, memory_id).as_py() >= 0
+                ]
                 day = {"as_of": str(Moment.from_cell(rows[0]["as_of"]))} if rows[0]["as_of"] else {}
                 self.set(query=rows[0]["text"], user_id=rows[0]["user_id"], memory_id=next(iter(relevant), None), **day)
 
@@ -277,7 +281,7 @@ class SearchPanel(Panel):
         state = self.session.state
         if self.against is None:
             return ""
-        return self.against.shown(state[self.section], state[PINNED], self.session.is_moving)
+        return self.against.as_html(state[self.section], state[PINNED], self.session.is_moving)
 
     # What is below the picture.
 

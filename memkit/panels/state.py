@@ -104,7 +104,7 @@ class Session:
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Call `listener` no more."""
-        self._listeners = [one for one in self._listeners if one != listener]
+        self._listeners = [other for other in self._listeners if other != listener]
 
     def notify(self) -> None:
         """Call the listeners: after a change of the state, or of something outside of it."""

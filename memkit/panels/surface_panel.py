@@ -76,7 +76,7 @@ class SurfacePanel(Panel):
         return repr([state[self.section].get(name) for name in self.names])
 
     @property
-    def at(self) -> int | None:
+    def current_index(self) -> int | None:
         """The index of the current setting; None where it was not evaluated."""
         params = self.params
         return self.sweep.settings.index(params) if params in self.sweep.settings else None
@@ -88,7 +88,7 @@ class SurfacePanel(Panel):
         return "sweep.table"
 
     def _status(self, answer: pa.Table) -> str:
-        metric, index = self.sweep.metrics[0], self.at
+        metric, index = self.sweep.metrics[0], self.current_index
         if index is None:
             return "this setting was not tried"
         means = self.sweep.table[metric].to_numpy()
@@ -114,19 +114,19 @@ class SurfacePanel(Panel):
         if action == "best":
             self.set(**self.sweep.settings[self.sweep.best])
             return
-        which, by = _WALK[action]
-        if which < len(self._places) and (index := self._next(which, by)) is not None:
+        axis, by = _WALK[action]
+        if axis < len(self._places) and (index := self._next(axis, by)) is not None:
             self.set(**self.sweep.settings[index])
 
-    def _next(self, which: int, by: int) -> int | None:
+    def _next(self, axis: int, by: int) -> int | None:
         """The nearest evaluated setting in a direction; other parameters stay as they are where such a one is."""
-        here = [self._position(name) for name in self.names[:2]]
-        if None in here:
+        current = [self._position(name) for name in self.names[:2]]
+        if None in current:
             return None
-        distances = [places - float(position or 0) for places, position in zip(self._places, here, strict=True)]
-        steps, params, others = by * distances[which], self.params, self.names[2:]
-        aside = np.abs(distances[1 - which]) if len(distances) > 1 else steps
-        differing = np.array([sum(one[name] != params[name] for name in others) for one in self.sweep.settings])
+        distances = [places - float(position or 0) for places, position in zip(self._places, current, strict=True)]
+        steps, params, others = by * distances[axis], self.params, self.names[2:]
+        aside = np.abs(distances[1 - axis]) if len(distances) > 1 else steps
+        differing = np.array([sum(setting[name] != params[name] for name in others) for setting in self.sweep.settings])
         order = np.lexsort((steps, aside, differing))
         return next((int(index) for index in order if steps[index] > _NEXT), None)
 
@@ -166,12 +166,12 @@ class SurfacePanel(Panel):
         metric, means = self.sweep.metrics[0], self.sweep.table[self.sweep.metrics[0]].to_numpy()
         flat, across = len(self._places) == 1, self._places[0]
         down = means if flat else self._places[1]
-        drawn = np.arange(len(means))
-        if len(drawn) > MARKS:  # of more settings the best, and where one is
-            drawn = np.unique([*self._order[: MARKS - 3], *self._marked()])
+        indexes = np.arange(len(means))
+        if len(indexes) > MARKS:  # of more settings the best, and where one is
+            indexes = np.unique([*self._order[: MARKS - 3], *self._marked()])
         sizes = 25 + 120 * (means - means.min()) / max(float(np.ptp(means)), 1e-9)
         marks: list[Mark] = [
-            Dots(across[drawn], down[drawn], COLOURS[0], size=sizes[drawn], outlined=self.plateau[drawn]),
+            Dots(across[indexes], down[indexes], COLOURS[0], size=sizes[indexes], outlined=self.plateau[indexes]),
             Dots([], [], "none", "cannot be told from the best", outlined=np.zeros(0, bool)),
         ]
         for index, (label, (sign, colour)) in zip(self._marked(), _SIGNS.items(), strict=False):
@@ -182,9 +182,9 @@ class SurfacePanel(Panel):
         up = _spaced(means, metric) if flat else self._spaced_values(1)
         return Picture(title, marks, self._spaced_values(0), up, [("here", self._status(answer)), *rows])
 
-    def _spaced_values(self, which: int) -> Axis:
+    def _spaced_values(self, axis: int) -> Axis:
         """The values of a parameter, one beside the other."""
-        name = self.names[which]
+        name = self.names[axis]
         values = [_short(value) for value in self._axis(name)]
         room = 0.15 * len(values)
         return Axis(-room, len(values) - 1 + room, name, list(enumerate(values)))
@@ -198,7 +198,7 @@ class SurfacePanel(Panel):
         return order
 
     def _marked(self) -> list[int]:
-        return [self.sweep.default, self.sweep.best, *([] if self.at is None else [self.at])]
+        return [self.sweep.default, self.sweep.best, *([] if self.current_index is None else [self.current_index])]
 
     def _named(self, index: int) -> str:
         return ", ".join(

@@ -134,7 +134,8 @@ class TablePanel(Panel):
         self._source, self._call = _source_of(data)
         self.data = _readable(data)
         self._names = self.data.column_names
-        self._filled = [at for at, column in enumerate(self.data) if _says(column)] or list(range(len(self._names)))
+        filled = [number for number, column in enumerate(self.data) if _says(column)]
+        self._filled = filled or list(range(len(self._names)))
         self._position = _free_name(self._names)
         self._orders: OrderedDict[str, Ints] = OrderedDict()
         self._histogram = ("", _nothing("", ""))
@@ -150,19 +151,21 @@ class TablePanel(Panel):
             Param("", "str", "Rows with these letters in any column; 'column: letters' looks in one.", "filter"),
             Param(None, "str", "The column to sort by.", "sort", choices=names, nullable=True),
             Param(False, "bool", "Largest first.", "descending"),
-            Param(self._telling(), "str", "The column of the histogram.", "column", choices=names, nullable=True),
+            Param(
+                self._first_histogram(), "str", "The column of the histogram.", "column", choices=names, nullable=True
+            ),
             Param(1, "int", "The page.", "page", low=1, high=pages),
         )
-        return {one.name: one for one in declared}
+        return {param.name: param for param in declared}
 
     @property
     def declared(self) -> Mapping[str, Param]:
         """The parameters of the table: filter, sort, descending, column, page."""
         return self._declared
 
-    def _telling(self) -> str:
+    def _first_histogram(self) -> str:
         """The column whose histogram is shown at first: dates if there are any, else numbers, else the first."""
-        filled = [self.data.schema.field(at) for at in self._filled]
+        filled = [self.data.schema.field(number) for number in self._filled]
         names = [field.name for is_kind in (_is_moment, _is_number) for field in filled if is_kind(field.type)]
         return str([*names, filled[0].name][0])
 
@@ -195,10 +198,10 @@ class TablePanel(Panel):
     def _where(self, text: str) -> str:
         """The condition of a filter: letters in any column, or in the one that is named; empty where all rows stay."""
         words = text.strip()
-        head, colon, rest = (part.strip() for part in words.partition(":"))
+        head, colon, letters = (part.strip() for part in words.partition(":"))
         named = [name for name in self._names if name.casefold() == head.casefold()] if colon else []
         if named:
-            text, words = self._as_text(head if head in named else named[0]), rest
+            text, words = self._as_text(head if head in named else named[0]), letters
         else:
             text = f"concat_ws(chr(10), *columns(* exclude ({self._position})))"
         return f" where contains(lower({text}), lower({literal(words)}))" if words else ""
@@ -215,7 +218,7 @@ class TablePanel(Panel):
         if not self._where(text):
             return np.arange(self.data.num_rows, dtype=np.int64)
         sql = f"select {self._position} - 1 {self._filtered(text)} order by {self._position}"
-        return self._kept(sql, lambda: rows_of(sql, **{self._source: self.data})[0].to_numpy())
+        return self._cached_order(sql, lambda: rows_of(sql, **{self._source: self.data})[0].to_numpy())
 
     def _order(self, values: Section, most: int | None = None) -> Ints:
         """The positions of the rows that the filter leaves, in order; or the first `most` where no more is known."""
@@ -225,15 +228,15 @@ class TablePanel(Panel):
         key = repr((self._where(values["filter"]), name, values["descending"]))
         if most is not None and key not in self._orders:
             return matching[_order_of(self._column(name, matching), values["descending"], most)]
-        return self._kept(key, lambda: matching[_order_of(self._column(name, matching), values["descending"])])
+        return self._cached_order(key, lambda: matching[_order_of(self._column(name, matching), values["descending"])])
 
     def _column(self, name: str, rows: Ints) -> pa.ChunkedArray:
         column = self.data[name]
         return column if len(rows) == self.data.num_rows else column.take(rows)
 
-    def _kept(self, key: str, made: Callable[[], Ints]) -> Ints:
+    def _cached_order(self, key: str, compute: Callable[[], Ints]) -> Ints:
         if key not in self._orders:
-            self._orders[key] = made()
+            self._orders[key] = compute()
             while len(self._orders) > _ORDERS:
                 self._orders.popitem(last=False)
         self._orders.move_to_end(key)
@@ -257,10 +260,10 @@ class TablePanel(Panel):
 
     def _status(self, answer: Rows) -> str:
         n, total = answer.n, self.data.num_rows
-        of = f"{n:,} rows" if n == total else f"{n:,} of {total:,} rows"
+        count = f"{n:,} rows" if n == total else f"{n:,} of {total:,} rows"
         if not n:
-            return f"{of}; no row has these letters" if total else of
-        return f"{of}; {_place(answer)}"
+            return f"{count}; no row has these letters" if total else count
+        return f"{count}; {_place(answer)}"
 
     # What keys and clicks do.
 
@@ -270,17 +273,17 @@ class TablePanel(Panel):
         self.set(page=places[action])
 
     def _pick(self, row: str) -> None:
-        act, _, which = row.partition(":")
+        action, _, number = row.partition(":")
         values = self.session.state[_SECTION]
-        if not which.isdecimal():
+        if not number.isdecimal():
             return
-        if act == "row":
-            self._open = None if which == str(self._open) else int(which)
-        elif int(which) < len(self._names):
-            name = self._names[int(which)]
-            if act == "sort":
+        if action == "row":
+            self._open = None if number == str(self._open) else int(number)
+        elif int(number) < len(self._names):
+            name = self._names[int(number)]
+            if action == "sort":
                 self.set(sort=name, descending=values["sort"] == name and not values["descending"])
-            elif act == "column":
+            elif action == "column":
                 self.set(column=name)
 
     # What is shown.
@@ -291,11 +294,13 @@ class TablePanel(Panel):
 
     def _body(self, answer: Rows) -> str:
         values = self.session.state[_SECTION]
-        names = [self._names[at] for at in self._filled]
-        sides = [' class="n"' if _is_number(self.data.schema.field(at).type) else "" for at in self._filled]
+        names = [self._names[column] for column in self._filled]
+        sides = [' class="n"' if _is_number(self.data.schema.field(column).type) else "" for column in self._filled]
         heads = "".join(
-            _head(at, name, side, values["column"] == name, values["descending"] if values["sort"] == name else None)
-            for at, name, side in zip(self._filled, names, sides, strict=True)
+            _head(
+                column, name, side, values["column"] == name, values["descending"] if values["sort"] == name else None
+            )
+            for column, name, side in zip(self._filled, names, sides, strict=True)
         )
         rows = "".join(
             self._row(number, position, cells, sides)
@@ -311,7 +316,7 @@ class TablePanel(Panel):
         )
 
     def _empty(self) -> str:
-        names = [visible(name) for at, name in enumerate(self._names) if at not in self._filled]
+        names = [visible(name) for number, name in enumerate(self._names) if number not in self._filled]
         return paragraph(f"Without a value in any row: {', '.join(names)}.") if names else ""
 
     def _row(self, number: int, position: int, cells: list[str], sides: list[str]) -> str:
@@ -367,7 +372,7 @@ def _readable(data: Any) -> pa.Table:
         kinds = ", ".join(sorted({str(kind) for kind in table.schema.types}))
         raise ParameterError(f"panels.table: expected types that DuckDB reads. Got {kinds:.300}: {error}") from error
     # A pivot makes names of values.
-    names = [name if mask(name) == name else f"{mask(name)} {at}" for at, name in enumerate(table.column_names)]
+    names = [name if mask(name) == name else f"{mask(name)} {number}" for number, name in enumerate(table.column_names)]
     return table.rename_columns(names)
 
 
@@ -437,15 +442,15 @@ _BARS = (
 _ARROWS = {True: " ▼", False: " ▲"}
 
 
-def _head(at: int, name: str, side: str, is_shown: bool, descending: bool | None) -> str:
+def _head(number: int, name: str, side: str, is_shown: bool, descending: bool | None) -> str:
     """A column's head: a button to sort by it (`descending` is None where it does not), one for its histogram."""
     named = html.escape(visible(name))
     order = "" if descending is None else f' aria-sort="{"descending" if descending else "ascending"}"'
     arrow = "" if descending is None else _ARROWS[descending]
     return (
-        f'<th scope="col"{order}{side}><button type="button" data-pick="sort:{at}" title="sort by {named}">'
+        f'<th scope="col"{order}{side}><button type="button" data-pick="sort:{number}" title="sort by {named}">'
         f"{html.escape(cut(visible(name), _LABEL))}{arrow}</button>"
-        f'<button type="button" class="mkbin" data-pick="column:{at}" aria-pressed="{str(is_shown).lower()}"'
+        f'<button type="button" class="mkbin" data-pick="column:{number}" aria-pressed="{str(is_shown).lower()}"'
         f' aria-label="histogram of {named}" title="histogram of {named}">{_BARS}</button></th>'
     )
 
@@ -512,8 +517,10 @@ def _edges(values: Floats, whole: bool, is_time: bool) -> Floats:
 def _ticks(edges: Floats, whole: bool, is_time: bool) -> list[tuple[float, str]] | None:
     if is_time:
         places = edges[np.unique(np.round((len(edges) - 1) * np.array([1, 3, 5]) / 6).astype(int))]  # names need room
-        return [(float(at), _day(float(at))) for at in places]
-    return [(float(at) + 0.5, _number(float(at) + 0.5)) for at in edges[:-1]] if whole and len(edges) <= 12 else None
+        return [(float(edge), _day(float(edge))) for edge in places]
+    if not whole or len(edges) > 12:
+        return None
+    return [(float(edge) + 0.5, _number(float(edge) + 0.5)) for edge in edges[:-1]]
 
 
 def _day(seconds: float) -> str:
@@ -551,7 +558,7 @@ def _ranked(name: str, values: list[str], counted: pa.Table, n: int) -> Picture:
         return _nothing(title, "no value")
     counts, places = counted["n"].to_numpy(), np.arange(len(named))
     marks: list[Mark] = [Bars(0.0, counts, places - 0.4, places + 0.4, COLOURS[0])]
-    marks += [Text(count, float(at), f"{count:,}") for at, (_, count) in enumerate(named)]
-    up = Axis(max(len(named), 3) - 0.4, -0.6, ticks=[(float(at), label) for at, (label, _) in enumerate(named)])
+    marks += [Text(count, float(place), f"{count:,}") for place, (_, count) in enumerate(named)]
+    up = Axis(max(len(named), 3) - 0.4, -0.6, ticks=[(float(place), label) for place, (label, _) in enumerate(named)])
     others = [("others and empty", n - int(counts.sum()))] if n > counts.sum() else []
     return Picture(title, marks, Axis(0, 1.12 * counts.max(), "rows"), up, [*named, *others])

@@ -83,9 +83,9 @@ def axes_for(ax: Axes | None, title: str) -> Axes:
     return ax
 
 
-def say_empty(ax: Axes, what: str) -> None:
+def say_empty(ax: Axes, sentence: str) -> None:
     """Say in the middle of an empty picture that there is nothing, where a scale of 0 to 1 would look like data."""
-    ax.text(0.5, 0.5, what, transform=ax.transAxes, ha="center", va="center", color="#666666")
+    ax.text(0.5, 0.5, sentence, transform=ax.transAxes, ha="center", va="center", color="#666666")
     ax.set_yticks([])
 
 

@@ -53,8 +53,8 @@ class Bars:
         """Shape (n, 4): left, low, right, high; boxes without a size are left out."""
         every = np.stack(np.broadcast_arrays(*map(_floats, (self.left, self.low, self.right, self.high))), axis=-1)
         boxes: Floats = np.atleast_2d(every)
-        drawn: Floats = boxes[(boxes[:, 0] != boxes[:, 2]) & (boxes[:, 1] != boxes[:, 3])]
-        return drawn
+        visible: Floats = boxes[(boxes[:, 0] != boxes[:, 2]) & (boxes[:, 1] != boxes[:, 3])]
+        return visible
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,11 @@ class Picture:
         for mark in self.marks:
             _ON_AXES[type(mark)](ax, mark)
         ax.set(xlim=(self.x.low, self.x.high), ylim=(self.y.low, self.y.high), xlabel=self.x.label, ylabel=self.y.label)
-        for axis, put in ((self.x, ax.set_xticks), (self.y, ax.set_yticks)):
+        for axis, set_ticks in ((self.x, ax.set_xticks), (self.y, ax.set_yticks)):
             if axis.ticks is not None:
-                put([at for at, _ in axis.ticks], [name for _, name in axis.ticks], parse_math=False, fontsize=8)
+                set_ticks(
+                    [place for place, _ in axis.ticks], [name for _, name in axis.ticks], parse_math=False, fontsize=8
+                )
         if any(mark.label for mark in self.marks if not isinstance(mark, Text)):
             _put_legend(ax, is_own)
         if self.empty:
@@ -179,7 +181,7 @@ class Picture:
     @cached_property
     def svg(self) -> str:
         """As SVG in the colours of the page; each word of the user's is escaped."""
-        return _Sheet(self).drawn()
+        return _Sheet(self).svg()
 
 
 def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
@@ -193,7 +195,7 @@ def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
     power = 10.0 ** math.floor(math.log10(room / _TICKS))
     step = next(power * by for by in (1, 2, 2.5, 5, 10) if room / (power * by) <= _TICKS)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    places = [round(at * step, 10) for at in range(first, last + 1)]
+    places = [round(multiple * step, 10) for multiple in range(first, last + 1)]
     return [(place, f"{place:,.10g}") for place in places]
 
 
@@ -268,17 +270,17 @@ class _Sheet:
         self.right, self.top = WIDE - 12.0, 26.0
         self.bottom = HIGH - 24.0 - _LINE * bool(picture.x.label) - _LINE * len(self.legend)
 
-    def drawn(self) -> str:
+    def svg(self) -> str:
         """The whole SVG."""
         picture = self.picture
-        parts = [_words(8, 16, picture.title, "")]
-        parts += [*map(self._mark, picture.marks), *self._scales()]
-        parts += self._legend_drawn()
+        elements = [_words(8, 16, picture.title, "")]
+        elements += [*map(self._mark, picture.marks), *self._scales()]
+        elements += self._legend_svg()
         if picture.empty:
-            parts.append(_words((self.left + self.right) / 2, (self.top + self.bottom) / 2, picture.empty, "middle"))
+            elements.append(_words((self.left + self.right) / 2, (self.top + self.bottom) / 2, picture.empty, "middle"))
         return (
             f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{_escaped(picture.words)}" font-size="{_SMALL}"'
-            f' fill="currentColor">{"".join(parts)}</svg>'
+            f' fill="currentColor">{"".join(elements)}</svg>'
         )
 
     def _x(self, value: Any) -> Any:
@@ -313,14 +315,14 @@ class _Sheet:
     def _dots(self, mark: Dots) -> str:
         xs, ys, sizes = np.broadcast_arrays(self._x(mark.x), self._y(mark.y), _floats(mark.size))
         rims = np.zeros(xs.shape, bool) if mark.outlined is None else mark.outlined
-        each = zip(xs.ravel(), ys.ravel(), sizes.ravel(), rims.ravel(), strict=True)
-        return "".join(_sign(mark, x, y, size, rim) for x, y, size, rim in each)
+        dots = zip(xs.ravel(), ys.ravel(), sizes.ravel(), rims.ravel(), strict=True)
+        return "".join(_sign(mark, x, y, size, rim) for x, y, size, rim in dots)
 
     def _scales(self) -> list[str]:
         """The left and lower side, ticks, and what stands at them."""
         picture = self.picture
-        across = [(float(self._x(at)), name) for at, name in picture.x.named()]
-        up = [(float(self._y(at)), name) for at, name in picture.y.named()]
+        across = [(float(self._x(position)), name) for position, name in picture.x.named()]
+        up = [(float(self._y(position)), name) for position, name in picture.y.named()]
         path = f"M{self.left:.1f} {self.top:.1f}V{self.bottom:.1f}H{self.right:.1f}"
         path += "".join(f"M{x:.1f} {self.bottom:.1f}v{_TICK}" for x, _ in across)
         path += "".join(f"M{self.left:.1f} {y:.1f}h-{_TICK}" for y, _ in up)
@@ -329,8 +331,8 @@ class _Sheet:
         parts += [_words(self.left - 8, y + 4, name, "end") for y, name in up]
         parts.append(_words((self.left + self.right) / 2, self.bottom + 33, picture.x.label, "middle"))
         if picture.y.label:
-            at = f"rotate(-90 12 {(self.top + self.bottom) / 2:.1f})"
-            parts.append(_words(12, (self.top + self.bottom) / 2, picture.y.label, "middle", at))
+            rotation = f"rotate(-90 12 {(self.top + self.bottom) / 2:.1f})"
+            parts.append(_words(12, (self.top + self.bottom) / 2, picture.y.label, "middle", rotation))
         return parts
 
     def _legend_lines(self) -> list[list[tuple[Any, float]]]:
@@ -348,11 +350,11 @@ class _Sheet:
             room -= wide
         return lines
 
-    def _legend_drawn(self) -> list[str]:
+    def _legend_svg(self) -> list[str]:
         parts = []
-        for at, line in enumerate(self.legend):
+        for number, line in enumerate(self.legend):
             x = (WIDE - sum(wide for _, wide in line)) / 2
-            y = HIGH - _LINE * (len(self.legend) - at) + 8.0
+            y = HIGH - _LINE * (len(self.legend) - number) + 8.0
             for mark, wide in line:
                 parts += [self._sample(mark, x, y), _words(x + _SAMPLE + 6, y + 4, mark.label, "")]
                 x += wide
@@ -398,15 +400,15 @@ def _sign(mark: Dots, x: float, y: float, size: float, has_rim: bool) -> str:
     faint = f' opacity="{mark.alpha:g}"' if mark.alpha < 1 else ""
     if mark.shape == "o":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {look}{faint}/>'
-    at = f'transform="translate({x:.1f} {y:.1f}) scale({radius:.2f})" vector-effect="non-scaling-stroke"'
-    return f'<path d="{_SHAPES[mark.shape]}" {at} {look}{faint}/>'
+    transform = f'transform="translate({x:.1f} {y:.1f}) scale({radius:.2f})" vector-effect="non-scaling-stroke"'
+    return f'<path d="{_SHAPES[mark.shape]}" {transform} {look}{faint}/>'
 
 
 def _words(x: float, y: float, text: str, anchor: str, transform: str = "") -> str:
     if not text:
         return ""
-    more = (f' text-anchor="{anchor}"' if anchor else "") + (f' transform="{transform}"' if transform else "")
-    return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{_escaped(text)}</text>'
+    attributes = (f' text-anchor="{anchor}"' if anchor else "") + (f' transform="{transform}"' if transform else "")
+    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{_escaped(text)}</text>'
 
 
 def _wide(text: str) -> float:

@@ -174,8 +174,8 @@ def stages(result: Any, ax: Axes | None = None) -> Axes:
     colours = [_BLUE if word == "returned" else _RED for word, _ in rows]
     rows = [(IN_WORDS.get(word, word), count) for word, count in rows]
     ax.barh([word for word, _ in rows], [count for _, count in rows], color=colours)
-    for at, (_, count) in enumerate(rows):
-        ax.text(count, at, f" {count:,}, {count / total:.0%}", va="center", fontsize=8)
+    for place, (_, count) in enumerate(rows):
+        ax.text(count, place, f" {count:,}, {count / total:.0%}", va="center", fontsize=8)
     ax.invert_yaxis()
     ax.margins(x=0.15)
     ax.set_xlabel("relevant memories")
@@ -207,7 +207,7 @@ def scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
     """
     hits = result.judged_hits(qrels)
     is_right = hits["is_relevant"].to_numpy()
-    parts = [hits["score"].to_numpy(np.float64)[which] for which in (is_right, ~is_right)]
+    parts = [hits["score"].to_numpy(np.float64)[is_chosen] for is_chosen in (is_right, ~is_right)]
     ax = axes_for(ax, f"scores of {len(parts[0]):,} relevant and {len(parts[1]):,} other hits")
     edges = np.linspace(0, max(1e-9, hits["score"].max()), _BINS + 1)
     for values, name, colour, line in zip(parts, ("relevant", "other"), (_BLUE, _ORANGE), ("-", "--"), strict=True):
@@ -266,8 +266,8 @@ def power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> A
     ax.minorticks_off()
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, fontsize=8)
-    each = zip(sizes.tolist(), *lines.values(), strict=True)
-    return with_words(ax, [(f"{size:,} queries", ", ".join(f"{value:.3f}" for value in row)) for size, *row in each])
+    rows = zip(sizes.tolist(), *lines.values(), strict=True)
+    return with_words(ax, [(f"{size:,} queries", ", ".join(f"{value:.3f}" for value in row)) for size, *row in rows])
 
 
 def _inside(tick: float, lines: dict[str, Floats]) -> bool:

@@ -82,10 +82,10 @@ def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
 
 def stack(ax: Axes, periods: Sequence[str], counts: Mapping[str, Ints], grey: str = "") -> None:
     """Draw a bar for each period, of one piece for each name; the one called `grey` is grey."""
-    left = np.zeros(len(periods))
+    bottom = np.zeros(len(periods))
     for name, row, colour in zip(counts, counts.values(), cycle(COLOURS[:-1]), strict=False):
-        ax.bar(range(len(periods)), row, bottom=left, label=name, color=FAINT if name == grey else colour)
-        left = left + row
+        ax.bar(range(len(periods)), row, bottom=bottom, label=name, color=FAINT if name == grey else colour)
+        bottom = bottom + row
     every = max(1, len(periods) // 12)
     ax.set_xticks(range(0, len(periods), every), periods[::every], rotation=30, ha="right")
     ax.set_xlim(-0.7, max(len(periods), _FEW_MONTHS) - 0.3)
@@ -143,18 +143,18 @@ def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
     farthest = max(float(age.max(initial=0.0)), 2 * decay.decay_days)
     ages, marks = np.linspace(0.0, farthest, 200), list[Mark]()
     for form, (style, colour) in _STYLES.items():
-        left = factors(np.append(ages, decay.decay_days), form, decay.decay_days, decay.decay_floor)
-        label = f"{form}: {left[-1]:.3g} left after {decay.decay_days:g} days"
-        marks.append(Line(ages, left[:-1], colour, label, style, 2 if form == decay.decay else 1.2))
+        factors_left = factors(np.append(ages, decay.decay_days), form, decay.decay_days, decay.decay_floor)
+        label = f"{form}: {factors_left[-1]:.3g} left after {decay.decay_days:g} days"
+        marks.append(Line(ages, factors_left[:-1], colour, label, style, 2 if form == decay.decay else 1.2))
     places = np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int)
-    drawn = np.argsort(age, kind="stable")[np.unique(places)]
-    part = f"a memory; {len(drawn):,} of {len(age):,} drawn" if len(drawn) < len(age) else "a memory"
-    marks.append(Dots(age[drawn], factor[drawn], COLOURS[0], part, size=14, alpha=0.5))
-    marks.append(Dots(age[drawn], np.full(len(drawn), -0.05), "#777777", shape="|", size=40, alpha=0.5))
+    sampled = np.argsort(age, kind="stable")[np.unique(places)]
+    part = f"a memory; {len(sampled):,} of {len(age):,} drawn" if len(sampled) < len(age) else "a memory"
+    marks.append(Dots(age[sampled], factor[sampled], COLOURS[0], part, size=14, alpha=0.5))
+    marks.append(Dots(age[sampled], np.full(len(sampled), -0.05), "#777777", shape="|", size=40, alpha=0.5))
     tenths = np.bincount(np.minimum((factor * 10).astype(int), 9), minlength=10).tolist()
-    rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n]
-    kept = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
-    title = f"{kept} dated memories keep more than half of their weight"
+    rows = [(f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", n) for tenth, n in enumerate(tenths) if n]
+    n_kept = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
+    title = f"{n_kept} dated memories keep more than half of their weight"
     across = Axis(-0.02 * farthest, 1.03 * farthest, "age, days")
     return Picture(title, marks, across, Axis(-0.08, 1.02, "factor"), rows)
 
@@ -189,11 +189,12 @@ def counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None, 
 def counts_of(rows: Sequence[tuple[str, int]], title: str, of: str = "rows") -> Picture:
     """What `counts` draws."""
     values, place = np.array([count for _, count in rows], float), np.arange(len(rows))
-    numbers = [Text(count, at, f"{count:,}") for at, (_, count) in enumerate(rows)]
+    numbers = [Text(count, number, f"{count:,}") for number, (_, count) in enumerate(rows)]
     most = 1.12 * max(values.max(initial=0), 1 / 1.12)  # room for the numbers
     whole = [tick for tick in round_ticks(0, 0.97 * most) if tick[0].is_integer()]  # whose words stay in the picture
     across = Axis(0, most, of, ticks=whole)
-    down = Axis(max(len(rows), 4) - 0.5, -0.5, ticks=[(at, name) for at, (name, _) in enumerate(rows)])  # no thick bars
+    ticks = [(number, name) for number, (name, _) in enumerate(rows)]
+    down = Axis(max(len(rows), 4) - 0.5, -0.5, ticks=ticks)  # no thick bars
     return Picture(title, [Bars(0, values, place - 0.4, place + 0.4, COLOURS[0]), *numbers], across, down, rows)
 
 
@@ -358,11 +359,11 @@ def changes(history: History, ax: Axes | None = None) -> Axes:
     """
     rows = rows_of(_BY_DAY, versions=history.versions).to_pylist()
     ax = axes_for(ax, "memories that came, changed and went, by day")
-    places, left = range(len(rows)), np.zeros(len(rows))
+    places, bottom = range(len(rows)), np.zeros(len(rows))
     for name, colour in (("added", COLOURS[2]), ("changed", COLOURS[0])):
         heights = [row[name] for row in rows]
-        ax.bar(places, heights, bottom=left, label=name, color=colour)
-        left = left + np.array(heights)
+        ax.bar(places, heights, bottom=bottom, label=name, color=colour)
+        bottom = bottom + np.array(heights)
     ax.bar(places, [-row["removed"] for row in rows], label="removed", color=COLOURS[5])
     every = max(1, len(rows) // 12)
     ax.set_xticks(places[::every], [row["day"] for row in rows[::every]], rotation=30, ha="right")

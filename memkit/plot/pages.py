@@ -130,10 +130,10 @@ def _picture(
     within = [edge for edge in edges if edge[0] in ring and edge[1] in ring]
     if len(within) > _DRAWN:  # those from ring to ring say more than those within one
         within = sorted(within, key=lambda edge: ring[edge[0]] == ring[edge[1]])[:_DRAWN]
-    drawn = [(places[source], places[target]) for source, target in within]
+    ends = [(places[source], places[target]) for source, target in within]
     gap = (np.nan, np.nan)
-    lines = np.array([point for one, other in drawn for point in (one, other, gap)] or [gap])
-    marks: list[Mark] = [Line(lines[:, 0], lines[:, 1], "#999999", width=0.6)] if drawn else []
+    lines = np.array([point for one, other in ends for point in (one, other, gap)] or [gap])
+    marks: list[Mark] = [Line(lines[:, 0], lines[:, 1], "#999999", width=0.6)] if ends else []
     last = max(ring.values())
     for number in range(last + 1):
         points = np.array([places[path] for path in ring if ring[path] == number])

@@ -130,7 +130,7 @@ def _by_age(memories: pa.Table, moment: datetime) -> Groups:
     codes = np.where(known, step - first, len(names)).astype(np.int64)
     undated = ([UNDATED], [_GREY]) if not known.all() else ([], [])
     places = np.linspace(0, len(_WARM_TO_COLD) - 1, max(len(names), 2)).round().astype(int)[: len(names)]
-    return Groups((*names, *undated[0]), (*(_WARM_TO_COLD[at] for at in places), *undated[1]), codes)
+    return Groups((*names, *undated[0]), (*(_WARM_TO_COLD[place] for place in places), *undated[1]), codes)
 
 
 def _by_duplicates(memories: pa.Table, dedup: Deduplicator) -> Groups:
@@ -227,17 +227,17 @@ def places_of(
     # The largest group is drawn first, so that it hides no other; what is chosen is drawn last.
     order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
     for is_bright in (False, True):
-        drawn = _sample(np.flatnonzero(bright == is_bright), most)
+        sampled = _sample(np.flatnonzero(bright == is_bright), most)
         alpha = 0.75 if chosen is None else 0.9 if is_bright else 0.2
         area = size if chosen is None or not is_bright else 2 * size
         for code in order:
-            x, y = layout.points[drawn[groups.codes[drawn] == code]].T
+            x, y = layout.points[sampled[groups.codes[sampled] == code]].T
             if len(x):
                 marks.append(Dots(x, y, groups.colours[code], size=area, alpha=alpha))
-    there = [code for code in range(len(counts)) if counts[code]]
-    words = [(mask(groups.names[code]), counts[code]) for code in there]
-    labels = [f"{short(mask(groups.names[code]))}: {counts[code]:,}" for code in there]
-    marks += [Dots([], [], groups.colours[code], label) for code, label in zip(there, labels, strict=True)]
+    present = [code for code in range(len(counts)) if counts[code]]
+    words = [(mask(groups.names[code]), counts[code]) for code in present]
+    labels = [f"{short(mask(groups.names[code]))}: {counts[code]:,}" for code in present]
+    marks += [Dots([], [], groups.colours[code], label) for code, label in zip(present, labels, strict=True)]
     across, up = (_axis(values) for values in layout.points.T)
     return Picture(title, marks, across, up, words, "" if n else "no memory has text")
 

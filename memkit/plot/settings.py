@@ -60,45 +60,45 @@ def surface(
     if name not in table.columns:
         raise ParameterError(f"plot.surface: expected a metric. Got {name!r}.{did_you_mean(name, swept.metrics)}")
     varies = [key for key in swept.settings[0] if table[key].nunique(dropna=False) > 1] or list(swept.settings[0])
-    for given in (x, y):
-        if given is not None:
-            check_choice("x, y", given, list(swept.settings[0]), "plot.surface")
-    drawn = [key for key in (x, y) if key is not None] or sorted(varies, key=lambda key: -table[key].nunique())[:2]
-    more = swept.sign(name)
+    for name_given in (x, y):
+        if name_given is not None:
+            check_choice("x, y", name_given, list(swept.settings[0]), "plot.surface")
+    names = [key for key in (x, y) if key is not None] or sorted(varies, key=lambda key: -table[key].nunique())[:2]
+    sign_of_metric = swept.sign(name)
     near = set() if tuned is None else set(tuned.plateau_["setting"].to_pylist())
     table["near"] = table["setting"].isin(near)
-    now, best = swept.default, int((table[name].round(12) * more).idxmax())
+    now, best = swept.default, int((table[name].round(12) * sign_of_metric).idxmax())
     chosen = None if tuned is None else swept.settings.index(tuned.chosen_params_)
-    kept = {now, best, chosen}
-    front = table.sort_values(name, kind="stable", ascending=more < 0).drop_duplicates(drawn)
+    to_mark = {now, best, chosen}
+    front = table.sort_values(name, kind="stable", ascending=sign_of_metric < 0).drop_duplicates(names)
     marks = [(now, "s", "as it is"), (best, "^", "best"), (chosen, "*", "to be used")]
-    hidden = [key for key in varies if key not in drawn]
+    hidden = [key for key in varies if key not in names]
     of_all = f"; each point the best over {', '.join(hidden)}" if hidden else ""
     ax = axes_for(ax, f"{name} of {len(table):,} settings{of_all}")
-    for key in set(drawn) & swept.automatic.keys():  # the search's own setting stands where memkit's choice puts it
+    for key in set(names) & swept.automatic.keys():  # the search's own setting stands where memkit's choice puts it
         table.loc[now, key] = swept.automatic[key]
-    front = front.assign(**{key: table[key].loc[front.index] for key in drawn})
-    where = [_places(ax, table[key], axis) for key, axis in zip(drawn, ("x", "y"), strict=False)]
-    height = where[1] if len(drawn) > 1 else table[name]
-    _draw_points(ax, front, where[0], height, name, len(drawn) > 1)
+    front = front.assign(**{key: table[key].loc[front.index] for key in names})
+    where = [_places(ax, table[key], axis) for key, axis in zip(names, ("x", "y"), strict=False)]
+    height = where[1] if len(names) > 1 else table[name]
+    _draw_points(ax, front, where[0], height, name, len(names) > 1)
     for setting, sign, label in marks:
         if setting is not None:
             ax.plot(
                 where[0][setting], height[setting], sign, ms=15, mfc="none", mec="black", mew=1.5, ls="", label=label
             )
-    ax.set(xlabel=drawn[0], ylabel=drawn[1] if len(drawn) > 1 else name)
+    ax.set(xlabel=names[0], ylabel=names[1] if len(names) > 1 else name)
     ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)
-    labels = {setting: [word for key, _, word in marks if key == setting] for setting in kept if setting is not None}
-    shown = front.assign(first=front["setting"].isin(kept)).sort_values(["first", name], ascending=False).head(12)
-    extra = table[table["setting"].isin(kept - set(shown["setting"]))]
+    labels = {setting: [word for key, _, word in marks if key == setting] for setting in to_mark if setting is not None}
+    listed = front.assign(first=front["setting"].isin(to_mark)).sort_values(["first", name], ascending=False).head(12)
+    extra = table[table["setting"].isin(to_mark - set(listed["setting"]))]
     rows = []
-    for _, row in pd.concat([shown, extra]).iterrows():
+    for _, row in pd.concat([listed, extra]).iterrows():
         words = [
             f"{row[name]:.3f}",
             *labels.get(row["setting"], []),
             *(["cannot be told from the best"] if row["near"] else []),
         ]
-        rows.append((", ".join(f"{key}={_value_text(row[key])}" for key in drawn), ", ".join(words)))
+        rows.append((", ".join(f"{key}={_value_text(row[key])}" for key in names), ", ".join(words)))
     return with_words(ax, rows)
 
 
@@ -139,7 +139,7 @@ def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
     column = column.map(_value_text)
     words = list(dict.fromkeys(column))
     ticks(range(len(words)), [short(word, 24).replace("$", r"\$") for word in words], fontsize=8)
-    return column.map({word: at for at, word in enumerate(words)})
+    return column.map({word: place for place, word in enumerate(words)})
 
 
 def pool(swept: Any, ax: Axes | None = None) -> Axes:
@@ -177,7 +177,9 @@ def pool(swept: Any, ax: Axes | None = None) -> Axes:
         )
     others = [{name: value for name, value in setting.items() if name != "pool"} for setting in swept.settings]
     chosen = others[swept.default if others.count(others[swept.default]) > 1 else swept.best]
-    table = swept.table.take(pa.array([at for at, setting in enumerate(others) if setting == chosen])).sort_by("pool")
+    table = swept.table.take(
+        pa.array([position for position, setting in enumerate(others) if setting == chosen])
+    ).sort_by("pool")
     pools = table["pool"].to_pylist()
     with_others = f", {', '.join(f'{name}={value}' for name, value in chosen.items())}" if chosen else ""
     ax = axes_for(ax, f"what a pool of {pools[0]:,} to {pools[-1]:,} chunks an arm finds{with_others}")
@@ -222,18 +224,18 @@ def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     frame = table.to_pandas()
     ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
     ax = axes_for(ax, f"{len(frame):,} thresholds, {ends}")
-    drawn = {"precision": (COLOURS[0], "o-"), "recall": (COLOURS[1], "s--"), "contradiction_rate": (COLOURS[5], "^:")}
-    names = [name for name in drawn if name in frame.columns]
+    styles = {"precision": (COLOURS[0], "o-"), "recall": (COLOURS[1], "s--"), "contradiction_rate": (COLOURS[5], "^:")}
+    names = [name for name in styles if name in frame.columns]
     for name in names:
-        colour, style = drawn[name]
+        colour, style = styles[name]
         label = {"contradiction_rate": "contradictions merged"}.get(name, name)
         ax.plot(frame["threshold"], frame[name], style, color=colour, ms=4, label=label)
     ax.set(xlabel="threshold", ylabel="share", ylim=(-0.02, 1.05))
     ax.legend(frameon=False, fontsize=8)
-    shown = (
+    sampled = (
         frame.iloc[np.unique(np.linspace(0, len(frame) - 1, min(len(frame), 12)).astype(int))] if len(frame) else frame
     )
-    rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in shown.iterrows()]
+    rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in sampled.iterrows()]
     return with_words(ax, rows)
 
 

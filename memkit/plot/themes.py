@@ -106,12 +106,14 @@ def _periods(days: Collection[date], by: str) -> list[date]:
 def _in_words(labels: list[str], counts: dict[str, np.ndarray]) -> list[tuple[str, str]]:
     """For each period its number and the largest topics."""
     rows = []
-    for at, label in enumerate(labels):
-        there = sorted(((int(row[at]), name) for name, row in counts.items() if row[at]), key=lambda one: -one[0])
-        if there:
-            more = f"; {len(there) - _NAMED} more" if len(there) > _NAMED else ""
-            listed = "; ".join(f"{name} ({n:,})" for n, name in there[:_NAMED])
-            rows.append((label, f"{sum(n for n, _ in there):,}: {listed}{more}"))
+    for period, label in enumerate(labels):
+        present = sorted(
+            ((int(row[period]), name) for name, row in counts.items() if row[period]), key=lambda counted: -counted[0]
+        )
+        if present:
+            more = f"; {len(present) - _NAMED} more" if len(present) > _NAMED else ""
+            listed = "; ".join(f"{name} ({n:,})" for n, name in present[:_NAMED])
+            rows.append((label, f"{sum(n for n, _ in present):,}: {listed}{more}"))
     return rows
 
 

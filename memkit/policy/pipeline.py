@@ -122,8 +122,8 @@ class Pipeline(Policy):
         by_step, earlier_columns = dict[str, Matches](), set[str]()
         for name, step in zip(self.names, self.steps, strict=True):
             step.check_params()
-            if earlier_columns.isdisjoint(one.reads for one in step._patterns()):
-                by_step |= {f"{name}_{relation}": each for relation, each in step._matches(rows, match).items()}
+            if earlier_columns.isdisjoint(pattern.reads for pattern in step._patterns()):
+                by_step |= {f"{name}_{relation}": matches for relation, matches in step._matches(rows, match).items()}
             earlier_columns |= step.adds.keys()
         return by_step
 
@@ -158,7 +158,7 @@ class Pipeline(Policy):
         name, step = self.names[place], self.steps[place]
         by_name = {"matches": matches[f"{name}_matches"]} if f"{name}_matches" in matches else {}
         body = laid_out(step._statement(by_name)).replace("\n", "\n        ")
-        read = [*step.reads, *(table for table, each in by_name.items() if each.relation is not None)]
+        read = [*step.reads, *(table for table, table_matches in by_name.items() if table_matches.relation is not None)]
         inner = [f"{table} as (from {name}_{table})" for table in read]
         if place:
             before = {column for earlier in self.steps[:place] for column in earlier.adds}

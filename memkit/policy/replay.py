@@ -80,7 +80,7 @@ def replay(
     if not dates:
         raise ParameterError("replay: 'as_of' must name at least one date. Got none.")
     check_choice("texts", texts, ("today", "git"), "replay")
-    pipelines = [_pipeline(each) for each in (pipeline_a, pipeline_b)]
+    pipelines = [_pipeline(pipeline) for pipeline in (pipeline_a, pipeline_b)]
     moments = [Moment.from_as_of(date) for date in dates]
     states, days, facts = [corpus], [moments], dict[str, Any]()
     if texts == "git":
@@ -90,7 +90,7 @@ def replay(
         facts["note"] = "each day's memories as they were then, by git"
     tables, parts = [as_table(state, pipelines[0].over) for state in states], list[pa.Table]()
     for table, moments_of_day in zip(tables, days, strict=True):
-        steps = [each.fitted(table) for each in pipelines]
+        steps = [pipeline.fitted(table) for pipeline in pipelines]
         parts.append(_compared(table, steps[0], steps[1], moments_of_day))
     compared = pa.concat_tables(parts)
     first = pa.concat_tables([compared.filter(compared["changed"]).slice(0, _NAMED), compared.slice(0, _NAMED)])

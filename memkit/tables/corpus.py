@@ -428,9 +428,9 @@ class Corpus(Displayed):
         return [sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets)]
 
 
-def _check_name(owner: str, name: object, what: str, taken: Container[object]) -> None:
-    if not is_table_name(name) or name in taken:
-        raise ParameterError(f"{owner}: 'name' must be letters, digits and '_', no {what} of memkit. Got {name!r}.")
+def _check_name(owner: str, name: object, kind: str, reserved: Container[object]) -> None:
+    if not is_table_name(name) or name in reserved:
+        raise ParameterError(f"{owner}: 'name' must be letters, digits and '_', no {kind} of memkit. Got {name!r}.")
 
 
 def read(
@@ -584,14 +584,14 @@ def read(
 
 def _instructions(paths: Any) -> tuple[str, ...]:
     """The absolute paths of files that the caller names."""
-    given = [paths] if isinstance(paths, (str, Path)) or not isinstance(paths, Iterable) else paths
-    found = list[str]()
-    for path in given:
+    listed = [paths] if isinstance(paths, (str, Path)) or not isinstance(paths, Iterable) else paths
+    files = list[str]()
+    for path in listed:
         file = path_of("read: 'instructions'", path).resolve()
         if not file.is_file():
             raise ParameterError(f"read: 'instructions' must be files, such as CLAUDE.md. Got {str(path)!r:.200}.")
-        found.append(str(file))
-    return tuple(dict.fromkeys(found))
+        files.append(str(file))
+    return tuple(dict.fromkeys(files))
 
 
 def _raise_first(problems: pa.Table) -> None:

@@ -61,7 +61,7 @@ class Database:
             con = self._con = self._con or connect_fts()
             tables = {name: table for name, table in self._tables.items() if self._loaded.get(name) is not table}
             if tables:
-                _show(con, tables)
+                _write_tables(con, tables)
                 self._loaded |= tables
             if not self._has_text and (query is None or _USES_FULL_TEXT.search(query)):
                 add_fts(con, self.text_index())
@@ -85,7 +85,7 @@ class Database:
         """Write the tables and the full-text index to a new DuckDB file, for other programs."""
         with connect_fts() as con, interruptible():
             con.execute(f"attach {literal(str(path.absolute()))} as saved; use saved")
-            _show(con, dict(self._tables))
+            _write_tables(con, dict(self._tables))
             add_fts(con, self.text_index())
             con.execute("use memory; detach saved")
 
@@ -114,16 +114,16 @@ def sql_with(con: duckdb.DuckDBPyConnection, query: str, params: Any, caller: Fr
 _MISSING = re.compile(r"Table with name (.+?) does not exist!")
 
 
-def _show(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
+def _write_tables(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
     """Put the rows into the schema ``memkit``, and views of them into ``main``; can be repeated.
 
     Most tables of most corpora have no rows: those are made at once, which takes a quarter of the time.
     """
     places = {name: identifier(name) for name in tables}
     bare = [name for name, table in tables.items() if not table.num_rows and TABLES.get(name) == table.schema]
-    made = [f"create or replace table memkit.{places[name]} ({_columns(name)})" for name in bare]
+    creations = [f"create or replace table memkit.{places[name]} ({_columns(name)})" for name in bare]
     with interruptible(), transaction(con):
-        con.execute("; ".join(["create schema if not exists memkit", *made]))
+        con.execute("; ".join(["create schema if not exists memkit", *creations]))
         for name, table in tables.items():
             if name not in bare:
                 put(con, f"memkit.{places[name]}", table)

@@ -74,8 +74,8 @@ def from_table(data: Any) -> Corpus:
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in MEMORIES]
     memories = with_own_dates(pa.table(arrays, schema=MEMORIES))
     tables = {name: without_rows(schema) for name, schema in TABLES.items()}
-    made = {"memories": memories, "checklist": checklist_of(memories), "problems": _problems(memories, faults)}
-    return Corpus({**tables, **made})
+    filled = {"memories": memories, "checklist": checklist_of(memories), "problems": _problems(memories, faults)}
+    return Corpus({**tables, **filled})
 
 
 def user_table(data: Any, owner: str) -> pa.Table:

@@ -136,10 +136,10 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
     if isinstance(texts, pa.ChunkedArray):
         return pa.chunked_array([evidence(piece, patterns) for piece in texts.chunks], texts.type)
     # To look for a pattern takes a tenth of replacing it where it is not, and for several at once no more than for one.
-    found = [pc.match_substring_regex(texts, pattern) for pattern in _looked_for(tuple(patterns))]
-    if not any(pc.any(matches).as_py() for matches in found):
+    matched = [pc.match_substring_regex(texts, pattern) for pattern in _looked_for(tuple(patterns))]
+    if not any(pc.any(matches).as_py() for matches in matched):
         return texts
-    has_any = reduce(pc.or_, found)
+    has_any = reduce(pc.or_, matched)
     some = texts.filter(has_any)
     for pattern in patterns:
         some = _without(some, pattern)

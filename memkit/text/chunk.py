@@ -239,14 +239,14 @@ def _column(values: pa.Array) -> np.ndarray:
 def _assemble(
     memories: pa.Table, rows: np.ndarray, ordinals: np.ndarray, pieces: pa.Array, starts: np.ndarray, ends: np.ndarray
 ) -> pa.Table:
-    taken = memories.select(["memory_id"]).take(pa.array(rows))["memory_id"].combine_chunks().cast(pa.string())
+    memory_ids = memories.select(["memory_id"]).take(pa.array(rows))["memory_id"].combine_chunks().cast(pa.string())
     paths = (
         memories["path"].take(pa.array(rows)) if "path" in memories.column_names else pa.nulls(len(rows), pa.string())
     )
     offsets = lines_above(memories)[rows]
     columns = {
-        "chunk_id": pc.binary_join_element_wise(taken, pa.array(ordinals).cast(pa.string()), "@"),
-        "memory_id": taken,
+        "chunk_id": pc.binary_join_element_wise(memory_ids, pa.array(ordinals).cast(pa.string()), "@"),
+        "memory_id": memory_ids,
         "ordinal": ordinals,
         "text": pieces,
         "path": paths,
@@ -314,23 +314,23 @@ class _Cutter:
         room = self.limit + self.spare
         first, used = 0, 0
         last = 0  # after the last block that introduces nothing: a heading goes with what is below it
-        for here, weight in enumerate(weights):
+        for block, weight in enumerate(weights):
             if last > first and used + weight > room:
                 yield blocks[first][0], blocks[last - 1][1], sum(weights[first:last]) <= room
                 first, used = (
-                    self._overlap_from(weights, first, here, room - weight)
-                    if last == here
-                    else (last, sum(weights[last:here]))
+                    self._overlap_from(weights, first, block, room - weight)
+                    if last == block
+                    else (last, sum(weights[last:block]))
                 )
             used += weight
-            if not introduces[here]:
-                last = here + 1
+            if not introduces[block]:
+                last = block + 1
         if first < len(blocks):
             yield blocks[first][0], blocks[-1][1], used <= room
 
-    def _overlap_from(self, weights: list[int], first: int, here: int, room: int) -> tuple[int, int]:
-        """The first block of the next chunk, with the allowed overlap before block `here`, and the overlap's weight."""
-        start, used = here, 0
+    def _overlap_from(self, weights: list[int], first: int, block: int, room: int) -> tuple[int, int]:
+        """The first block of the next chunk, with the allowed overlap before `block`, and the overlap's weight."""
+        start, used = block, 0
         while start - 1 > first and used + weights[start - 1] <= min(self.overlap, room):
             start -= 1
             used += weights[start]

@@ -141,7 +141,7 @@ class Clock:
         self.panel, self.is_slider = panel, is_slider
         for name, part in (("_answer", "compute"), ("_body", "html"), ("_strip", "html")):
             setattr(panel, name, self._timed(getattr(panel, name), part))
-        panel.view._drawn = self._timed(panel.view._drawn, "draw")
+        panel.view._picture_html = self._timed(panel.view._picture_html, "draw")
 
     def _timed(self, act: Callable[..., Any], part: str) -> Callable[..., Any]:
         def timed(*given: Any) -> Any:

@@ -281,7 +281,7 @@ def test_arrows_walk_the_surface_but_move_a_slider_that_has_the_focus(stage: Any
     assert panel.params["min_score"] < 0.2
     tab.locator(".body tr[data-pick]").first.focus()
     stage.press("Enter")
-    assert panel.at == swept.best
+    assert panel.current_index == swept.best
 
 
 def test_pairs_and_memories_are_judged_by_single_keys(

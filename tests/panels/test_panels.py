@@ -296,7 +296,7 @@ def test_of_what_is_stale_the_settings_with_the_least_come_first(swept: Any) -> 
     picks = [int(pick) for pick in re.findall(r'data-pick="(\d+)"', panel.body)]
     assert [means[at] for at in picks] == sorted(means)
     panel.pick(str(picks[0]))
-    assert panel.at == stale.best
+    assert panel.current_index == stale.best
 
 
 @pytest.mark.parametrize("where", ["text <> '') or (true", "text <> '' -- пояснение"])
@@ -472,8 +472,8 @@ def test_a_surface_is_walked_by_arrows(swept: Any, search: mk.Retriever) -> None
     assert panel.params == {"vector_weight": 0.5, "min_score": 0.2}
     assert linked.params["vector_weight"] == 0.5
     panel.press("up")
-    assert panel.at is not None
-    assert panel.sweep.settings[panel.at] == panel.params
+    assert panel.current_index is not None
+    assert panel.sweep.settings[panel.current_index] == panel.params
 
 
 def test_the_setting_in_use_stands_at_its_effective_point_of_the_surface(swept: Any, search: mk.Retriever) -> None:

@@ -147,10 +147,10 @@ class Deduplicator(Policy):
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
         nodes = node_table(rows, self.across_users)
         node_pairs, pairs = find_pairs(nodes, self, encoder, vectors)
-        self.nodes_, self.found_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
+        self.nodes_, self.node_pairs_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
         self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
-        stored = getattr(encoder, "dedup_threshold", None)
-        self.threshold_ = DOCUMENT_THRESHOLD if stored is None else float(stored)
+        calibrated = getattr(encoder, "dedup_threshold", None)
+        self.threshold_ = DOCUMENT_THRESHOLD if calibrated is None else float(calibrated)
         return self
 
     @property
@@ -207,7 +207,7 @@ class Deduplicator(Policy):
                     f"Deduplicator: '{name}' must be at least {floor:g}, the floor that fit used. Got {value:g}. "
                     "Fit again with a lower floor."
                 )
-        return mergeable(self.found_, self.kinds, threshold, float(self.lexical_threshold))
+        return mergeable(self.node_pairs_, self.kinds, threshold, float(self.lexical_threshold))
 
     @property
     def by_user(self) -> bool:  # type: ignore[override]  # a parameter says so

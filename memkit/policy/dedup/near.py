@@ -157,7 +157,7 @@ def _stands_alone(part: str, whole: str) -> bool:
 
 def _joined(left: str, right: str) -> bool:
     """Whether two adjacent characters belong to one word; scripts without blanks between words have no borders."""
-    return all((one.isalnum() or one == "_") and one < _UNSPACED for one in (left, right))
+    return all((character.isalnum() or character == "_") and character < _UNSPACED for character in (left, right))
 
 
 def lexical_pairs(grams: Grams, floor: float) -> Pairs:

@@ -110,18 +110,18 @@ def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tupl
     if vectors is None:
         # Both sides of a pair are alike, and encoders with two roles compare best as queries.
         texts = nodes.rows["text"].take(nodes.first).to_pylist()
-        given = shared_cache().encode(for_corpus(encoder, texts), texts, "query", keep=True)
+        vectors_of_nodes = shared_cache().encode(for_corpus(encoder, texts), texts, "query", keep=True)
     else:
-        given = np.asarray(vectors)[nodes.rows["row"].to_numpy()[nodes.first]]
-    if len(given) == 0:
+        vectors_of_nodes = np.asarray(vectors)[nodes.rows["row"].to_numpy()[nodes.first]]
+    if len(vectors_of_nodes) == 0:
         return np.empty(0, int), np.empty(0, int), np.empty(0)
     if settings.centre == "corpus":
-        given = Centring(mode="corpus").fit(given).transform(given)
-    pairs = near_pairs(given, float(settings.floor), groups=nodes.scopes)
+        vectors_of_nodes = Centring(mode="corpus").fit(vectors_of_nodes).transform(vectors_of_nodes)
+    pairs = near_pairs(vectors_of_nodes, float(settings.floor), groups=nodes.scopes)
     return pairs["i"].to_numpy(), pairs["j"].to_numpy(), pairs["cosine"].to_numpy()
 
 
-def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: Ints) -> pa.Table:
+def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts, a: Ints, b: Ints) -> pa.Table:
     """The pairs with the ids of rows `a` and `b` and their conflicts, ordered by kind and ids."""
     # Only texts of a pair are read for conflicts, and of equal ones the first speaks.
     texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
@@ -131,11 +131,11 @@ def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: 
     columns = {
         "a_id": ids.take(a),
         "b_id": ids.take(b),
-        **{name: found[name] for name in ("kind", "similarity")},
+        **{name: node_pairs[name] for name in ("kind", "similarity")},
         **dict(zip(FLAGS, flags.T, strict=True)),
         "contradiction": flags.any(axis=1),
         "same_user": pc.equal(users.take(a), users.take(b)),
-        **{name: found[name] for name in found.column_names if name in ("a", "b")},
+        **{name: node_pairs[name] for name in node_pairs.column_names if name in ("a", "b")},
     }
     return pa.table(columns).sort_by([(name, "ascending") for name in ("kind", "a_id", "b_id")])
 
@@ -150,15 +150,15 @@ def _exact(nodes: Nodes, conflicts: Conflicts) -> pa.Table:
 
 
 def mergeable(
-    found: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float
+    node_pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float
 ) -> tuple[Ints, Ints, Any, Any]:
     """Pairs of nodes that may merge: a, b (a < b), the best similarity, and whether only vectors found them."""
-    kind = found["kind"].to_numpy(zero_copy_only=False).astype(str)
-    similarity = found["similarity"].to_numpy()
+    kind = node_pairs["kind"].to_numpy(zero_copy_only=False).astype(str)
+    similarity = node_pairs["similarity"].to_numpy()
     least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
     chosen = np.isin(kind, list(kinds)) & (similarity >= least)
-    chosen &= ~found["contradiction"].to_numpy(zero_copy_only=False).astype(bool)
-    a, b = found["a"].to_numpy()[chosen], found["b"].to_numpy()[chosen]
+    chosen &= ~node_pairs["contradiction"].to_numpy(zero_copy_only=False).astype(bool)
+    a, b = node_pairs["a"].to_numpy()[chosen], node_pairs["b"].to_numpy()[chosen]
     low, high = np.minimum(a, b), np.maximum(a, b)
     order = np.lexsort((-similarity[chosen], high, low))
     low, high, similarity, kind = low[order], high[order], similarity[chosen][order], kind[chosen][order]
