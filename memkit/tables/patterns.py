@@ -1,14 +1,14 @@
 r"""Regular expressions of a policy. The result of each is a column of ``tested``, the first step of its statement.
 
 The rest of the statement reads these columns by name, so it does not matter how they are computed: by DuckDB for a
-table; by RE2 itself for one row, as DuckDB takes milliseconds to compile a pattern and a save needs a dozen; or by
+table; by RE2 itself for few rows, as DuckDB takes milliseconds to compile a pattern and a policy needs a dozen; or by
 `PatternCache`, which keeps the results while a slider moves.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +24,9 @@ except ImportError:  # no wheel for this machine: DuckDB evaluates one row as we
 _SAME_UNICODE = re.compile("[\0-\U0002ebef]*")
 """Up to here DuckDB and RE2 agree on what a letter is; later versions of Unicode have more letters."""
 
+FEW_ROWS = 1_000
+"""Up to so many rows RE2 itself takes a half of DuckDB's time, of a hundred a quarter; of four thousand, as much."""
+
 Form = Literal["test", "first", "every", "replace"]
 Match = Callable[[Sequence["Pattern"], pa.Table], "Matches | None"]
 """Evaluates patterns over rows; None where the result may differ from DuckDB's."""
@@ -38,29 +41,29 @@ class Matches(NamedTuple):
 
 class _Form(NamedTuple):
     sql: str
-    type: str
+    type: pa.DataType
     answer: Callable[[Any, bytes, bytes], Any]
 
 
 _FORMS: dict[Form, _Form] = {
     "test": _Form(
         "regexp_matches({column}, {re2})",
-        "boolean",
+        pa.bool_(),
         lambda pattern, text, instead: pattern.search(text) is not None,
     ),
     "first": _Form(
         "nullif(regexp_extract({column}, {re2}, 1), '')",
-        "varchar",
+        pa.string(),
         lambda pattern, text, instead: (pattern.search(text) or ("", b""))[1] or None,
     ),
     "every": _Form(
         "regexp_extract_all({column}, {re2}, 1)",
-        "varchar[]",
+        pa.list_(pa.string()),
         lambda pattern, text, instead: [match[1] or b"" for match in pattern.finditer(text)],
     ),
     "replace": _Form(
         "regexp_replace({column}, {re2}, {instead}, 'g')",
-        "varchar",
+        pa.string(),
         lambda pattern, text, instead: pattern.sub(instead, text),
     ),
 }
@@ -112,12 +115,22 @@ class Pattern:
         condition = self.after.name if isinstance(self.after, Pattern) else self.after
         return f"case when {condition} then {call} end" if condition else call
 
-    def match(self, text: str) -> Any:
-        """The result for one text."""
-        result = _FORMS[self.form].answer(re2.compile(self.re2.encode()), text.encode(), self.instead.encode())
-        if isinstance(result, list):
-            return [part.decode() for part in result]
-        return result.decode() if isinstance(result, bytes) else result
+    @property
+    def type(self) -> pa.DataType:
+        """The type of its column."""
+        return _FORMS[self.form].type
+
+    def matcher(self) -> Callable[[str], Any]:
+        """The function that gives the result for one text, by RE2 itself."""
+        answer, compiled, instead = _FORMS[self.form].answer, re2.compile(self.re2.encode()), self.instead.encode()
+
+        def match(text: str) -> Any:
+            result = answer(compiled, text.encode(), instead)
+            if isinstance(result, list):
+                return [part.decode() for part in result]
+            return result.decode() if isinstance(result, bytes) else result
+
+        return match
 
 
 def patterns_sql(patterns: Sequence[Pattern]) -> str:
@@ -143,26 +156,50 @@ def patterns_sql(patterns: Sequence[Pattern]) -> str:
     return source
 
 
-def match_row(patterns: Sequence[Pattern], rows: pa.Table) -> Matches | None:
-    """The results for a table of one row; None where RE2 is not installed, or might differ from DuckDB."""
-    columns_read = {pattern.column for pattern in patterns if isinstance(pattern.column, str)}
-    (row,) = rows.select(["row", *columns_read]).to_pylist()
-    if re2 is None or not all(_SAME_UNICODE.fullmatch(text) for text in row.values() if isinstance(text, str)):
+def match_few(patterns: Sequence[Pattern], rows: pa.Table) -> Matches | None:
+    """The results for a table of `FEW_ROWS` or less; None where RE2 is not installed, or might differ from DuckDB."""
+    results = _by_re2(patterns, rows)
+    if results is None:
         return None
-    for pattern in patterns:
-        is_excluded = isinstance(pattern.after, Pattern) and not row[pattern.after.name]
-        is_needed = row[pattern.reads] is not None and not is_excluded
-        row[pattern.name] = pattern.match(row[pattern.reads]) if is_needed else None
-    values = ((_value(row[pattern.name], _FORMS[pattern.form].type), pattern.name) for pattern in patterns)
+    if rows.num_rows > 1:
+        return _joined(rows, {pattern: pa.array(results[pattern.name], pattern.type) for pattern in patterns})
+    values = ((_value(results[pattern.name][0], pattern.type), pattern.name) for pattern in patterns)
     columns = "".join(f",\n    {value} as {name}" for value, name in values)
     return Matches(f"select *{columns}\nfrom input")
 
 
-def _value(value: Any, kind: str) -> str:
+def _by_re2(patterns: Sequence[Pattern], rows: pa.Table) -> dict[str, list[Any]] | None:
+    """The result of each pattern by its name, row by row, and the columns that they read."""
+    columns_read = {pattern.column for pattern in patterns if isinstance(pattern.column, str)}
+    if re2 is None or not 0 < rows.num_rows <= FEW_ROWS:
+        return None
+    values: dict[str, list[Any]] = rows.select(sorted(columns_read)).to_pydict()
+    texts = (text for column in values.values() for text in column if isinstance(text, str))
+    if not all(map(_SAME_UNICODE.fullmatch, texts)):
+        return None
+    for pattern in patterns:
+        is_needed = values[pattern.after.name] if isinstance(pattern.after, Pattern) else [True] * rows.num_rows
+        pairs = zip(values[pattern.reads], is_needed, strict=True)
+        match = pattern.matcher()
+        values[pattern.name] = [match(text) if needed and text is not None else None for text, needed in pairs]
+    return values
+
+
+def _joined(rows: pa.Table, columns: Mapping[Pattern, pa.Array | pa.ChunkedArray]) -> Matches:
+    relation = {"row": rows["row"], **{pattern.name: column for pattern, column in columns.items()}}
+    return Matches("select * from input left join matches using (row)", pa.table(relation))
+
+
+_SQL_TYPES = {pa.bool_(): "boolean", pa.string(): "varchar", pa.list_(pa.string()): "varchar[]"}
+
+
+def _value(value: Any, kind: pa.DataType) -> str:
     """A value as SQL."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_quoted, value))}]::{kind}"
-    return _quoted(value) if isinstance(value, str) else f"{'null' if value is None else str(value).lower()}::{kind}"
+        return f"[{', '.join(map(_quoted, value))}]::{_SQL_TYPES[kind]}"
+    if isinstance(value, str):
+        return _quoted(value)
+    return f"{'null' if value is None else str(value).lower()}::{_SQL_TYPES[kind]}"
 
 
 def _quoted(text: str) -> str:
@@ -194,5 +231,4 @@ class PatternCache:
             results = rows_of(f"select {names} from ({patterns_sql(new)}) order by row", input=known)  # noqa: S608  # our own names
             self._columns |= zip(new, results.columns, strict=True)
         self._columns = {pattern: self._columns[pattern] for pattern in patterns}
-        columns = {pattern.name: column for pattern, column in self._columns.items()}
-        return Matches("select * from input left join matches using (row)", pa.table({"row": rows["row"], **columns}))
+        return _joined(rows, self._columns)

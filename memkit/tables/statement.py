@@ -24,7 +24,7 @@ from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
 from memkit.schemas import KINDS, TIMESTAMP, kinds_where
 from memkit.tables.age import AS_OF
-from memkit.tables.patterns import Match, Matches, Pattern, PatternCache, match_row, patterns_sql
+from memkit.tables.patterns import Match, Matches, Pattern, PatternCache, match_few, patterns_sql
 
 
 class Annotator(Estimator):
@@ -101,8 +101,8 @@ class Annotator(Estimator):
         """`transform`, with cached matches of the patterns for the same rows, if there are any."""
         source, moment = self._source(table), as_of_time(as_of)
         relations = self.relations(source, moment)
-        match = cache.for_rows(source) if cache else match_row if source.num_rows == 1 else None
-        matches = self._matches(relations["input"], match) if match else {}
+        match = cache.for_rows(source) if cache else match_few
+        matches = self._matches(relations["input"], match)
         with session() as con:
             for name, relation in relations.items():
                 con.register(name, relation)

@@ -1,4 +1,4 @@
-"""Whoever answers a policy's patterns, DuckDB over a table, RE2 for one text or what is kept, says the same."""
+"""Whoever answers a policy's patterns, DuckDB over a table, RE2 for few texts or what is kept, says the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.classifier import Classifier
 from memkit.policy.pipeline import Pipeline
 from memkit.tables import patterns, statement
-from memkit.tables.patterns import Pattern, PatternCache, match_row, patterns_sql
+from memkit.tables.patterns import Pattern, PatternCache, match_few, patterns_sql
 from memkit.tables.statement import run
 
 PARTS = [
@@ -66,16 +66,21 @@ def alone(policy: Any, texts: list[str]) -> list[dict[str, Any]]:
 
 @settings(max_examples=4, deadline=None)
 @given(st.lists(TEXTS, min_size=2, max_size=6))
-def test_a_text_alone_is_judged_as_among_others(texts: list[str]) -> None:
+def test_a_text_alone_is_judged_as_among_few_and_among_many(texts: list[str]) -> None:
+    table = pa.table({"text": texts})
     for policy in (SAVED, Classifier(), Pipeline([Classifier(use_given=False), Admission(sha_words=())])):
-        assert alone(policy, texts) == policy.transform(pa.table({"text": texts}), DAY).to_pylist()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(patterns, "FEW_ROWS", 0)
+            among_many = policy.transform(table, DAY)
+        assert policy.transform(table, DAY).equals(among_many)
+        assert alone(policy, texts) == among_many.to_pylist()
 
 
 def test_without_the_wheel_of_re2_a_text_is_judged_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["Как настроен пул", f"commit {'ab12' * 10} и sk-{'a1B2' * 6}", "Работаем над ботом", ""]
     expected = alone(SAVED, texts)
     monkeypatch.setattr(patterns, "re2", None)
-    assert match_row(SAVED.steps[0]._patterns(), one_row("чай")) is None
+    assert match_few(SAVED.steps[0]._patterns(), one_row("чай")) is None
     assert alone(SAVED, texts) == expected
 
 
@@ -100,9 +105,9 @@ def test_a_character_means_the_same_to_both(re2: str) -> None:
     """Every character, but for blocks of alike ones, of which one is asked alone; a newer one is left to DuckDB."""
     own = Pattern("own", re2)
     found = rows_of(f"select own from ({patterns_sql([own])})", input=pa.table({"text": CHARACTERS}))  # noqa: S608  # a pattern of ours
-    assert [own.match(text) for text in CHARACTERS] == found["own"].to_pylist()
-    assert match_row([own], one_row("\U0002ebf0")) is None
-    assert match_row([own], one_row(CHARACTERS[-1])) is not None
+    assert [*map(own.matcher(), CHARACTERS)] == found["own"].to_pylist()
+    assert match_few([own], one_row("\U0002ebf0")) is None
+    assert match_few([own], one_row(CHARACTERS[-1])) is not None
 
 
 REST = Pattern("rest", "(?i)(a)(b?)", "replace", instead=r"\2\1-")
@@ -121,11 +126,20 @@ def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | 
     rows = pa.table({"row": range(len(texts)), "text": pa.array(texts, pa.string())})
     names = ", ".join(one.name for one in FORMS)
     expected = rows_of(f"select row, {names} from ({patterns_sql(FORMS)}) order by row", input=rows).to_pylist()  # noqa: S608  # ours
-    for at in range(len(texts)):
-        found = match_row(FORMS, rows.slice(at, 1))
+    for asked in (rows, *(rows.slice(at, 1) for at in range(len(texts)))):
+        found = match_few(FORMS, asked)
         assert found is not None
-        alone = rows_of(f"select row, {names} from ({found.sql})", input=rows.slice(at, 1))  # noqa: S608  # ours
-        assert alone.to_pylist() == expected[at : at + 1]
+        given = {"input": asked} if found.relation is None else {"input": asked, "matches": found.relation}
+        by_re2 = rows_of(f"select row, {names} from ({found.sql}) order by row", **given)  # noqa: S608  # ours
+        assert by_re2.to_pylist() == [row for row in expected if row["row"] in asked["row"].to_pylist()]
+
+
+def test_many_rows_are_left_to_duckdb() -> None:
+    texts = ["чай"] * (patterns.FEW_ROWS + 1)
+    rows = pa.table({"row": range(len(texts)), "text": texts})
+    assert match_few(FORMS, rows) is None
+    assert match_few(FORMS, rows.slice(1)) is not None
+    assert match_few(FORMS, rows.slice(0, 0)) is None
 
 
 def test_only_a_pattern_that_changed_is_asked_of_the_same_rows_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +179,11 @@ def test_a_pattern_of_what_an_earlier_step_adds_is_asked_of_what_it_adds() -> No
     assert [row["keep"] for row in alone(steps, texts)] == together == [True, False]
 
 
-def test_a_save_asks_duckdb_of_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_and_a_look_at_few_ask_duckdb_of_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
     monkeypatch.setattr(statement, "run", lambda con, sql, *more: statements.append(sql) or run(con, sql, *more))
     alone(SAVED, ["Обсуждали погоду на море."])
-    assert len(statements) == 1
-    assert statements[0].replace("regexp_matches(token, '[0-9]')", "").count("regexp_") == 0
+    SAVED.transform(pa.table({"text": ["Обсуждали погоду на море.", "чай"]}), DAY)
+    assert len(statements) == 2
+    for sql in statements:
+        assert sql.replace("regexp_matches(token, '[0-9]')", "").count("regexp_") == 0
