@@ -18,10 +18,18 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import stdtrit
 
 from memkit.errors import ParameterError
-from memkit.evaluation.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, jackknife_error, n_flips, sign_flips
+from memkit.evaluation.statistics import (
+    ENUMERATED,
+    FEWEST,
+    JACKKNIFE_FROM,
+    Units,
+    jackknife_error,
+    n_flips,
+    sign_flips,
+    t_quantile,
+)
 from memkit.schemas import Floats, Ints, Mask
 
 FOLDS = 5
@@ -197,7 +205,7 @@ class Retuned:
         """How many standard errors below, and above, 0 have a p of alpha."""
         size, n_flips = len(self.held_out), self.n_flips
         least = math.floor(round(alpha * (n_flips + (size > ENUMERATED)), 9)) - (size > ENUMERATED)
-        plain = float(stdtrit(size - 1, 1 - alpha))
+        plain = t_quantile(size - 1, 1 - alpha)
         ends = np.array([-self.ratios[least], self.ratios[-1 - least]])
         down, up = ends * np.sqrt((size - 1) / np.maximum(size - ends**2, _ALMOST))
         return max(float(down), plain), max(float(up), plain)
@@ -205,7 +213,7 @@ class Retuned:
     @property
     def detectable(self) -> float:
         """Minimum detectable effect: the smallest true gain that these units show with 80 % power."""
-        return (self._reaches(0.025)[1] + float(stdtrit(len(self.held_out) - 1, 0.8))) * self.held_out.error
+        return (self._reaches(0.025)[1] + t_quantile(len(self.held_out) - 1, 0.8)) * self.held_out.error
 
 
 def retune(contest: Contest, seed: int = 0) -> Retuned:
