@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib.util
 import os
 import shutil
@@ -97,6 +98,20 @@ def browser() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "quick" and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         config.args = [str(TESTS)]  # notebooks, and examples in docstrings, have no marks
+
+
+# What a test leaves is collected after some thousand objects rather than after seven hundred.
+gc.set_threshold(10_000)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """What is imported and collected stays until the end, so that no collection of garbage looks at it."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
