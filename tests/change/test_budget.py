@@ -104,7 +104,12 @@ def test_links_that_a_log_says_were_used_come_first_of_their_type(tmp_path: Path
 def test_a_memory_within_the_limits_is_left_alone(tmp_path: Path) -> None:
     text = links(8) + "- " + "длинная строка " * 40 + "\n"
     root = mk.testing.write_files(tmp_path, topics(8) | {HOME + "MEMORY.md": text})
-    assert mk.plan(mk.read(root), [mk.IndexBudget()]).table.num_rows == 0
+    corpus = mk.read(root)
+    assert mk.plan(corpus, [mk.IndexBudget()]).table.num_rows == 0
+    for name, low in (("lines", 1), ("units", 1), ("line_chars", 40)):
+        mk.plan(corpus, [mk.IndexBudget(**{name: low})])
+        with pytest.raises(mk.ParameterError, match=rf"'{name}'.*\[{low}, inf"):
+            mk.plan(corpus, [mk.IndexBudget(**{name: low - 1})])
 
 
 def test_what_cannot_be_brought_below_is_refused_with_the_reason(tmp_path: Path) -> None:

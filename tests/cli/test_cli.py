@@ -161,6 +161,14 @@ def test_search_json_has_the_columns_of_hits(run: Run, folder: Path) -> None:
     assert list(rows[0]) == HITS
 
 
+def test_that_it_encodes_is_no_output(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    code, out, err = run("search", folder, "чай", "--set", "encoder=none", "--as-of", "2026-01-01", "--json")
+    assert code == 0
+    assert json.loads(out)
+    assert "encoding" in err
+
+
 def test_search_filters_before_the_cut_and_traces(run: Run, folder: Path) -> None:
     words = ("search", folder, "чай maps", "--set", "encoder=none", "--as-of", "2026-01-01", "--json")
     code, out, _ = run(*words, "--where", "importance = 'low'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -39,20 +40,23 @@ def read(folder: Path, lines: list[Any]) -> mk.Corpus:
 @given(steps)
 def test_what_was_added_and_not_deleted_stays(done: list[tuple[str, int]]) -> None:
     alive: dict[int, list[int]] = {}
-    deleted, unknown = 0, 0
+    named, unknown = list[str](), 0
     for at, (action, number) in enumerate(done, 1):
         if action == "add":
             alive.setdefault(number, []).append(at)
         elif action == "delete":
-            found = bool(alive.pop(number, None))
-            deleted, unknown = deleted + found, unknown + (not found)
+            if places := alive.pop(number, None):
+                named.append(f"which line {places[-1]} adds")
+            else:
+                unknown += 1
     with tempfile.TemporaryDirectory() as folder:
         corpus = read(Path(folder), lines_of(done))
     left = sorted(at for places in alive.values() for at in places)
     assert corpus.memories["line_start"].to_pylist() == left
     assert corpus.memories["text"].to_pylist() == [f"текст заметки {at}" for at in left]
-    rules = corpus.problems["rule"].to_pylist()
-    assert (rules.count("deleted"), rules.count("bad_value")) == (deleted, unknown)
+    rules, messages = corpus.problems["rule"].to_pylist(), corpus.problems["message"].to_pylist()
+    assert sorted(re.findall(r"a deletion of .*(which line \d+ adds)", "\n".join(messages))) == sorted(named)
+    assert (rules.count("deleted"), rules.count("bad_value")) == (len(named), unknown)
     assert rules.count("duplicate_id") == sum(len(places) - 1 for places in alive.values())
 
 

@@ -172,6 +172,7 @@ def test_a_histogram_counts_every_value_once() -> None:
     assert panel.values["column"] == "day"  # dates tell most
     assert sum(counted(panel).values()) == 100
     assert set(counted(panel).values()) == {4}  # fifty days of two rows each, two days a bin
+    assert next(iter(counted(panel))) == "2026-01-01 to 2026-01-03"
     panel.set(column="grade")
     assert counted(panel) == {"-0.5 to 0.5": 40, "0.5 to 1.5": 20, "2.5 to 3.5": 20}
     assert "80 values, 20 empty" in panel.marks.title

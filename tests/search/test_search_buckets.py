@@ -318,6 +318,13 @@ def test_a_list_of_another_version_or_of_others_is_refused(change: dict[str, Any
         mk.open(saved)
 
 
+def test_a_number_of_buckets_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    for number in (0, -1, 100_001):
+        with pytest.raises(ParameterError, match=r"'buckets' must be an int in \[1, 100000\]"):
+            mk.from_table({"text": ["чай"]}).save(tmp_path / "lake", buckets=number)
+        assert not (tmp_path / "lake").exists(), number
+
+
 def test_a_save_that_was_stopped_is_gone_on_with(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus, real, written = mk.open(saved).whole(), split.save, list[str]()
 
