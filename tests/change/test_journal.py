@@ -10,6 +10,7 @@ import shutil
 import stat
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -272,7 +273,7 @@ def test_a_second_writer_is_told_that_it_is_busy(root: Path) -> None:
     assert "busy" in said[0]
 
 
-def test_a_reader_waits_for_a_writer_and_then_gives_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_waits_for_a_writer_and_gives_up_in_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memkit.formats.disk.lock.PATIENCE", 0.05)
     said = []
 
@@ -288,6 +289,16 @@ def test_a_reader_waits_for_a_writer_and_then_gives_up(root: Path, monkeypatch: 
         thread.start()
         thread.join()
     assert "another process is changing it" in said[0]
+    waiting, sleep = threading.Event(), time.sleep
+    monkeypatch.setattr("memkit.formats.disk.lock.PATIENCE", 300)
+    monkeypatch.setattr("memkit.formats.disk.lock.time.sleep", lambda seconds: waiting.set() or sleep(seconds))
+    thread = threading.Thread(target=read)
+    with opened(root):
+        thread.start()
+        while thread.is_alive() and not waiting.wait(0.05):
+            pass
+    thread.join()
+    assert len(said) == 1, said[1:]
 
 
 def test_readers_do_not_see_memkits_own_folder(root: Path, journal: Journal, faults: ModuleType) -> None:

@@ -170,6 +170,14 @@ def test_without_its_extra_the_map_names_it_and_the_picture(
     assert "59 memories by meaning, coloured by kind" in mk.plot.words(mk.plot.map(search, projection="pca"))
 
 
+def test_what_points_and_labels_stand_on_is_opaque_and_as_light_as_the_page(panel: Any) -> None:
+    for page, colours in panel.spec()["ground"].items():
+        for ground in ("background_color", "tooltip_color"):
+            *light, opacity = colours[ground]
+            assert opacity == 1, (page, ground)
+            assert (np.mean(light) > 0.5) == (page == "light"), (page, ground)
+
+
 def test_a_map_without_a_point_says_so() -> None:
     for texts in ([], [""]):
         panel = mk.panels.map(mk.Retriever(encoder="hash").fit(mk.from_table({"text": pa.array(texts, pa.string())})))
