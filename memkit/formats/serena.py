@@ -20,7 +20,6 @@ _DATED = re.compile(
     r"[\s*_]*:[\s*_]*(\d{4}-\d{2}-\d{2})(?!\d)",
     re.IGNORECASE,
 )
-_IN_NAME = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 _BY_NAME = re.compile(rf"(?<![\w/]){MEM}[^\s()\[\]<>,;]*[\w]")
 _LOOKED_AT = 20
 """The lines below the title in which a line says when the memory is from."""
@@ -53,14 +52,12 @@ class _Memory(Page):
         return self.source.path.removeprefix(self.home).rpartition(".")[0]
 
     def _date(self) -> None:
-        """Take the dates that a line near the top says, or the name."""
+        """Take the dates that a line near the top says."""
         for line in self.source.lines[self.above : self.above + _LOOKED_AT]:
             if match := _DATED.match(line):
                 day = day_of(match[3])
                 self.created = self.created or (day if match[1] else None)
                 self.updated = self.updated or (day if match[2] else None)
-        if self.created is None and (match := _IN_NAME.search(self.source.stem)):
-            self.created = day_of(match[0])
         self.updated = self.updated or self.created
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.dates import day_in
 from memkit.fences import Heading, fences, headings
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
@@ -30,11 +31,21 @@ T = TypeVar("T")
 _DATED = re.compile(
     r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?"
 )
+_NAMED_LOG = re.compile(
+    r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
+)
+"""The words that open the name of a log."""
+_COMPACT = re.compile(r"((?:19|20)\d{6})(?:[-_T ]+([01]\d|2[0-3])([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
+"""A name that opens with a day of eight digits; longer numbers are ids."""
+_COMPACT_END = re.compile(r"[-_ ]((?:19|20)\d{6})\Z")
+_WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
+_DIGIT = re.compile(r"\d")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})")
 """A time in a heading that names its zone."""
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
+_LOGS = ("daily_log", "log")
 _MIN_LOGS = 3
 _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""
@@ -68,18 +79,51 @@ class Dated:
 
 
 def dated(stem: str) -> Dated | None:
-    """The date that a file's name opens with, or None; the journals of Logseq are named with ``_``.
+    """The date that the name of a log opens with, or None; the journals of Logseq are named with ``_``.
 
     >>> dated("2026-02-15-1230-deploy").time, dated("2026-02-15-deploy").slug
     ('12:30', 'deploy')
-    >>> dated("2026_02_15").day == dated("2026-02-15").day
-    True
+    >>> {dated(stem).day for stem in ("2026_02_15", "20260215", "log-2026-02-15", "Дневник 15.02.2026")}
+    {datetime.datetime(2026, 2, 15, 0, 0)}
+    >>> dated("202602151230"), dated("meeting-2026-02-15")
+    (None, None)
     """
-    match = _DATED.fullmatch(stem)
-    if match is None:
+    word = _NAMED_LOG.match(stem)
+    inner = stem[word.end() :] if word else stem
+    if match := _DATED.fullmatch(inner):
+        text, hour, minute, slug = match.groups()
+        return Dated(text, day_of(text.replace("_", "-")), f"{hour}:{minute}" if hour else None, slug)
+    if (match := _COMPACT.fullmatch(inner)) and (day := time_of(match[1])):
+        return Dated(match[1], day, f"{match[2]}:{match[3]}" if match[2] else None, match[4])
+    named = day_in(inner)
+    if named is None or named.start or inner[named.end : named.end + 1].isalnum():
         return None
-    text, hour, minute, slug = match.groups()
-    return Dated(text, day_of(text.replace("_", "-")), f"{hour}:{minute}" if hour else None, slug)
+    return Dated(inner[: named.end], _midnight(named.day), None, inner[named.end :].strip("-_ .") or None)
+
+
+def named_day(stem: str) -> datetime | None:
+    """The day that a file's name tells anywhere; of a week its Monday.
+
+    >>> named_day("meeting-2026-02-15") == named_day("Встреча 15 февраля 2026") == named_day("report_20260215")
+    True
+    >>> named_day("2026-W03"), named_day("plan-v2.10"), named_day("20260215123045")
+    (datetime.datetime(2026, 1, 12, 0, 0), None, None)
+    """
+    if log := dated(stem):
+        return log.day
+    if named := day_in(stem):
+        return _midnight(named.day)
+    if match := _COMPACT_END.search(stem):
+        return time_of(match[1])
+    week = _WEEK.search(stem)
+    try:
+        return _midnight(date.fromisocalendar(int(week[1]), int(week[2]), 1)) if week else None
+    except ValueError:  # no such week
+        return None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)
 
 
 def kind_of(source: Source) -> str:
@@ -114,7 +158,9 @@ class Sections:
     above : int
         Lines of the front matter.
     created, updated : datetime or None
-        What the front matter says of sections whose date neither their heading nor the file's name tells.
+        What the front matter says of sections whose date neither their heading nor the log's name tells.
+    named : datetime or None
+        The day in the name of a file that is no log, for sections that nothing else dates.
     first : str
         The id of the first section.
     turn : int
@@ -128,6 +174,9 @@ class Sections:
         source, front = self.source, self.front
         self.kind = kind or kind_of(source)
         self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
+        self.named = None if self.dated else named_day(source.stem)
+        self._above_last: list[str] = []
+        self._day_of_above: datetime | None = None
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
@@ -248,7 +297,10 @@ class Sections:
     def _is_title(self, heading: Heading) -> bool:
         """Whether a heading names the log's own day and nothing stands above it."""
         lines_above = self.source.lines[self.above : heading.line - 1]
-        return self.dated is not None and self.dated.written in heading.text and not any(map(str.strip, lines_above))
+        if self.dated is None or any(map(str.strip, lines_above)):
+            return False
+        named = day_in(heading.text)
+        return self.dated.written in heading.text or (named is not None and _midnight(named.day) == self.dated.day)
 
     def _entries(self, begin: int, end: int | None) -> Iterator[Heading]:
         """The lines of a log that open with their time, as if each were a heading."""
@@ -258,7 +310,7 @@ class Sections:
 
     def _section(self, section: Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
-        text, (day, clock, source) = "\n".join(lines), self._moment(heading.text)
+        text, (day, clock, source) = "\n".join(lines), self._moment(section)
         instant = _INSTANT.search(heading.text)
         moment = (time_of(instant[0]) if instant else None) or _at(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
@@ -296,14 +348,39 @@ class Sections:
             line = self.code.unclosed + self.above
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
 
-    def _moment(self, heading: str) -> tuple[datetime | None, str | None, str | None]:
-        """The section's day, the heading's time where it has one, and what the day is from."""
-        written = _HEADING_DAY.search(heading)
-        day = day_of(written.group(1)) if written else None
-        clock = clock_of(heading) or (self.dated.time if self.dated and not day else None)
-        source = "heading" if day else "name"
-        day = day or (self.dated.day if self.dated else None)
+    def _moment(self, section: Section) -> tuple[datetime | None, str | None, str | None]:
+        """The section's day, the heading's time where it has one, and what the day is from: the nearest that tells it.
+
+        A heading dates what is below it too, save in a transcript; the first one of a page with dates of its own does
+        not, as it may name any day.
+        """
+        heading, of_log = section.heading, self.dated.day if self.dated else None
+        own = heading.text if heading.level or heading.text != self.source.stem else ""
+        day, source = self._day_in(own, section.above), "heading"
+        clock = clock_of(heading.text) or (self.dated.time if self.dated and not day else None)
+        if day is None and self.kind != "session":
+            day = self._day_above(section.above)
+            day = None if day == of_log else day
+        if day is None:
+            day, source = of_log or (None if self.created or self.updated else self.named), "name"
         return day, clock, source if day else None
+
+    def _day_above(self, above: list[str]) -> datetime | None:
+        """The day that the nearest of the headings above a section names."""
+        if above != self._above_last:  # most sections have the same headings above them as the last one
+            is_dated = bool(self.created or self.updated) and self.kind not in _LOGS
+            days = (self._day_in(above[place], above[:place]) for place in range(len(above) - 1, is_dated - 1, -1))
+            self._above_last, self._day_of_above = above, next(filter(None, days), None)
+        return self._day_of_above
+
+    def _day_in(self, heading: str, above: list[str]) -> datetime | None:
+        """The day that a heading names; without its year it has that of the headings above, the file or its folder."""
+        if not _DIGIT.search(heading):
+            return None
+        if written := _HEADING_DAY.search(heading):
+            return day_of(written.group(1))
+        named = day_in(heading, chain(reversed(above), (self.source.stem,), reversed(self.source.parents)))
+        return _midnight(named.day) if named else None
 
     def _turns(self, section: Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""

@@ -227,7 +227,7 @@ class Page(Sections):
         self.first = self.rows.new_id("workspace", path, "top", text)
         row: Row = {"memory_id": self.first, "path": path, "kind": "head", "line_start": 1, "line_end": self.above}
         memory: Row = {"format": "workspace", "title": self.title, "text": text, "heading_path": heading_path(path)}
-        day = self.dated.day if self.dated else None
+        day = self.dated.day if self.dated else None if self.created or self.updated else self.named
         memory |= {"created_at": day or self.created, "updated_at": day or self.updated}
         memory |= {"date_source": "name" if day else None} | self._of_page(is_first=True)
         self.rows.add("memories", {**row, **memory, "tags": self.tags})
