@@ -175,8 +175,7 @@ class Sections:
         self.kind = kind or kind_of(source)
         self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
         self.named = None if self.dated else named_day(source.stem)
-        self._above_last: list[str] = []
-        self._day_of_above: datetime | None = None
+        self._last_above: tuple[list[str], datetime | None, str | None] = [], None, None
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
@@ -357,21 +356,24 @@ class Sections:
         heading, of_log = section.heading, self.dated.day if self.dated else None
         own = heading.text if heading.level or heading.text != self.source.stem else ""
         day, source = self._day_in(own, section.above), "heading"
-        clock = clock_of(heading.text) or (self.dated.time if self.dated and not day else None)
+        clock = clock_of(heading.text)
         if day is None and self.kind != "session":
-            day = self._day_above(section.above)
+            day, clock_above = self._above(section.above)
             day = None if day == of_log else day
+            clock = clock or (clock_above if day else None)
         if day is None:
             day, source = of_log or (None if self.created or self.updated else self.named), "name"
+            clock = clock or (self.dated.time if self.dated else None)
         return day, clock, source if day else None
 
-    def _day_above(self, above: list[str]) -> datetime | None:
-        """The day that the nearest of the headings above a section names."""
-        if above != self._above_last:  # most sections have the same headings above them as the last one
+    def _above(self, above: list[str]) -> tuple[datetime | None, str | None]:
+        """The day that the nearest of the headings above a section names, and that heading's time."""
+        if above != self._last_above[0]:  # most sections have the same headings above them as the last one
             is_dated = bool(self.created or self.updated) and self.kind not in _LOGS
-            days = (self._day_in(above[place], above[:place]) for place in range(len(above) - 1, is_dated - 1, -1))
-            self._above_last, self._day_of_above = above, next(filter(None, days), None)
-        return self._day_of_above
+            places = range(len(above) - 1, is_dated - 1, -1)
+            days = ((self._day_in(above[place], above[:place]), clock_of(above[place])) for place in places)
+            self._last_above = above, *next((one for one in days if one[0]), (None, None))
+        return self._last_above[1:]
 
     def _day_in(self, heading: str, above: list[str]) -> datetime | None:
         """The day that a heading names; without its year it has that of the headings above, the file or its folder."""

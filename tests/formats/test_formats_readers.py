@@ -222,14 +222,14 @@ def test_a_section_takes_day_and_time_of_its_heading_before_the_files(tmp_path: 
         at("2026-02-03T08:00"),
         at("2026-02-03T14:30"),
         at("2026-02-05T09:05"),
-        at("2026-02-03T08:00"),
+        at("2026-02-05T09:05"),
     ]
     assert corpus.memories["updated_at"].equals(corpus.memories["created_at"])
 
 
 def test_a_name_that_opens_with_no_date_is_no_dated_name() -> None:
     assert dated("meeting-2026-02-03") is None
-    assert dated("20260203") is None
+    assert dated("202602031230") is None
 
 
 def test_counters_are_compared_with_what_was_read(tmp_path: Path) -> None:
