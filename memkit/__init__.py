@@ -23,13 +23,13 @@ __version__ = "0.1.0"
 def _listed() -> dict[str, tuple[str, str]]:
     """Public name to its module and its name there, as the stub ``__init__.pyi`` lists them; a room has none."""
     text = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    found = {}
+    public_names = {}
     for module, name, public in re.findall(r"^from (\S+) import (\w+)(?: as (\w+))?$", text, re.MULTILINE):
         is_room = module == __name__
-        found[public or name] = (f"{module}.{name}", "") if is_room else (module, name)
+        public_names[public or name] = (f"{module}.{name}", "") if is_room else (module, name)
     for public, name in re.findall(r"^(\w+) = (\w+)", text, re.MULTILINE):
-        found[public] = found.pop(name)
-    return dict(sorted(found.items()))
+        public_names[public] = public_names.pop(name)
+    return dict(sorted(public_names.items()))
 
 
 # A name is imported when it is first used.

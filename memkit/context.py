@@ -387,7 +387,7 @@ def _of_claude(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -
     for row in rows:
         files.setdefault(row["path"], []).append(row)
     blocks: dict[str, list[Candidate]] = {}
-    texts, notes, seen, unseen = list[str](), list[str](), set[str](), set[str]()
+    texts, notes, linked, linked_below_cut = list[str](), list[str](), set[str](), set[str]()
     for path, sections in files.items():
         if path.rpartition("/")[2] != INDEX:
             continue
@@ -398,11 +398,11 @@ def _of_claude(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -
         blocks[path] = [line for row in sections for line in _visible(row, path, counted, part.cut)]
         texts += [f"[{path}]\n{part.text}"] if part.text else []
         for number, target, _ in targets_in(whole):
-            (unseen if part.cut is not None and number >= part.cut else seen).add(folder + target)
+            (linked_below_cut if part.cut is not None and number >= part.cut else linked).add(folder + target)
         if part.cut is not None:
             notes.append(f"{path}: line {part.cut} and below are not loaded, {part.total_lines - part.lines} lines.")
     blocks[ON_DEMAND] = [
-        Candidate(row["memory_id"], ON_DEMAND, row["text"], 0.0, _why_not(path, seen, unseen))
+        Candidate(row["memory_id"], ON_DEMAND, row["text"], 0.0, _reason_not_loaded(path, linked, linked_below_cut))
         for path, memories in files.items()
         if path not in blocks
         for row in memories
@@ -423,27 +423,27 @@ def _of_hermes(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment, l
     of_block, texts, notes = dict[str, int](), list[str](), list[str]()
     for path, entries in files.items():
         limit = of_block[path] = limits.get(path.rpartition("/")[2], limits["MEMORY.md"])
-        known: dict[str, str] = {}
+        id_of_text: dict[str, str] = {}
         for row in entries:
-            known.setdefault(row["text"], row["memory_id"])
-        used = chars(known)
+            id_of_text.setdefault(row["text"], row["memory_id"])
+        used = chars(id_of_text)
         shown = visible(used, limit)
         blocks[path], start = [], 0
-        for text, memory_id in known.items():
-            whole = f"§\n{text}" if start else text
-            blocks[path] += _parts_in(Candidate(memory_id, path, whole, 0.0), start, shown)
-            start += len(whole) + 1
+        for text, memory_id in id_of_text.items():
+            with_mark = f"§\n{text}" if start else text
+            blocks[path] += _parts_in(Candidate(memory_id, path, with_mark, 0.0), start, shown)
+            start += len(with_mark) + 1
         blocks[path] += [
             Candidate(row["memory_id"], path, row["text"], 0.0, "duplicate_entry")
             for row in entries
-            if known[row["text"]] != row["memory_id"]
+            if id_of_text[row["text"]] != row["memory_id"]
         ]
-        joined = DELIMITER.join(known)
+        joined = DELIMITER.join(id_of_text)
         texts.append(f"[{path}]\n" + "\n…\n".join(joined[begin:end] for begin, end in shown))
         if used > limit:
             cut = f", and {used - sum(end - begin for begin, end in shown):,} of them are not loaded"
-            what = f"{path}: {used:,} of {limit:,} characters: the host adds nothing"
-            notes.append(f"{what}{cut if len(shown) > 1 else ''}.")
+            sentence = f"{path}: {used:,} of {limit:,} characters: the host adds nothing"
+            notes.append(f"{sentence}{cut if len(shown) > 1 else ''}.")
     if not rows:
         notes.append("Nothing is shown: the corpus holds no memory of Hermes.")
     return _as_context(corpus, "\n\n".join(texts), blocks, of_block, notes, moment)
@@ -490,9 +490,9 @@ def _visible(row: dict[str, Any], block: str, counted: Mapping[int, str], cut: i
     ]
 
 
-def _why_not(path: str, seen: set[str], unseen: set[str]) -> str:
+def _reason_not_loaded(path: str, linked: set[str], linked_below_cut: set[str]) -> str:
     """Why a topic file is not in the prompt: the agent opens it by its link, if it sees that."""
-    return "on_demand" if path in seen else "link_below_cut" if path in unseen else "not_indexed"
+    return "on_demand" if path in linked else "link_below_cut" if path in linked_below_cut else "not_indexed"
 
 
 def _own_facts(
@@ -583,17 +583,17 @@ def _knapsack(sizes: Sequence[int], values: Sequence[float], limit: int) -> list
 def _best_set(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
     """The exact best set, by dynamic programming with a bit per line and size: whether the best set takes the line."""
     best = np.zeros(limit + 1)
-    taken = np.zeros((len(sizes), limit // 8 + 1), np.uint8)
+    takes_line = np.zeros((len(sizes), limit // 8 + 1), np.uint8)
     for row, (size, value) in enumerate(zip(sizes, values, strict=True)):
         if size <= limit:
             with_line = best[: limit + 1 - size] + value
             is_better = np.zeros(limit + 1, bool)
             is_better[size:] = with_line > best[size:]
             np.maximum(best[size:], with_line, out=best[size:])
-            taken[row] = np.packbits(is_better)
+            takes_line[row] = np.packbits(is_better)
     chosen, room = [], limit
     for row in range(len(sizes) - 1, -1, -1):
-        if taken[row, room // 8] >> (7 - room % 8) & 1:
+        if takes_line[row, room // 8] >> (7 - room % 8) & 1:
             chosen.append(row)
             room -= sizes[row]
     return chosen[::-1]

@@ -255,15 +255,15 @@ def _index_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     sections.sort(key=lambda row: row["line_start"] or 0)
     topics = {posixpath.basename(row["path"]) for row in rows} - {INDEX}
     whole = whole_of(sections) if sections else ""
-    seen = loaded(whole)
+    part = loaded(whole)
     listed = {target for _, target, _ in targets_in(whole)}
     dates = [date for row in rows if (date := row["updated_at"] or row["created_at"])]
     return {
-        "loaded_lines": seen.lines,
-        "lines": seen.total_lines,
-        "loaded_units": seen.units,
-        "units": seen.total_units,
-        "cut": seen.cut,
+        "loaded_lines": part.lines,
+        "lines": part.total_lines,
+        "loaded_units": part.units,
+        "units": part.total_units,
+        "cut": part.cut,
         "not_indexed": len(topics - listed),
         "newest": max(dates, default=None),
     }

@@ -63,7 +63,7 @@ class Decay(Annotator):
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         check_unicode(self.decay_kinds)
         named = [kind for kind in self.decay_kinds if kind != "*"]
-        check_kinds(named, "Decay: 'decay_kinds'", also=rows["kind"].unique().to_pylist())
+        check_kinds(named, "Decay: 'decay_kinds'", in_data=rows["kind"].unique().to_pylist())
         return {}
 
     def _sql(self) -> str:

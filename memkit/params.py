@@ -93,13 +93,13 @@ class Moment:
         return cls.from_as_of(instant.date() if is_midnight else value)
 
     @property
-    def seen(self) -> datetime:
+    def last_visible(self) -> datetime:
         """The last visible instant, whether or not the moment was given."""
         return self.instant if self.until is None else self.until
 
     def unseen(self, future: str | None) -> datetime | None:
         """The moment after which created memories are hidden, by the parameter `future`; None hides nothing."""
-        return {"keep": None, "hide": self.seen}.get(future or "", self.until)
+        return {"keep": None, "hide": self.last_visible}.get(future or "", self.until)
 
     def __str__(self) -> str:
         is_day = self.until is not None and self.until != self.instant
@@ -497,13 +497,15 @@ def since_time(since: Since, until: Moment, owner: str = "digest") -> datetime:
             first = as_of_time(since)
         else:
             length = timedelta(hours=int(duration[1]) * _HOURS[duration[2].lower()])
-            is_day_end = until.seen == _last_of(until.seen)
-            first = until.seen - length + timedelta(microseconds=int(is_day_end))
+            is_day_end = until.last_visible == _last_of(until.last_visible)
+            first = until.last_visible - length + timedelta(microseconds=int(is_day_end))
     except (ParameterError, OverflowError) as error:
         expected = "a date, a time, or a duration: 7d, 2w, 12h"
         raise ParameterError(f"{owner}: 'since' must be {expected}. Got {since!r:.100}.") from error
-    if first > until.seen:
-        raise ParameterError(f"{owner}: 'since' must be at most 'until', {until_text(until.seen)}. Got {since!r:.100}.")
+    if first > until.last_visible:
+        raise ParameterError(
+            f"{owner}: 'since' must be at most 'until', {until_text(until.last_visible)}. Got {since!r:.100}."
+        )
     return first
 
 

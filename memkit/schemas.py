@@ -415,8 +415,8 @@ def is_verbatim(kind: str | None, path: str | None) -> bool:
     return kind is not None and kind in KINDS and KINDS[kind].verbatim and not re.search(IN_JSON, path or "")
 
 
-def check_kinds(kinds: Iterable[str], owner: str, also: Collection[str | None] = ()) -> None:
-    """Raise where one of `kinds` is neither declared nor among `also`, the kinds in the data.
+def check_kinds(kinds: Iterable[str], owner: str, in_data: Collection[str | None] = ()) -> None:
+    """Raise where one of `kinds` is neither declared nor among `in_data`, the kinds of the corpus.
 
     Raises
     ------
@@ -424,7 +424,7 @@ def check_kinds(kinds: Iterable[str], owner: str, also: Collection[str | None] =
         The message lists the declared kinds and suggests the nearest.
     """
     for kind in kinds:
-        if kind not in KINDS and kind not in also:
+        if kind not in KINDS and kind not in in_data:
             hint = did_you_mean(kind, KINDS)
             raise ParameterError(f"{owner}: expected kinds among {', '.join(KINDS)}. Got {kind!r}.{hint}")
 

@@ -128,6 +128,6 @@ def test_an_undeclared_kind_is_kept_and_reported_once() -> None:
 
 
 def test_a_misspelt_kind_is_refused_with_the_one_that_was_meant() -> None:
-    check_kinds(("note", "card"), "here", also=("card", None))
+    check_kinds(("note", "card"), "here", in_data=("card", None))
     with pytest.raises(ParameterError, match=r"here: expected kinds among .* Got 'notes'\. Did you mean 'note'\?"):
         check_kinds(("notes",), "here")

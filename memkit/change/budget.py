@@ -187,8 +187,8 @@ class IndexBudget(Estimator):
                 path = file.beside(OLDER)
                 line = f"- [Older]({OLDER}) — {len(moved)} more links\n"
                 file.moves = [move for move in file.moves if move.path != path]
-                at = len(file.text)
-                file.moves.append(_Move(Splice(at, at, line), "the last links", path, "# Older\n\n" + "".join(moved)))
+                end = len(file.text)
+                file.moves.append(_Move(Splice(end, end, line), "the last links", path, "# Older\n\n" + "".join(moved)))
 
 
 def _file(draft: Draft, path: str, rows: list[dict[str, Any]], uses: Counter[str]) -> _File:

@@ -1,8 +1,8 @@
 """All file operations of a change, one method each, so that a test can count or fail each one; and the names that a
 change may write: those that memkit's formats write, where its readers look, and that can be displayed.
 
-Paths are relative to one root, with ``/``, and never lead outside: `Disk._at`, which every method uses, first refuses
-paths that are absolute, contain ``..``, are hidden and not memkit's own, or go through a link.
+Paths are relative to one root, with ``/``, and never lead outside: `Disk._absolute_path`, which every method uses,
+first refuses paths that are absolute, contain ``..``, are hidden and not memkit's own, or go through a link.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Disk:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
 
-    def _at(self, path: str) -> str:
+    def _absolute_path(self, path: str) -> str:
         """The absolute path of `path`, checked not to lead elsewhere; "" is the root.
 
         Raises
@@ -77,7 +77,7 @@ class Disk:
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, or None where it does not exist."""
         try:
-            descriptor = os.open(self._at(path), _READ)
+            descriptor = os.open(self._absolute_path(path), _READ)
         except FileNotFoundError:
             return None
         try:
@@ -92,20 +92,20 @@ class Disk:
     def status(self, path: str) -> os.stat_result | None:
         """The status of a file or folder; None where it does not exist."""
         try:
-            return os.lstat(self._at(path))
+            return os.lstat(self._absolute_path(path))
         except (FileNotFoundError, NotADirectoryError, _BlockedError):
             return None
 
     def names(self, folder: str) -> list[str]:
         """The sorted names in a folder; empty where it does not exist."""
         try:
-            return sorted(os.listdir(self._at(folder)))  # noqa: PTH208 - names are all that is wanted
+            return sorted(os.listdir(self._absolute_path(folder)))  # noqa: PTH208 - names are all that is wanted
         except (FileNotFoundError, NotADirectoryError, _BlockedError):
             return []
 
     def write(self, path: str, data: bytes, like: os.stat_result | None = None) -> None:
         """Create a file with these bytes, and the mode and owner of `like`."""
-        place = self._at(path)
+        place = self._absolute_path(path)
         descriptor = os.open(place, _NEW, 0o666 if like is None else 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -125,19 +125,19 @@ class Disk:
 
     def rename(self, path: str, to: str) -> None:
         """Rename a file, replacing the target."""
-        os.replace(self._at(path), self._at(to))  # noqa: PTH105 - one call, as all methods here
+        os.replace(self._absolute_path(path), self._absolute_path(to))  # noqa: PTH105 - one call, as all methods here
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        os.unlink(self._at(path))  # noqa: PTH108
+        os.unlink(self._absolute_path(path))  # noqa: PTH108
 
     def make_folder(self, path: str) -> None:
         """Create a folder."""
-        os.mkdir(self._at(path))  # noqa: PTH102
+        os.mkdir(self._absolute_path(path))  # noqa: PTH102
 
     def remove_folder(self, path: str) -> None:
         """Remove an empty folder."""
-        os.rmdir(self._at(path))  # noqa: PTH106
+        os.rmdir(self._absolute_path(path))  # noqa: PTH106
 
     @contextmanager
     def locked(self, patience: float = PATIENCE) -> Iterator[None]:
@@ -155,7 +155,7 @@ class Disk:
             status = self.status(LOCK)
             if status is not None and not stat.S_ISREG(status.st_mode):
                 raise ChangeRefusedError(f"{LOCK}: expected a regular file. Remove what is in its place.")
-            lock = FileLock(self._at(LOCK), timeout=patience, fallback_to_soft=False)
+            lock = FileLock(self._absolute_path(LOCK), timeout=patience, fallback_to_soft=False)
             lock.acquire(poll_interval=_POLL)
         except Timeout as error:
             raise MemkitError(f"{self.root}: busy, another process is changing or reading it. Try again.") from error
@@ -184,7 +184,7 @@ class Disk:
             self.write(IGNORED, b"*\n")
 
     def _sync(self, path: str, flags: int) -> None:
-        descriptor = os.open(self._at(path), flags)
+        descriptor = os.open(self._absolute_path(path), flags)
         try:
             os.fsync(descriptor)
             if sys.platform == "darwin":

@@ -507,10 +507,10 @@ def _index_of(listed: Sequence[tuple[str, str, str | None]]) -> str:
     return '---\nokf_version: "0.2"\n---\n\n# Index\n\n' + "".join(f"{line}\n" for line in lines)
 
 
-def _refuse_unjudged(group: Group, job: Job, *, also: Iterable[str] = ()) -> bool:
-    """Refuse what is no memory: lines that are no facts, records of an unknown version; and kinds of `also`."""
+def _refuse_unjudged(group: Group, job: Job, *, other_kinds: Iterable[str] = ()) -> bool:
+    """Refuse what is no memory: lines that are no facts, records of an unknown version; and `other_kinds`."""
     kind = group.rows[0]["kind"] or ""
-    if kind in ("line", "quarantined", *also):
+    if kind in ("line", "quarantined", *other_kinds):
         why = f"it is {KINDS[kind].meaning}, which this layout does not have"
         job.out.refused |= {row["memory_id"]: why for row in group.rows}
         return True
@@ -541,7 +541,7 @@ def _place_head(group: Group, job: Job) -> None:
 def _write_notes(job: Job) -> None:
     """A file a memory, named after an id of version 4 that is made of the memory's own."""
     for group in job.groups:
-        if _refuse_unjudged(group, job, also=("index",)):
+        if _refuse_unjudged(group, job, other_kinds=("index",)):
             continue
         for row in _bodies(group, job):
             id, reasons = _note_id(row), []
@@ -600,7 +600,7 @@ def _write_facts(job: Job) -> None:
     taken = {(row["user_id"], row["source_id"]) for group in job.groups for row in group.rows}
     used: set[tuple[str, str]] = set()
     for group in job.groups:
-        if _refuse_unjudged(group, job, also=("index",)):
+        if _refuse_unjudged(group, job, other_kinds=("index",)):
             continue
         for row in _bodies(group, job):
             user, text = row["user_id"] or job.user, " ".join(row["text"].split("\n")).strip()
@@ -652,7 +652,7 @@ def _write_graph(job: Job) -> None:
     entities: dict[str, Row] = {}
     names: dict[str, str] = {}
     for group in job.groups:
-        if _refuse_unjudged(group, job, also=("index",)):
+        if _refuse_unjudged(group, job, other_kinds=("index",)):
             continue
         for row in _bodies(group, job):
             if group.is_page:
@@ -707,16 +707,16 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
     back = _Back(job, *_read_back(job.out.files))
     table = []
     for row in rows:
-        memory_id, came = row["memory_id"], back.found.get(row["memory_id"])
-        given = [name for name in COMPARED if row[name] not in (None, "", [], False)]
-        given += [EXTRA] if extra_of(row) else []
-        held, beside = back.kept(row, came, given) if came else ([], [])
-        lost = [name for name in given if name not in held and name not in beside]
-        if own := job.links.get(memory_id, []):
-            wanted = {(back.end(link.to_id), link.type) for link in own}
+        memory_id, came = row["memory_id"], back.row_of.get(row["memory_id"])
+        fields = [name for name in COMPARED if row[name] not in (None, "", [], False)]
+        fields += [EXTRA] if extra_of(row) else []
+        held, beside = back.held_and_beside(row, came, fields) if came else ([], [])
+        lost = [name for name in fields if name not in held and name not in beside]
+        if links := job.links.get(memory_id, []):
+            wanted = {(back.end(link.to_id), link.type) for link in links}
             led = back.links.get(back.end(memory_id) or "", set()) | back.links.get(back.ids.get(memory_id, ""), set())
             (held if came and {to for to, _ in wanted} <= {to for to, _ in led} else lost).append(LINKS)
-            if any(link.type != "links_to" for link in own):
+            if any(link.type != "links_to" for link in links):
                 (held if came and wanted <= led else lost).append(LINK_TYPES)
         reason = job.out.refused.get(memory_id) or job.out.reasons.get(memory_id)
         reason = reason or (None if came else "the layout reads it as something else")
@@ -770,8 +770,8 @@ class _Back:
         self._first: dict[tuple[str, Any], Row] = {(row["path"], row["source_id"]): row for row in every}
         self._by_text: dict[tuple[Any, ...], Row] = {(row["path"], row["source_id"], row["text"]): row for row in every}
         matched = {memory_id: self._match(*place) for memory_id, place in job.out.places.items()}
-        self.found = {memory_id: row for memory_id, row in matched.items() if row}
-        self.ids = {memory_id: row["memory_id"] for memory_id, row in self.found.items()}
+        self.row_of = {memory_id: row for memory_id, row in matched.items() if row}
+        self.ids = {memory_id: row["memory_id"] for memory_id, row in self.row_of.items()}
 
     def _match(self, path: str, place: int | str | tuple[str, str]) -> Row | None:
         """The memory at a place: by its number in the file, or by its entity and text."""
@@ -795,11 +795,11 @@ class _Back:
             return str(self.by_path[place[0]][0]["memory_id"])
         return self.ids.get(memory_id)
 
-    def kept(self, row: Row, came: Row, given: Iterable[str]) -> tuple[list[str], list[str]]:
+    def held_and_beside(self, row: Row, came: Row, names: Iterable[str]) -> tuple[list[str], list[str]]:
         """The columns of a memory that read back equal, and those that read back from extra."""
         head = self.by_path[came["path"]][0] if self.job.out.is_paged else came
         extra, held, beside = json.loads(head["extra"]), list[str](), list[str]()
-        for name in given:
+        for name in names:
             if name == EXTRA:
                 all_extra = {**extra, **extra_of(came)}
                 if all(key in all_extra and _same(all_extra[key], value) for key, value in extra_of(row).items()):

@@ -75,13 +75,13 @@ class GraphStore(Operations):
         """
         checked(name, "name")
         checked(entity_type, "entity_type")
-        said = _texts(observations, "observations")
+        texts = _texts(observations, "observations")
 
         def work(draft: Draft) -> str:
             file = _File(draft, self._path())
             if file.entities(name):
                 raise PolicyRefusal(f"duplicate: there is an entity {name!r:.80} already.", "duplicate")
-            fields: Row = {"name": name, "entityType": entity_type, "observations": file.observations(said)}
+            fields: Row = {"name": name, "entityType": entity_type, "observations": file.observations(texts)}
             file.insert("entity", fields, f"a new entity {name!r:.80}")
             return name
 
@@ -315,11 +315,11 @@ class _File:
 
     def extend(self, item: Item, observations: list[Any]) -> None:
         """New observations at the end of an item's list."""
-        own = Json(self.text[item.start : item.end])
-        if own.find(["observations"]) is None:
-            splices = [own.set_value(["observations"], observations)] if observations else []
+        json = Json(self.text[item.start : item.end])
+        if json.find(["observations"]) is None:
+            splices = [json.set_value(["observations"], observations)] if observations else []
         else:
-            splices = own.append_all(["observations"], observations)
+            splices = json.append_all(["observations"], observations)
         for splice in splices:
             text = splice.text
             if self._separators == (",", ":") and text.startswith(", "):

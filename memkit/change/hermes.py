@@ -99,7 +99,7 @@ class HermesStore(Operations):
         entry, name = _entry(text), _file(target)
 
         def work(draft: Draft) -> str:
-            path, part = self._one(draft, name, old)
+            path, part = self._one_entry(draft, name, old)
             before = draft.text(path)
             known = hermes.entries(before)
             kept = [one for one in known if one != _text_of(part)]
@@ -124,7 +124,7 @@ class HermesStore(Operations):
         name = _file(target)
 
         def work(draft: Draft) -> str:
-            path, part = self._one(draft, name, old)
+            path, part = self._one_entry(draft, name, old)
             parts = draft.document(path).parts
             draft.splice("delete", path, hermes.cut(parts, parts.index(part), lambda other: False), "removed")
             return path
@@ -163,7 +163,7 @@ class HermesStore(Operations):
                 raise ChangeRefusedError(f"{name}: it is Markdown with headings, no file of entries.")
         return home + name
 
-    def _one(self, draft: Draft, name: str, old: str) -> tuple[str, Part]:
+    def _one_entry(self, draft: Draft, name: str, old: str) -> tuple[str, Part]:
         """The file of a name, and the part of the one entry that contains `old`; the first of equal ones."""
         wanted = checked(old, "old").strip()
         path = self._path(draft, name)

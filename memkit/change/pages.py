@@ -286,12 +286,12 @@ class SerenaStore(_Pages):
             For a name that is no path of words.
         """
         path = self._path(name)
-        said = checked(text, "text").strip("\n")
+        body = checked(text, "text").strip("\n")
 
         def work(draft: Draft) -> str:
             if draft.exists(path) and not overwrite:
                 raise ChangeRefusedError(f"{path}: it exists already. overwrite=True replaces it.")
-            draft.write(path, f"{said}\n", "written")
+            draft.write(path, f"{body}\n", "written")
             return path
 
         return self._do(work, now, dry_run)
@@ -401,12 +401,12 @@ class ClaudeStore(_Pages):
             path, index = posixpath.join(home, f"{name}.md"), posixpath.join(home, claude.INDEX)
             if draft.exists(path):
                 raise ChangeRefusedError(f"{path}: it exists already.")
-            said = " ".join(body.split())
-            about = f"description: {quoted(said[:_ABOUT].rstrip())}\n"
+            one_line = " ".join(body.split())
+            about = f"description: {quoted(one_line[:_ABOUT].rstrip())}\n"
             front = f"---\nname: {name}\n{about}metadata:\n  node_type: memory\n  type: {type}\n---\n"
             draft.write(path, front + body, "a topic", together=path)
             room = claude.LONG_LINE - len(f"- [{words}]({name}.md) — ") - 1
-            hook = said if len(said) <= room else said[: max(room, 0)].rstrip() + "…"
+            hook = one_line if len(one_line) <= room else one_line[: max(room, 0)].rstrip() + "…"
             self._list(draft, index, f"- [{words}]({name}.md) — {hook}\n", type, path)
             return path
 
@@ -423,9 +423,11 @@ class ClaudeStore(_Pages):
         listed = [(number, target) for number, target, _ in claude.targets_in(before.replace("\r\n", "\n"))]
         of_type = [number for number, target in listed if target.startswith((f"{type}_", f"{type}-"))]
         after = max(of_type or [number for number, _ in listed], default=len(lines))
-        at = sum(map(len, lines[:after]))
-        gap = "" if before[:at].endswith("\n") else newline
-        draft.splice("update", index, Splice(at, at, gap + line.replace("\n", newline)), "its line", together=group)
+        offset = sum(map(len, lines[:after]))
+        gap = "" if before[:offset].endswith("\n") else newline
+        draft.splice(
+            "update", index, Splice(offset, offset, gap + line.replace("\n", newline)), "its line", together=group
+        )
 
 
 _ABOUT = 160

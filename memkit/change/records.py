@@ -82,10 +82,10 @@ class RecordStore(Operations):
         ChangeRefusedError
             Where the file exists and holds no list: a file of one record is never turned into a list.
         """
-        given = [record] if isinstance(record, Mapping) else record
-        if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or not given:
+        new_records = [record] if isinstance(record, Mapping) else record
+        if not isinstance(new_records, Sequence) or isinstance(new_records, (str, bytes)) or not new_records:
             raise ParameterError(f"put: expected a record, or a list of records. Got {record!r:.80}.")
-        new = [checked_record(fields) for fields in given]
+        new = [checked_record(fields) for fields in new_records]
         if path is not None and not checked(path, "path").lower().endswith(ENDINGS):
             raise FormatError(f"path: expected a name that ends in {', '.join(ENDINGS)}. Got {path!r:.80}.")
 
@@ -103,14 +103,14 @@ class RecordStore(Operations):
             for name, records in files.items():
                 self._refuse_skipped(name)
                 before = draft.document(name).text if draft.exists(name) else None
-                text = with_records(name, before, records, is_list=path is not None and record is not given[0])
+                text = with_records(name, before, records, is_list=path is not None and record is not new_records[0])
                 after[name] = text.encode()
                 _draft_text(draft, name, before, text, f"new records: {len(records)}")
             self._check(corpus, after, new)
             return names
 
         result = self._do(work, now, dry_run)
-        return result[0] if isinstance(result, list) and record is given[0] else result
+        return result[0] if isinstance(result, list) and record is new_records[0] else result
 
     def _refuse_skipped(self, name: str) -> None:
         """Raise where a mark in a folder above the file makes readers skip it."""

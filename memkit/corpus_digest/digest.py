@@ -246,9 +246,13 @@ def digest(
         *_of_changes(pa.concat_tables([span.changes, _masked(expired_in(span), hide)])),
     ]
     facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
-    made = describe(pa.Table.from_pylist(rows, DIGEST), memkit="digest", **facts, **corpus.revision)
+    table = describe(pa.Table.from_pylist(rows, DIGEST), memkit="digest", **facts, **corpus.revision)
     return Digest(
-        made, until_text(span.since).removesuffix(" 00:00"), until_text(span.until), span.basis, tuple(map(safe, notes))
+        table,
+        until_text(span.since).removesuffix(" 00:00"),
+        until_text(span.until),
+        span.basis,
+        tuple(map(safe, notes)),
     )
 
 

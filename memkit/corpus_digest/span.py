@@ -74,7 +74,7 @@ def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None,
             return span
         if basis == "git":
             raise ParameterError(f"digest: basis='git' needs a history, but {why}. Use basis='dates'.")
-    return _from_dates(corpus, since, until.seen, user_id, why)
+    return _from_dates(corpus, since, until.last_visible, user_id, why)
 
 
 def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | None) -> tuple[Span | None, str]:
@@ -85,7 +85,7 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
         with opened(corpus.root.resolve()) as repository:
             ends = _ends(repository, corpus, since, until)
     except NotFoundError:
-        return None, f"nothing was committed up to {until_text(until.seen)}"
+        return None, f"nothing was committed up to {until_text(until.last_visible)}"
     except FormatError:
         return None, "the folder is in no git repository"
     except MemkitError as error:
@@ -106,7 +106,7 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
     if n_moved:
         notes.append(f"{n_moved:,} memor{'ies' if n_moved > 1 else 'y'} moved to another file, unchanged.")
     notes += [str(row["message"]) for row in rows.table("problems").to_pylist()]
-    return Span(since, until.seen, "git", before, after, changes, tuple(notes)), ""
+    return Span(since, until.last_visible, "git", before, after, changes, tuple(notes)), ""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class _Ends:
 
 def _ends(repository: Repository, corpus: Corpus, since: datetime, until: Moment) -> _Ends | str:
     head = repository.commit(corpus.revision.get("revision", "HEAD"))
-    last = head if until.seen >= head.committed_at else repository.commit(until.seen.isoformat())
+    last = head if until.last_visible >= head.committed_at else repository.commit(until.last_visible.isoformat())
     if next(log(repository, last.id, 1), None) is None:
         return "the folder's files are in no commit"
     n_commits, begins = repository.count(last.id, since), None
@@ -140,7 +140,7 @@ def _ends(repository: Repository, corpus: Corpus, since: datetime, until: Moment
     if repository.count(last.id) == n_commits:  # the first of these commits holds what is older
         first = next(log(repository, last.id, n_commits)).commit
         before, begins, n_commits = first.id, first.committed_at, n_commits - 1
-    is_now = until.until is None or until.seen >= as_of_time(None)
+    is_now = until.until is None or until.last_visible >= as_of_time(None)
     after = None if last is head and (is_now or corpus.revision) else last.id
     return _Ends(before, after, last.id, n_commits, begins)
 

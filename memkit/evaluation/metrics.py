@@ -52,8 +52,10 @@ class Labels:
         qrels, query = qrels.filter(query_of_row.is_valid()), query_of_row.drop_null().to_numpy().astype(np.int64)
         memories = pc.unique(qrels["memory_id"])
         key = query * len(memories) + pc.index_in(qrels["memory_id"], value_set=memories).to_numpy()
-        last_seen = {day: Moment.from_cell(day).seen for day in pc.unique(queries["as_of"].drop_null()).to_pylist()}
-        last = Moment.from_as_of(as_of).seen
+        last_seen = {
+            day: Moment.from_cell(day).last_visible for day in pc.unique(queries["as_of"].drop_null()).to_pylist()
+        }
+        last = Moment.from_as_of(as_of).last_visible
         days = [last_seen.get(day, last) for day in queries["as_of"].to_pylist()]
         moment_of_query = pa.array(days, queries["as_of"].type).take(pa.array(query))
         stale = pc.fill_null(pc.less_equal(qrels["valid_to"], moment_of_query), False).to_numpy()

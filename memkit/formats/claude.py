@@ -44,7 +44,7 @@ _HOMES = re.compile(
 _SLUG = re.compile(r"[\w-]+")
 _COMMENT = re.compile(r" {0,3}<!--")
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
-_LOOKED_AT = 24
+_MOST_FILES = 24
 """The most files beside a MEMORY.md that are opened to tell what it is."""
 _LEAST_STATED = 30
 """The least characters of a line that may repeat the instructions."""
@@ -221,14 +221,14 @@ class _Memory(Page):
 
     def read(self) -> None:
         super().read()
-        path, first, seen = self.source.path, self.first or None, loaded(self.source.text)
-        if seen.cut is not None:
-            below = [target for line, target, _ in targets_in(self.source.text) if line >= seen.cut]
+        path, first, part = self.source.path, self.first or None, loaded(self.source.text)
+        if part.cut is not None:
+            below = [target for line, target, _ in targets_in(self.source.text) if line >= part.cut]
             named = f", and {len(below)} links with them, first {below[0]}" if below else ""
-            got = f"{seen.total_lines:,} lines and {seen.total_units:,} units: the host never loads line {seen.cut} and"
-            got = f"{got} below ({seen.total_lines - seen.lines:,} lines{named})"
+            got = f"{part.total_lines:,} lines and {part.total_units:,} units: the host never loads line {part.cut} and"
+            got = f"{got} below ({part.total_lines - part.lines:,} lines{named})"
             expected = f"at most {MOST_LINES} lines and {MOST_UNITS:,} UTF-16 units"
-            self.rows.problem("index_too_long", path, expected, got, line=seen.cut, memory_id=first, quote=False)
+            self.rows.problem("index_too_long", path, expected, got, line=part.cut, memory_id=first, quote=False)
 
 
 def _is_index(folder: Folder, place: str, names: list[str]) -> bool:
@@ -238,7 +238,7 @@ def _is_index(folder: Folder, place: str, names: list[str]) -> bool:
         return False
     if any("/" not in target and target in names for _, target, _ in targets_in(file.source.text)):
         return True
-    others = [name for name in names if name != INDEX][:_LOOKED_AT]
+    others = [name for name in names if name != INDEX][:_MOST_FILES]
     heads = [page.front for name in others if (page := folder.open(f"{place}/{name}" if place else name))]
     return any(head and {"name", "description"} <= head.fields.keys() for head in heads)
 

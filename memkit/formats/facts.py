@@ -228,12 +228,12 @@ def _memory_folders(paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _alone(folder: Folder, home: str, names: list[str]) -> list[str]:
-    found = old_alone(
+    old_files = old_alone(
         names,
         beside=lambda name: home.removesuffix("memory/") + name in folder.listing.files,
         read=lambda name: folder.read(home + name, Rows()),
     )
-    return [home + name for name in found]
+    return [home + name for name in old_files]
 
 
 def old_alone(names: Iterable[str], beside: Callable[[str], bool], read: Callable[[str], Source | None]) -> list[str]:

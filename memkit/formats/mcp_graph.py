@@ -27,7 +27,7 @@ LISTS = {"entities": "entity", "relations": "relation"}
 """The lists of a graph that is one object, and what their items are."""
 _PEEKED = 50
 """The lines in which a file has to show that it is a graph: a torn line may stand above."""
-_LOOKED_AT = 20
+_FIRST_ITEMS = 20
 """The items by which an object is told to be a graph: at least half must be."""
 _KNOWN = frozenset(("name", "observations", "entityType", "createdAt", "version"))
 _MARKS, _MARKED = ("type", "_type"), ("entity", "relation")
@@ -253,7 +253,7 @@ def _claims(file: File) -> bool:
 
 def _is_graph(text: str) -> bool:
     """Whether the lists of an object hold entities and relations by their keys, or nothing yet."""
-    items = [item.value for item in islice(items_of(text), _LOOKED_AT) if not (item.member or item.fault)]
+    items = [item.value for item in islice(items_of(text), _FIRST_ITEMS) if not (item.member or item.fault)]
     return 2 * sum(map(_is_sure, items)) >= len(items) and (bool(items) or all(f'"{name}"' in text for name in LISTS))
 
 
@@ -361,16 +361,16 @@ class _Graph:
             known.others.append({k: v for k, v in lesser.items() if k not in ("name", "observations")})
         if not isinstance(value.get("observations") or [], list):
             self.problem("bad_value", _LIST.expected, value["observations"], number, field="observations")
-        for (text, said), lines in zip(item.observations(), _lines_of(self.source.text, item), strict=False):
-            key = _text_key(said)
-            if not isinstance(said, str) and not key:
-                self.problem("bad_value", _OBSERVATION.expected, said, lines[0], field="observations")
+        for (text, observation), lines in zip(item.observations(), _lines_of(self.source.text, item), strict=False):
+            key = _text_key(observation)
+            if not isinstance(observation, str) and not key:
+                self.problem("bad_value", _OBSERVATION.expected, observation, lines[0], field="observations")
             if text not in known.observations:
-                moment = self._time(said, lines[0]) if key else None
-                extra = extra_of(said, {key, *_CREATED}) if key else "{}"
+                moment = self._time(observation, lines[0]) if key else None
+                extra = extra_of(observation, {key, *_CREATED}) if key else "{}"
                 known.observations[text] = {"lines": lines, "created_at": moment, "extra": extra}
             elif key:
-                known.others.append(said)
+                known.others.append(observation)
 
     def _time(self, node: Node, number: int) -> Any:
         """The first of the dates of an object; one that cannot be read is reported."""

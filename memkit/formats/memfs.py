@@ -54,14 +54,14 @@ class _Block(Page):
 
 def survey(folder: Folder) -> Survey:
     """The Markdown of each MemFS with the folder that it lies in; skills and the host's own state are skipped."""
-    found, homes = Survey(), {""} if folder.is_forced else _homes(folder)
+    survey_of_folder, homes = Survey(), {""} if folder.is_forced else _homes(folder)
     for path in folder.listing.files if homes else ():
         home, name = _home_of(path, homes), path.rpartition("/")[2]
         if home is not None and (name == _STATE or (name == _SKILL and "skills" in path.split("/"))):
-            found.skipped.add(path)
+            survey_of_folder.skipped.add(path)
         elif home is not None and path.lower().endswith(MARKDOWN):
-            found.findings[path] = home
-    return found
+            survey_of_folder.findings[path] = home
+    return survey_of_folder
 
 
 def _home_of(path: str, homes: set[str]) -> str | None:

@@ -304,11 +304,11 @@ class _Ids:
         self._taken: dict[str, int] = {}
         self._ordinals = bytearray()
 
-    def new(self, own: object, text: str) -> str:
-        name = str(own).replace("#", "%23")
-        if isinstance(own, int) and name not in self._taken:
-            self._ordinals += bytes(max(0, own + 1 - len(self._ordinals)))
-            self._ordinals[own] = 1
+    def new(self, source_id: object, text: str) -> str:
+        name = str(source_id).replace("#", "%23")
+        if isinstance(source_id, int) and name not in self._taken:
+            self._ordinals += bytes(max(0, source_id + 1 - len(self._ordinals)))
+            self._ordinals[source_id] = 1
         elif self._is_taken(name):
             return self._further(f"{name}~{hash_of(text)}")
         else:

@@ -36,7 +36,7 @@ _ALONE = "figure{margin:0;max-width:700px}"
 
 _MANY = 8
 """Up to so many parameters are shown at once."""
-_LOOKED_AT = 200
+_MOST_CHECKED = 200
 """Rows that are searched for secrets, which are then masked everywhere in the panel."""
 Action = tuple[str, str, str]
 """A button: the name of its action, its label and its key."""
@@ -358,7 +358,7 @@ class Panel(Displayed):
 
     def _read(self, answer: Any) -> Iterator[str]:
         """The texts that may be shown of an answer."""
-        return texts_in(_table(answer).slice(0, _LOOKED_AT).to_pylist())
+        return texts_in(_table(answer).slice(0, _MOST_CHECKED).to_pylist())
 
     @property
     def status(self) -> str:

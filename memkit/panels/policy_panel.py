@@ -34,7 +34,7 @@ _OVER_TIME = ("quota", "expiry")
 _DAYS, _EVERY = (0, 7, 14, 21, 30, 365), 30
 _QUICK = 1000
 """Memories that are judged while a slider moves."""
-_EACH, _LOOKED, _LONGEST, _NAME = 12, 5000, 400, 40
+_EACH, _MOST_CHECKED, _LONGEST, _NAME = 12, 5000, 400, 40
 _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
 _SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
 
@@ -187,7 +187,7 @@ class PolicyPanel(Panel):
         shown_rows = refused if refused.num_rows else answer
         rows = []
         counts: Counter[str] = Counter()
-        for row in shown_rows.slice(0, _LOOKED).select(_known(shown_rows, _SHOWN)).to_pylist():
+        for row in shown_rows.slice(0, _MOST_CHECKED).select(_known(shown_rows, _SHOWN)).to_pylist():
             reason = row.get("reason") or "kept"
             counts[reason] += 1
             if counts[reason] <= _EACH:

@@ -118,10 +118,10 @@ def _alike(old: Places, new: Places) -> list[tuple[int, int]]:
     by_path: dict[str, list[int]] = defaultdict(list)
     for place, memory in old.items():
         by_path[memory.path].append(place)
-    pairs, seen = [], Counter[str]()
+    pairs, n_of_path = [], Counter[str]()
     for place, memory in new.items():
-        position = seen[memory.path]
-        seen[memory.path] += 1
+        position = n_of_path[memory.path]
+        n_of_path[memory.path] += 1
         for other in by_path.get(memory.path, ())[max(0, position - _NEAR) : position + _NEAR]:
             share = _share(old[other].words, memory.words)
             if share >= ALIKE:

@@ -41,12 +41,12 @@ def listed(root: Path, rev: str, max_file_bytes: int, hidden: str) -> Iterator[T
 def date(reading: Reading) -> None:
     """Date memories without a date of their own by the commits that added and last changed them."""
     rows = Rows(reading.options.rules)
-    _fill(reading, rows)
+    _date_by_git(reading, rows)
     if rows.tables["problems"]:
         add_problems(reading, rows)
 
 
-def _fill(result: Reading, rows: Rows) -> None:
+def _date_by_git(result: Reading, rows: Rows) -> None:
     memories = result.tables["memories"]
     is_undated = pc.is_null(memories["date_source"])
     if not pc.any(is_undated).as_py():
@@ -59,12 +59,12 @@ def _fill(result: Reading, rows: Rows) -> None:
     places = pa.array(range(len(memories)), pa.int64())
     undated = memories.select(["memory_id", "text", "path", "line_start"]).append_column("place", places)
     undated = undated.filter(is_undated)
-    made = rows_of(_MADE, undated=undated, versions=versions)
-    for row, is_known in zip(undated.to_pylist(), made["is_committed"].to_pylist(), strict=True):
+    dates = rows_of(_MADE, undated=undated, versions=versions)
+    for row, is_known in zip(undated.to_pylist(), dates["is_committed"].to_pylist(), strict=True):
         if not is_known:
             where = {"line": row["line_start"], "field": "created_at", "memory_id": row["memory_id"]}
             rows.problem("uncommitted", row["path"], "from a text that is committed", "another", quote=False, **where)
-    source = pc.if_else(made["is_first"], "git_first", "git")
+    source = pc.if_else(dates["is_first"], "git_first", "git")
     mask = is_undated.combine_chunks()
-    made_at, changed_at = made["made"].combine_chunks(), made["changed"].combine_chunks()
+    made_at, changed_at = dates["made"].combine_chunks(), dates["changed"].combine_chunks()
     result.tables["memories"] = with_dates(memories, mask, made_at, changed_at, source.combine_chunks())

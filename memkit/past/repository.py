@@ -204,12 +204,12 @@ class Repository:
 
     def tokens(self, *arguments: str | bytes, end: bytes = b"\0") -> Iterator[bytes]:
         """What git prints, cut at `end`."""
-        process, left = self.start(*arguments), b""
+        process, remainder = self.start(*arguments), b""
         while chunk := _out(process).read1(2**18):
-            *whole, left = (left + chunk).split(end)
-            yield from whole
-        if left:
-            yield left
+            *complete, remainder = (remainder + chunk).split(end)
+            yield from complete
+        if remainder:
+            yield remainder
         if process.wait():
             raise self.failed()
 
@@ -227,10 +227,10 @@ class Repository:
             raise NotFoundError(f"rev: expected a commit that is here. Got {rev or name!r:.200}.")
         id, data = answer
         head = data.partition(b"\n\n")[0]
-        tree, made = _TREE.match(head), _COMMITTER.search(head)
-        if tree is None or made is None:
+        tree, committer = _TREE.match(head), _COMMITTER.search(head)
+        if tree is None or committer is None:
             raise FormatError(f"commit {id}: expected a tree and a committer with a time. Got another text.")
-        return Commit(id, bytes.fromhex(tree[1].decode()), time_of(int(made[1])))
+        return Commit(id, bytes.fromhex(tree[1].decode()), time_of(int(committer[1])))
 
     def trees(self, ids: list[bytes]) -> dict[bytes, bytes]:
         """Tree objects by id, each asked for once; those that are not there are left out."""
@@ -254,20 +254,20 @@ class Repository:
         """The answers of one process, which ends at an object too large or damaged, or when the caller stops."""
         process = self._batch = self._batch or self.start("cat-file", "--batch")
         _ask(process, names)
-        is_well, left = True, len(names)
+        is_well, n_left = True, len(names)
         try:
-            while left and is_well:
+            while n_left and is_well:
                 is_well, answer = _answer(process, most)
-                left -= 1
+                n_left -= 1
                 if self.is_late:
                     raise self.failed()
                 yield answer
         finally:
-            if left or not is_well:
+            if n_left or not is_well:
                 self._batch = None
-                self._let_go(process)
+                self._release(process)
 
-    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+    def _release(self, process: subprocess.Popen[bytes]) -> None:
         _end(process)
         self._processes.remove(process)
 
@@ -307,7 +307,7 @@ class Repository:
         header = _out(process).readline().split()
         size = int(header[2]) if len(header) == 3 and header[2].isdigit() else -1
         data = _out(process).read(min(size, HEAD_BYTES)) if size > most else b""
-        self._let_go(process)
+        self._release(process)
         return (size, data) if data else (-1, b"")
 
     def failed(self) -> GitError:

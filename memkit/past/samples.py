@@ -45,7 +45,7 @@ def write_commits(folder: str | Path, states: Iterable[tuple[AsOf, Mapping[str, 
     root.mkdir(parents=True, exist_ok=True)
     stream = b"".join(_commit(as_of_time(moment), files) for moment, files in states)
     _git(root, "init", "--quiet", "--initial-branch=main")
-    _git(root, "fast-import", "--quiet", "--force", given=stream)
+    _git(root, "fast-import", "--quiet", "--force", stdin=stream)
     _git(root, "reset", "--quiet", "--hard")
     return root
 
@@ -65,12 +65,12 @@ def _data(content: str | bytes) -> bytes:
     return b"data %d\n%s\n" % (len(data), data)
 
 
-def _git(root: Path, *arguments: str, given: bytes = b"") -> None:
+def _git(root: Path, *arguments: str, stdin: bytes = b"") -> None:
     program = shutil.which("git")
     if program is None:
         raise MemkitError("write_commits needs the program git, which is not here.")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = [program, "-C", str(root), "-c", "core.autocrlf=false", *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, env=inherited | ENVIRONMENT, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, env=inherited | ENVIRONMENT, check=False)
     if done.returncode:
         raise MemkitError(f"write_commits: {done.stderr.decode(errors='replace').strip():.500}")

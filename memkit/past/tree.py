@@ -91,7 +91,7 @@ class Tree(Listing):
                 if data is None:
                     self.unreadable[self.shown(folder[:-1])] = "a tree that is not here"
                     continue
-                for mode, name, entry_id in self._kept(folder, data):
+                for mode, name, entry_id in self._listed_entries(folder, data):
                     path = folder + name
                     if mode == _FOLDER:
                         below.append((f"{path}/", entry_id))
@@ -106,7 +106,7 @@ class Tree(Listing):
             self.folders += [self.shown(path[:-1]) for path, _ in below]
             level = below
 
-    def _kept(self, folder: str, data: bytes) -> Iterator[tuple[bytes, str, bytes]]:
+    def _listed_entries(self, folder: str, data: bytes) -> Iterator[tuple[bytes, str, bytes]]:
         """The entries of a tree that a folder's listing would have."""
         listed = [(mode, name.decode("utf-8", "surrogateescape"), id) for mode, name, id in entries(data)]
         if folder and not SKIPPED_WITH.isdisjoint(name for _, name, _ in listed):
@@ -124,11 +124,11 @@ class Tree(Listing):
     def count_markdown(self, top: str, most: int) -> tuple[int, int]:
         """As for a folder: trees are asked for one by one, as few people have any."""
         entry = self._below(top.split("/"))
-        trees, count, seen = [(top, entry[1])] if entry else [], 0, 0
-        while trees and seen < most:
+        trees, count, n_names = [(top, entry[1])] if entry else [], 0, 0
+        while trees and n_names < most:
             folder, id = trees.pop()
             entries = {name.decode("utf-8", "surrogateescape"): entry for name, entry in self._entries(id).items()}
-            seen += len(entries)
+            n_names += len(entries)
             if not SKIPPED_WITH.isdisjoint(entries):
                 continue
             for name, (mode, entry_id) in entries.items():
@@ -136,7 +136,7 @@ class Tree(Listing):
                     count += name.lower().endswith(MARKDOWN)
                 elif is_counted(path := f"{folder}/{name}"):
                     trees.append((path, entry_id))
-        return count, seen
+        return count, n_names
 
     def step(self, commit: Commit, changes: Iterable[Change]) -> set[str] | None:
         """Move to the next commit, and return the changed paths; None where all files have to be listed again."""
@@ -166,10 +166,10 @@ class Tree(Listing):
         """Mode and id of the entry at a path from the top of the tree."""
         mode, id = _FOLDER, self.commit.tree
         for name in names:
-            here = self._entries(id) if mode == _FOLDER else {}
-            if name not in here:
+            entries = self._entries(id) if mode == _FOLDER else {}
+            if name not in entries:
                 return None
-            mode, id = here[name]
+            mode, id = entries[name]
         return mode, id
 
     def _entries(self, id: bytes) -> dict[bytes, Entry]:

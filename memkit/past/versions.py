@@ -283,8 +283,8 @@ class Versions:
 
 def _moments(commits: pa.Table) -> Any:
     """When the state of each commit began to hold, in µs: a later commit with an earlier time ends it before."""
-    made = commits["committed_at"].cast(pa.int64()).to_numpy()
-    return np.minimum.accumulate(made[::-1])[::-1]
+    committed = commits["committed_at"].cast(pa.int64()).to_numpy()
+    return np.minimum.accumulate(committed[::-1])[::-1]
 
 
 def secrets_of(versions: pa.Table) -> pa.Table:

@@ -121,8 +121,8 @@ def contradictions(corpus: Any, as_of: AsOf = None) -> pa.Table:
 def _compared(memories: pa.Table, moment: Moment) -> pa.Table:
     """The memories that hold on the day, by id: dated, of a kind that is searched, neither expired nor superseded."""
     when = pc.coalesce(memories["updated_at"], memories["created_at"])
-    kept: Mask = ~later(memories["created_at"].to_numpy(), moment.seen)
-    kept &= ~later(when.to_numpy(), moment.seen)
+    kept: Mask = ~later(memories["created_at"].to_numpy(), moment.last_visible)
+    kept &= ~later(when.to_numpy(), moment.last_visible)
     kept &= ~expired(memories["expires_at"].to_numpy(), moment.instant)
     hidden = pc.is_in(memories["kind"], value_set=pa.array(kinds_where(searched=False), pa.string()))
     settled = pc.or_(pc.is_in(memories["status"], value_set=pa.array(_SETTLED)), pc.is_valid(memories["superseded_by"]))

@@ -84,7 +84,7 @@ def replay(
     moments = [Moment.from_as_of(date) for date in dates]
     states, days, facts = [corpus], [moments], dict[str, Any]()
     if texts == "git":
-        states, days = states_at(corpus, [moment.seen for moment in moments]), [[moment] for moment in moments]
+        states, days = states_at(corpus, [moment.last_visible for moment in moments]), [[moment] for moment in moments]
         pairs = zip(moments, states, strict=True)
         facts["revisions"] = {moment.instant.isoformat(): state.revision.get("revision") for moment, state in pairs}
         facts["note"] = "each day's memories as they were then, by git"
@@ -191,13 +191,13 @@ def forecast(
     check_value("forecast", "min_factor", min_factor, "float", low=0, high=1)
     steps = _pipeline(pipeline or Pipeline([Expiry(), Quota()])).fitted(table)
     if isinstance(days, Iterable):
-        looked_at: list[Any] = list(days)
+        day_numbers: list[Any] = list(days)
     else:
-        looked_at = [*range(days + 1)] if isinstance(days, int) and days >= 0 else [days]
-    last = (datetime.max.replace(tzinfo=UTC) - start.seen).days
-    for day in looked_at:
+        day_numbers = [*range(days + 1)] if isinstance(days, int) and days >= 0 else [days]
+    last = (datetime.max.replace(tzinfo=UTC) - start.last_visible).days
+    for day in day_numbers:
         check_value("forecast", "days", day, "int", low=0, high=last, unit="days")
-    judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in looked_at]
+    judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in day_numbers]
     if not judged:
         raise ParameterError("forecast: 'days' must name at least one day. Got none.")
     counted = rows_of(_FORECAST_SQL, {"least": min_factor}, judged=pa.concat_tables(judged))
@@ -206,7 +206,7 @@ def forecast(
 
 def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Moment, day: int) -> pa.Table:
     ahead = timedelta(days=day)
-    moment = Moment(start.instant + ahead, start.seen + ahead)
+    moment = Moment(start.instant + ahead, start.last_visible + ahead)
     keep, reason = _verdicts(table, steps, moment)
     users = table["user_id"].cast(pa.string()) if "user_id" in table.column_names else pa.nulls(len(table), pa.string())
     factor = decay.transform(table, moment)["factor"]

@@ -352,7 +352,7 @@ class Question:
         """Age in days and decay factor of each of the memories in the rows `memory`."""
         s = self.settings
         kinds = [kind for kind in s.decay_kinds if kind != "*"]
-        check_kinds(kinds, "Retriever: 'decay_kinds'", also=self.index.rows.kind[1])
+        check_kinds(kinds, "Retriever: 'decay_kinds'", in_data=self.index.rows.kind[1])
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
     @property

@@ -222,8 +222,8 @@ def _with_token(app: Any, token: str) -> Any:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        given = dict(scope.get("headers") or ()).get(b"authorization", b"")
-        if not hmac.compare_digest(given, wanted):
+        header = dict(scope.get("headers") or ()).get(b"authorization", b"")
+        if not hmac.compare_digest(header, wanted):
             await _refuse(send, 401)
             return
         body = await _body(receive)

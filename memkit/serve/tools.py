@@ -362,13 +362,13 @@ class Tools:
             raise ParameterError(f"user_id: expected {self.user!r}, the only user of this server. Got {user_id!r:.80}.")
         return user_id
 
-    def _removal(self, result: Any, what: str, message: str) -> Removed:
+    def _removal(self, result: Any, done: str, message: str) -> Removed:
         """The store's result as an answer: the id of the fact, or the candidates of a query."""
         if isinstance(result, str):
             return {"ok": True, "id": result, "reason": "", "candidates": [], "gap": None, "message": message}
         rows = result.to_pylist()
         note = (result.schema.metadata or {}).get(b"note", b"").decode()
-        text = " ".join(filter(None, (f"Nothing was {what}. Ask by fact_id, or confirm.", note)))
+        text = " ".join(filter(None, (f"Nothing was {done}. Ask by fact_id, or confirm.", note)))
         gap = rows[0]["gap"] if rows else None
         hits = [self._hit(row) for row in rows]
         return {"ok": False, "id": "", "reason": "", "candidates": hits, "gap": gap, "message": clean(text)}

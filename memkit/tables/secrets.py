@@ -11,7 +11,7 @@ from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
 from memkit.text.secrets import SECRETS, Finding, Mask
 
-_LOOKED_AT = ("title", "text", "tags", "extra")
+_SEARCHED_FIELDS = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
@@ -28,14 +28,14 @@ def secret_problems(memories: pa.Table) -> pa.Table:
 
 def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     """`secret_problems`, and a mask that hides these secrets in messages about the same memories."""
-    names, hide = [name for name in (*_WHERE, *_LOOKED_AT) if name in memories.column_names], Mask()
+    names, hide = [name for name in (*_WHERE, *_SEARCHED_FIELDS) if name in memories.column_names], Mask()
     rows = [problem for row in memories.select(names).to_pylist() for problem in _problems(row, hide)]
     return pa.Table.from_pylist(rows, schema=PROBLEMS), hide
 
 
 def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:
     text = row.get("text") or ""
-    for field in _LOOKED_AT:
+    for field in _SEARCHED_FIELDS:
         value = row.get(field) or ""
         value = value if isinstance(value, str) else "\n".join(filter(None, value))
         if field == "title" and value in text:  # a heading is in both, and reported once

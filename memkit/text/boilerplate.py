@@ -136,7 +136,7 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
     if isinstance(texts, pa.ChunkedArray):
         return pa.chunked_array([evidence(piece, patterns) for piece in texts.chunks], texts.type)
     # To look for a pattern takes a tenth of replacing it where it is not, and for several at once no more than for one.
-    matched = [pc.match_substring_regex(texts, pattern) for pattern in _looked_for(tuple(patterns))]
+    matched = [pc.match_substring_regex(texts, pattern) for pattern in _patterns_to_match(tuple(patterns))]
     if not any(pc.any(matches).as_py() for matches in matched):
         return texts
     has_any = reduce(pc.or_, matched)
@@ -147,8 +147,8 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
 
 
 @lru_cache(8)
-def _looked_for(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Patterns of which one matches where one of `patterns` does; the declared ones that can be are joined."""
+def _patterns_to_match(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Patterns of which one matches where one of `patterns` does: declared ones without a group as one."""
     for pattern in patterns:
         _without(pa.array([""]), pattern)
     joined = [pattern for pattern in patterns if pattern in PATTERNS and _KEPT not in pattern]

@@ -204,27 +204,27 @@ class Listing:
         """The hidden folders that were not looked into and hold Markdown, with how much: names are counted, no file is
         opened.
         """
-        left = MOST_COUNTED
+        n_left = MOST_COUNTED
         for top in sorted(self.passed_folders):
-            count, seen = self.count_markdown(top, left) if left > 0 else (0, 0)
-            left -= seen
+            count, n_names = self.count_markdown(top, n_left) if n_left > 0 else (0, 0)
+            n_left -= n_names
             if count:
-                yield self.shown(top), f"{count}{' or more' if left <= 0 else ''}"
+                yield self.shown(top), f"{count}{' or more' if n_left <= 0 else ''}"
 
     def count_markdown(self, top: str, most: int) -> tuple[int, int]:
         """How many Markdown files a folder holds, and how many names were looked at, up to about `most`."""
-        count, seen, folders = 0, 0, [top]
-        while folders and seen < most:
+        count, n_names, folders = 0, 0, [top]
+        while folders and n_names < most:
             folder = folders.pop()
             with suppress(OSError), os.scandir(self._start + folder) as entries:
                 listed = list(entries)
-                seen += len(listed)
+                n_names += len(listed)
                 for entry in listed if SKIPPED_WITH.isdisjoint(entry.name for entry in listed) else ():
                     if not entry.is_dir(follow_symlinks=False):
                         count += entry.name.lower().endswith(MARKDOWN)
                     elif is_counted(path := f"{folder}/{entry.name}"):
                         folders.append(path)
-        return count, seen
+        return count, n_names
 
     def note_passed(self, path: str, *, is_folder: bool, is_file: bool) -> None:
         """Keep the name of what is not read for its own name, so that it can be told."""
@@ -291,15 +291,15 @@ def _matched(names: list[str], place: list[str]) -> bool:
 
 def _standing(path: str) -> str:
     """'seen', 'hidden', or 'way' for a folder that leads to one of `HIDDEN_PLACES` and holds nothing else to read."""
-    names, at = path.split("/"), 0
-    while at < len(names):
-        if names[at][:1] == ".":
-            fitting = [place for place in _KNOWN.get(names[at], ()) if _matched(names[at:], place)]
-            whole = [len(place) for place in fitting if len(place) <= len(names) - at]
+    names, depth = path.split("/"), 0
+    while depth < len(names):
+        if names[depth][:1] == ".":
+            fitting = [place for place in _KNOWN.get(names[depth], ()) if _matched(names[depth:], place)]
+            whole = [len(place) for place in fitting if len(place) <= len(names) - depth]
             if not whole:
                 return "way" if fitting else "hidden"
-            at += whole[0] - 1
-        at += 1
+            depth += whole[0] - 1
+        depth += 1
     return "seen"
 
 

@@ -105,11 +105,11 @@ def _opening(text: str, end: int) -> int | None:
     """Where the bracket opens that closes at `end`, on the same line."""
     low = max(text.rfind("\n", 0, end) + 1, end - _TEXT_BEGINS, 0)
     depth = 0
-    for at in range(end - 1, low - 1, -1):
-        if text[at] == "]":
+    for position in range(end - 1, low - 1, -1):
+        if text[position] == "]":
             depth += 1
-        elif text[at] == "[":
+        elif text[position] == "[":
             if not depth:
-                return at
+                return position
             depth -= 1
     return None

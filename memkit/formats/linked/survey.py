@@ -91,10 +91,10 @@ def census(folder: Folder) -> dict[str, Census]:
     for place, names in folder.markdown.items():
         is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
         pages = [] if is_indexed else page_names(place, names)
-        looked_at = [page for name in spread(pages) if (page := _looked_at(folder, place, name, stems)) is not None]
+        pages_read = [page for name in spread(pages) if (page := _read_page(folder, place, name, stems)) is not None]
         counted = Census()
-        for page in looked_at:
-            counted.add(page, len(pages) / len(looked_at))
+        for page in pages_read:
+            counted.add(page, len(pages) / len(pages_read))
             counted.is_bundle |= page.is_bundle
         for home in above(f"{place}/"):
             known = by_folder.setdefault(home, Census())
@@ -111,7 +111,7 @@ def _stem(name: str) -> str:
     return name.casefold().rpartition(".")[0]
 
 
-def _looked_at(folder: Folder, place: str, name: str, stems: Callable[[], set[str]]) -> Census | None:
+def _read_page(folder: Folder, place: str, name: str, stems: Callable[[], set[str]]) -> Census | None:
     """What one page says; None for a file of another format."""
     path = f"{place}/{name}" if place else name
     file = folder.open(path)

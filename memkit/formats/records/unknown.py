@@ -31,7 +31,7 @@ _TRANSCRIPTS = (
 )
 """Keys that together tell a turn of a host's transcript."""
 _WITHIN = ("message", "payload")
-_LOOKED_AT = 20
+_FIRST_ITEMS = 20
 _CREATED = (*CREATED, "timestamp")
 _COLUMNS = {"source_id": IDS, "title": TITLES, "user_id": OWNERS, "scope": TYPES}
 
@@ -53,9 +53,11 @@ def is_transcript(items: Sequence[Any]) -> bool:
     >>> is_transcript([{"type": "user", "message": {}}]), is_transcript([{"text": "чай"}])
     (True, False)
     """
-    looked_at = items[:_LOOKED_AT]
-    turns = [item for item in looked_at if isinstance(item, dict) and any(keys <= item.keys() for keys in _TRANSCRIPTS)]
-    return 2 * len(turns) > len(looked_at)
+    first_items = items[:_FIRST_ITEMS]
+    turns = [
+        item for item in first_items if isinstance(item, dict) and any(keys <= item.keys() for keys in _TRANSCRIPTS)
+    ]
+    return 2 * len(turns) > len(first_items)
 
 
 def name_of_text(items: Sequence[Any]) -> str | None:

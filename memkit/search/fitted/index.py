@@ -150,7 +150,7 @@ class Rows:
 
     def hidden(self, kinds: Sequence[str]) -> Mask | None:
         """Memories of one of `kinds`; None if no memory is."""
-        check_kinds(kinds, "Retriever: 'kinds_hidden'", also=self.kind[1])
+        check_kinds(kinds, "Retriever: 'kinds_hidden'", in_data=self.kind[1])
         is_hidden = self.are_of(kinds)
         return is_hidden[self.kind[0]] if is_hidden.any() else None
 
@@ -185,7 +185,7 @@ def decay_factors(age: Floats, may_decay: Callable[[Any], Mask], decays: Sequenc
 
 def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:
     """The factor of each `kind`, a number into `names`; one that `weights` do not name has its own, mostly 1."""
-    check_kinds(weights or {}, "Retriever: 'kind_weights'", also=names)
+    check_kinds(weights or {}, "Retriever: 'kind_weights'", in_data=names)
     chosen = {name: kind.weight for name, kind in KINDS_OF_MEMORY.items()} | dict(weights or {})
     return np.array([chosen.get(str(name), 1.0) for name in names], float)[kind]
 
