@@ -136,8 +136,8 @@ def _audit_queries(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table
     if not queries:
         raise ParameterError("audit: expected memories with a word to ask for. Got none.")
     if n is not None:
-        drawn = set(pd.Series(sorted({query["group"] for query in queries})).sample(frac=1, random_state=0)[:n])
-        queries = [query for query in queries if query["group"] in drawn]
+        sampled = set(pd.Series(sorted({query["group"] for query in queries})).sample(frac=1, random_state=0)[:n])
+        queries = [query for query in queries if query["group"] in sampled]
     return labels_of(queries)
 
 

@@ -200,9 +200,9 @@ class Grid:
         endless = [axis.names[0] for axes in self._grids for axis in axes if axis.points is None]
         if endless and sample is None:
             raise ParameterError(f"grid: '{endless[0]}' is a distribution: say how many settings are drawn (sample=).")
-        self._drawn: list[Setting] | None = None
+        self._sampled: list[Setting] | None = None
         if sample is not None and (endless or sample < len(self)):
-            self._drawn = self._draw(sample, how, seed)
+            self._sampled = self._draw(sample, how, seed)
 
     @property
     def names(self) -> list[str]:
@@ -210,13 +210,13 @@ class Grid:
         return list(dict.fromkeys(name for axes in self._grids for axis in axes for name in axis.names))
 
     def __len__(self) -> int:
-        if self._drawn is not None:
-            return len(self._drawn)
+        if self._sampled is not None:
+            return len(self._sampled)
         return sum(math.prod(len(axis.points or ()) for axis in axes) for axes in self._grids)
 
     def __iter__(self) -> Iterator[Setting]:
-        if self._drawn is not None:
-            yield from self._drawn
+        if self._sampled is not None:
+            yield from self._sampled
             return
         for axes in self._grids:
             for points in product(*(axis.points or () for axis in axes)):
@@ -253,11 +253,11 @@ def _sobol(dimensions: int, random: np.random.Generator) -> Any:
 
     def draw(size: int) -> Floats:
         # Only powers of two are balanced, and give no warning.
-        drawn: Floats = (
+        shares: Floats = (
             points.random_base2(max(size - 1, 1).bit_length())
             if points.num_generated == 0
             else (points.random(points.num_generated))
         )
-        return drawn
+        return shares
 
     return draw

@@ -60,7 +60,7 @@ HIDEABLE = ("title", "tags", "aliases", "description")
 """The columns that ask and are hidden from what they ask for."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _TIME_WORD = re.compile(
-    rf"(?:{'|'.join(one.pattern for one in (*MONTHS, *WEEKDAYS))}|utc|gmt|msk|мск|am|pm)", re.IGNORECASE
+    rf"(?:{'|'.join(name.pattern for name in (*MONTHS, *WEEKDAYS))}|utc|gmt|msk|мск|am|pm)", re.IGNORECASE
 )
 """Words of a date or a time, which say nothing of what a memory is about."""
 _LEAST_WORDS, _LEAST_LEFT = 2, 3

@@ -362,7 +362,9 @@ class Profile:
     def described(cls) -> pa.Table:
         """The names allowed under [evidence]: name, expected, doc."""
         names = ("name", "expected", "doc")
-        return pa.Table.from_pylist([{name: getattr(one, name) for name in names} for one in EVIDENCE.values()])
+        return pa.Table.from_pylist(
+            [{name: getattr(declared, name) for name in names} for declared in EVIDENCE.values()]
+        )
 
 
 _SECTIONS = tuple(part.name for part in fields(Profile))
@@ -392,7 +394,7 @@ def _default(declared: Param) -> Any:
 
 
 def _same(value: Any, default: Any) -> bool:
-    value, default = (tuple(one) if isinstance(one, list) else one for one in (value, default))
+    value, default = (tuple(each) if isinstance(each, list) else each for each in (value, default))
     return bool(value == default)
 
 

@@ -187,7 +187,7 @@ class PolicyPanel(Panel):
         shown_rows = refused if refused.num_rows else answer
         rows = []
         counts: Counter[str] = Counter()
-        for row in shown_rows.slice(0, _MOST_CHECKED).select(_known(shown_rows, _SHOWN)).to_pylist():
+        for row in shown_rows.slice(0, _MOST_CHECKED).select(_present(shown_rows, _SHOWN)).to_pylist():
             reason = row.get("reason") or "kept"
             counts[reason] += 1
             if counts[reason] <= _EACH:
@@ -219,7 +219,7 @@ class PolicyPanel(Panel):
         return rows_html((*names, f"user, on {self.session.state.moment:%Y-%m-%d}"), rows)
 
 
-def _known(table: pa.Table, names: tuple[str, ...]) -> list[str]:
+def _present(table: pa.Table, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in table.column_names]
 
 

@@ -217,9 +217,9 @@ def _pieces(tables: Iterable[Any], buckets: int) -> Iterator[tuple[str, pa.Table
             yield from ((f"{number:05}-{name}.parquet", table) for name, table in part.items() if table.num_rows)
 
 
-def _with_vectors(given: Any) -> dict[str, pa.Table]:
+def _with_vectors(tables: Any) -> dict[str, pa.Table]:
     """The tables of a corpus, with the table of the supplied vectors."""
-    table = user_table(given, "write_buckets: 'tables'")
+    table = user_table(tables, "write_buckets: 'tables'")
     if "memory_id" not in table.column_names:
         raise ParameterError("write_buckets: expected a column 'memory_id' in each table. Got none.")
     if "vector" not in table.column_names:
@@ -263,9 +263,9 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
     try:
         if not (isinstance(named, list) and 1 <= len(named) <= MOST_BUCKETS):
             raise ValueError(f"{named!r:.80}")
-        for number, one in enumerate(named):
-            if with_fields(one, kinds)["name"] != f"bucket-{number:05}":
-                raise ValueError(f"{one['name']!r:.80}")
+        for number, entry in enumerate(named):
+            if with_fields(entry, kinds)["name"] != f"bucket-{number:05}":
+                raise ValueError(f"{entry['name']!r:.80}")
     except ValueError as error:
         raise refused(folder / BUCKETS, "a list of buckets as memkit writes it", str(error)) from error
     return named

@@ -279,8 +279,8 @@ def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
     by_row = csc_array((postings.weights, postings.rows, postings.offsets), shape).tocsr()
     for some in steps:
         spans = [slice(by_row.indptr[row], by_row.indptr[row + 1]) for row in some.tolist()]
-        terms = _lists([by_row.indices[one] for one in spans], np.int64)
-        yield some, {"terms": terms, "weights": _lists([by_row.data[one] for one in spans], np.float32)}
+        terms = _lists([by_row.indices[span] for span in spans], np.int64)
+        yield some, {"terms": terms, "weights": _lists([by_row.data[span] for span in spans], np.float32)}
 
 
 def _lists(values: Sequence[Any], kind: type) -> pa.Array:

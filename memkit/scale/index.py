@@ -404,7 +404,7 @@ def _ranks(indexes: Sequence[MemoryIndex], rows: Sequence[Ints]) -> list[Ints]:
         take_rows(index.memories["memory_id"], index.rows.memory[some])
         for index, some in zip(indexes, rows, strict=True)
     ]
-    ids = pa.chunked_array([chunk for one in named for chunk in one.chunks], pa.string())
+    ids = pa.chunked_array([chunk for column in named for chunk in column.chunks], pa.string())
     order = pc.sort_indices(
         pa.table({"id": ids, "row": np.concatenate(rows)}), sort_keys=[("id", "ascending"), ("row", "ascending")]
     ).to_numpy()

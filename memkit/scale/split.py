@@ -131,7 +131,7 @@ def place_of(value: str, count: int) -> int:
 
 def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
     """Write ``buckets.json``, and delete other buckets and their collection statistics."""
-    others = set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}
+    others = set(folder.glob("bucket-*")) - {folder / bucket["name"] for bucket in saved}
     for old in (folder / TOTALS, *others):
         shutil.rmtree(old, ignore_errors=True)
     document = {"version": LIST_VERSION, "lake": VERSION, "buckets": saved}

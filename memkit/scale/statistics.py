@@ -116,9 +116,9 @@ class Statistics:
         for name, length in other.lengths.items():
             self.lengths[name] = self.lengths.get(name, 0) + length
         first: dict[Any, Any] = {}
-        for one in sorted([*self.sample, *other.sample], key=lambda one: one[1]):
-            first.setdefault(one[0], one)
-        self.sample = sorted((first[key] for key in nsmallest(_BACKGROUND, first)), key=lambda one: one[1])
+        for item in sorted([*self.sample, *other.sample], key=lambda item: item[1]):
+            first.setdefault(item[0], item)
+        self.sample = sorted((first[key] for key in nsmallest(_BACKGROUND, first)), key=lambda item: item[1])
         if other.sums:
             sums = self.sums or [(0.0, 0)] * len(other.sums)
             self.sums = [(a + c, b + d) for (a, b), (c, d) in zip(sums, other.sums, strict=True)]
@@ -129,7 +129,7 @@ class Statistics:
         common = total / n if n >= MIN_ROWS else np.zeros_like(total)
         if mode == "corpus":
             return np.tile(common, (3, 1))
-        return np.stack([*(one / m if m >= MIN_ROWS else common for one, m in others), common])
+        return np.stack([*(of_script / m if m >= MIN_ROWS else common for of_script, m in others), common])
 
     def total(self, name: str) -> tuple[dict[str, int], CollectionStatistics]:
         """The numbers of an arm's terms, and its collection statistics."""
@@ -148,10 +148,10 @@ class Statistics:
         keys, places, vectors, texts = zip(*self.sample, strict=True) if self.sample else ((), (), (), ())
         sample = [
             keys,
-            [one for one, _ in places],
-            [one for _, one in places],
+            [memory_id for memory_id, _ in places],
+            [ordinal for _, ordinal in places],
             texts,
-            [one.tolist() for one in vectors],
+            [vector.tolist() for vector in vectors],
         ]
         metadata = {
             "version": _VERSION,
@@ -163,7 +163,7 @@ class Statistics:
         tables = {
             "terms": _sum_of(self.terms),
             "sample": pa.table(
-                [pa.array(column, one.type) for column, one in zip(sample, _SAMPLE, strict=True)], _SAMPLE
+                [pa.array(column, field.type) for column, field in zip(sample, _SAMPLE, strict=True)], _SAMPLE
             ),
         }
         tables["sample"] = tables["sample"].replace_schema_metadata({"memkit": json.dumps(metadata)})
@@ -195,7 +195,7 @@ class Statistics:
             if len(rows) and not 0 <= rows.min() <= rows.max() <= statistics.n_rows:
                 raise ValueError("rows that are not there")
             sizes = {len(row["vector"]) for row in tables["sample"].to_pylist()} | {
-                len(one) for one, _ in statistics.sums
+                len(vector_sum) for vector_sum, _ in statistics.sums
             }
             if len(sizes) > 1:
                 raise ValueError("vectors of several sizes")
@@ -232,11 +232,11 @@ def counts_of(index: MemoryIndex, name: str) -> Postings:
 
 def vectors_of(index: MemoryIndex) -> Vectors:
     """The vectors of the chunks of a bucket: those supplied for their memories, else encoded."""
-    given = index.corpus.tables.get(VECTORS)
-    if given is None:
+    supplied = index.corpus.tables.get(VECTORS)
+    if supplied is None:
         return shared_cache().encode(as_encoder(index.settings.encoder), as_texts(index.texts))
-    row_of = pc.index_in(index.chunks["memory_id"], value_set=given["memory_id"])
-    flat = take_rows(given["vector"], pc.fill_null(row_of, 0).to_numpy()).combine_chunks()
+    row_of = pc.index_in(index.chunks["memory_id"], value_set=supplied["memory_id"])
+    flat = take_rows(supplied["vector"], pc.fill_null(row_of, 0).to_numpy()).combine_chunks()
     vectors = flat.flatten().to_numpy(zero_copy_only=False).reshape(len(flat), -1).astype(np.float32)
     vectors[pc.is_null(row_of).to_numpy()] = 0
     return unit_rows(vectors)

@@ -156,7 +156,7 @@ class Annotator(Estimator):
             values = source[name] if name in source.column_names else rows[name]
             invalid = pc.and_(pc.is_valid(values), pc.is_null(rows[name]))
             if count := pc.sum(invalid).as_py():
-                first = _shown(values[pc.index(invalid, True).as_py()])
+                first = _in_words(values[pc.index(invalid, True).as_py()])
                 notes.append(f"Values of '{name}' that are not dates count as missing: {count}, such as {first}.")
         if notes:
             warnings.warn(f"{type(self).__name__}: {' '.join(notes)}", RuntimeWarning, stacklevel=4)
@@ -187,7 +187,7 @@ def _other_kinds(rows: pa.Table) -> str:
     return f"and keeps the {others:,} memories of other kinds as they are" if others else ""
 
 
-def _shown(value: pa.Scalar) -> str:
+def _in_words(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):  # Python has no such day

@@ -50,13 +50,13 @@ def says_something(headings: str) -> bool:
 
 
 def _says(heading: str) -> bool:
-    left = _ORDINAL.sub(" ", _WHEN.sub(" ", _MARKS.sub("", heading, count=1))).strip(" \t.,:;—–-")
-    every = [word.lower().replace("ё", "е") for word in _WORD.findall(left)]
+    bare = _ORDINAL.sub(" ", _WHEN.sub(" ", _MARKS.sub("", heading, count=1))).strip(" \t.,:;—–-")
+    every = [word.lower().replace("ё", "е") for word in _WORD.findall(bare)]
     telling = [word for word in every if word not in FUNCTION_WORDS]
     if len(every) >= _MANY and len(telling) >= _SOME and _ASKS.isdisjoint(every):
         return True
     telling = [word for word in telling if not _NAMED_DAY.fullmatch(word)]
-    number, label = _NUMBER.search(left), _LABEL.match(left)
+    number, label = _NUMBER.search(bare), _LABEL.match(bare)
     if number and len(telling) >= (_SOME if number.start() else _FEW):
         return True
     return label is not None and len(telling) + bool(number) >= _FEW

@@ -159,14 +159,14 @@ def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tu
         """Whether a unit comes right after the one before it, without text between them that is not shown."""
         return not text[units[number - 1][1] : units[number][0]].strip()
 
-    best, found = (0, -1), 0
+    best, most_stems = (0, -1), 0
     for first in [number for number, stems in enumerate(held) if stems] or [0]:
         last, stems = first, set(held[first])
         while last + 1 < len(units) and units[last + 1][1] - units[first][0] <= width and follows(last + 1):
             last += 1
             stems |= held[last]
-        if best[1] < 0 or len(stems) > found:
-            best, found = (first, last), len(stems)
+        if best[1] < 0 or len(stems) > most_stems:
+            best, most_stems = (first, last), len(stems)
     first, last = best
     while first and units[last][1] - units[first - 1][0] <= width and follows(first):
         first -= 1

@@ -327,7 +327,7 @@ def _without_successor(memories: pa.Table, rows: Rows) -> None:
     is_left = pc.and_(
         pc.is_in(memories["status"], pa.array(["deprecated", "superseded"])), pc.is_null(memories["superseded_by"])
     )
-    left = memories.filter(is_left).select(["path", "memory_id", "status"]).to_pylist()
-    for path, row in {row["path"]: row for row in reversed(left)}.items():
+    retired = memories.filter(is_left).select(["path", "memory_id", "status"]).to_pylist()
+    for path, row in {row["path"]: row for row in reversed(retired)}.items():
         expected = "superseded_by: the page that takes its place"
         rows.problem("no_successor", path, expected, row["status"], field="status", memory_id=row["memory_id"])
