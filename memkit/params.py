@@ -512,8 +512,8 @@ def since_time(since: Since, until: Moment, owner: str = "digest") -> datetime:
 def until_text(until: datetime) -> str:
     """The last visible instant as text: only the day, where it is the end of a day.
 
-    >>> until_text(Moment.from_as_of("2026-03-01").seen), until_text(Moment.from_as_of("2026-03-01T12:00").seen)
-    ('2026-03-01', '2026-03-01 12:00')
+    >>> [until_text(Moment.from_as_of(text).last_visible) for text in ("2026-03-01", "2026-03-01T12:00")]
+    ['2026-03-01', '2026-03-01 12:00']
     """
     if until == _last_of(until):
         return until.date().isoformat()

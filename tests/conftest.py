@@ -134,7 +134,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 TEN_SECONDS = {
     *("test_growth", "test_style", "test_lab", "test_pages", "test_panels", "test_search_buckets"),
-    *("test_search_follow", "test_search_store", "test_search_threads", "test_tables_lake_writers"),
+    *("test_search_refit", "test_search_store", "test_search_threads", "test_tables_lake_writers"),
     *("test_tables_patterns", "test_tables_lake_hostile", "test_tables_table", "test_tables_sandbox"),
     *("test_index_engine", "test_planted", "test_evaluation_honesty", "test_cli_run", "test_stores"),
 }

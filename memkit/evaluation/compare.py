@@ -13,7 +13,7 @@ import pyarrow as pa
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import Task, check_seed, deepest, known_mean, nullable
-from memkit.evaluation.known_items import spoken_by
+from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import QRELS, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluation.pools import LabelledQueries, hits_of_both, revision_of
@@ -216,7 +216,7 @@ def compare(
     ranks = _ranks(both[0], both[1], labelled, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
     revisions = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
-    table = record_as_of(describe(table, memkit="compare", note=spoken_by(labelled), **revisions), moment)
+    table = record_as_of(describe(table, memkit="compare", note=known_item_note(labelled), **revisions), moment)
     return Comparison(table, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion)
 
 

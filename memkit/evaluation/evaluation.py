@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean, some_of
-from memkit.evaluation.known_items import spoken_by
+from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import read_qrels, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, revision_of, run_of
@@ -319,7 +319,7 @@ def evaluate(
         }
     )
     per_query = describe(per_query, memkit="per_query")
-    about = {"note": spoken_by(task.queries)} | revision_of(search)
+    about = {"note": known_item_note(task.queries)} | revision_of(search)
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **about)
     lost = _stages(answers, task, wanted, depth) if stages else STAGES.empty_table()
     return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)

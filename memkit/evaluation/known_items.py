@@ -43,7 +43,7 @@ LINKS, HOOKS, ALIASES, DESCRIPTIONS = PAGE_FIELDS = ("links", "hooks", "aliases"
 that an index has behind the link, its other names, and the line that it says of itself. The first two stand in other
 pages; the last two are hidden from the page's own memories.
 """
-SPEAKS = {
+ASKED_BY = {
     "subject": "by the subject that its author gave it",
     "keywords": "by its keywords",
     "triggers": "by its triggers",
@@ -142,21 +142,21 @@ def known_items(
         rows_drawn = np.sort(np.random.default_rng(seed).choice(len(drafts), n, replace=False))
         drafts = [drafts[row] for row in rows_drawn]
     queries, qrels = labels_of(drafts)
-    return describe(read_queries(queries), note=spoken_by(queries)), read_qrels(qrels)
+    return describe(read_queries(queries), note=known_item_note(queries)), read_qrels(qrels)
 
 
-def spoken_by(queries: pa.Table) -> str:
-    """A sentence on what known items among some queries speak of; empty where there are none.
+def known_item_note(queries: pa.Table) -> str:
+    """A note on the known items among some queries: which fields ask; empty where there are none.
 
     Examples
     --------
-    >>> spoken_by(pa.table({"field": ["headings", "headings"], "hidden_field": ["title", "title"]}))
+    >>> known_item_note(pa.table({"field": ["headings", "headings"], "hidden_field": ["title", "title"]}))
     'Known items, not questions of people: 2 ask by its heading (headings).'
     """
     if not {"field", "hidden_field"} <= {*queries.column_names}:
         return ""
-    counts = Counter(name for name in queries["field"].to_pylist() if name in SPEAKS)
-    parts = [f"{count:,} {SPEAKS[name]} ({name})" for name, count in counts.most_common()]
+    counts = Counter(name for name in queries["field"].to_pylist() if name in ASKED_BY)
+    parts = [f"{count:,} {ASKED_BY[name]} ({name})" for name, count in counts.most_common()]
     return f"Known items, not questions of people: {', '.join(parts).replace(' ', ' ask ', 1)}." if parts else ""
 
 

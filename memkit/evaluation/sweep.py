@@ -20,7 +20,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.checkpoint import recorded_facts
 from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
 from memkit.evaluation.grid import Grid, Setting
-from memkit.evaluation.known_items import spoken_by
+from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools, revision_of
 from memkit.evaluation.result import Result
@@ -262,7 +262,7 @@ def swept(
     settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
     scores, with_hits = scores_of(pools, task, metrics, deepest(metrics, depth), settings, points.names, n_jobs, resume)
     values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
-    about = {"note": spoken_by(task.queries)} | revision_of(pools.search)
+    about = {"note": known_item_note(task.queries)} | revision_of(pools.search)
     table = describe(_table(settings, points.names, values, with_hits, task), **about)
     names = [metric.name for metric in metrics]
     weights = {f"{arm}_weight": weight for arm, weight in pools.needs(settings[default])[1].items()}

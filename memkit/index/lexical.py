@@ -375,6 +375,7 @@ class BM25(_Lexical):
         return repeats * (self.k3 + 1) / (repeats + self.k3)
 
     def _highest_score(self, terms: list[str], weights: np.ndarray, function_word_weight: float) -> float:
+        """An upper bound of the score of any text, if it had all `terms`, those too that no text has."""
         known = {term for term in terms if term in self.postings_.terms}
         # An unknown pair of known characters is mostly the end of one word and the beginning of the next.
         unknown = Counter(term for term in terms if term not in known and not (len(term) == 2 and {*term} <= known))

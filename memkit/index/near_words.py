@@ -78,7 +78,7 @@ class Expansion(NamedTuple):
     forms: Mapping[str, Sequence[str]]
 
     def shares(self, near_words: float, word_forms: float) -> dict[str, float]:
-        """The terms with their share of the weight of a true one."""
+        """The terms, each with its share of the weight that a term of the query itself has."""
         forms = {term: word_forms for terms in self.forms.values() for term in terms}
         return forms | dict.fromkeys(self.nearest.values(), near_words)
 

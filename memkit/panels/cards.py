@@ -142,7 +142,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._try(lambda: self.panel.set(**{name: parsed(self.panel.controls[name], value)}), typed=name)
 
     def _try(self, change: Callable[[], None], typed: str = "") -> None:
-        """Make a change; what is refused is told, and stays in its box where it was typed, to be mended."""
+        """Make a change; a refused value is reported, and stays in its box where it was typed, to be corrected."""
         self.panel.session.is_moving = False
         self.error.value = ""
         try:

@@ -194,7 +194,7 @@ class DecayPanel(Panel):
         return body + self._exempt(answer)
 
     def _exempt(self, answer: Answer) -> str:
-        """How many memories stand at 1 because of what they are."""
+        """A sentence on the memories whose factor stays 1, by their kind or importance."""
         n = pc.sum(pc.equal(answer.table["note"], "exempt")).as_py() or 0
         subject = "1 memory keeps" if n == 1 else f"{n:,} memories keep"
         return paragraph(f"{subject} the factor 1, exempt by kind or importance." if n else "")

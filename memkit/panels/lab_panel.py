@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from memkit.evaluation.known_items import known_items, spoken_by
+from memkit.evaluation.known_items import known_item_note, known_items
 from memkit.evaluation.sweep import Sweep, sweep
 from memkit.panels.cards import Cards
 from memkit.panels.context_panel import ContextPanel
@@ -100,8 +100,8 @@ class Lab(Displayed):
         if self.queries is not None:
             return "Verdicts rest on the labels given to the lab."
         return (
-            f"{spoken_by(self.labels[0])} They share more words with their answers than questions do. Give the lab"
-            " queries and qrels of your own."
+            f"{known_item_note(self.labels[0])} They share more words with their answers than questions do."
+            " Give the lab queries and qrels of your own."
         )
 
     def _make(self, name: str) -> Panel:

@@ -114,7 +114,7 @@ class Page(anywidget.AnyWidget):
         return picture
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take the traits that the browser has set; a refused value is told on the page and set back there."""
+        """Take the traits that the browser has set; a refused value is reported on the page and reset there."""
         try:
             super().set_state(sync_data)
         except MemkitError as error:

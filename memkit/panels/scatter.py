@@ -86,7 +86,7 @@ class Points:
                 self._is_following = False
 
     def _take(self, change: dict[str, Any]) -> None:
-        """A lasso, or a double click that gives it up."""
+        """Take the selection of a lasso; a double click clears it."""
         if not self._is_following:
             self.panel.choose_rows(_rows(change["new"]))
 

@@ -253,7 +253,7 @@ class BucketIndex:
     def answer(self, request: Request, how: QuerySettings) -> Answer:
         """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of the small index."""
         where: Where = request.where
-        if request.where and _looks_further(request.where):
+        if request.where and _may_have_subquery(request.where):
             where = memories_where(self.corpus.ask, request.where, how.where_timeout_s)
         parts = [self.bucket(number) for number in self.corpus.needed(request.user_id)]
         moment, user_id = request.moment, request.user_id
@@ -368,7 +368,7 @@ class BucketIndex:
         return scale
 
 
-def _looks_further(where: str) -> bool:
+def _may_have_subquery(where: str) -> bool:
     """Whether a predicate may have a subquery, which reads the memories of all buckets."""
     return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
 

@@ -453,7 +453,7 @@ def list_files(root: Path, max_file_bytes: int = MAX_FILE_BYTES, *, with_stat: b
 
 
 def _scan(listing: Listing, folder: str, stats: dict[str, Stat | None], with_stat: bool) -> list[str]:
-    """Add the files of one folder to `found`; the sub-folders to look into."""
+    """Add the files of one folder to `listing`, and return the sub-folders to list."""
     try:
         with _opened(listing.root / folder) as place, os.scandir(place) as entries:
             return _sort_out(listing, folder, list(entries), stats, with_stat)

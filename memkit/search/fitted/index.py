@@ -195,11 +195,11 @@ def stale_factors(is_stale: Mask) -> Floats:
     return np.where(is_stale, STALE_WEIGHT, 1.0)
 
 
-def follow() -> Any:
+def refit() -> Any:
     """The module for a refit, imported at the first one."""
-    from memkit.search.fitted import follow
+    from memkit.search.fitted import refit
 
-    return follow
+    return refit
 
 
 Known = tuple[Rows, Ints, Ints]
@@ -215,7 +215,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
     """
     memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     owner, _ = codes(memories["user_id"].combine_chunks())
-    text, filled = text_codes(texts) if former is None else follow().text_codes_since(texts, *former[:2])
+    text, filled = text_codes(texts) if former is None else refit().text_codes_since(texts, *former[:2])
     all_differ = text.max(initial=-1) == len(text) - 1
     kind, kinds = codes(memories["kind"].combine_chunks())
     return Rows(
@@ -956,12 +956,12 @@ def build_as(
         table = make_chunks(memories, settings).combine_chunks()
     else:
         chunker = partial(make_chunks, settings=settings)
-        memories, table, former = follow().refit_tables(before, corpus_memories, order, chunker)
+        memories, table, former = refit().refit_tables(before, corpus_memories, order, chunker)
     chunks, texts, own_texts = table.drop_columns(["searched", "own"]), table["searched"], table["own"]
     rows = make_rows(memories, chunks, own_texts, former and (former[0].rows, *former[1:]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     index = kind(corpus, corpus_memories, settings, order, memories, chunks, texts, own_texts, rows, absent=absent)
     if former is not None:
-        follow().take_over(index, *former[:2], PER_TEXT)
+        refit().take_over(index, *former[:2], PER_TEXT)
         index.sources = [Former(*former[:2])]
     return index
