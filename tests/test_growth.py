@@ -35,7 +35,7 @@ from memkit.formats.rows import Rows
 from memkit.params import estimator
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.tables.samples import write_files
-from memkit.text.analyse import QueryTerms, analyse_sql, load_fts
+from memkit.text.analyse import Analyser, analyse_sql, load_fts
 from memkit.text.secrets import mask
 from memkit.text.snippet import snippet
 
@@ -579,8 +579,8 @@ def over_a_table(transform: Callable[[pa.Table], Any]) -> Work:
 READ_WORDS: dict[str, Work] = {
     "auto": analysed("auto"),
     "char": analysed("char"),
-    "query": lambda text: QueryTerms("auto").terms([text]),
-    "query char": lambda text: QueryTerms("char").terms([text]),
+    "query": lambda text: Analyser("auto").terms([text]),
+    "query char": lambda text: Analyser("char").terms([text]),
     "admission": over_a_table(lambda table: mk.Admission().transform(table, as_of="2026-03-01")),
     "classifier": over_a_table(lambda table: mk.Classifier().transform(table, as_of="2026-03-01")),
     "snippet": lambda text: snippet(text, "слово чай"),

@@ -23,7 +23,7 @@ from memkit.policy.dedup.pairs import FLAGS
 from memkit.schemas import REPLACED, result_schema, tuples_of
 from memkit.search.question import check_user
 from memkit.tables.age import later
-from memkit.text.analyse import QueryTerms
+from memkit.text.analyse import Analyser
 from memkit.text.chunk import has_alnum
 
 OWN_WORDS = "own words"
@@ -263,7 +263,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     """The memories that no query can find."""
     search = questions.search
     index, memories, filled = search.over_all()._index(), search.corpus_.memories, _filled(search)
-    terms = QueryTerms(index.settings.analyser).terms(index.own_texts.to_pylist())
+    terms = Analyser(index.settings.analyser).terms(index.own_texts.to_pylist())
     worded = {
         memory
         for memory, terms_of_chunk in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True)

@@ -1,8 +1,8 @@
 """An inverted index in arrays: for each term, its rows and their weights; in one part, or in a base and a delta index.
 
 A row's score is the inner product of its weights and the query's, so BM25 and TF-IDF differ in their weights alone.
-DuckDB counts the terms; SciPy adds up the scores, over 8 bytes per posting, because one SQL statement costs more than
-the sum (measured on 100,000 chunks: 16 ms against 0.2 ms).
+SciPy adds up the scores, over 8 bytes per posting, because one SQL statement costs more than the sum (measured on
+100,000 chunks: 16 ms against 0.2 ms).
 
 After a small edit `updated` adds a delta index of the new rows; the base is neither copied nor renumbered, however
 large it is. `save_postings` writes two Parquet files; what `load_postings` reads may come from anybody, and is checked.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,12 +24,11 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.checked import json_object
-from memkit.duck import as_arrow, interruptible, session
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.parallel import results, workers
 from memkit.params import check_value
 from memkit.tables.untrusted import check_unique, open_member, parquet, read_parquet
-from memkit.text.analyse import load_fts, spelling_sql, terms_by, vocabulary_sql
+from memkit.text.analyse import terms_by
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64, ascending) and their weights (float32), of equal length."""
@@ -49,7 +49,8 @@ _PART = 1 << 18
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
 _SAMPLE_MAX = 4096
 _FEW_POSTINGS = 2_000_000
-_FEW_TEXTS = 16
+_BLOCK = 4096
+"""Texts, or distinct words, that are cut at once, as one statement has its cost and all of them take memory."""
 _FEW_TERMS = 1_000_000
 """So many occurrences are counted by sorting: importing SciPy's matrices takes longer than that."""
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
@@ -168,10 +169,7 @@ class Postings(Lists):
             return cls.concatenated(list(results(cls.count, parts)))
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
-        if len(texts) <= _FEW_TEXTS:
-            return cls._count_few(strings(texts).to_pylist(), analyser)
-        rows = pa.array(np.arange(len(texts), dtype=np.int32))
-        words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": strings(texts)}), analyser)
+        words, spelled, terms = _words_and_terms(strings(texts), analyser)
         # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
         order = np.argsort(spelled["word"], kind="stable")
         starts = np.searchsorted(spelled["word"][order], np.arange(spelled["word"].max(initial=-1) + 2))
@@ -187,16 +185,6 @@ class Postings(Lists):
         by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
         by_word = csr_array((_ones(spelled["word"]), (spelled["word"], spelled["term"])), shape[1:])
         return cls.from_matrix(terms, (by_row @ by_word).tocsc())
-
-    @classmethod
-    def _count_few(cls, texts: list[str | None], analyser: str) -> Self:
-        """`count` for few texts, by the analyser of queries: preparing a SQL statement would take longer."""
-        by_text = terms_by(analyser).terms([text or "" for text in texts])
-        terms = sorted({term for of_text in by_text for term in of_text})
-        numbers = dict(zip(terms, range(len(terms)), strict=True))
-        pairs = [(row, numbers[term]) for row, of_text in enumerate(by_text) for term in of_text]
-        row, column = np.array(pairs, np.int32).reshape(-1, 2).T
-        return cls.from_occurrences(terms, row, column, len(texts))
 
     @classmethod
     def from_occurrences(cls, terms: list[str], row: np.ndarray, term: np.ndarray, n_rows: int) -> Self:
@@ -340,29 +328,34 @@ def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
     return slice(starts[place], stops[place]) if 0 < length <= _SAMPLE_MAX else slice(0)
 
 
-def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
+def _words_and_terms(texts: Any, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
     """Words by row (row, word), terms by word (word, term), both by number, and the terms in order."""
-    with session() as con, interruptible():
-        load_fts(con)
-        con.register("texts", texts)
-        # SciPy counts by row, as it adds up numbers; here that would group millions of strings.
-        con.execute(f"""
-            create temp table spellings as select row, unnest({spelling_sql("body")}) as spelling from texts;
-            create temp table vocabulary as
-            select (row_number() over ())::int - 1 as word, * from ({vocabulary_sql("spellings", analyser)});
-            create temp table terms as select (row_number() over (order by term))::int - 1 as number, term
-            from (select distinct unnest(terms) as term from vocabulary);
-        """)  # noqa: S608  # expressions of memkit's own
-        words = as_arrow(con, "select row, word from spellings join vocabulary using (spelling)")
-        spelled = as_arrow(
-            con,
-            """
-            select word, number as term
-            from (select word, unnest(terms) as term from vocabulary) join terms using (term)
-            """,
-        )
-        terms = as_arrow(con, "select term from terms order by number")["term"].to_pylist()
-    return _arrays(words), _arrays(spelled), terms
+    cut = terms_by(analyser)
+    words: dict[str, int] = defaultdict(itertools.count().__next__)
+    terms: dict[str, int] = defaultdict(itertools.count().__next__)
+    row, word = _numbered((cut.words([text or "" for text in block.to_pylist()]) for block in _blocks(texts)), words)
+    by_word = (cut.terms_of_words(block) for block in _blocks(list(words)))
+    owner, term = _numbered((list(of_block.values()) for of_block in by_word), terms)
+    ordered = sorted(terms)
+    places = np.empty(len(ordered), np.int32)
+    places[[terms[term] for term in ordered]] = np.arange(len(ordered))
+    return {"row": row, "word": word}, {"word": owner, "term": places[term]}, ordered
+
+
+def _blocks(values: Any) -> Iterator[Any]:
+    """At least one, so that there is something to concatenate."""
+    return (values[start : start + _BLOCK] for start in range(0, max(len(values), 1), _BLOCK))
+
+
+def _numbered(blocks: Iterable[list[list[str]]], numbers: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """For each string in many lists, the place of its list and its number; int32."""
+    sizes, strings = [], []
+    for block in blocks:
+        sizes.append(np.fromiter(map(len, block), np.int64, len(block)))
+        each = itertools.chain.from_iterable(block)
+        strings.append(np.fromiter(map(numbers.__getitem__, each), np.int32, int(sizes[-1].sum())))
+    size = np.concatenate(sizes)
+    return np.repeat(np.arange(len(size), dtype=np.int32), size), np.concatenate(strings)
 
 
 def _small(counts: np.ndarray) -> np.ndarray:
@@ -379,10 +372,6 @@ def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     ends = np.cumsum(sizes)
     numbers: np.ndarray = np.arange(sizes.sum()) - np.repeat(ends - sizes - starts, sizes)
     return numbers
-
-
-def _arrays(table: pa.Table) -> dict[str, np.ndarray]:
-    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def check_chunks(chunks: pa.Table, texts: Texts) -> None:

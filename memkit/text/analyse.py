@@ -10,10 +10,10 @@ to е, ς to σ, no stress marks and soft hyphens), and then becomes its terms:
 - an emoji itself.
 
 `analyse_sql` is one expression for single texts. For a table it is faster to normalise and stem each distinct spelling
-once (`vocabulary_sql`, `count_terms_sql`). For queries one statement is too slow, because DuckDB compiles the regular
-expression of a word each time, which takes longer than a whole search. So `QueryTerms` tokenises texts in the Latin and
-Cyrillic alphabets itself (a test compares every character with the SQL) and asks DuckDB for the stem of each word once;
-all other texts go through the SQL.
+once (`vocabulary_sql`, `count_terms_sql`). DuckDB compiles the regular expression of a word in each statement, which
+takes longer than a whole search, and matches it at a third of the speed of Python. So `Analyser`, which queries and
+indexes use, tokenises texts in the Latin and Cyrillic alphabets itself (a test compares every character with the SQL)
+and asks DuckDB for the stem of each word once; all other texts go through the SQL.
 
 >>> con = session()
 >>> _ = load_fts(con)
@@ -196,9 +196,9 @@ def _char_grams(word: str) -> str:
     return " || ".join(_grams(padded, size) for size in _SIZES)
 
 
-def _grams_of(padded: str) -> list[str]:
-    """The same for a word of `SIMPLE` characters, which DuckDB counts as Python does."""
-    return [padded[start : start + size] for size in _SIZES for start in range(len(padded) - size + 1)]
+def _grams_of(word: str, sizes: Iterable[int]) -> list[str]:
+    """The same of characters that DuckDB counts as Python does."""
+    return [word[start : start + size] for size in sizes for start in range(len(word) - size + 1)]
 
 
 def _grams(word: str, size: int) -> str:
@@ -208,11 +208,20 @@ def _grams(word: str, size: int) -> str:
     return f"list_transform(list_zip({shifted}, true), lambda gram: {joined})"
 
 
-# Without combining characters, which NFC may join, and without İ, which DuckDB and Python fold to different lengths.
-SIMPLE = re.compile(rf"[\0-\u012f\u0131-\u024f{CYRILLIC_LETTERS}]*")
+# Without combining characters, which NFC may join, and without İ, which DuckDB and Python fold to different lengths. Of
+# other blocks signs that no word has: dashes, quotes, currencies, № and ™, arrows, mathematics, boxes, 、 and 【.
+_SIGNS = r"\u2010-\u2027\u2030-\u205e\u20a0-\u20c0\u2116\u2122\u2190-\u22ff\u2500-\u25ff\u3001-\u3003\u3008-\u3020"
+SIMPLE = re.compile(rf"[\0-\u012f\u0131-\u024f{CYRILLIC_LETTERS}{_SIGNS}]*")
+_SYLLABLE_RUN = re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in _SYLLABLES) + "]+")
+# What stands between blanks and signs is cut by itself, and once however often it comes.
+_PIECE = re.compile(rf"[^\s!-/:-@\[-^`{{-~{_SIGNS}]+")
 _SOFT_HYPHEN = "\u00ad"
 _SIMPLE_WORD = re.compile(r"\w+")
 _KNOWN_WORDS_MAX = 200_000
+
+
+def _simple_words(text: str) -> list[str]:
+    return _SIMPLE_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, ""))
 
 
 def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
@@ -236,16 +245,16 @@ def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
     return terms_by(analyser).terms([texts] if isinstance(texts, str) else texts)
 
 
-def terms_by(analyser: str) -> QueryTerms:
-    """The shared `QueryTerms` of this process."""
+def terms_by(analyser: str) -> Analyser:
+    """The shared `Analyser` of this process."""
     return _terms_by(analyser, os.getpid())  # a forked process has its parent's memory and none of its threads
 
 
-class QueryTerms:
+class Analyser:
     """Turns texts into the same terms as `analyse_sql`, with a cache of words."""
 
     def __init__(self, analyser: str = "auto") -> None:
-        check_choice("analyser", analyser, ANALYSERS, "QueryTerms")
+        check_choice("analyser", analyser, ANALYSERS, "Analyser")
         self.analyser = analyser
         self._con: duckdb.DuckDBPyConnection | None = None
         self._known: dict[str, list[str]] = {}
@@ -253,41 +262,52 @@ class QueryTerms:
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:
         """The terms of each text, in order and with repeats."""
-        words = self._words(texts)
-        terms = self._terms({word for of_text in words for word in of_text})
+        words = self.words(texts)
+        terms = self._cached_terms({word for of_text in words for word in of_text})
         return [[term for word in of_text for term in terms[word]] for of_text in words]
+
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of each text, normalised but not stemmed."""
+        words = [_simple_words(text) if SIMPLE.fullmatch(text) else [] for text in texts]
+        if others := {row: _PIECE.findall(text) for row, text in enumerate(texts) if not SIMPLE.fullmatch(text)}:
+            pieces = {piece: _simple_words(piece) for of_text in others.values() for piece in of_text}
+            foreign = [piece for piece in pieces if not SIMPLE.fullmatch(piece)]
+            pieces.update(zip(foreign, self._ask(word_sql("x"), foreign), strict=True))
+            for row, of_text in others.items():
+                words[row] = [word for piece in of_text for word in pieces[piece]]
+        return words
+
+    def terms_of_words(self, words: Iterable[str]) -> dict[str, list[str]]:
+        """The terms of each of `words`, which are normalised, in their order; nothing is cached."""
+        terms: dict[str, list[str]] = {word: [] for word in words}
+        simple = [word for word in terms if SIMPLE.fullmatch(word)]
+        runs = [word for word in terms if _SYLLABLE_RUN.fullmatch(word)]
+        if self.analyser == "char":
+            terms.update((word, _grams_of(f" {word} ", _SIZES)) for word in simple + runs)
+        else:
+            simple = [word for word in simple if "_" not in word]
+            stems = self._ask(stem_sql("x", self.analyser), simple)
+            terms.update((word, [stem]) for word, stem in zip(simple, stems, strict=True))
+            terms.update((word, [*_grams_of(word, (2,)), *word]) for word in runs)
+        if others := [*terms.keys() - {*simple, *runs}]:
+            terms.update(zip(others, self._ask(term_sql("x", self.analyser), others), strict=True))
+        return terms
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.analyser,)  # a connection or a lock cannot be pickled
 
-    def _terms(self, words: set[str]) -> dict[str, list[str]]:
+    def _cached_terms(self, words: set[str]) -> dict[str, list[str]]:
         """A mapping with the terms of these words; it only grows, so that it may be read without the lock."""
         with self._lock:
             if len(self._known) > _KNOWN_WORDS_MAX:
                 self._known = {}
-            self._learn(words.difference(self._known))
+            self._known.update(self.terms_of_words(words.difference(self._known)))
             return self._known
-
-    def _words(self, texts: Sequence[str]) -> list[list[str]]:
-        others = [place for place, text in enumerate(texts) if not SIMPLE.fullmatch(text)]
-        words = [_SIMPLE_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, "")) for text in texts]
-        if others:
-            for place, terms in zip(others, self._ask(word_sql("x"), [texts[p] for p in others]), strict=True):
-                words[place] = terms
-        return words
-
-    def _learn(self, words: set[str]) -> None:
-        plain = [w for w in words if SIMPLE.fullmatch(w) and (self.analyser == "char" or "_" not in w)]
-        if self.analyser == "char":
-            self._known.update((word, _grams_of(f" {word} ")) for word in plain)
-        elif plain:
-            stems = self._ask(stem_sql("x", self.analyser), plain)
-            self._known.update((word, [stem]) for word, stem in zip(plain, stems, strict=True))
-        if others := list(words.difference(plain)):
-            self._known.update(zip(others, self._ask(term_sql("x", self.analyser), others), strict=True))
 
     def _ask(self, expression: str, values: Iterable[str]) -> list[Any]:
         """The value of the SQL `expression` for each of `values`, which it calls x."""
+        if not (texts := list(values)):
+            return []
         with self._lock:
             if self._con is None:
                 con = session()
@@ -295,9 +315,8 @@ class QueryTerms:
                 self._con = con
             cursor = cursor_of(self._con)
         # A literal, not a parameter: for a list of parameters DuckDB would import pandas, a quarter of a second.
-        texts = list(values)
         separator = next(sign for sign in map(chr, range(1, sys.maxunicode)) if not any(sign in text for text in texts))
-        split = f"string_split({literal(separator.join(texts))}, {literal(separator)})" if texts else "[]::varchar[]"
+        split = f"string_split({literal(separator.join(texts))}, {literal(separator)})"
         sql = f"select list_transform({split}, lambda x: {expression})"  # an expression of memkit's own
         with interruptible():
             results: list[Any] = one_value(cursor, sql)
@@ -305,8 +324,8 @@ class QueryTerms:
 
 
 @functools.cache
-def _terms_by(analyser: str, process: int) -> QueryTerms:
-    return QueryTerms(analyser)
+def _terms_by(analyser: str, process: int) -> Analyser:
+    return Analyser(analyser)
 
 
 _MONTHS = ",".join(f"{month.russian} {month.english}" for month in MONTHS)

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import memkit as mk
+from memkit.duck import session
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.params import Estimator
-from memkit.text.analyse import QueryTerms
+from memkit.text.analyse import ANALYSERS, Analyser, count_terms_sql, load_fts
 
 CORPUS = [
     "Пул соединений настроен на десять",
@@ -57,10 +58,10 @@ def hits(arm: BM25, query: str, n: int = 10, allowed: np.ndarray | None = None) 
 
 def naive(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> dict[int, float]:
     """BM25 as its formula stands, one document after the other."""
-    documents = [Counter(terms) for terms in QueryTerms("auto").terms(texts)]
+    documents = [Counter(terms) for terms in Analyser("auto").terms(texts)]
     mean = sum(map(sum, (d.values() for d in documents))) / len(documents)
     scores = dict.fromkeys(range(len(texts)), 0.0)
-    for term in set(QueryTerms("auto").terms([query])[0]):
+    for term in set(Analyser("auto").terms([query])[0]):
         df = sum(term in document for document in documents)
         idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
         for row, document in enumerate(documents):
@@ -96,10 +97,10 @@ def test_scores_are_those_of_bm25s() -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 20))) for _ in range(200)]
     theirs = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
-    theirs.index(QueryTerms("auto").terms(texts), show_progress=False)
+    theirs.index(Analyser("auto").terms(texts), show_progress=False)
     arm = fitted(texts)
     for query in ("кот и пул", "pool connection 2025"):
-        expected = theirs.get_scores(QueryTerms("auto").terms([query])[0])
+        expected = theirs.get_scores(Analyser("auto").terms([query])[0])
         ours = np.zeros(len(texts))
         for row, score in hits(arm, query, 200):
             ours[row] = score
@@ -130,16 +131,19 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
     assert hits(fitted(CORPUS, arm), query)[0][0] == row
 
 
-@pytest.mark.parametrize("analyser", ["auto", "char", "none"])
-def test_few_texts_are_counted_as_many_are(analyser: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = postings.Postings.count(CORPUS, analyser)
-    monkeypatch.setattr(postings, "_FEW_TEXTS", 0)
-    many = postings.Postings.count(CORPUS, analyser)
-    assert few.terms == many.terms
-    for name in ("offsets", "rows", "counts"):
-        one, other = getattr(few, name), getattr(many, name)
-        assert one.dtype == other.dtype
-        assert one.tolist() == other.tolist()
+@pytest.mark.parametrize("analyser", ANALYSERS)
+def test_terms_are_counted_as_one_sql_statement_counts_them(analyser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "_BLOCK", 3)  # of texts and of words, so that there are many
+    with session() as con:
+        load_fts(con)
+        con.register("bodies", pa.table({"doc": range(len(CORPUS)), "body": CORPUS}))
+        expected = con.execute(count_terms_sql("bodies", analyser)).fetchall()
+    counted = postings.Postings.count(CORPUS, analyser)
+    assert list(counted.terms) == sorted({term for _, term, _ in expected})
+    lists = {term: counted.postings_of(number) for term, number in counted.terms.items()}
+    assert sorted(expected) == sorted(
+        (int(row), term, int(count)) for term, of_term in lists.items() for row, count in zip(*of_term, strict=True)
+    )
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
@@ -245,7 +249,7 @@ def test_char_scores_are_the_mean_of_two_cosines_of_scikit_learn() -> None:
     texts = ["настройка памяти и память", "пулы соединений e4021", "кот спит", "память кота"]
     query = "настроить память кота"
     vectorizers = [
-        TfidfVectorizer(analyzer=lambda text: QueryTerms("auto").terms([text])[0], sublinear_tf=True),
+        TfidfVectorizer(analyzer=lambda text: Analyser("auto").terms([text])[0], sublinear_tf=True),
         TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True),
     ]
     cosines = [(v.fit_transform(texts) @ v.transform([query]).T).toarray().ravel() for v in vectorizers]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit.text.analyse import QueryTerms
+from memkit.text.analyse import Analyser
 
 SCRIPT = Path(__file__).parents[1] / "audit" / "threads.py"
 
@@ -34,8 +34,8 @@ def test_eight_threads_get_what_one_gets_a_thousand_times() -> None:
 def test_words_are_forgotten_while_others_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memkit.text.analyse._KNOWN_WORDS_MAX", 20)
     texts = [f"слово{n} connection{n} 東京{n}" for n in range(100)]
-    expected = [QueryTerms().terms([text]) for text in texts[:10]]
-    shared = QueryTerms()
+    expected = [Analyser().terms([text]) for text in texts[:10]]
+    shared = Analyser()
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda text: shared.terms([text]), texts * 3))
     assert found[:10] == expected
