@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,9 @@ from memkit.index.cosine import cosines
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import take_rows
 from memkit.search.stages.fuse import TIE_DIGITS
-from memkit.text.conflicts import Conflicts
+
+if TYPE_CHECKING:
+    from memkit.text.conflicts import Conflicts
 
 _DIGITS = 12
 _BITS = 2048
@@ -288,6 +290,8 @@ def _keep(cache: dict[Any, Any], key: object, value: object, most: int = _KEPT) 
 
 @cache
 def _conflicts() -> Conflicts:
+    from memkit.text.conflicts import Conflicts  # reads statements, which few searches need
+
     return Conflicts()
 
 
