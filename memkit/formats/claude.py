@@ -18,6 +18,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from memkit.fences import Heading, fences
+from memkit.formats.disk.source import above
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey
 from memkit.formats.linked.layout import layout
@@ -41,6 +42,11 @@ TYPES_OF_TOPICS = ("user", "feedback", "project", "reference")
 _HOMES = re.compile(
     r"(?:^|/)(?:\.claude/memory|\.claude/agent-memory(?:-local)?/[^/]+|\.claude/projects/[^/]+/memory|\.agents/memory)$"
 )
+_HOST = re.compile(r"(?:(.*)/)?projects/[^/]+/memory(?:/|$)")
+"""A folder that is the host's own, by the memories of its projects."""
+_HOST_NAME, _SKILL = ".claude", "SKILL.md"
+_INSTRUCTED = ("skills", "agents", "commands", "plugins", "output-styles")
+"""Folders of the host's own folder that hold what its user tells the agent to do, and no memories."""
 _SLUG = re.compile(r"[\w-]+")
 _COMMENT = re.compile(r" {0,3}<!--")
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
@@ -255,10 +261,15 @@ def homes_of(folder: Folder) -> list[str]:
 
 
 def survey(folder: Folder) -> Survey:
-    """The MEMORY.md and the topic files of each folder that is such a memory; lines that repeat the instructions."""
-    survey = Survey()
+    """The MEMORY.md and the topic files of each folder that is such a memory; lines that repeat the instructions.
+
+    Skills, and what the host's own folder tells its agents to do, are no memories: they are named, and not read.
+    """
+    survey = Survey(skipped=set() if folder.is_forced else _instructed(folder))
     for home in homes_of(folder):
         below = f"{home}/" if home else ""
+        if below + folder.markdown[home][0] in survey.skipped:
+            continue
         topics = [name for name in folder.markdown[home] if name != INDEX]
         index = folder.open(below + INDEX) if INDEX in folder.markdown[home] else None
         listed: dict[str, str] = {}
@@ -270,6 +281,32 @@ def survey(folder: Folder) -> Survey:
             survey.findings[below + INDEX] = IS_INDEX
     _report_repeated(folder, sorted(survey.findings))
     return survey
+
+
+def _instructed(folder: Folder) -> set[str]:
+    """The files of skills, and of the folders in which a host keeps instructions; reported once a place."""
+    hosts = {match[1] or "" for place in folder.markdown if (match := _HOST.match(place))}
+    hosts |= {""} if folder.listing.root.name == _HOST_NAME else set()
+    told_by = {f"{host}/{name}" if host else name: host for host in hosts for name in _INSTRUCTED}
+    for place, names in folder.markdown.items():
+        if _SKILL in names and told_by.keys().isdisjoint((place, *above(place))) and _is_skill(folder, place):
+            told_by[place] = posixpath.dirname(place)
+    files: dict[str, list[str]] = {}
+    for path in folder.listing.files if told_by else ():
+        told = next((told_by[folder_above] for folder_above in above(path) if folder_above in told_by), None)
+        if told is not None:
+            files.setdefault(told, []).append(path)
+    for place, paths in files.items():
+        got = f"{len(paths):,} of instructions (skills, agents, commands), not read, first {min(paths)}"
+        expected = "files of memories (format='workspace' reads any Markdown)"
+        folder.rows.problem("unclaimed", place or ".", expected, got, quote=False)
+    return {path for paths in files.values() for path in paths}
+
+
+def _is_skill(folder: Folder, place: str) -> bool:
+    """Whether a SKILL.md has what every skill has: a name and what it is for."""
+    file = folder.open(f"{place}/{_SKILL}" if place else _SKILL)
+    return bool(place and file and file.front and {"name", "description"} <= file.front.fields.keys())
 
 
 def _report_repeated(folder: Folder, paths: Iterable[str]) -> None:
@@ -325,6 +362,7 @@ FORMAT = layout(
     whole_index=INDEX,
     dates={"created_at": "created", "updated_at": "modified"},
     rules=(
+        Rule("unclaimed", "claude", "", "files of memories, and no instructions"),
         Rule("index_too_long", "claude", "", "a MEMORY.md of at most 200 lines and 25,000 UTF-16 units"),
         Rule("duplicate_of_instructions", "claude", "", "memories that CLAUDE.md or AGENTS.md do not say already"),
     ),

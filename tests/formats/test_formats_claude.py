@@ -230,6 +230,57 @@ def test_a_hostile_index_costs_no_more_than_its_length(tmp_path: Path) -> None:
     assert corpus.memories.num_rows >= 2
 
 
+SKILL = "---\nname: pdf\ndescription: делает PDF\n---\n# PDF\n\nвсегда reportlab\n"
+AGENT = "---\nname: reviewer\ndescription: reviews\ntools: Read\n---\nты рецензент\n"
+
+
+def test_skills_agents_and_commands_of_a_host_are_named_and_not_read(tmp_path: Path) -> None:
+    files = {
+        "projects/-home-shop/memory/MEMORY.md": "- [А](a.md) — чай\n",
+        "projects/-home-shop/memory/a.md": TOPIC.format(name="a", type="project", text="зелёный"),
+        "skills/pdf/SKILL.md": SKILL,
+        "skills/pdf/reference/fonts.md": "шрифты\n",
+        "skills/pdf/data.json": '[{"text": "x"}]',
+        "agents/reviewer.md": AGENT,
+        "commands/ship.md": "выпусти\n",
+        "plugins/shop/memory/MEMORY.md": "- [П](p.md) — x\n",
+        "plugins/shop/memory/p.md": "x\n",
+        "plans/июнь.md": "# План\n\nпереезд склада\n",
+        "CLAUDE.md": "# Правила\n\nотвечать по-русски\n",
+    }
+    kept = {"MEMORY.md", "a.md", "июнь.md", "CLAUDE.md"}
+    for home in ("copied", "all/.claude"):
+        corpus = read(tmp_path / home, files)
+        paths = set(corpus.memories["path"].to_pylist())
+        assert {path.rpartition("/")[2] for path in paths} == kept
+        (row,) = [row for row in told(corpus, "unclaimed") if "instructions" in row["message"]]
+        assert (row["path"], row["severity"]) == (".", "info")
+        assert "Got 7 of instructions" in row["message"]
+        assert "first agents/reviewer.md" in row["message"]
+    forced = mk.read(tmp_path / "copied", format="workspace")
+    assert "skills/pdf/SKILL.md" in forced.memories["path"].to_pylist()
+    below = mk.read(tmp_path / "copied" / "skills" / "pdf")  # named itself
+    assert set(below.memories["path"].to_pylist()) >= {"SKILL.md", "reference/fonts.md"}
+
+
+def test_a_skill_anywhere_is_no_memory_and_a_page_of_that_name_is(tmp_path: Path) -> None:
+    files = {
+        "lib/pdf/SKILL.md": SKILL,
+        "lib/pdf/more.md": "x\n",
+        "notes/SKILL.md": "# Навыки\n\nшить\n",
+        "agents/a.md": "б\n",
+    }
+    corpus = read(tmp_path, files)
+    assert set(corpus.memories["path"].to_pylist()) == {"notes/SKILL.md", "agents/a.md"}
+    assert [
+        (row["path"], "Got 2 of" in row["message"]) for row in told(corpus, "unclaimed") if "instr" in row["message"]
+    ] == [("lib", True)]
+    write_files(tmp_path, {"lib/pdf/SKILL.md": "# x\n"})
+    after = corpus.refresh()
+    assert set(after.memories["path"].to_pylist()) == {*files}
+    assert after.problems.equals(mk.read(tmp_path).problems)
+
+
 def test_no_link_leads_from_one_projects_memory_into_anothers(tmp_path: Path) -> None:
     index = "- [Сборка](build.md) — кэш\n- [[release]]\n"
     files = {f".claude/projects/{name}/memory/MEMORY.md": index for name in ("a", "b")}
