@@ -183,6 +183,36 @@ def test_front_matter_that_yaml_refuses_is_read_with_a_warning(
     assert json.dumps(value, ensure_ascii=False) in problem["message"], "as it should be written"
 
 
+OPEN_LISTS = {
+    "tags: [еда": (["еда"], "tags: [еда]"),
+    "tags: [еда, чай": (["еда", "чай"], "tags: [еда, чай]"),
+    "tags: [еда, чай,": (["еда", "чай"], "tags: [еда, чай]"),
+    "tags: ['еда, чай": (["еда", "чай"], 'tags: ["еда", "чай"]'),
+    'tags: [#еда, "чай"': (["еда", "чай"], 'tags: ["#еда", "чай"]'),
+    "tags: [еда: сладкая": (["еда: сладкая"], 'tags: ["еда: сладкая"]'),
+    "tags: [еда # и не только": (["еда"], "tags: [еда] # и не только"),
+    "tags: [еда\n  чай": (["еда"], None),
+    "tags: [": ([], "tags: []"),
+}
+
+
+def test_a_list_that_is_not_closed_gives_its_words(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, (line, (tags, spelling)) in enumerate(OPEN_LISTS.items()):
+        for others in ("", "title: t\n", "title: a: b\naliases: [x\n"):
+            name = f"{number}/{len(others)}"
+            with subtests.test(line, others=others):
+                text = f"---\nscope: x\n{line}\n{others}---\ntext\n"
+                corpus = mk.read(write_files(tmp_path / name, {"a.md": text}))
+                (row,) = corpus.memories.to_pylist()
+                assert (row["tags"], row["text"]) == (tags, "text")
+                assert row["title"] == {"": "a", "title: t\n": "t"}.get(others, "a: b")
+                assert row["aliases"] == (["x"] if "aliases" in others else None)
+                (problem,) = corpus.problems.to_pylist()
+                assert problem["rule"] == "loose_front_matter"
+                assert spelling is None or (problem["line"] == 3 and spelling in problem["message"])
+                assert "сладкая" not in line or "сладкая" in repr(row)
+
+
 def test_a_folder_is_decided_by_its_pages(tmp_path: Path) -> None:
     page, plain = "---\ntitle: T\n---\ntext\n", "text\n"
     linking = "# {0}\nSee [[{1}]].\n"

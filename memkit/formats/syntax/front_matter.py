@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.yaml import comments as yaml_comments
@@ -60,15 +61,15 @@ def split(text: str) -> FrontMatter | None:
     if opening is None or closing is None:
         return None
     head = text[opening.end() : closing.start()]
-    fault, lines = None, tuple[str, ...]()
+    fault, lines = None, dict[int, str]()
     try:
         fields = parse(head)
     except StructureError as error:
-        fault = StructureError(str(error), error.line + 1)
-        fields, lines = mend(head, error) or (salvage(head), ())
+        fields, lines = mend(head, error) or (salvage(head), {})
+        fault = StructureError(str(error), min(lines, default=error.line) + 1)
     if fields is None or (fault and not fields):
         return None  # two horizontal rules with a text between them
-    return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault, lines)
+    return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault, tuple(lines.values()))
 
 
 def comments(text: str) -> dict[int, str]:
@@ -174,13 +175,30 @@ _MOST_MENDED = 8
 """How many values of one block may need quotes."""
 
 
-def mend(head: str, error: StructureError) -> tuple[Node, tuple[str, ...]] | None:
-    """The fields of a block whose values need quotes, and these lines in quotes; None where quotes do not help.
+_OPEN_LIST = re.compile(r"( *[\w-]+: +\[)([^\[\]{}]*)")
+
+
+def mend(head: str, error: StructureError) -> tuple[Node, dict[int, str]] | None:
+    """The fields of a block whose values need quotes, or whose lists a bracket, and these lines as they should be.
+
+    The lines are by number; None where that does not help.
 
     >>> mend("name: a: b", StructureError("", 1))
-    ({'name': 'a: b'}, ('name: "a: b"',))
+    ({'name': 'a: b'}, {1: 'name: "a: b"'})
+    >>> mend("tags: [чай, мёд", StructureError("", 2))
+    ({'tags': ['чай', 'мёд']}, {1: 'tags: [чай, мёд]'})
     """
     lines, quoted = head.split("\n"), dict[int, str]()
+    for place, (line, following) in enumerate(pairwise((*lines, ""))):
+        if not following.startswith((" ", "\t", "]")) and (closed := _closed(line)):
+            quoted[place] = lines[place] = closed
+    if quoted:
+        try:
+            fields = parse("\n".join(lines))
+        except StructureError as next_error:
+            error = next_error
+        else:
+            return (fields, {place + 1: line.strip() for place, line in quoted.items()}) if fields else None
     while len(quoted) < _MOST_MENDED:
         suspects = (number for number in (error.line - 1, error.line - 2) if 0 <= number < len(lines))
         number = next((n for n in suspects if n not in quoted and _VALUE.fullmatch(lines[n])), None)
@@ -194,14 +212,28 @@ def mend(head: str, error: StructureError) -> tuple[Node, tuple[str, ...]] | Non
         except StructureError as next_error:
             error = next_error
         else:
-            return (fields, tuple(line.strip() for line in quoted.values())) if fields else None
+            return (fields, {place + 1: line.strip() for place, line in quoted.items()}) if fields else None
     return None
+
+
+def _closed(line: str) -> str:
+    """A line whose list is not closed, as it should be; empty for any other."""
+    match = _OPEN_LIST.fullmatch(line)
+    if match is None:
+        return ""
+    words, mark, comment = match[2].partition(" #")
+    words = words.rstrip(" ,")
+    if _flat_value(f"[{words}]") is None:
+        stripped = (word.strip(" '\"") for word in words.split(","))
+        words = ", ".join(json.dumps(word, ensure_ascii=False) for word in stripped if word)
+    return f"{match[1]}{words}]{mark}{comment}"
 
 
 def salvage(head: str) -> Node:
     """The fields of a block that is no YAML: the first ``key: value`` of each key, or the list below it."""
     node, listed = Node(), ""
-    for number, line in enumerate(head.split("\n"), 2):
+    for number, written in enumerate(head.split("\n"), 2):
+        line = _closed(written) or written
         if listed and line.lstrip(" ").startswith("- "):
             node[listed] = node[listed] or []
             node[listed].append(_salvaged(line.lstrip(" ")[2:]))
