@@ -74,9 +74,14 @@ def window(
         units += [(first, last)] * (first < last and first < end and last > start)
     shown = [(a, b) for a, b in units if not any(begins <= a and b <= ends for begins, ends in without)]
     units = shown or units or [(start, end)]
-    first, last = _best(text, units, query, width)
-    begins, ends = units[first][0], units[last][1]
-    return (begins, ends) if ends - begins <= width else _cut(text, query, width, begins, ends)
+    begins, ends = units[0][0], units[-1][1]
+    if len(units) == 1 and ends - begins <= width:
+        return begins, ends
+    words = list(_words_like(query, text, begins, ends))
+    if len(units) > 1:
+        first, last = _best(text, units, words, width)
+        begins, ends = units[first][0], units[last][1]
+    return (begins, ends) if ends - begins <= width else _cut(text, words, width, begins, ends)
 
 
 def snippet(text: str, query: str, width: int = 90) -> str:
@@ -143,14 +148,14 @@ def marked(line: str, query: str) -> list[tuple[str, bool]]:
     return [(part, is_match) for part, is_match in [*parts, (line[done:], False)] if part]
 
 
-def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tuple[int, int]:
-    """The first and last unit of the run within `width` that has most of the query's words; of equals, the first.
+def _best(text: str, units: list[tuple[int, int]], words: list[tuple[int, str]], width: int) -> tuple[int, int]:
+    """The first and last unit of the run within `width` that has most of the query's `words`; of equals, the first.
 
     It begins at a word of the query, and reaches on, then back, as far as there is room.
     """
     starts = [begins for begins, _ in units]
     held: list[set[str]] = [set() for _ in units]
-    for place, stem in _words_like(query, text, units[0][0], units[-1][1]):
+    for place, stem in words:
         number = bisect_right(starts, place) - 1
         if place < units[number][1]:  # else in what is not shown
             held[number].add(stem)
@@ -173,10 +178,10 @@ def _best(text: str, units: list[tuple[int, int]], query: str, width: int) -> tu
     return first, last
 
 
-def _cut(text: str, query: str, width: int, begins: int, ends: int) -> tuple[int, int]:
-    """The part of a long sentence around the first word of the query, cut at blanks."""
-    places = [place for place, _ in _words_like(query, text, begins, ends)]
-    start = max(begins, min(min(places) - width // 3, ends - width)) if places else begins
+def _cut(text: str, words: list[tuple[int, str]], width: int, begins: int, ends: int) -> tuple[int, int]:
+    """The part of a long sentence around the first of the query's `words` in it, cut at blanks."""
+    place = min((place for place, stem in words if begins <= place <= ends - len(stem)), default=begins)
+    start = max(begins, min(place - width // 3, ends - width))
     if start > begins:
         start = text.find(" ", start, start + width // 3) + 1 or start
     end = min(ends, start + width)

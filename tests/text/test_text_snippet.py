@@ -70,6 +70,17 @@ def test_the_window_is_where_most_words_of_the_query_are() -> None:
     assert (begins, text[begins:ends]) == (26, "Чай зелёный. Чай зелёный."), "meaning alone: where the chunk begins"
 
 
+def test_a_long_sentence_is_cut_around_its_own_words_of_the_query() -> None:
+    words = "слово " * 12
+    text = f"Один пул там. {words}пул соединений вырос {words}конец. Чай зелёный, пул."
+    begins, ends = window(text, "пул соединений", width=40)
+    assert "пул соединений" in text[begins:ends]
+    assert ends - begins <= 40
+    alone = f"{words}пул соединений вырос {words}конец."
+    begins, ends = window(alone, "пул соединений", width=40)
+    assert "пул соединений" in alone[begins:ends]
+
+
 def test_a_window_shows_no_line_that_is_left_out_unless_there_is_no_other() -> None:
     head, tail = "Sender: Anna, who asks about the pool\n", "\n<!-- about the pool -->\n"
     text = f"{head}Пул вырос до десяти.{tail}Чай зелёный."
