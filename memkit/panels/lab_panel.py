@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import known_item_note, known_items
 from memkit.evaluation.sweep import Sweep, sweep
 from memkit.panels.cards import Cards
@@ -13,8 +14,9 @@ from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import KNOWN, JudgePanel
 from memkit.panels.map_panel import MapPanel, is_installed
+from memkit.panels.missing_panel import MissingPanel
 from memkit.panels.page import Displayed
-from memkit.panels.panel import Panel, fit_to, moment_of
+from memkit.panels.panel import QUERY, Panel, fit_to, moment_of
 from memkit.panels.policy_panel import POLICY_NAMES, PolicyPanel
 from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State
@@ -27,6 +29,19 @@ from memkit.tables.corpus import Corpus
 
 _WEIGHTS = [0.0, 0.1, 0.2, 0.4, 0.6]
 _POLICIES = tuple(name for name in POLICY_NAMES if name != "decay")
+_OWN_LABELS = (
+    'Write some of your own, queries = {"query_id": [1, 2], "text": ["…", "…"]}, judge their hits in'
+    " mk.panels.judge(search, queries), and open mk.panels.lab(corpus, search, queries=queries, qrels=…) with the"
+    " judge's result."
+)
+_NO_LABELS = (
+    "There are no questions to measure with: they are made from headings, titles, subjects and links, and no memory"
+    f" here has such a text of two words or more, as facts and lines of a log have none. {_OWN_LABELS}"
+)
+_NOT_JUDGED = (
+    "There are questions, and nothing says which memories answer them: judge their hits in the tab judge, and open"
+    " mk.panels.lab(corpus, search, queries=queries, qrels=lab['judge'].result)."
+)
 
 
 class Lab(Displayed):
@@ -39,7 +54,8 @@ class Lab(Displayed):
         Fitted; ``Retriever()`` is fitted else.
     query : str
     queries, qrels : table, data frame or path, optional
-        Labels, for verdicts, the surface and judging; where there are none, `known_items` of the corpus.
+        Labels, for verdicts, the surface and judging; where there are none, `known_items` of the corpus. Queries alone
+        are judged. A panel that lacks them says so, and what to do.
     sweep : Sweep, optional
         For the surface; by default one over the weights of meaning and letters, made when it is first shown.
     as_of : str, date or datetime, optional
@@ -73,11 +89,14 @@ class Lab(Displayed):
         check_corpus("panels.lab", corpus)
         if search is not None:
             check_fitted("panels.lab", search)
+        if queries is None and qrels is not None:
+            raise ParameterError("panels.lab: expected queries beside the qrels. Got none.")
         self.sweep = sweep
         self.corpus, self.query, self.queries, self.qrels = corpus, query, queries, qrels
         self.search = Retriever().fit(corpus) if search is None else search
         self.as_of, self.is_of_now = moment_of(as_of), as_of is None
-        self.session = Session(State())
+        # Whichever panel is opened first, all have the query and moment of the lab.
+        self.session = Session(State({QUERY: {"query": query, "as_of": self.as_of}}))
         self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge", "table")
         self.names += ("map",) if is_installed() else ()
         self._panels: dict[str, Panel] = {}
@@ -91,11 +110,13 @@ class Lab(Displayed):
 
     def _rests_on(self, name: str) -> str:
         """The labels that the verdicts of a panel rest on."""
-        if name == "search" and self.queries is None:
+        if name == "search" and self.qrels is None:
             return (
                 "No labels were given, so there is no verdict on which setting is better. The panel judge makes labels."
             )
         if name not in ("search", "surface", "judge"):
+            return ""
+        if isinstance(self._panels[name], MissingPanel) or not self._has_labels:
             return ""
         if self.queries is not None:
             return "Verdicts rest on the labels given to the lab."
@@ -105,12 +126,24 @@ class Lab(Displayed):
         )
 
     def _make(self, name: str) -> Panel:
+        """The panel of that name; one that says what is missing where there are no labels for it."""
+        if name not in ("surface", "judge") or (name == "surface" and self.sweep is not None):
+            return self._made(name)
+        if self.queries is not None and (name == "judge" or self.qrels is not None):
+            return self._made(name)  # a fault of the labels given is an error
+        why = _NOT_JUDGED if self.queries is not None else "" if self._has_labels else _NO_LABELS
+        try:
+            return MissingPanel(name, why, session=self.session) if why else self._made(name)
+        except MemkitError as error:  # few known items may find nothing
+            return MissingPanel(name, f"{error} {_OWN_LABELS}", session=self.session)
+
+    def _made(self, name: str) -> Panel:
         shared: dict[str, Any] = {"session": self.session}
         dated = {"as_of": self.as_of, **shared}
         if name == "search":
-            return SearchPanel(self.search, self.query, self.queries, self.qrels, **dated)
+            return SearchPanel(self.search, self.query, *self._judged_labels, **dated)
         if name == "decay":
-            return DecayPanel(self.search, self.queries, self.qrels, **dated)
+            return DecayPanel(self.search, *self._judged_labels, **dated)
         if name == "dedup":
             return DedupPanel(Deduplicator().fit(self.corpus), **shared)
         if name == "context":
@@ -135,6 +168,19 @@ class Lab(Displayed):
             self.as_of = moment_of(None)
         for panel in self._panels.values():
             panel.follow(corpus, words)
+
+    @property
+    def _judged_labels(self) -> tuple[Any, Any]:
+        """The labels given, if there are judgements among them."""
+        return (None, None) if self.qrels is None else (self.queries, self.qrels)
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether labels were given or can be made."""
+        try:
+            return bool(self.labels)
+        except ParameterError:
+            return False
 
     @cached_property
     def labels(self) -> tuple[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import datetime
+import html
 import io
 import json
 import re
@@ -23,6 +24,7 @@ from PIL import Image
 import memkit as mk
 from memkit.evaluation.statistics import Units, detectable_effect_for
 from memkit.panels.controls import control, parsed, written
+from memkit.panels.missing_panel import MissingPanel
 from memkit.panels.panel import Panel
 from memkit.panels.state import QueryValues, Session, State
 from memkit.plot.marks import Dots
@@ -585,6 +587,49 @@ def test_a_lab_says_which_labels_its_scores_rest_on(corpus: mk.Corpus, search: m
     own = mk.panels.lab(corpus, search, "пул", *labels, as_of=DAY)
     assert "rest on the labels given to the lab" in own["search"].strip_html
     assert "known" not in own["judge"].strip_html
+
+
+def test_a_lab_without_labels_says_in_the_panel_what_is_missing_and_what_to_do() -> None:
+    facts = {"text": ["Любит чай", "Живёт в Казани"]}
+    one_title = {"title": ["Пул соединений", "", ""], "text": ["Совсем другие слова сейчас", "чай", "кофе"]}
+    for table, lacking, why in (
+        (facts, {"surface", "judge"}, "There are no questions to measure with"),
+        ({"text": []}, {"surface", "judge"}, "There are no questions to measure with"),
+        (one_title, {"surface"}, "found nothing for any of 1 queries"),
+    ):
+        corpus = mk.from_table(table)
+        lab = mk.panels.lab(corpus, mk.Retriever(encoder=None).fit(corpus), "чай", as_of=DAY)
+        page = lab.view
+        for name in lab.names:
+            page._take(page, {"tab": name}, [])
+            assert (page.panel, page.error, lab[name].title) == (lab[name], "", name), page.error
+        assert {name for name in lab.names if isinstance(lab[name], MissingPanel)} == lacking
+        for name in lacking:
+            assert why in lab[name].body
+            assert "mk.panels.judge(search, queries)" in html.unescape(lab[name].body)
+            assert "known items" not in lab[name].strip_html
+
+
+def test_questions_alone_are_judged_in_a_lab(corpus: mk.Corpus, search: mk.Retriever, labels: Any) -> None:
+    queries, qrels = labels
+    lab = mk.panels.lab(corpus, search, "пул", queries, as_of=DAY)
+    assert "judge their hits in the tab judge" in lab["surface"].body
+    assert "No labels were given" in lab["search"].strip_html
+    lab["judge"].press("3")
+    assert lab["judge"].result.num_rows == 1
+    for wrong, message in (({"queries": queries, "qrels": {"query_id": [1]}}, "qrels"), ({"qrels": qrels}, "queries")):
+        with pytest.raises(mk.ParameterError, match=message):
+            _ = mk.panels.lab(corpus, search, as_of=DAY, **wrong)["surface"]
+
+
+def test_panels_of_a_lab_open_in_any_order(corpus: mk.Corpus, search: mk.Retriever) -> None:
+    lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
+    for name in reversed(lab.names):
+        assert lab[name].html
+        if "query" in lab[name].values:
+            assert lab[name].values["query"] == "пул"
+        if "as_of" in lab[name].values:
+            assert lab[name].values["as_of"].startswith(DAY)
 
 
 def test_slider_keys_lead_to_the_ends_of_a_declaration() -> None:
