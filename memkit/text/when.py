@@ -239,10 +239,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 _Form = tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]]
-_NAMED = re.compile(
-    rf"\d|{'|'.join(month.pattern for month in MONTHS)}|{'|'.join((*_DAYS, *_STEPS))}|назад|ago|последн|past",
-    re.IGNORECASE,
-)
+_NAMES = (*(month.pattern for month in MONTHS), *_DAYS, *_STEPS, "назад", "ago", "последн", "past")
+_NAMED = re.compile(rf"\d|(?<!\w)(?:{'|'.join(_NAMES)})", re.IGNORECASE)
 """What stands in every date that is named. Few questions have any of it, so few processes need the forms."""
 
 
