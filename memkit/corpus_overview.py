@@ -100,7 +100,7 @@ class Overview(Tabular):
     hide: Mask = field(default_factory=Mask, repr=False, compare=False)
 
     def _repr_html_(self) -> str:
-        return Shown(*self._sheets(), *self._further())._repr_html_()
+        return Shown(*self._sheets(), *self._further_sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         rules = self.tables["problems"].select(["severity", "rule", "count", "do"])
@@ -118,7 +118,7 @@ class Overview(Tabular):
         rows = pa.table({"why": following["why"], "call": commands, "command": commands})
         return replace(self, tables={**self.tables, "next": rows})
 
-    def _further(self, show_secrets: bool = False) -> list[Sheet]:
+    def _further_sheets(self, show_secrets: bool = False) -> list[Sheet]:
         tables = {**self.tables, "kinds_by_month": _by_month(self.tables["kinds_by_month"])}
         names = [name for name in tables if name not in ("next", "projects") and tables[name].num_rows]
         return [self._titled(name.replace("_", " "), tables[name], ROWS, show_secrets) for name in names]
@@ -142,7 +142,7 @@ class Overview(Tabular):
         Path
         """
         first = self._sheets()
-        shown = Shown(*first, *self._further())
+        shown = Shown(*first, *self._further_sheets())
         above, below = (as_html(*sheets) for sheets in (shown.sheets[: len(first)], shown.sheets[len(first) :]))
         return write_page(path, title, above + shown.hide.in_html(as_figure(self.plot())) + below)
 

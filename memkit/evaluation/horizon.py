@@ -96,7 +96,7 @@ class _Race:
                 targets.append(row)
         return cls(question, ranked, memory, np.array(targets, np.int64))
 
-    def on(self, moment: datetime) -> tuple[Floats, Mask]:
+    def scores_on(self, moment: datetime) -> tuple[Floats, Mask]:
         """Each candidate's score at a moment, rounded as in ranking, and whether it is expired or not created yet."""
         until, passed = self.question.until, moment - self.question.moment
         later_question = replace(self.question, moment=moment, until=None if until is None else until + passed)
@@ -112,7 +112,7 @@ class _Race:
     def run(self, most: int) -> tuple[Ints, list[str]]:
         """The day on which each target falls out of the first k, or -1, and the reason; day by day until all settle."""
         days, why = np.full(len(self.target), -1), np.full(len(self.target), LATER, object)
-        last, over = self.on(_LAST)
+        last, over = self.scores_on(_LAST)
         query, row = self.ranked.candidates.query, self.ranked.candidates.row
         first, end = (np.searchsorted(query, query[self.target], side) for side in ("left", "right"))
         target_of_pair = np.repeat(np.arange(len(first)), end - first)  # each target beside each candidate of its query
@@ -120,7 +120,7 @@ class _Race:
         for day in range(1, most + 1):
             if not target_of_pair.size:
                 break
-            score, gone = self.on(self.question.moment + timedelta(days=day))
+            score, gone = self.scores_on(self.question.moment + timedelta(days=day))
             alive, target = ~gone & (score >= self.question.settings.min_score), self.target[target_of_pair]
             tied = (score[candidate] == score[target]) & (row[candidate] < row[target])
             ahead = alive[candidate] & ((score[candidate] > score[target]) | tied)

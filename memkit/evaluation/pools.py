@@ -153,7 +153,7 @@ def hits_of_both(a: Any, b: Any, labelled: LabelledQueries) -> tuple[Callable[..
     if not (isinstance(first, Pools) and first.serves(b)):
         return first.hits, run_of(b, labelled).hits
     first_setting, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
-    first.ask((first_setting, other))
+    first.retrieve((first_setting, other))
     return first.hits, partial(first.hits, setting=other)
 
 
@@ -237,7 +237,7 @@ class Pools:
         scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
         return full, self.index.weights(full), scope
 
-    def ask(self, settings: Iterable[Mapping[str, Any]]) -> None:
+    def retrieve(self, settings: Iterable[Mapping[str, Any]]) -> None:
         """Ask all arms that these settings need, once for each scope."""
         arms: dict[_Scope, set[str]] = {}
         pools: dict[_Scope, int] = {}

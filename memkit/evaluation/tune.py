@@ -483,7 +483,7 @@ def tune(
         return [guarded(name, spec, tried.settings[candidate]) for name, spec in (guard or {}).items()]
 
     result = tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
-    pools.ask((tried.settings[tried.default], result.candidate_))  # a sweep that was given brings no answers
+    pools.retrieve((tried.settings[tried.default], result.candidate_))  # a sweep that was given brings no answers
     simple = baselines(pools, scored.values[tried.default], task, wanted, depth)
     chosen = search.with_params(**result.chosen_params_)
     result = replace(result, sweep_=tried, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))

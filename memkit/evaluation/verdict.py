@@ -132,7 +132,7 @@ class Verdict:
     @property
     def parts(self) -> list[str]:
         """What to do, then the numbers."""
-        parts = (self.more, self._gains(), self._counts(), self._chance(), self._power(), self._looked())
+        parts = (self.more, self._gains(), self._counts(), self._chance(), self._power(), self._looks_note())
         return [part for part in parts if part]
 
     def _gains(self) -> str:
@@ -176,7 +176,7 @@ class Verdict:
         count = queries if self.unit == "query_id" else f"{queries} of {groups}"
         return f"label about {count} to {'settle it' if self.low is not None else 'get a verdict at all'}"
 
-    def _looked(self) -> str:
+    def _looks_note(self) -> str:
         return "" if self.looks == 1 else f"look {self.looks} at these labels: each weakens the next verdict"
 
 

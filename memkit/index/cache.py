@@ -253,13 +253,13 @@ def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
     """The encoder's function for `role`, with its rows checked to be finite and normalised to length 1 or 0."""
     function = encoder.encode_query if role == "query" else encoder.encode_document
 
-    def ask(texts: list[str]) -> Vectors:
+    def encode(texts: list[str]) -> Vectors:
         with CIRCUITS.guard(str(encoder.fingerprint)):
             rows = np.asarray(function(texts))
         block = base.check_block(rows, range(len(texts)), str(encoder.fingerprint))
         return np.ascontiguousarray(block, dtype=np.float32) if base.is_unit(block) else base.unit_rows(block)
 
-    return ask
+    return encode
 
 
 class _UsersCache(VectorCache):

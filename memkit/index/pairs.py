@@ -108,7 +108,7 @@ def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float) -> Iterat
     starts = np.flatnonzero(np.r_[True, np.diff(codes[rows]) != 0]) if len(rows) else np.empty(0, dtype=np.int64)
     sizes = np.diff(np.r_[starts, len(rows)])
     for group in np.flatnonzero(sizes > _SMALL):
-        yield from _within(unit, rows[starts[group] : starts[group] + sizes[group]], threshold)
+        yield from _pairs_within(unit, rows[starts[group] : starts[group] + sizes[group]], threshold)
     small = np.flatnonzero((sizes > 1) & (sizes <= _SMALL))
     yield from _small_groups(unit, rows, starts[small], sizes[small], threshold)
 
@@ -143,7 +143,7 @@ def _products(block: Vectors, sizes: Ints, threshold: float) -> tuple[Ints, Ints
     return group[kept], a[kept], b[kept]
 
 
-def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
+def _pairs_within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
     """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
     full = unit if len(rows) == len(unit) else unit[rows]
     short = _shortened(full, threshold)

@@ -205,7 +205,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def close(self) -> None:
         """Take the widgets out of the notebook; the panel stays."""
         self.panel.session.unlisten(self._follow)
-        for widget in list(_within(self)):
+        for widget in list(_descendants(self)):
             widget.close()
         super().close()
 
@@ -268,9 +268,9 @@ def _is_shown(widget: Any) -> bool:
     return bool(widget.layout.display != "none" and widget.layout.visibility != "hidden")
 
 
-def _within(box: Any) -> Iterator[Any]:
+def _descendants(box: Any) -> Iterator[Any]:
     for child in getattr(box, "children", ()):
-        yield from _within(child)
+        yield from _descendants(child)
         yield child
 
 

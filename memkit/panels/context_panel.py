@@ -76,7 +76,7 @@ class ContextPanel(Panel):
         """The budgets, and the way they are filled."""
         return {name: p for name, p in ContextBuilder.params().items() if p.kind != "object"}
 
-    def _take(self, corpus: Corpus) -> None:
+    def _set_corpus(self, corpus: Corpus) -> None:
         self.corpus = corpus
         self.builder.fit(corpus)
         self._gathered.clear()
@@ -130,9 +130,9 @@ class ContextPanel(Panel):
         blocks = "".join(self._block(answer, block, limit) for block, limit in answer.limits.items())
         head = "<h4>the prompt, exactly</h4>"
         text = f'<pre class="mkprompt" tabindex="0" role="region" aria-label="the prompt">{prompt}</pre>'
-        return f'<div class="mk">{head}{text}</div>{self._more(answer)}{blocks}'
+        return f'<div class="mk">{head}{text}</div>{self._larger_budgets(answer)}{blocks}'
 
-    def _more(self, answer: Context) -> str:
+    def _larger_budgets(self, answer: Context) -> str:
         """The lines that a larger budget adds; while a slider moves, the last such table."""
         if self._cached_more[0] is not answer and not self.session.is_moving:
             rows = [

@@ -99,7 +99,7 @@ class DecayPanel(Panel):
         """The parameters of decay."""
         return {name: QuerySettings.params()[name] for name in _OWN}
 
-    def _take(self, corpus: Corpus) -> None:
+    def _set_corpus(self, corpus: Corpus) -> None:
         fit_to(self.search, corpus)
         if self._labelled is not None:
             task, _ = self._labelled

@@ -96,7 +96,7 @@ class DedupPanel(Panel):
         rows = self.dedup.nodes_.rows
         return dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
 
-    def _take(self, corpus: Corpus) -> None:
+    def _set_corpus(self, corpus: Corpus) -> None:
         self.dedup.fit(corpus)
         self._texts, self._clusters = self._texts_by_id(), (None, "")
 
@@ -160,14 +160,14 @@ class DedupPanel(Panel):
 
     def nearest(self, most: int = _NEAREST) -> list[dict[str, Any]]:
         """The unjudged pairs nearest the threshold that can merge, or are to be shown; a chosen pair comes first."""
-        pairs, judged = self._pairs, {_both(row) for row in self._labels}
+        pairs, judged = self._pairs, {_ids_of_pair(row) for row in self._labels}
         distance = np.abs(pairs["similarity"].to_numpy() - self._threshold)
         nearest: list[dict[str, Any]] = []
         for index in np.argsort(distance, kind="stable"):
             row = pairs.slice(int(index), 1).to_pylist()[0]
-            if _both(row) == self._chosen:
+            if _ids_of_pair(row) == self._chosen:
                 nearest.insert(0, row)
-            elif _both(row) not in judged:
+            elif _ids_of_pair(row) not in judged:
                 nearest.append(row)
             if len(nearest) > most and self._chosen is None:
                 break
@@ -200,7 +200,7 @@ class DedupPanel(Panel):
             self._labels = self._labels[:-1]
         elif pair is not None:
             label = "duplicate" if action == "same" else action
-            self._labels = [row for row in self._labels if _both(row) != _both(pair)]
+            self._labels = [row for row in self._labels if _ids_of_pair(row) != _ids_of_pair(pair)]
             self._labels.append({"a_id": pair["a_id"], "b_id": pair["b_id"], "label": label})
             self._chosen = None
         if self._path is not None:
@@ -235,7 +235,7 @@ class DedupPanel(Panel):
         near = self.nearest()
         judged = paragraph("No pairs were found." if not self._pairs.num_rows else "Every pair is judged.")
         first = self._side_by_side(near[0]) if near else judged
-        parts = [first, self._near(near), paragraph(self._blocked()), self._clustered(answer)]
+        parts = [first, self._next_pairs(near), paragraph(self._blocked()), self._clustered(answer)]
         return "".join(parts) + _plain(answer)
 
     def _side_by_side(self, pair: dict[str, Any]) -> str:
@@ -249,7 +249,7 @@ class DedupPanel(Panel):
         table = f"<table><thead><tr>{names}</tr></thead><tbody><tr>{cells}</tr></tbody></table>"
         return f'<div class="mk mkpair"><p><b>Same?</b> {html.escape(head)}{conflict}</p>{table}</div>'
 
-    def _near(self, near: list[dict[str, Any]]) -> str:
+    def _next_pairs(self, near: list[dict[str, Any]]) -> str:
         """The next pairs; Enter on one shows it."""
         rows, picks = [], []
         for pair in near:
@@ -283,7 +283,7 @@ class DedupPanel(Panel):
         return self._clusters[1]
 
 
-def _both(row: Mapping[str, Any]) -> frozenset[str]:
+def _ids_of_pair(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset((row["a_id"], row["b_id"]))
 
 

@@ -83,7 +83,7 @@ class Page(anywidget.AnyWidget):
         self.linked: list[str] = [name for name, declared in self.panel.controls.items() if declared.kind in _SCALARS]
         self.add_traits(**{name: Linked().tag(sync=True) for name in self.linked})
         super().__init__()
-        self.on_msg(self._take)
+        self.on_msg(self._on_message)
         self.panel.session.listen(self._quietly)
         self.draw()
 
@@ -129,18 +129,18 @@ class Page(anywidget.AnyWidget):
             self.error = mask(str(error))
             self.n += 1
 
-    def _take(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
+    def _on_message(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
         """What the browser sends: values that were set, a button, a row, another panel of the lab."""
         before = self.n
         self.panel.session.is_moving = bool(message.get("live"))
         try:
-            self._do(message)
+            self._handle(message)
         except (MemkitError, OSError) as error:
             self.draw(str(error))
         if self.n == before and "left" not in message:
             self._quietly()
 
-    def _do(self, message: dict[str, Any]) -> None:
+    def _handle(self, message: dict[str, Any]) -> None:
         panel = self.panel
         match message:
             case {"set": dict() as values}:

@@ -59,7 +59,7 @@ class Panel(Displayed):
     first: ClassVar[int] = 5  # parameters that are shown at once where there are many; the others can be opened
     body_first: ClassVar[bool] = False  # whether what is below the picture comes first
     profile_section: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
-    follows: ClassVar[bool] = False  # whether `_take` brings another state of the folder
+    follows: ClassVar[bool] = False  # whether `_set_corpus` brings another state of the folder
 
     live: Any = None
     """What stands in place of the picture where a page can hold another widget: its ``widget``, and ``follow()``."""
@@ -118,7 +118,7 @@ class Panel(Displayed):
         query_values = tuple(state[QUERY].get(name) for name in self.query_names)
         return json.dumps([query_values, dict(state[self.section])], sort_keys=True, default=repr)
 
-    def _take(self, corpus: Corpus) -> None:
+    def _set_corpus(self, corpus: Corpus) -> None:
         """Rest on another state of the corpus; what was computed from the former one is dropped."""
 
     # What all do alike.
@@ -142,7 +142,7 @@ class Panel(Displayed):
         if not self.follows:
             self.session.notify()
             return
-        self._take(corpus)
+        self._set_corpus(corpus)
         self._cached_answer, self._cached_picture = (None, None), (None, None)
         state, first = self.session.state, self._initial
         if self.is_of_now and state[QUERY].get("as_of") == first[QUERY].get("as_of"):

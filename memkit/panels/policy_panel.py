@@ -90,7 +90,7 @@ class PolicyPanel(Panel):
         """The policy's own."""
         return {name: p for name, p in self.policy.params().items() if p.kind not in ("object", "callable")}
 
-    def _take(self, corpus: Corpus) -> None:
+    def _set_corpus(self, corpus: Corpus) -> None:
         self.corpus = corpus
         self._sample_rows, self._cached_forecast = None, ("", None)
 

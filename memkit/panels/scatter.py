@@ -55,7 +55,7 @@ class Points:
         self._scatter.tooltip(True, properties=[], preview="memory", preview_type="text", preview_text_lines=6)
         self._colour()
         self.widget: Any = self._scatter.widget
-        self.widget.observe(self._take, "selection")
+        self.widget.observe(self._on_selection, "selection")
 
     def _place(self) -> None:
         points = self._shown[0].points
@@ -85,7 +85,7 @@ class Points:
             finally:
                 self._is_following = False
 
-    def _take(self, change: dict[str, Any]) -> None:
+    def _on_selection(self, change: dict[str, Any]) -> None:
         """Take the selection of a lasso; a double click clears it."""
         if not self._is_following:
             self.panel.choose_rows(_rows(change["new"]))

@@ -144,7 +144,7 @@ class SearchPanel(Panel):
         """Every query-time parameter."""
         return QuerySettings.params()
 
-    def _take(self, corpus: Corpus) -> None:
+    def _set_corpus(self, corpus: Corpus) -> None:
         fit_to(self.search, corpus)
         self._question, self._pinned_ids = None, ("", [])
         if self.against is not None:
@@ -176,8 +176,8 @@ class SearchPanel(Panel):
         if name:
             self.search.with_params(**state[self.section])  # a wrong value is refused before anything else is said
             self._check_known(name)
-        question = self._ask(state, state[self.section])
-        pinned = self._ask(state, state[PINNED]) if state[PINNED] else None
+        question = self._make_question(state, state[self.section])
+        pinned = self._make_question(state, state[PINNED]) if state[PINNED] else None
         return Answer(hits_table(question), question, pinned, lambda other: explained(other, name) if name else "")
 
     def _check_known(self, name: str) -> None:
@@ -186,7 +186,7 @@ class SearchPanel(Panel):
             hint = did_you_mean(name, memories.to_pylist())
             raise ParameterError(f"panels.search: expected the id or words of a memory. Got {name!r}.{hint}")
 
-    def _ask(self, state: State, params: Section) -> Question:
+    def _make_question(self, state: State, params: Section) -> Question:
         """The question under `params`; arms run again only for another text, scope or arm, or a larger pool."""
         query_values, last = state[QUERY], self._question
         live = wide = self.search.with_params(**params)

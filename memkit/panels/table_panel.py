@@ -134,7 +134,7 @@ class TablePanel(Panel):
         self._source, self._call = _source_of(data)
         self.data = _readable(data)
         self._names = self.data.column_names
-        filled = [number for number, column in enumerate(self.data) if _says(column)]
+        filled = [number for number, column in enumerate(self.data) if _has_values(column)]
         self._filled = filled or list(range(len(self._names)))
         self._position = _free_name(self._names)
         self._orders: OrderedDict[str, Ints] = OrderedDict()
@@ -188,14 +188,14 @@ class TablePanel(Panel):
         values, order = self.session.state[_SECTION], self._position
         if values["sort"] is not None:
             kind = self.data.schema.field(values["sort"]).type
-            order = f"{_by(identifier(values['sort']), kind, values['descending'])}, {order}"
+            order = f"{_order_sql(identifier(values['sort']), kind, values['descending'])}, {order}"
         return f"select * exclude ({self._position}) {self._filtered(values['filter'])} order by {order}"
 
     def _filtered(self, text: str) -> str:
         numbered = f"(select *, row_number() over () as {self._position} from {self._source})"  # noqa: S608  # ours
-        return f"from {numbered}{self._where(text)}"
+        return f"from {numbered}{self._filter_sql(text)}"
 
-    def _where(self, text: str) -> str:
+    def _filter_sql(self, text: str) -> str:
         """The condition of a filter: letters in any column, or in the one that is named; empty where all rows stay."""
         words = text.strip()
         head, colon, letters = (part.strip() for part in words.partition(":"))
@@ -215,7 +215,7 @@ class TablePanel(Panel):
 
     def _matching(self, text: str) -> Ints:
         """The positions of the rows that a filter leaves."""
-        if not self._where(text):
+        if not self._filter_sql(text):
             return np.arange(self.data.num_rows, dtype=np.int64)
         sql = f"select {self._position} - 1 {self._filtered(text)} order by {self._position}"
         return self._cached_order(sql, lambda: rows_of(sql, **{self._source: self.data})[0].to_numpy())
@@ -225,7 +225,7 @@ class TablePanel(Panel):
         matching, name = self._matching(values["filter"]), values["sort"]
         if name is None:
             return matching
-        key = repr((self._where(values["filter"]), name, values["descending"]))
+        key = repr((self._filter_sql(values["filter"]), name, values["descending"]))
         if most is not None and key not in self._orders:
             return matching[_order_of(self._column(name, matching), values["descending"], most)]
         return self._cached_order(key, lambda: matching[_order_of(self._column(name, matching), values["descending"])])
@@ -337,7 +337,7 @@ class TablePanel(Panel):
 
     def _picture(self, answer: Rows) -> Picture:
         values = self.session.state[_SECTION]
-        key = repr((values["column"], self._where(values["filter"])))
+        key = repr((values["column"], self._filter_sql(values["filter"])))
         if self._histogram[0] != key:
             self._histogram = (key, self._histogram_of(values["column"], self._matching(values["filter"])))
         return self._histogram[1]
@@ -376,7 +376,7 @@ def _readable(data: Any) -> pa.Table:
     return table.rename_columns(names)
 
 
-def _says(column: pa.ChunkedArray) -> bool:
+def _has_values(column: pa.ChunkedArray) -> bool:
     """Whether a value of the column is neither missing nor empty."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return pc.any(pc.not_equal(column, "")).as_py() is True
@@ -399,7 +399,7 @@ def _worded(rows: pa.Table) -> pa.Table:
         return worded(con.from_arrow(rows)).to_arrow_table()
 
 
-def _by(column: str, kind: pa.DataType, descending: bool) -> str:
+def _order_sql(column: str, kind: pa.DataType, descending: bool) -> str:
     """The order by a column; what is missing, and an empty text, comes last in both directions."""
     filled = f"nullif({column}, '')" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else column
     return f"{filled} {'desc' if descending else 'asc'} nulls last"
@@ -408,7 +408,7 @@ def _by(column: str, kind: pa.DataType, descending: bool) -> str:
 def _order_of(column: pa.ChunkedArray, descending: bool, most: int | None = None) -> Ints:
     """The order of the values of a column, equal ones as they stand; all, or the first `most`."""
     sql = f"""select row - 1 from (select value, row_number() over () as row from input)
-    order by {_by("value", column.type, descending)}, row{"" if most is None else f" limit {most}"}"""  # noqa: S608
+    order by {_order_sql("value", column.type, descending)}, row{"" if most is None else f" limit {most}"}"""  # noqa: S608
     positions: Ints = rows_of(sql, input=pa.table({"value": column}))[0].to_numpy()
     return positions
 

@@ -253,7 +253,7 @@ class Repository:
     def _answers(self, names: list[str], most: int | None) -> Iterator[Object | None]:
         """The answers of one process, which ends at an object too large or damaged, or when the caller stops."""
         process = self._batch = self._batch or self.start("cat-file", "--batch")
-        _ask(process, names)
+        _request(process, names)
         is_well, n_left = True, len(names)
         try:
             while n_left and is_well:
@@ -303,7 +303,7 @@ class Repository:
         if answer:
             return len(answer[1]), answer[1]
         process = self.start("cat-file", "--batch")
-        _ask(process, [id.hex()])
+        _request(process, [id.hex()])
         header = _out(process).readline().split()
         size = int(header[2]) if len(header) == 3 and header[2].isdigit() else -1
         data = _out(process).read(min(size, HEAD_BYTES)) if size > most else b""
@@ -326,7 +326,7 @@ def _out(process: subprocess.Popen[bytes]) -> BufferedReader:
     return process.stdout
 
 
-def _ask(process: subprocess.Popen[bytes], names: list[str]) -> None:
+def _request(process: subprocess.Popen[bytes], names: list[str]) -> None:
     assert process.stdin is not None
     with suppress(OSError):  # it has ended, which the answer shows
         process.stdin.write("".join(f"{name}\n" for name in names).encode())

@@ -123,7 +123,7 @@ class Tree(Listing):
 
     def count_markdown(self, top: str, most: int) -> tuple[int, int]:
         """As for a folder: trees are asked for one by one, as few people have any."""
-        entry = self._below(top.split("/"))
+        entry = self._entry_below(top.split("/"))
         trees, count, n_names = [(top, entry[1])] if entry else [], 0, 0
         while trees and n_names < most:
             folder, id = trees.pop()
@@ -188,7 +188,7 @@ class Tree(Listing):
             if name in ("", ".", ".."):
                 del done[len(done) - (name == "..") :]
                 continue
-            entry = self._below([*done, name])
+            entry = self._entry_below([*done, name])
             if entry is None or entry[0] != _LINK:
                 done.append(name)
                 continue
@@ -200,7 +200,7 @@ class Tree(Listing):
             rest = target.split("/") + rest
         return "/".join(done)
 
-    def _below(self, names: Iterable[str]) -> Entry | None:
+    def _entry_below(self, names: Iterable[str]) -> Entry | None:
         """Mode and id of the entry at a path below the root."""
         return self._entry_at((*self.repository.prefix, *(name.encode("utf-8", "surrogateescape") for name in names)))
 
@@ -209,7 +209,7 @@ class Tree(Listing):
         end = self._resolved(path)
         if end is None or (home and not end.startswith(f"{home}/")):
             return ""
-        entry = self._below(end.split("/"))
+        entry = self._entry_below(end.split("/"))
         if entry is None or entry[0] in (_LINK, _MODULE, _FOLDER):
             return None
         self.blobs[end] = entry[1]

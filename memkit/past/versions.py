@@ -71,7 +71,7 @@ def versions_of(
         try:
             if tree_of(repository, root, head).is_too_large:  # git would run out of memory over it
                 raise TooManyFilesError
-            for some in _together(log(repository, head.id, max_commits)):
+            for some in _batches(log(repository, head.id, max_commits)):
                 repository.expect(_contents(some))
                 for logged in some:
                     kept.add(logged, *states.step(logged))
@@ -84,7 +84,7 @@ def versions_of(
     return describe(versions, memkit="versions", **facts), describe(commits, memkit="commits", **facts)
 
 
-def _together(commits: Iterable[Logged]) -> Iterator[list[Logged]]:
+def _batches(commits: Iterable[Logged]) -> Iterator[list[Logged]]:
     """Some commits at a time; those before git failed come before it is said."""
     some: list[Logged] = []
     try:

@@ -101,7 +101,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
         names |= dict(zip(ids, titles_of(hits, ids), strict=True))
         for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
             ranks.setdefault(memory_id, [np.nan] * len(days))[index] = rank
-    is_own, named = ax is None, _apart(names)
+    is_own, named = ax is None, _distinct_titles(names)
     ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{short(query)}”")
     for index, (memory_id, row) in enumerate(ranks.items()):
         style = ("-", "--", ":", "-.")[index // len(COLOURS) % 4]
@@ -124,7 +124,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
     return with_words(ax, [(named[memory_id], text) for memory_id, text in words.items()])
 
 
-def _apart(names: dict[str, str]) -> dict[str, str]:
+def _distinct_titles(names: dict[str, str]) -> dict[str, str]:
     """Short titles by id; equal titles get the id behind them."""
     titles = {key: short(name) for key, name in names.items()}
     texts = [*titles.values()]

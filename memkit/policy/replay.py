@@ -120,7 +120,9 @@ def _compared(table: pa.Table, first: Pipeline, second: Pipeline, moments: Seque
     is_apart = has_ids and first.by_user and second.by_user and workers() > 1
     rows = _by_users(table) if is_apart else []
     parts = [table.take(pa.array(user_rows)) for user_rows in rows] if len(rows) > 1 else [table]
-    results_by_part = list(results(_both, ((part, first, second, moment) for moment in moments for part in parts)))
+    results_by_part = list(
+        results(_compared_verdicts, ((part, first, second, moment) for moment in moments for part in parts))
+    )
     ids = table["memory_id"] if "memory_id" in table.column_names else pa.array(map(str, range(len(table))))
     days = []
     for day_index, moment in enumerate(moments):
@@ -142,7 +144,7 @@ def _by_users(table: pa.Table) -> list[Ints]:
     return np.split(order, begins[np.flatnonzero(np.diff(part)) + 1])
 
 
-def _both(table: pa.Table, first: Pipeline, second: Pipeline, moment: Moment) -> pa.Table:
+def _compared_verdicts(table: pa.Table, first: Pipeline, second: Pipeline, moment: Moment) -> pa.Table:
     (keep_a, reason_a), (keep_b, reason_b) = (_verdicts(table, steps, moment) for steps in (first, second))
     same_reason = pc.equal(pc.fill_null(reason_a, ""), pc.fill_null(reason_b, ""))
     changed = pc.invert(pc.and_(pc.equal(keep_a, keep_b), same_reason))

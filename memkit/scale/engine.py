@@ -207,7 +207,7 @@ class EngineArm:
             self._first_settled(requests, n, rows[start : start + ALLOWED].tolist())
             for start in range(0, len(rows), ALLOWED)
         ]
-        return [_first_hits((np.concatenate(ids), np.concatenate(scores)), n) for ids, scores in _together(parts)]
+        return [_first_hits((np.concatenate(ids), np.concatenate(scores)), n) for ids, scores in _joined_parts(parts)]
 
     def _fetch(self, requests: pa.Table, n: int, ids: list[int] | None = None, user: int | None = None) -> list[Hits]:
         table = self.engine.candidates(self.collection, requests, n, ids, user)
@@ -228,7 +228,7 @@ def _in_file(array: Any) -> Any:
     return np.asarray(mapped)
 
 
-def _together(parts: Sequence[Sequence[Hits]]) -> Iterator[tuple[list[Ints], list[Floats]]]:
+def _joined_parts(parts: Sequence[Sequence[Hits]]) -> Iterator[tuple[list[Ints], list[Floats]]]:
     for some in zip(*parts, strict=True):
         yield [rows for rows, _ in some], [scores for _, scores in some]
 

@@ -199,14 +199,15 @@ def _drop_reason(question: Question, row: dict[str, Any]) -> str:
             f"but MMR (mmr_lambda {settings.mmr_lambda:g}) subtracts {row['mmr_penalty']:.3f} because it is similar to"
             f" better hits: rank {row['rank']}, and k is {question.k}"
         )
+    if why not in ("duplicate", "folded"):
+        return ""
+    better = f"'{_collapsed_under(question, row['memory_id'])}', which ranks above it"
     if why == "duplicate":
-        return f"but it is an exact duplicate of '{_above(question, row['memory_id'])}', which ranks above it"
-    if why == "folded":
-        return f"but it is a near-duplicate of '{_above(question, row['memory_id'])}', which ranks above it (fold)"
-    return ""
+        return f"but it is an exact duplicate of {better}"
+    return f"but it is a near-duplicate of {better} (fold)"
 
 
-def _above(question: Question, memory_id: str) -> str:
+def _collapsed_under(question: Question, memory_id: str) -> str:
     """The memory under which this one is collapsed."""
     ranked, memory = question.ranked(), question.index.rows.memory
     ids = question.index.memories["memory_id"]

@@ -592,12 +592,12 @@ def joined(tables: Sequence[pa.Table], ids: Sequence[str]) -> pa.Table:
     metadata: dict[str, Any] = {}
     for part in tables:
         for key, value in (part.schema.metadata or {}).items():
-            metadata[key.decode()] = _both(metadata.get(key.decode()), value.decode())
+            metadata[key.decode()] = _joined_values(metadata.get(key.decode()), value.decode())
     metadata.pop("as_of", None)
     return table.take(pa.array(np.argsort(place.to_numpy(), kind="stable"))).replace_schema_metadata(metadata)
 
 
-def _both(first: str | None, second: str) -> str:
+def _joined_values(first: str | None, second: str) -> str:
     """Join two values of one key of the metadata: sentences are concatenated, mappings merged."""
     if first in (None, second):
         return second
@@ -682,11 +682,11 @@ def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     shown = shown_as[np.concatenate([ranked.candidates.row, wide.row[order]])]
     _, first = np.unique(query * (len(shown_as) + 1) + shown, return_index=True)
     kept = order[np.sort(first[first >= inside]) - inside]
-    both = ranked.followed_by(_outside(question, wide.take(kept)))
+    both = ranked.followed_by(_unranked(question, wide.take(kept)))
     return both if len(question.queries) == 1 else both.take(np.argsort(both.candidates.query, kind="stable"))
 
 
-def _outside(question: Question, candidates: Candidates) -> Ranked:
+def _unranked(question: Question, candidates: Candidates) -> Ranked:
     memory = question.index.rows.memory[candidates.row]
     age_days, factor = question.decay(memory)
     outside = Ranked.unranked(candidates, "below_pool")

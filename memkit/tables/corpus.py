@@ -346,7 +346,7 @@ class Corpus(Displayed):
         previous = self._source()
         reading = reader.read(previous.root, previous.options, previous)
         if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
-            return self._with(reading)
+            return self._copy_with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
         new.buckets = self.buckets
         return new
@@ -395,7 +395,7 @@ class Corpus(Displayed):
         check_named(() if self.trusted else self._reading.options.formats)
         return self._reading
 
-    def _with(self, reading: Reading | None) -> Corpus:
+    def _copy_with(self, reading: Reading | None) -> Corpus:
         """A copy: the same tables and index in a database of its own, so neither shows what is added to the other."""
         index = self._opened.built_index if self._opened else self._text_index
         copy = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
@@ -403,7 +403,7 @@ class Corpus(Displayed):
         return copy
 
     def __copy__(self, memo: object = None) -> Corpus:
-        return self._with(self._reading)  # tables cannot change, and no reading is changed once it is done
+        return self._copy_with(self._reading)  # tables cannot change, and no reading is changed once it is done
 
     __deepcopy__ = __copy__
 

@@ -42,7 +42,7 @@ def measured(corpus: mk.Corpus, rounds: int) -> dict[str, float]:
             panel.set(**before)
             page = panel.view
             begin = time.process_time()
-            page._take(page, {"set": values}, [])
+            page._on_message(page, {"set": values}, [])
             spent[name].append(1000 * (time.process_time() - begin))
     return {name: float(np.median(times)) for name, times in spent.items()}
 

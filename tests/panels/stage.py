@@ -1,7 +1,7 @@
 """A page in a real Chromium that shows a panel whose Python side is an object in this process.
 
-The page loads memkit's own page.js with a model that sends what the user does to `Page._take` and gets back the traits
-that changed, as Jupyter's would: no kernel, no notebook.
+The page loads memkit's own page.js with a model that sends what the user does to `Page._on_message` and gets back the
+traits that changed, as Jupyter's would: no kernel, no notebook.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self._name():
-            self.stage.widget._take(self.stage.widget, message, [])
+            self.stage.widget._on_message(self.stage.widget, message, [])
             self._answer(self.stage.packed(False), "application/json")
 
     def _name(self) -> str | None:

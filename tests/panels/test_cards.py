@@ -318,7 +318,7 @@ def test_a_trait_sets_the_panel_and_the_panel_the_trait_once_each(panel: Panel) 
     assert (page.k, page.decay) == (4, "linear")
     panel.undo()
     assert (page.k, page.decay) == (3, "e_folding")
-    page._take(page, {"set": {"k": 5}}, [])
+    page._on_message(page, {"set": {"k": 5}}, [])
     page.as_of = "2026-02-01T12:00"
     assert page.as_of == panel.values["as_of"] == "2026-02-01T12:00:00+00:00"
     assert [one for one in heard if one[0] == "k"] == [("k", 10, 3), ("k", 3, 4), ("k", 4, 3), ("k", 3, 5)]
@@ -358,7 +358,7 @@ def test_a_linked_slider_and_a_panel_move_together(panel: Panel) -> None:
 def test_the_traits_of_a_lab_are_those_of_its_search_whatever_it_shows(corpus: mk.Corpus, search: mk.Retriever) -> None:
     lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
     page = lab.view
-    page._take(page, {"tab": "decay"}, [])
+    page._on_message(page, {"tab": "decay"}, [])
     page.decay_days = 30
     assert lab["decay"].params["decay_days"] == 30.0
     lab["decay"].set(decay_days=20)

@@ -224,7 +224,7 @@ def test_what_is_refused_changes_nothing(panels: Mapping[str, Panel], values: di
         panel.set(**values)
     assert panel.session.state is state
     page = panel.view
-    page._take(page, {"set": values}, [])
+    page._on_message(page, {"set": values}, [])
     known = values.keys() <= panel.controls.keys()
     assert bool(page.error) == known
     assert panel.session.state is state
@@ -234,15 +234,17 @@ def test_a_message_of_the_browser_sets_values_and_is_answered(panels: Mapping[st
     panel = panels["search"]
     page = panel.view
     before = page.n
-    page._take(page, {"set": {"decay_days": 30, "kinds_hidden": "profile", "vector_weight": None, "where": ""}}, [])
+    page._on_message(
+        page, {"set": {"decay_days": 30, "kinds_hidden": "profile", "vector_weight": None, "where": ""}}, []
+    )
     assert page.n == before + 1
     assert panel.params["decay_days"] == 30.0
     assert panel.params["kinds_hidden"] == ("profile",)
     assert page.values["kinds_hidden"] == "profile"
-    page._take(page, {"press": "undo"}, [])
+    page._on_message(page, {"press": "undo"}, [])
     assert page.n == before + 2
     assert panel.params["decay_days"] == 60.0
-    page._take(page, {"press": "explode"}, [])
+    page._on_message(page, {"press": "explode"}, [])
     assert "explode" in page.error
     assert json.dumps(page.values)
 
@@ -251,9 +253,9 @@ def test_the_steps_of_a_moving_slider_are_one_change(panels: Mapping[str, Panel]
     panel = panels["decay"]
     page = panel.view
     for days, live in ((61, True), (62, True), (63, True), (63, False), (64, True)):
-        page._take(page, {"set": {"decay_days": days}, "live": live}, [])
+        page._on_message(page, {"set": {"decay_days": days}, "live": live}, [])
     assert [state["retriever"]["decay_days"] for state in panel.history] == [60.0, 63.0, 64.0]
-    page._take(page, {"press": "undo"}, [])
+    page._on_message(page, {"press": "undo"}, [])
     assert panel.params["decay_days"] == 63.0
 
 
@@ -371,9 +373,9 @@ def test_panels_of_a_lab_share_what_is_asked(corpus: mk.Corpus, search: mk.Retri
     assert lab["search"].values["query"] == "пул"
     page = lab.view
     assert page.spec["tabs"] == list(lab.names)
-    page._take(page, {"tab": "decay"}, [])
+    page._on_message(page, {"tab": "decay"}, [])
     assert (page.panel, page.spec["tab"]) == (lab["decay"], "decay")
-    page._take(page, {"set": {"decay_days": 30}}, [])
+    page._on_message(page, {"set": {"decay_days": 30}}, [])
     assert lab["search"].params["decay_days"] == 30.0
 
 
@@ -675,7 +677,7 @@ def test_a_notebook_keeps_the_last_picture_and_table(panels: Mapping[str, Panel]
     panel._shown = type("Handle", (), {"update": lambda self, data, raw: kept.append(data)})()
     changes = {"search": {"k": 2}, "decay": {"decay_days": 3.0}, "dedup": {"linkage": "components"}}
     panel.set(**changes.get(name, {}))
-    panel.view._take(panel.view, {"left": True}, [])
+    panel.view._on_message(panel.view, {"left": True}, [])
     assert kept[-1]["text/html"] == panel.html
     assert base64.b64encode(panel.picture).decode() in kept[-1]["text/html"]
 
@@ -748,10 +750,10 @@ def test_a_large_corpus_is_judged_in_part_while_a_slider_moves() -> None:
     for policy, name, value in (("admission", "min_chars", 20), ("quota", "max_facts", 3)):
         panel = mk.panels.policy(corpus, policy, as_of=DAY)
         page = panel.view
-        page._take(page, {"set": {name: value}, "live": True}, [])
+        page._on_message(page, {"set": {name: value}, "live": True}, [])
         assert 0 < panel.result.num_rows <= 1000
         assert "at rest" in page.summary
-        page._take(page, {"set": {name: value}, "live": False}, [])
+        page._on_message(page, {"set": {name: value}, "live": False}, [])
         assert panel.result.num_rows == 2500
         assert run(panel, corpus=corpus).equals(panel.result)
 
