@@ -10,6 +10,7 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
 from memkit.errors import MissingExtraError
+from memkit.hashes import checksum
 from memkit.index.centre import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
@@ -102,7 +103,7 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     texts = as_texts(memories["text"].fill_null(""))
     centred = centring.fit(vectors, texts).transform(vectors, texts)
     used = method if len(rows) >= _LEAST else "pca"
-    points = _PLACED[used](centred)
+    points = _points(used, centred)
     return Layout(memories, points, used, by, index.memories.num_rows - len(rows))
 
 
@@ -114,6 +115,21 @@ def _vectors(index: MemoryIndex, settings: Settings) -> tuple[Vectors, str]:
         return index.arms["vector"].vectors_, "by meaning"
     why = "the search has no vectors" if index.settings.encoder is None else "the encoder is not installed"
     return latent_vectors(index.texts), f"by words, as {why}"
+
+
+_placed: dict[tuple[str, bytes], Floats] = {}
+_MOST_PLACED = 4
+
+
+def _points(method: str, vectors: Vectors) -> Floats:
+    """The places of vectors; the latest ones are kept, as a map is drawn again in other colours."""
+    key = method, repr(vectors.shape).encode() + checksum(np.ascontiguousarray(vectors).tobytes())
+    points = _placed.pop(key, None)
+    points = _PLACED[method](vectors) if points is None else points
+    _placed[key] = points
+    for oldest in list(_placed)[:-_MOST_PLACED]:
+        _placed.pop(oldest, None)
+    return points.copy()
 
 
 def _pca(vectors: Vectors) -> Floats:

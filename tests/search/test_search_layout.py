@@ -58,12 +58,31 @@ def test_memories_of_one_topic_lie_together_and_the_same_memories_lie_at_the_sam
     for method, landmarks in (("pca", 1500), ("tsne", 1500), ("tsne", 30)):
         with subtests.test(method=method, landmarks=landmarks):
             monkeypatch.setattr(module, "_LANDMARKS", landmarks)
+            module._placed.clear()
             laid = lay_out(search, method)
             assert laid.by == "by meaning"
             assert laid.table.column_names == ["memory_id", "x", "y"]
             assert laid.table["memory_id"].to_pylist() == [f"m{at:03d}" for at in range(TOPICS * EACH)]
             assert same_topic(laid.points) > 0.95
+            module._placed.clear()
             assert np.array_equal(laid.points, lay_out(again, method).points)
+
+
+def test_a_map_that_is_drawn_again_is_not_placed_again(search: mk.Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
+    module._placed.clear()
+    placed: list[int] = []
+    monkeypatch.setitem(module._PLACED, "tsne", lambda vectors: placed.append(len(vectors)) or vectors[:, :2] * 1.0)
+    first = lay_out(search).points
+    expected = first.copy()
+    first[:] = 0  # whoever moves points moves points of no other map
+    assert np.array_equal(lay_out(search).points, expected)
+    assert len(placed) == 1
+    other = mk.Retriever(encoder="hash").fit(search.corpus_)
+    assert not np.array_equal(lay_out(other).points, expected)
+    for size in range(10, 20):
+        module._points("tsne", np.ones((size, 2), np.float32))
+    assert len(module._placed) == module._MOST_PLACED
+    module._placed.clear()
 
 
 def test_pca_is_the_one_of_scikit_learn_up_to_signs() -> None:
