@@ -291,8 +291,8 @@ def _ratio(held: Floats) -> Floats:
 def _resamples(n_units: int, seed: int) -> Floats:
     """How often each unit is drawn, resamples × units."""
     random = np.random.default_rng([seed, _RESAMPLES_OF])
-    drawn = random.integers(0, n_units, (RESAMPLES, n_units)) + np.arange(RESAMPLES)[:, None] * n_units
-    return np.bincount(drawn.ravel(), minlength=RESAMPLES * n_units).reshape(RESAMPLES, -1).astype(np.float64)
+    units = random.integers(0, n_units, (RESAMPLES, n_units)) + np.arange(RESAMPLES)[:, None] * n_units
+    return np.bincount(units.ravel(), minlength=RESAMPLES * n_units).reshape(RESAMPLES, -1).astype(np.float64)
 
 
 def expected_gain(contest: Contest, seed: int = 0) -> float | None:
@@ -310,9 +310,9 @@ def expected_gain(contest: Contest, seed: int = 0) -> float | None:
     """
     if contest.n_units < FEWEST:
         return None
-    others, drawn = contest.others, _resamples(contest.n_units, seed)
-    chosen = others[(drawn @ _exact(contest.value[others]).T).argmax(axis=1)]
-    out = drawn == 0
+    others, n_drawn = contest.others, _resamples(contest.n_units, seed)
+    chosen = others[(n_drawn @ _exact(contest.value[others]).T).argmax(axis=1)]
+    out = n_drawn == 0
     any_out = out.any(axis=1)
     gained = np.where(out, contest.value[chosen], 0.0).sum(axis=1)[any_out]
     return float(np.mean(gained / np.where(out, contest.weight, 0.0).sum(axis=1)[any_out]))
@@ -334,9 +334,9 @@ def _confidence_set(contest: Contest, seed: int) -> Mask:
     matrix, so that a step costs settings × resamples.
     """
     exact, row_of_setting = np.unique(_exact(contest.value), axis=0, return_inverse=True)
-    drawn, weight = _resamples(contest.n_units, seed), _exact(contest.weight[None])[0]
+    n_drawn, weight = _resamples(contest.n_units, seed), _exact(contest.weight[None])[0]
     mean = exact.sum(axis=1) / weight.sum()
-    centred = (drawn @ exact.T / (drawn @ weight)[:, None] - mean).T
+    centred = (n_drawn @ exact.T / (n_drawn @ weight)[:, None] - mean).T
     spread = centred @ centred.T / RESAMPLES
     variances, along = np.diag(spread), spread.sum(axis=1)
     remaining, chance = (

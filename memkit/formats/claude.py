@@ -287,15 +287,15 @@ def _instructed(folder: Folder) -> set[str]:
     """The files of skills, and of the folders in which a host keeps instructions; reported once a place."""
     hosts = {match[1] or "" for place in folder.markdown if (match := _HOST.match(place))}
     hosts |= {""} if folder.listing.root.name == _HOST_NAME else set()
-    told_by = {f"{host}/{name}" if host else name: host for host in hosts for name in _INSTRUCTED}
+    reported_at = {f"{host}/{name}" if host else name: host for host in hosts for name in _INSTRUCTED}
     for place, names in folder.markdown.items():
-        if _SKILL in names and told_by.keys().isdisjoint((place, *above(place))) and _is_skill(folder, place):
-            told_by[place] = posixpath.dirname(place)
+        if _SKILL in names and reported_at.keys().isdisjoint((place, *above(place))) and _is_skill(folder, place):
+            reported_at[place] = posixpath.dirname(place)
     files: dict[str, list[str]] = {}
-    for path in folder.listing.files if told_by else ():
-        told = next((told_by[folder_above] for folder_above in above(path) if folder_above in told_by), None)
-        if told is not None:
-            files.setdefault(told, []).append(path)
+    for path in folder.listing.files if reported_at else ():
+        where = next((reported_at[folder_above] for folder_above in above(path) if folder_above in reported_at), None)
+        if where is not None:
+            files.setdefault(where, []).append(path)
     for place, paths in files.items():
         got = f"{len(paths):,} of instructions (skills, agents, commands), not read, first {min(paths)}"
         expected = "files of memories (format='workspace' reads any Markdown)"

@@ -311,7 +311,7 @@ class Sections:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
         text, (day, clock, source) = "\n".join(lines), self._moment(section)
         instant = _INSTANT.search(heading.text)
-        moment = (time_of(instant[0]) if instant else None) or _at(day, clock, self.zone)
+        moment = (time_of(instant[0]) if instant else None) or _in_utc(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
@@ -354,8 +354,8 @@ class Sections:
         not, as it may name any day.
         """
         heading, of_log = section.heading, self.dated.day if self.dated else None
-        own = heading.text if heading.level or heading.text != self.source.stem else ""
-        day, source = self._day_in(own, section.above), "heading"
+        text = heading.text if heading.level or heading.text != self.source.stem else ""
+        day, source = self._day_in(text, section.above), "heading"
         clock = clock_of(heading.text)
         if day is None and self.kind != "session":
             day, clock_above = self._above(section.above)
@@ -409,7 +409,7 @@ class Sections:
         lines_below = unescaped(below, islice(is_code, len(below)))
         begin = 0 if turn.text else next((clock for clock, line in enumerate(below) if line.strip()), 0)
         text = "\n".join([turn.text, *lines_below] if turn.text else lines_below[begin:])
-        row |= {"said_at": _at(day, clock, self.zone) if clock else None, "time": turn.time}
+        row |= {"said_at": _in_utc(day, clock, self.zone) if clock else None, "time": turn.time}
         self.rows.add("turns", {**row, "role": turn.role, "text": text})
         self.turn += 1
 
@@ -419,7 +419,7 @@ def _is_timed(heading: Heading) -> bool:
     return _TIMED.match(heading.text) is not None
 
 
-def _at(day: datetime | None, clock: str | None, zone: tzinfo) -> datetime | None:
+def _in_utc(day: datetime | None, clock: str | None, zone: tzinfo) -> datetime | None:
     """A time of a day in `zone` as a naive moment in UTC; a day alone is its midnight, whatever the zone."""
     if day is None or clock is None:
         return day

@@ -128,16 +128,16 @@ class Lab(Displayed):
     def _make(self, name: str) -> Panel:
         """The panel of that name; one that says what is missing where there are no labels for it."""
         if name not in ("surface", "judge") or (name == "surface" and self.sweep is not None):
-            return self._made(name)
+            return self._panel_of(name)
         if self.queries is not None and (name == "judge" or self.qrels is not None):
-            return self._made(name)  # a fault of the labels given is an error
+            return self._panel_of(name)  # a fault of the labels given is an error
         why = _NOT_JUDGED if self.queries is not None else "" if self._has_labels else _NO_LABELS
         try:
-            return MissingPanel(name, why, session=self.session) if why else self._made(name)
+            return MissingPanel(name, why, session=self.session) if why else self._panel_of(name)
         except MemkitError as error:  # few known items may find nothing
             return MissingPanel(name, f"{error} {_OWN_LABELS}", session=self.session)
 
-    def _made(self, name: str) -> Panel:
+    def _panel_of(self, name: str) -> Panel:
         shared: dict[str, Any] = {"session": self.session}
         dated = {"as_of": self.as_of, **shared}
         if name == "search":

@@ -198,7 +198,7 @@ def _count(match: re.Match[str]) -> int:
     return int(word) if word.isdigit() else _COUNTS[word]
 
 
-def _which(match: re.Match[str], today: date) -> list[Span]:
+def _shifted_unit(match: re.Match[str], today: date) -> list[Span]:
     unit = next(name for name in _UNITS if match.groupdict().get(name))
     return [_calendar(unit, _shifted(today, unit, _STEPS[match["which"]]))]
 
@@ -271,6 +271,6 @@ def _forms() -> tuple[_Form, ...]:
         (_compiled(rf"{_COUNT}\s+{_UNIT}\s+(?:назад|ago)"), _ago),
         (_compiled(r"(?P<count>)(?P<day>)(?:(?P<week>неделю)|(?P<month>месяц)|(?P<year>год))\s+назад"), _ago),
         (_compiled(rf"{_PAST}\s+(?:{_COUNT}\s+)?{_UNIT}(?<!last week)(?<!last month)(?<!last year)"), _past),
-        (_compiled(rf"{_WHICH}\s+{_UNIT}"), _which),
+        (_compiled(rf"{_WHICH}\s+{_UNIT}"), _shifted_unit),
         (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(day.pattern for day in WEEKDAYS)})"), _weekday),
     )

@@ -170,19 +170,19 @@ class _Trees:
         path: str,
         document: Node,
         home: str,
-        given: str | None,
-        giver: str,
+        parent_category: str | None,
+        parent: str,
         may_lack: Container[str] = (),
     ) -> str | None:
-        """The entries of one index; its category, the one that it writes or else the one that it is `given`."""
+        """The entries of one index; its category: the one that it writes, or else that which `parent` gives it."""
         values = self._head(BRANCH, path, document, may_lack)
         category = values["category"]
-        if category and given and category != given:
-            expected = f"'{given}', as {giver} says"
+        if category and parent_category and category != parent_category:
+            expected = f"'{parent_category}', as {parent} says"
             self.rows.problem("bad_value", path, expected, category, line=document.line, field="category")
         for entry in self._objects(path, values["files"], "files", document.line):
-            self._entry(path, entry, home, category or given)
-        return category or given
+            self._entry(path, entry, home, category or parent_category)
+        return category or parent_category
 
     def _continuations(self, path: str) -> list[str]:
         """The ``.partN.json`` files beside a branch, by number; a gap ends nothing."""
