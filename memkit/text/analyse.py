@@ -30,6 +30,7 @@ import multiprocessing
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
@@ -209,8 +210,11 @@ def _grams(word: str, size: int) -> str:
 
 
 # Without combining characters, which NFC may join, and without İ, which DuckDB and Python fold to different lengths. Of
-# other blocks signs that no word has: dashes, quotes, currencies, № and ™, arrows, mathematics, boxes, 、 and 【.
-_SIGNS = r"\u2010-\u2027\u2030-\u205e\u20a0-\u20c0\u2116\u2122\u2190-\u22ff\u2500-\u25ff\u3001-\u3003\u3008-\u3020"
+# other blocks signs that no word has: dashes, quotes, currencies, № and ™, arrows, mathematics, boxes, 【 and ？.
+_SIGNS = (
+    r"\u2010-\u2027\u2030-\u205e\u20a0-\u20c0\u2116\u2122\u2190-\u22ff\u2500-\u25ff\u3001-\u3003\u3008-\u3020"
+    r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+)
 SIMPLE = re.compile(rf"[\0-\u012f\u0131-\u024f{CYRILLIC_LETTERS}{_SIGNS}]*")
 _SYLLABLE_RUN = re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in _SYLLABLES) + "]+")
 # What stands between blanks and signs is cut by itself, and once however often it comes.
@@ -220,8 +224,11 @@ _SIMPLE_WORD = re.compile(r"\w+")
 _KNOWN_WORDS_MAX = 200_000
 
 
-def _simple_words(text: str) -> list[str]:
-    return _SIMPLE_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, ""))
+def _words_of(text: str) -> list[str] | None:
+    """The words of a text in simple letters, or of one run; None if only the SQL can tell."""
+    if SIMPLE.fullmatch(text):
+        return _SIMPLE_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, ""))
+    return [text] if _SYLLABLE_RUN.fullmatch(text) and unicodedata.is_normalized("NFC", text) else None
 
 
 def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
@@ -268,14 +275,14 @@ class Analyser:
 
     def words(self, texts: Sequence[str]) -> list[list[str]]:
         """The words of each text, normalised but not stemmed."""
-        words = [_simple_words(text) if SIMPLE.fullmatch(text) else [] for text in texts]
-        if others := {row: _PIECE.findall(text) for row, text in enumerate(texts) if not SIMPLE.fullmatch(text)}:
-            pieces = {piece: _simple_words(piece) for of_text in others.values() for piece in of_text}
-            foreign = [piece for piece in pieces if not SIMPLE.fullmatch(piece)]
+        words = [_words_of(text) for text in texts]
+        if others := {row: _PIECE.findall(texts[row]) for row, known in enumerate(words) if known is None}:
+            pieces = {piece: _words_of(piece) for of_text in others.values() for piece in of_text}
+            foreign = [piece for piece, known in pieces.items() if known is None]
             pieces.update(zip(foreign, self._ask(word_sql("x"), foreign), strict=True))
             for row, of_text in others.items():
-                words[row] = [word for piece in of_text for word in pieces[piece]]
-        return words
+                words[row] = [word for piece in of_text for word in pieces[piece] or ()]
+        return [known or [] for known in words]
 
     def terms_of_words(self, words: Iterable[str]) -> dict[str, list[str]]:
         """The terms of each of `words`, which are normalised, in their order; nothing is cached."""
