@@ -31,6 +31,12 @@ from memkit.serve.tools import Tools
 
 TEN = {*Tools.READING, *Tools.WRITING}
 COMMAND = ["-m", "memkit", "serve"]
+IMPATIENT = """
+from memkit.cli.run import main
+from memkit.serve import server
+
+server._GRACE = 0.2
+main()"""
 
 
 @pytest.fixture
@@ -105,9 +111,10 @@ def test_a_read_only_server_has_the_reading_tools_alone(root: Path) -> None:
 
 
 def parameters(root: Path, *more: str) -> StdioServerParameters:
-    env = {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(mk.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
-    }
+    paths = [str(Path(mk.__file__).parents[1]), os.environ.get("PYTHONPATH")]
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    # The SDK's client passes few variables on, and the user's cache is none of the tests'.
+    env |= {name: value for name, value in os.environ.items() if name.startswith("MEMKIT_")}
     return StdioServerParameters(
         command=sys.executable, args=[*COMMAND, str(root), "--set", "encoder=none", *more], env=env
     )
@@ -192,8 +199,9 @@ def test_an_old_client_and_broken_lines_have_their_answers_and_never_end_the_ser
 
 def test_a_client_killed_within_a_call_leaves_no_process_and_no_lock(root: Path) -> None:
     given = parameters(root)
+    command = [given.command, "-c", IMPATIENT, *given.args[2:]]
     script = f"""import subprocess, sys
-child = subprocess.Popen({[given.command, *given.args]!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child = subprocess.Popen({command!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 child.stdin.write({HELLO!r})
 child.stdin.flush()
 child.stdout.readline()
@@ -344,7 +352,7 @@ def test_calls_at_once_wait_for_each_other(root: Path, monkeypatch: pytest.Monke
     def slow(content: str) -> Any:
         inside[0] += 1
         most[0] = max(most[0], inside[0])
-        time.sleep(0.05)
+        time.sleep(0.02)
         inside[0] -= 1
         return write(content)
 
