@@ -27,6 +27,7 @@ from memkit.formats.spelling import DESCRIPTIONS as SPELLED_DESCRIPTIONS
 from memkit.formats.spelling import plain
 from memkit.params import check_choice, check_column, check_corpus, check_value, describe
 from memkit.schemas import REPLACED, tuples_of, with_column
+from memkit.search.settings import QuerySettings
 from memkit.tables.corpus import Corpus
 
 FIELDS = {
@@ -67,6 +68,8 @@ _LEAST_WORDS, _LEAST_LEFT = 2, 3
 COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
 _OF_PAGES = ["description", "aliases", "heading_path", "extra", "path", "layout", "line_start"]
 _CHANGED = ("title", "tags", "aliases", "description", "heading_path", "extra", "text")
+_KEPT = 50_000
+"""Chunks of the largest index that is kept."""
 _SIGNS = " \t|*-+>•·—–:.,;"
 """What stands around a link in a line of an index, and around the words behind it."""
 
@@ -351,18 +354,33 @@ def _bare(text: str) -> str:
 
 
 def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
-    """`search` over its corpus with `column` removed from the memories `ids`; other texts are not encoded again."""
+    """`search` over its corpus with `column` removed from the memories `ids`; other texts are not encoded again.
+
+    The last one of each column is kept beside the index, unless that is large, so that each further setting of the
+    search is measured without fitting again.
+    """
     check_choice("hidden_field", column, HIDEABLE, "queries")
-    memories = search.corpus_.memories
+    targets, kept = pc.unique(ids), getattr(search.index_, "without", None)
+    if kept is not None and column in kept and kept[column][0].equals(targets):
+        return kept[column][1].with_params(**{name: getattr(search, name) for name in QuerySettings.params()})
+    fitted = search.fitted(_without(search.corpus_, column, targets))
+    if kept is not None and search.index_.chunks.num_rows <= _KEPT:
+        kept[column] = targets, fitted
+    return fitted
+
+
+def _without(corpus: Corpus, column: str, ids: pa.Array) -> Corpus:
+    """The corpus with `column` removed from the memories `ids`."""
+    memories = corpus.memories
     searched = [name for name in _CHANGED if name in memories.column_names]
-    targets = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids)))
+    targets = memories.filter(pc.is_in(memories["memory_id"], value_set=ids))
     without = {row["memory_id"]: hide(row, column) for row in targets.select(["memory_id", *searched]).to_pylist()}
     for name in searched:
         pairs = tuples_of(memories, "memory_id", name)
         values = [without[memory][name] if memory in without else value for memory, value in pairs]
         memories = with_column(memories, name, values)
-    tables = {name: table for name, table in search.corpus_.tables.items() if name != "chunks"}
-    return search.fitted(Corpus({**tables, "memories": memories}))
+    tables = {name: table for name, table in corpus.tables.items() if name != "chunks"}
+    return Corpus({**tables, "memories": memories})
 
 
 def import_log(path: Any) -> tuple[pa.Table, pa.Table]:

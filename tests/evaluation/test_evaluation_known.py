@@ -88,6 +88,33 @@ def test_hidden_queries_are_harder_than_plain_ones_and_score_as_a_corpus_without
     assert by_hand.per_query["mrr"].equals(found.per_query["mrr"])
 
 
+def test_each_setting_is_measured_on_what_was_fitted_for_the_first(
+    corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits, fit = [0], mk.Retriever.fit
+
+    def counted(self: mk.Retriever, *args: Any) -> mk.Retriever:
+        fits[0] += 1
+        return fit(self, *args)
+
+    monkeypatch.setattr(mk.Retriever, "fit", counted)
+    labels = mk.known_items(corpus, 30, fields=["headings", "keywords"], seed=1)
+    other_labels = mk.known_items(corpus, 20, fields=["headings", "keywords"], seed=2)
+    day, search = "2026-03-01", mk.Retriever(encoder=None).fit(corpus)
+    settings: tuple[dict[str, Any], ...] = ({}, {"bm25_weight": 0.2}, {"min_score": 0.3, "gram_weight": 0.0})
+    expected = [
+        mk.evaluate(mk.Retriever(encoder=None).fit(corpus).with_params(**one), *labels, "mrr", as_of=day).per_query
+        for one in settings
+    ]
+    assert len(set(labels[0]["hidden_field"].to_pylist())) == 2
+    fits[0] = 0
+    measured = [mk.evaluate(search.with_params(**one), *labels, "mrr", as_of=day).per_query for one in settings]
+    assert (measured, fits) == (expected, [2])
+    assert expected[0] != expected[2]
+    fresh = mk.evaluate(mk.Retriever(encoder=None).fit(corpus), *other_labels, "mrr", as_of=day).per_query
+    assert mk.evaluate(search, *other_labels, "mrr", as_of=day).per_query == fresh
+
+
 def test_texts_that_stay_are_not_encoded_again() -> None:
     seen: list[str] = []
 

@@ -595,6 +595,8 @@ class MemoryIndex:
         A cache: id and names of memories, by row.
     term_vectors : dict of str to dict
         A cache: vectors of single terms, by the encoder's fingerprint.
+    without : dict of str to tuple
+        A cache: a search over the same corpus in which some memories lack a column, by that column, after their ids.
     """
 
     corpus: Corpus
@@ -611,6 +613,7 @@ class MemoryIndex:
     sources: list[Source] = field(default_factory=list)
     names: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
     term_vectors: dict[str, TermVectors] = field(default_factory=dict)
+    without: dict[str, tuple[pa.Array, Any]] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         arms = ", ".join(f"{a} ({self.fingerprint})" if a == "vector" else a for a in self.arms) or "none yet"
