@@ -603,7 +603,7 @@ def test_a_lab_without_labels_says_in_the_panel_what_is_missing_and_what_to_do()
         lab = mk.panels.lab(corpus, mk.Retriever(encoder=None).fit(corpus), "чай", as_of=DAY)
         page = lab.view
         for name in lab.names:
-            page._take(page, {"tab": name}, [])
+            page._on_message(page, {"tab": name}, [])
             assert (page.panel, page.error, lab[name].title) == (lab[name], "", name), page.error
         assert {name for name in lab.names if isinstance(lab[name], MissingPanel)} == lacking
         for name in lacking:
