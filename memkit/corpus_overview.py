@@ -26,6 +26,8 @@ from memkit.formats import reader
 from memkit.formats.claude import INDEX, loaded, targets_in, whole_of
 from memkit.formats.disk.source import above
 from memkit.formats.faults import ADVICE
+from memkit.formats.linked.links import links_in
+from memkit.formats.linked.relations import is_relation
 from memkit.hashes import place
 from memkit.params import AsOf, as_of_time, check_corpus, check_value, describe
 from memkit.schemas import TIMESTAMP, result_schema
@@ -193,7 +195,8 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     queries = {name: (sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
     tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in queries.items()}
     tables["near_texts"], sample_size = _near_duplicates(corpus.memories, exact)
-    tables["links"] = pa.concat_tables([_dead_links(corpus), corpus.ask(_DEAD_NAMES, timeout_s=None)])
+    pages = corpus.ask(_DEAD_OF_PAGES, timeout_s=None)
+    tables["links"] = pa.concat_tables([pages, _dead_files(corpus)])
     tables["projects"] = _projects(corpus)
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
@@ -328,26 +331,31 @@ def _near_duplicates(memories: pa.Table, exact: bool) -> tuple[pa.Table, int]:
 _COMPARED_CHARS, _SHOWN_CHARS = 4000, 300
 
 
-_DEAD_NAMES = """
-    select written as target, path, relations.line, memory_id
+_DEAD_OF_PAGES = r"""
+    select if(contains(written, ']('), regexp_extract(written, '\]\(\s*<?([^)\s<>]+)', 1), written) as target,
+        path, relations.line, memory_id
     from relations join memories using (memory_id)
-    where state = 'dead' and not contains(written, '](') order by path, line, target"""
-"""Links of pages by name, ``[[page]]``, that lead nowhere; those to files are found in the texts of every format."""
+    where state = 'dead' and written is not null and format = 'workspace'
+    order by path, line, target"""
+"""The links of pages that lead to no page of the folder: each is a problem, ``dead_link``."""
 
 
-def _dead_links(corpus: Corpus) -> pa.Table:
-    """Markdown links to files of the folder that do not exist; links out of the folder are not checked."""
+def _dead_files(corpus: Corpus) -> pa.Table:
+    """Links to files of the folder that do not exist, where no reader resolves them: those of memories that are no
+    pages, and to files that are none. Links out of the folder are not checked.
+    """
     exists = _path_check(corpus)
     rows = []
-    names = ("memory_id", "path", "line_start", "text")
+    names = ("memory_id", "path", "line_start", "text", "format", "layout")
     linked = corpus.memories.filter(pc.match_substring(corpus.memories["text"], "]("))
     for row in linked.select(list(names)).to_pylist():
-        code = fences(row["text"])
+        code, is_page = fences(row["text"]), row["format"] == "workspace" and row["layout"] is not None
         for line, words in enumerate(row["text"].split("\n"), 1):
             if "](" not in words or line in code:
                 continue
             for target in _LINK.findall(words):
-                if _is_dead(target, row["path"] or "", exists):
+                is_resolved = is_page and any(is_relation(link) for link in links_in(f"[]({target})"))
+                if not is_resolved and _is_dead(target, row["path"] or "", exists):
                     number = row["line_start"] + line - 1 if row["line_start"] else None
                     rows.append({"target": target, "path": row["path"], "line": number, "memory_id": row["memory_id"]})
     kinds = {"target": pa.string(), "path": pa.string(), "line": pa.int64(), "memory_id": pa.string()}
@@ -423,12 +431,18 @@ def _findings(
         ("empty below the heading", tables["empty"].num_rows, "not searched" if tables["empty"].num_rows else ""),
         ("exact duplicates", copies, "not counting the first of each" if copies else ""),
         ("near-duplicate pairs", near if is_complete else round(near * (size / sample_size) ** 2), how),
-        ("dead links", tables["links"].num_rows, ""),
+        ("dead links", tables["links"].num_rows, _problems_among(corpus, tables["links"].num_rows)),
         ("secrets", tables["secrets"].num_rows, "masked where shown" if tables["secrets"].num_rows else ""),
         ("expired", counts["expired"], "hidden from a search" if counts["expired"] else ""),
         ("expire within 31 days", tables["expiring"].num_rows, ""),
         ("problems", len(problems), ", ".join(f"{problems.count(word)} {word}" for word in _SEVERITIES)),
     ]
+
+
+def _problems_among(corpus: Corpus, links: int) -> str:
+    """How many of the dead links are problems, where not all are."""
+    problems = pc.sum(pc.equal(corpus.problems["rule"], "dead_link")).as_py() or 0
+    return f"{problems:,} of pages, which are problems" if 0 < problems < links else ""
 
 
 def _next(tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus) -> list[dict[str, str]]:

@@ -83,6 +83,30 @@ def test_links_by_name_that_lead_nowhere_are_dead_and_none_is_counted_twice(tmp_
     assert pc.sum(pc.equal(corpus.tables["relations"]["state"], "dead")).as_py() == 3
 
 
+def test_the_dead_links_of_pages_are_those_that_are_problems(tmp_path: Path) -> None:
+    corpora = [mk.read(mk.sample_data() / "layouts" / name) for name in ("claude", "vault", "wiki", "okf", "serena")]
+    pages = {
+        "a.md": "---\ntitle: А\nrelated: '[[нет]]'\n---\n[[Котёл]] [б](б.md) [чертёж](x.pdf) [в](../в.md) [г](нет/)\n",
+        "котёл.md": "---\ntitle: Котёл\n---\n[скрытая](.hidden.md) [[А#часть]]\n",
+        ".hidden.md": "x\n",
+        "graph.jsonl": '{"name": "n", "observations": ["x"]}\n{"from": "n", "to": "?", "relationType": "r"}',
+    }
+    corpora.append(mk.read(write_files(tmp_path, pages)))
+    for corpus in corpora:
+        found = mk.overview(corpus, as_of=DAY)
+        targets = found.tables["links"]["target"].to_pylist()
+        dead = [row for row in corpus.problems.to_pylist() if row["rule"] == "dead_link"]
+        others = [target for target in targets if target == "x.pdf"]  # a file, which no reader looks for
+        assert counts(found)["dead links"] == len(dead) + len(others)
+        assert all(any(target in row["message"] for row in dead) for target in targets if target not in others)
+    assert others == ["x.pdf"]
+    assert (
+        found.table["note"][found.table["what"].to_pylist().index("dead links")]
+        .as_py()
+        .startswith(f"{len(dead)} of pages")
+    )
+
+
 def test_no_link_makes_memkit_look_outside_of_the_folder(tmp_path: Path) -> None:
     text = "# a\n\n[o](../../etc/passwd) [p](/etc/passwd) [q](a/../../x) [n](a%00b)\n"
     assert mk.overview(mk.read(write_files(tmp_path, {"MEMORY.md": text})), as_of=DAY).tables["links"].num_rows == 0
