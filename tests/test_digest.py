@@ -156,6 +156,23 @@ def test_boxes_of_new_files_are_opened_without_git_too(tmp_path: Path) -> None:
     assert any("1 older checkbox is still open" in note for note in made.notes)
 
 
+def test_no_wrapper_of_a_chat_program_is_shown_and_lines_stay(tmp_path: Path) -> None:
+    wrapped = (
+        '{"message_id": 42, "sender": "Прохор"}\n{"message_id": 43, "sender": "Прохор"}\n<!-- сведено\nвчера -->\n'
+        "user: Решили: пул растёт до десяти.\n**Assistant**: We will ship on Friday.\nHEARTBEAT_OK\n"
+    )
+    texts = [wrapped, "<!-- одна рамка -->", "чай"]
+    rows = {"text": texts, "created_at": ["2026-02-25"] * 3, "path": ["a.md"] * 3, "line_start": [1, 20, 30]}
+    found = mk.digest(mk.from_table({**rows, "kind": ["document"] * 3}), "7d", "2026-02-28")
+    table = found.table.to_pylist()
+    shown = "\n".join([*(f"{row['what']} {row['text']}" for row in table), found.text])
+    for words in ("message_id", "Прохор", "сведено", "user:", "Assistant", "HEARTBEAT_OK"):
+        assert words not in shown, words
+    decided = {row["text"]: row["line"] for row in table if row["section"] == "decisions"}
+    assert decided == {"Решили: пул растёт до десяти.": 5, "We will ship on Friday.": 6}
+    assert [row["text"] for row in table if row["line"] == 20] == ["<!-- одна рамка -->"]  # it says nothing else
+
+
 def test_an_older_memory_is_contradicted() -> None:
     texts = ["Backups are kept for 14 nights on cedar.", "Backups are kept for 30 nights on cedar."]
     table = {"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-26"]}

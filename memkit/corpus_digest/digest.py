@@ -27,6 +27,7 @@ from memkit.params import AsOf, Moment, Since, check_corpus, check_value, descri
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.question import check_user
 from memkit.tables.corpus import Corpus
+from memkit.text.boilerplate import PATTERNS, spans
 from memkit.text.secrets import Mask
 
 DIGEST = table(
@@ -39,7 +40,11 @@ DIGEST = table(
     column("path", pa.string(), "file, relative to the root, with '/'"),
     column("line", pa.int64(), "1-based line in the file"),
     column("title", pa.string(), "heading, subject or id of the memory"),
-    column("text", pa.string(), "the text or sentence; of a changed memory, what is new in it; secrets are masked"),
+    column(
+        "text",
+        pa.string(),
+        "the text or sentence; of a changed memory, what is new in it, without secrets and chat wrappers",
+    ),
     column("before", pa.string(), "what it replaces or contradicts; null where that is not known; secrets are masked"),
 )
 """The table of `Digest`."""
@@ -228,7 +233,7 @@ def digest(
     moment = Moment.from_as_of(until, "until")
     span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
     hide = Mask(text for name in _HELD for text in span.changes[name].to_pylist() if text)
-    span = replace(span, changes=_masked(span.changes, hide))
+    span = replace(span, changes=_shown(span.changes, hide))
     sentences, notes = new_sentences(span.changes), list(span.notes)
     box_rows, n_older = boxes(span)
     if n_older:
@@ -243,7 +248,7 @@ def digest(
         *_of_contradictions(span.changes, contradicted),
         *({"section": "boxes", **row, "text": hide(row["text"])} for row in box_rows.to_pylist()),
         *_of_names(sentences, span, mentions),
-        *_of_changes(pa.concat_tables([span.changes, _masked(expired_in(span), hide)])),
+        *_of_changes(pa.concat_tables([span.changes, _shown(expired_in(span), hide)])),
     ]
     facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
     table = describe(pa.Table.from_pylist(rows, DIGEST), memkit="digest", **facts, **corpus.revision)
@@ -263,11 +268,21 @@ _HELD = ("title", "before", "after")
 """The columns of changes that may hold a secret."""
 
 
-def _masked(changes: pa.Table, hide: Mask) -> pa.Table:
-    """The changes without secrets: hidden in the whole texts, as a sentence may not say what its number is."""
+def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
+    """The changes without secrets and wrappers: taken out of the whole texts, as a sentence may not say what it is."""
     for name in _HELD:
-        changes = with_column(changes, name, [text and hide(text) for text in changes[name].to_pylist()])
+        changes = with_column(changes, name, [text and _unwrapped(hide(text)) for text in changes[name].to_pylist()])
     return changes
+
+
+def _unwrapped(text: str) -> str:
+    """A text without what chat programs write around messages, its lines where they are; itself where that is all."""
+    pieces, end = [], 0
+    for begins, ends in spans(text, PATTERNS):
+        pieces += [text[end:begins], "\n" * text.count("\n", begins, ends)]
+        end = ends
+    rest = "".join([*pieces, text[end:]])
+    return rest if rest.strip() else text
 
 
 _ABOVE = """
