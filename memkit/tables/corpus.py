@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
-from memkit.duck import check_unicode, connect, is_table_name
+from memkit.duck import check_unicode, is_table_name
 from memkit.errors import (
     ChangeRefusedError,
     FormatError,
@@ -180,7 +180,7 @@ class Corpus(Displayed):
         [('0', None, 3, 'чай')]
         """
         query, values = named_query(name, as_of, params, "versions" in self.tables)
-        return connect().from_arrow(self.ask(query, values, timeout_s=None))
+        return self._database.relation(self.ask(query, values, timeout_s=None))
 
     def ask(self, query: str, params: Any = None, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
         """The rows of one SELECT, run in a sandbox: safe for SQL that somebody else wrote.

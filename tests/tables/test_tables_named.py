@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.display.notebook import shown
-from memkit.duck import as_arrow
+from memkit.duck import as_arrow, connect
 from memkit.errors import ParameterError
 from memkit.schemas import TIMESTAMP
+from memkit.tables import database
 from memkit.tables.named import named_query
 from memkit.tables.samples import sample_data, write_files
 
@@ -67,6 +69,24 @@ def test_a_query_runs_on_all_broken_cases_at_once(name: str, broken: mk.Corpus) 
     query = mk.named_queries().filter(pc.field("name") == name)["sql"][0].as_py()
     assert named_query(name, AS_OF, {})[0] == query
     assert rows.equals(as_arrow(single, *named_query(name, AS_OF, {})))
+
+
+def test_results_share_a_database_of_their_own_and_outlive_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+    monkeypatch.setattr(database, "connect", lambda: opened.append(connect()) or opened[-1])
+    corpus = mk.from_table({"text": ["чай"]})
+    results = [corpus.named(name, as_of=AS_OF) for name in ("near_empty", "expired_facts", "near_empty")]
+    results[0].create("memories")
+    expected = [[("0", None, 3, "чай")], [], [("0", None, 3, "чай")]]
+    assert [result.fetchall() for result in results] == expected
+    assert len(opened) == 1
+    assert corpus.named("near_empty").fetchall() == expected[0]
+    assert corpus.sql("select count(*) from memories").fetchall() == [(1,)]
+    last = corpus.named("near_empty")
+    del corpus
+    opened.clear()
+    gc.collect()
+    assert last.fetchall() == expected[0]
 
 
 def test_an_unknown_query_is_refused_with_the_known_ones() -> None:
