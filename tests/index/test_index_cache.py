@@ -244,6 +244,31 @@ def test_forgetting_leaves_no_row_and_no_byte(tmp_path: Path) -> None:
     assert shelf.get("model", keys).keys() == set(keys) - {keys[at] for at in gone}
 
 
+def test_a_few_are_forgotten_without_writing_the_file_anew_where_no_copy_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, written, anew = np.random.default_rng(5), [], shelf._write_anew
+    monkeypatch.setattr(shelf, "_write_anew", lambda con: (written.append(1), anew(con)))
+    kept = Shelf(tmp_path, 1 << 30)
+    keys = [draw.bytes(16) for _ in range(4000)]
+    vectors = draw.normal(size=(len(keys), 64)).astype(np.float32)
+    for at in range(0, len(keys), 500):
+        kept.put("model", keys[at : at + 500], vectors[at : at + 500])
+    gone = draw.choice(len(keys), 80, replace=False).tolist()
+    for number, at in enumerate(gone):
+        copies = _bytes(tmp_path).count(keys[at])
+        before = len(written)
+        kept.forget([keys[at], draw.bytes(16)])  # the other was never there
+        left = _bytes(tmp_path)
+        assert not any(part in left for part in (keys[at], vectors[at].tobytes()[:40], vectors[at].tobytes()[-40:]))
+        assert len(written) - before <= (copies > 2 or number == 0), "only where a copy of it was left"
+    assert len(written) < len(gone)
+    assert kept.get("model", keys).keys() == set(keys) - {keys[at] for at in gone}
+    before = len(written)
+    kept.forget([draw.bytes(16) for _ in range(13)])
+    assert len(written) == before + 1
+
+
 def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
     cache, encoder = VectorCache(max_memory=2 * 3 * 4), Counting()  # two vectors of three floats
     for text in ("a", "b", "a", "c", "a"):
