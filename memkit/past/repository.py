@@ -102,9 +102,9 @@ def opened(folder: Path, timeout_s: float = TIMEOUT_S) -> Iterator[Repository]:
     program = shutil.which("git")
     if program is None:
         raise MemkitError("rev, dates and history need the program git, which is not here. mk.read(folder) does not.")
-    git_dir, prefix = git_dir_of(folder)
+    git_dir, head_dir, prefix = git_dirs_of(folder)
     with TemporaryDirectory(prefix="memkit-git-") as shadow:
-        repository = Repository(program, git_dir, prefix, Path(shadow), timeout_s)
+        repository = Repository(program, git_dir, head_dir, prefix, Path(shadow), timeout_s)
         try:
             yield repository
         finally:
@@ -120,12 +120,20 @@ class Repository:
         The names that lead from the top to the folder that was asked for.
     """
 
-    def __init__(self, program: str, git_dir: Path, prefix: tuple[bytes, ...], shadow: Path, timeout_s: float) -> None:
+    def __init__(
+        self,
+        program: str,
+        git_dir: Path,
+        head_dir: Path,
+        prefix: tuple[bytes, ...],
+        shadow: Path,
+        timeout_s: float,
+    ) -> None:
         self.prefix, self._program, self._git_dir, self._shadow = prefix, program, git_dir, shadow
         self._processes: list[subprocess.Popen[bytes]] = []
         self._batch: subprocess.Popen[bytes] | None = None
         self._timeout_s, self.is_late = timeout_s, False
-        self._refs, self._trees = Refs(git_dir), dict[bytes, bytes]()
+        self._refs, self._trees = Refs(git_dir, head_dir), dict[bytes, bytes]()
         self.expect(())
         self._lay_out()
         self._timer = Timer(timeout_s, self._stop)
@@ -371,13 +379,13 @@ def time_of(seconds: int) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
-_MOST_BYTES = 16 * 2**20
+_MOST_BYTES, _MOST_NAMED = 16 * 2**20, 2**13
 _HEX = re.compile(r"[0-9a-f]{40}")
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
 
 
-def git_dir_of(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
-    """The git folder, and the path from the top of the work tree to `folder`, in parts.
+def git_dirs_of(folder: Path) -> tuple[Path, Path, tuple[bytes, ...]]:
+    """The git folder, the one with HEAD (another in a linked worktree), and the path from the work tree to `folder`.
 
     Raises
     ------
@@ -387,16 +395,51 @@ def git_dir_of(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
     place = folder.resolve()
     if _is_git_dir(place):
         _check(place)
-        return place, ()
+        return place, place, ()
     for top in (place, *place.parents):
         git_dir = top / ".git"
         if git_dir.is_symlink() or git_dir.is_file():
-            got = "a link out of the root, as in a worktree or submodule, which is not followed: name the git folder"
-            raise refused(git_dir, "a folder", f"{got} itself, or read a clone")
-        if git_dir.is_dir():
-            _check(git_dir)
-            return git_dir, tuple(map(os.fsencode, place.relative_to(top).parts))
+            git_dir, head_dir = _of_worktree(git_dir)
+        elif git_dir.is_dir():
+            head_dir = git_dir
+        else:
+            continue
+        _check(git_dir)
+        return git_dir, head_dir, tuple(map(os.fsencode, place.relative_to(top).parts))
     raise refused(folder, "a folder of a git repository", "one that is in none")
+
+
+def _of_worktree(link: Path) -> tuple[Path, Path]:
+    """The git folder of a linked worktree, and the one within it that has the worktree's HEAD.
+
+    A ``.git`` that is a file may name any place, and whoever made the folder may have written it. So it is followed
+    only where that place names this file in return, as ``git worktree add`` has it: then the repository says that this
+    is a worktree of its own.
+
+    Raises
+    ------
+    FormatError
+        Where it does not, as in a submodule.
+    """
+    written = "" if link.is_symlink() else _line_of(link)
+    own = Path(os.path.normpath(link.parent / written.removeprefix("gitdir:").strip()))
+    if written.startswith("gitdir:") and own.parent.name == "worktrees":
+        common = own.parent.parent
+        back, above = _line_of(own / "gitdir"), _line_of(own / "commondir")
+        with suppress(OSError, RuntimeError, ValueError):
+            is_back = bool(back) and (own / back).resolve() == link.resolve()
+            if is_back and above and (own / above).resolve() == common.resolve() and is_inside(own, common.resolve()):
+                return common.resolve(), own.resolve()
+    got = "a link out of the root that no repository calls its worktree, as in a submodule, so it is not followed"
+    raise refused(link, "a folder", f"{got}: name the git folder itself, or read a clone")
+
+
+def _line_of(path: Path) -> str:
+    """The text of a small regular file; empty where there is none."""
+    with suppress(OSError, ValueError):
+        if path.is_file() and not path.is_symlink():
+            return read_bytes(str(path), _MOST_NAMED)[1].decode("utf-8", "surrogateescape").strip()
+    return ""
 
 
 def _is_git_dir(place: Path) -> bool:
@@ -417,10 +460,10 @@ def _check(git_dir: Path) -> None:
 
 
 class Refs:
-    """Branches, tags and other small files of a repository."""
+    """Branches, tags and other small files of a repository; HEAD is that of a worktree where there are several."""
 
-    def __init__(self, git_dir: Path) -> None:
-        self._git_dir = git_dir
+    def __init__(self, git_dir: Path, head_dir: Path) -> None:
+        self._git_dir, self._head_dir = git_dir, head_dir
 
     def id_of(self, name: str) -> str:
         """The commit id of a name; an abbreviated id is returned as it is, for git to complete."""
@@ -460,9 +503,10 @@ class Refs:
 
     def read(self, name: str) -> str | None:
         """A file of the git folder as text; None where there is no such regular file."""
-        path = self._git_dir / name
+        folder = self._head_dir if name == "HEAD" else self._git_dir
+        path = folder / name
         with suppress(OSError, ValueError):
-            if is_inside(path.parent, self._git_dir.resolve()):
+            if is_inside(path.parent, folder.resolve()):
                 return read_bytes(str(path), _MOST_BYTES)[1].decode("utf-8", "replace")
         return None
 

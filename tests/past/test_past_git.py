@@ -9,6 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
 from types import ModuleType
@@ -321,10 +322,6 @@ def test_objects_that_lie_elsewhere_are_refused(life: Any, made: ModuleType, tmp
     made.git(tmp_path, "clone", "--quiet", "--shared", str(root), "shared")
     with pytest.raises(FormatError, match="outside of the root"):
         mk.read(tmp_path / "shared", rev="HEAD")
-    made.git(root, "worktree", "add", "--quiet", "--detach", str(tmp_path / "tree"))
-    with pytest.raises(FormatError, match="worktree or submodule"):
-        mk.read(tmp_path / "tree", rev="HEAD")
-    made.git(root, "worktree", "remove", "--force", str(tmp_path / "tree"))
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/.git").symlink_to(root / ".git")
     with pytest.raises(FormatError, match="link out of the root"):
@@ -335,6 +332,58 @@ def test_objects_that_lie_elsewhere_are_refused(life: Any, made: ModuleType, tmp
     (place / ".git/objects").symlink_to(root / ".git/objects")
     with pytest.raises(FormatError, match="git's objects"):
         mk.read(place, rev="HEAD")
+
+
+def test_a_linked_worktree_is_read_as_its_repository_is(made: ModuleType, tmp_path: Path) -> None:
+    root, tree = tmp_path / "repository", tmp_path / "деревья" / "tree"
+    made.build(root, [{"m/a.md": "# Чай\n"}, {"m/a.md": "# Чай\nзелёный\n", "b.md": "# Пул\n"}])
+    made.git(root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD~1")
+    same(mk.read(tree, rev="HEAD"), mk.read(root, rev="HEAD~1"))  # its own HEAD
+    same(mk.read(tree / "m", rev="main"), mk.read(root / "m", rev="main"))  # the branches of all
+    made.git(root, "pack-refs", "--all")
+    same(mk.read(tree, rev="main"), mk.read(root, rev="main"))
+    assert mk.history(tree).commits.num_rows == 1
+    link = (tree / ".git").read_text("utf-8")
+    relative = os.path.relpath(link.removeprefix("gitdir: ").strip(), tree)
+    (tree / ".git").write_text(f"gitdir: {relative}\n", "utf-8")
+    same(mk.read(tree, rev="HEAD"), mk.read(root, rev="HEAD~1"))
+
+
+def test_a_git_file_that_no_repository_knows_is_not_followed(made: ModuleType, tmp_path: Path) -> None:
+    root, tree, other = tmp_path / "repository", tmp_path / "tree", tmp_path / "other"
+    made.build(root, [{"a.md": "# Тайна\n"}])
+    made.build(tmp_path / "part", [{"a.md": "x\n"}])
+    made.git(root, "worktree", "add", "--quiet", "--detach", str(tree))
+    own = (tree / ".git").read_text("utf-8").removeprefix("gitdir: ").strip()
+    other.mkdir()
+    (other / "worktrees/x").mkdir(parents=True)
+    (other / "worktrees/x/gitdir").write_text(f"{other}/.git\n")
+    (other / "worktrees/x/commondir").write_text(f"{root}/.git\n")
+    (other / "through").symlink_to(root / ".git")
+    (other / "worktrees/y").symlink_to(own)
+    forged = {
+        "another's": f"gitdir: {own}",
+        "the repository itself": f"gitdir: {root}/.git",
+        "its own folder": f"gitdir: {other}/worktrees/x",
+        "through a link": f"gitdir: {other}/through/worktrees/tree",
+        "a link to a worktree": f"gitdir: {other}/worktrees/y",
+        "climbing": "gitdir: ../tree/../repository/.git/worktrees/tree",
+        "no such place": "gitdir: /no/worktrees/x",
+        "nothing": "",
+        "a NUL": "gitdir: \0/worktrees/x",
+        "long": "gitdir: " + "a" * 100_000,
+    }
+    read = {}
+    for name, text in forged.items():
+        (other / ".git").write_text(text, "utf-8")
+        with suppress(FormatError):
+            read[name] = mk.read(other, rev="HEAD").memories["text"].to_pylist()
+    assert read == {}
+    with pytest.raises(FormatError, match="no repository calls its worktree"):
+        mk.history(other)
+    made.git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "part"), "sub")
+    with pytest.raises(FormatError, match="as in a submodule"):
+        mk.read(root / "sub", rev="HEAD")
 
 
 def test_repositories_of_other_kinds_are_one_clear_error(made: ModuleType, tmp_path: Path) -> None:
