@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from memkit.errors import MemkitError, ParameterError
@@ -192,6 +194,25 @@ class Lab(Displayed):
             names = ["gram_weight"] if self.search.encoder is None else ["vector_weight", "gram_weight"]
             self.sweep = sweep(self.search, *self.labels, dict.fromkeys(names, _WEIGHTS), as_of=self.as_of)
         return self.sweep
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the search; assign a mapping to change several with one redraw."""
+        return self["search"].params
+
+    @params.setter
+    def params(self, values: Mapping[str, Any]) -> None:
+        self["search"].params = values
+
+    def export(self, path: Path | str) -> Path:
+        """Write the panel that is shown as one page, as `Panel.export` does; the search before any was chosen.
+
+        Returns
+        -------
+        Path
+        """
+        shown: Panel = self.view.panel
+        return shown.export(path)
 
     def _panel(self, name: str = "search") -> Panel:
         return self[name]

@@ -16,7 +16,8 @@ from memkit.errors import ParameterError
 from memkit.hashes import place
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.base import Vectors, as_texts, unit_means
+from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
+from memkit.index.latent import latent_vectors
 from memkit.params import AsOf, Moment, check_value, describe
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Ints, result_schema
 from memkit.search.fitted.arms import take_rows
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 LEAST = 0.5
 """A memory that falls elsewhere in more resamples than not has no topic."""
 _NAMED_BY, _EXAMPLE = 3, 160
+_MOST_WHOLE, _AXES, _BY_SAMPLE = 10_000, 256, "lsa of a sample"
+"""Without an encoder: the most memories whose own LSA is computed; of more, how many axes, and how they are called."""
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
 TOPICS = result_schema(
     (_COUNT, "topic"),
@@ -122,10 +125,11 @@ def topics(
 ) -> Topics:
     """Find what a corpus is about: clusters of its memories by meaning, each named by its most typical words.
 
-    The vectors are those that a search would use: of the default encoder, or of a fitted Retriever (where it has none,
-    LSA of its words). A memory's vector is the mean of its chunks', after the mean of its script (Latin or Cyrillic) is
-    subtracted, so that texts of one subject meet whatever their language. Spherical k-means partitions the first 100
-    principal components; it starts from a tree of Ward's method, so nothing depends on chance or on the order of rows.
+    The vectors are those that a search would use: of the default encoder, or of a fitted Retriever. Where it has none,
+    LSA of its words; of more than 10,000 memories, LSA whose axes are those of a sample. A memory's vector is the mean
+    of its chunks', after the mean of its script (Latin or Cyrillic) is subtracted, so that texts of one subject meet
+    whatever their language. Spherical k-means partitions the first 100 principal components; it starts from a tree of
+    Ward's method, so nothing depends on chance or on the order of rows.
     Cost is linear in the number of memories.
 
     Parameters
@@ -182,16 +186,20 @@ def topics(
 
 
 def _with_vectors(corpus: Corpus | Retriever) -> Retriever:
-    """A fitted Retriever over all memories at once that has vectors."""
+    """A fitted Retriever over all memories at once that has vectors, or so many that `_vectors` makes them."""
     if not isinstance(corpus, Retriever):
         try:
             as_encoder("use")
         except ImportError:
+            if corpus.memories.num_rows > _MOST_WHOLE:
+                return Retriever(encoder=None, gram_weight=0.0).fit(corpus).over_all()
             return Retriever(encoder="lsa", vector_weight=1.0).fit(corpus).over_all()
         return Retriever(vector_weight=1.0).fit(corpus).over_all()
     search = corpus.over_all()
     settings = Settings.from_estimator(search.with_params(vector_weight=1.0))
     if "vector" not in search.index_.absent and "vector" in search.index_.weights(settings):
+        return search
+    if search.corpus_.memories.num_rows > _MOST_WHOLE:
         return search
     return Retriever(**{**search.get_params(deep=False), "encoder": "lsa", "vector_weight": 1.0}).fit(search.corpus_)
 
@@ -205,9 +213,13 @@ def _vectors(
     for _, gone in scope.reasons():
         left_out |= gone
     memory = np.flatnonzero(~left_out)
-    if "vector" not in index.arms:
+    raw: Vectors
+    if _is_sampled(index):
+        raw = unit_rows(latent_vectors(index.texts, _AXES, letters=True))
+    elif "vector" in index.arms:
+        raw = index.arms["vector"].vectors_
+    else:
         return memory, np.zeros((len(memory), 1), np.float32)
-    raw: Vectors = index.arms["vector"].vectors_
     rows = np.flatnonzero(~left_out[index.rows.memory])
     centred = Centring(mode="language")
     texts = as_texts(take_rows(index.texts, rows))
@@ -216,6 +228,11 @@ def _vectors(
     means, with_chunks = unit_means(chunks, index.rows.memory[rows])
     vectors[np.searchsorted(memory, with_chunks)] = means
     return memory, vectors
+
+
+def _is_sampled(index: MemoryIndex) -> bool:
+    """Whether the vectors are those of words, by axes of a sample: LSA of all takes minutes for so many."""
+    return "vector" not in index.arms and index.memories.num_rows > _MOST_WHOLE
 
 
 def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | None, moment: Moment) -> Topics:
@@ -250,7 +267,8 @@ def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | 
     ]
     silhouette = clusters.silhouette if clusters else {}
     table = pa.Table.from_pylist(rows, TOPICS)
-    facts = {"encoder": index.fingerprint, "as_of": moment.instant.isoformat(), "note": _note(table, silhouette)}
+    encoder = _BY_SAMPLE if _is_sampled(index) else index.fingerprint
+    facts = {"encoder": encoder, "as_of": moment.instant.isoformat(), "note": _note(table, silhouette)}
     return Topics(describe(table, memkit="topics", **facts), describe(assigned, memkit="assigned", **facts), silhouette)
 
 

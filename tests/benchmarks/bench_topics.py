@@ -6,7 +6,8 @@ FOLDER has `intents_ru_en`: short requests to an assistant in Russian and Englis
 the partition agrees with the labels (adjusted Rand index, normalised mutual information, V-measure), and with the
 language, which it should not; beside k-means with the true number from random starts, and HDBSCAN. Then how much of
 what answers a question `mk.timeline` holds by its `bar`, on questions with three answers or more. Then processor time
-by number of memories, of texts that are encoded already.
+by number of memories, of texts that are encoded already, and of texts without an encoder. `--only words` measures what
+has no encoder alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import time
 from pathlib import Path
 
+import generate
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,6 +77,23 @@ def quality(folder: Path) -> None:
     print("  the same memories have a topic under two seeds:", round(float((seeds[0] == seeds[1]).mean()), 3))
 
 
+def by_words(folder: Path, sizes: list[int]) -> None:
+    """Topics without an encoder: by LSA of all texts, and by axes of a sample; quality, and processor seconds."""
+    corpus, intent, language = labelled(folder)
+    search = mk.Retriever(encoder=None).fit(corpus)
+    for name, themes._MOST_WHOLE in (("LSA", 10**9), ("LSA of a sample", 0)):
+        number = mk.topics(search).memories["topic"].to_numpy()
+        line(f"mk.topics by words, {name}", number[number > 0], intent[number > 0], language[number > 0], len(number))
+    for size in sizes:
+        made = mk.Retriever(encoder=None).fit(mk.from_table({"text": generate.texts(size, tokens=40)}))
+        for name, themes._MOST_WHOLE in (("LSA", 10**9), ("LSA of a sample", 0)):
+            if size > 20_000 and name == "LSA":
+                continue
+            begin = time.process_time()
+            topics = mk.topics(made)
+            print(f"{size:,} by words, {name}: {time.process_time() - begin:.1f} s of processor; {topics}", flush=True)
+
+
 def about(search: mk.Retriever) -> tuple:
     from memkit.params import Moment
     from memkit.search.question import Settings
@@ -133,7 +152,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", type=int, nargs="*", default=[])
+    parser.add_argument("--only", choices=["words"])
     given = parser.parse_args()
+    by_words(given.folder, given.sizes)
+    if given.only:
+        raise SystemExit
     quality(given.folder)
     for one in ("locomo_obs", "realmem"):
         bars(given.folder, one)

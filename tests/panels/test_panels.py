@@ -624,6 +624,20 @@ def test_questions_alone_are_judged_in_a_lab(corpus: mk.Corpus, search: mk.Retri
             _ = mk.panels.lab(corpus, search, as_of=DAY, **wrong)["surface"]
 
 
+def test_a_lab_has_the_parameters_of_its_search_and_writes_the_panel_that_is_shown(
+    corpus: mk.Corpus, search: mk.Retriever, tmp_path: Path
+) -> None:
+    lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
+    lab.params = {"min_score": 0.1, "decay_days": 30.0}
+    assert lab.params == lab["search"].params
+    assert (lab["decay"].params["decay_days"], lab.params["min_score"]) == (30.0, 0.1)
+    assert lab["search"].undo()
+    for name in ("search", "decay"):
+        lab.view._on_message(lab.view, {"tab": name}, [])
+        page, alone = lab.export(tmp_path / "lab.html"), lab[name].export(tmp_path / f"{name}.html")
+        assert page.read_bytes() == alone.read_bytes()
+
+
 def test_panels_of_a_lab_open_in_any_order(corpus: mk.Corpus, search: mk.Retriever) -> None:
     lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
     for name in reversed(lab.names):
