@@ -31,6 +31,8 @@ from memkit.progress import bar
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
+MANY_QUERIES = 16
+"""So many queries are worth the reading of the folder: the model alone takes a second to load."""
 _BATCH = 2048  # texts encoded between two writes at most: what an interrupted run can lose
 _LONG = 60.0  # seconds of encoding from which a message says how long it takes
 MODELS = "models"
@@ -145,8 +147,8 @@ class VectorCache:
             One that is refitted to each corpus is not cached, as its vectors depend on the corpus.
         role : {"document", "query"}
         keep : bool, optional
-            Whether to use the folder; None: for documents only. A query is short and comes alone, so that reading the
-            folder would cost more than encoding.
+            Whether to use the folder; None: for documents, and for `MANY_QUERIES` or more, as of labels, which are
+            asked again. A query alone is short, so that reading the folder would cost more than encoding.
 
         Returns
         -------
@@ -158,7 +160,8 @@ class VectorCache:
         if not listed or getattr(encoder, "refitted", False):
             return ask(listed)
         fingerprint = encoder.fingerprint
-        lasts = getattr(encoder, "lasting", True) and (role == "document" if keep is None else keep)
+        keep = role == "document" or len(listed) >= MANY_QUERIES if keep is None else keep
+        lasts = keep and getattr(encoder, "lasting", True)
         shelf = self._shelf if lasts else None
         keys = [content_key(text, role) for text in listed]
         missing = {key: text for key, text in zip(keys, listed, strict=True) if (fingerprint, key) not in self._memory}

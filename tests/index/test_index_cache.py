@@ -18,7 +18,7 @@ import pytest
 import memkit as mk
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import shelf, store
-from memkit.index.cache import VectorCache, shared_cache
+from memkit.index.cache import MANY_QUERIES, VectorCache, shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import TextEncoder, content_key, cores, one_thread
 from memkit.index.shelf import Shelf
@@ -499,6 +499,17 @@ def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "outside.npy").write_bytes(b"")
     with pytest.raises(StaleIndexError, match="missing"):
         store.get(tmp_path / "inside", "../outside.npy")
+
+
+def test_many_queries_are_kept_for_the_next_process_and_few_are_not(tmp_path: Path) -> None:
+    encoder = as_encoder("hash")
+    for count, kept in ((MANY_QUERIES - 1, 0), (MANY_QUERIES, MANY_QUERIES)):
+        queries = [f"вопрос {count} {number}" for number in range(count)]
+        first, later = VectorCache(tmp_path), VectorCache(tmp_path)
+        expected = first.encode(encoder, queries, "query")
+        assert len(_kept(tmp_path)) == kept
+        assert (later.encode(encoder, queries, "query") == expected).all()
+        assert later.encoded == count - kept
 
 
 def test_texts_are_forgotten_in_memory_and_on_disk_and_others_are_not(tmp_path: Path) -> None:
