@@ -23,6 +23,7 @@ from memkit.formats.facts import (
     KEPT,
     OLD_LAYOUT,
     TYPES,
+    holds_items,
     home_of,
     is_user_file,
     old_alone,
@@ -195,7 +196,11 @@ def _names_below(draft: Draft, folder: str) -> list[str]:
 
 
 def old_files(draft: Draft) -> dict[str, str]:
-    """The old-layout file of each user who has one."""
+    """The old-layout file of each user who has one; no page of prose is one."""
+    return {user: path for user, path in _old_by_name(draft).items() if _may_be_old(draft, path)}
+
+
+def _old_by_name(draft: Draft) -> dict[str, str]:
     users_folder = home(draft)
     folder = posixpath.dirname(users_folder)
     names = [name for name in draft.names(folder) if name.endswith(".md") and is_user_file(name)]
@@ -204,10 +209,17 @@ def old_files(draft: Draft) -> dict[str, str]:
     return {name[:-3]: posixpath.join(folder, name) for name in names if _USER.fullmatch(name[:-3])}
 
 
+def _may_be_old(draft: Draft, path: str) -> bool:
+    try:
+        return holds_items(_source(draft, path))
+    except ChangeRefusedError:  # no UTF-8: its migration says so
+        return True
+
+
 def old_file(draft: Draft, user: str) -> str | None:
-    """The old-layout file of a user, or None."""
+    """The old-layout file of a user who was named, whatever it holds, or None."""
     path = posixpath.join(posixpath.dirname(home(draft)), f"{user}.md")
-    return old_files(draft).get(user) if draft.exists(path) else None
+    return _old_by_name(draft).get(user) if draft.exists(path) else None
 
 
 def user_folders(draft: Draft) -> list[str]:

@@ -40,7 +40,8 @@ LONG_LINE = 200
 TYPES_OF_TOPICS = ("user", "feedback", "project", "reference")
 """The host's types, in the order in which an index should have them."""
 _HOMES = re.compile(
-    r"(?:^|/)(?:\.claude/memory|\.claude/agent-memory(?:-local)?/[^/]+|\.claude/projects/[^/]+/memory|\.agents/memory)$"
+    r"(?:^|/)(?:\.claude/memory|\.claude/agent-memory(?:-local)?/[^/]+|\.claude/projects/[^/]+/memory"
+    r"|projects/(?:-|[A-Za-z]--)[^/]*/memory|\.agents/memory)$"
 )
 _HOST = re.compile(r"(?:(.*)/)?projects/[^/]+/memory(?:/|$)")
 """A folder that is the host's own, by the memories of its projects."""

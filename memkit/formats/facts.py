@@ -193,7 +193,7 @@ def _survey(folder: Folder) -> Survey:
     paths = folder.listing.files
     homes = {path.rpartition("/")[0].rpartition("/")[0] for path in paths}
     forced = (path for path in paths if folder.is_forced and path.lower().endswith(MARKDOWN))
-    beside = (path for path in paths if _is_old(path, homes))
+    beside = (path for path in paths if _is_old(path, homes) and holds_items(folder.read(path, Rows())))
     alone = [path for home, names in _memory_folders(paths).items() for path in _alone(folder, home, names)]
     _check_homes(folder, alone)
     return Survey(dict.fromkeys([*forced, *beside, *alone], OLD_LAYOUT))
@@ -266,6 +266,16 @@ def _is_bullets(source: Source) -> bool:
     """Whether every line that says something is an item, and none a task."""
     lines = [line for line in source.lines if line.strip() and not line.startswith("#")]
     return bool(lines) and all(line.startswith(("- ", "* ")) and not _TASK.match(line) for line in lines)
+
+
+def holds_items(source: Source | None) -> bool:
+    """Whether at least half of the lines that say something are items, as in a user's old file and no page of prose.
+
+    >>> [holds_items(Source("anna.md", text)) for text in ("- чай\\nстрока", "# Как\\n\\nТак.\\nИ так.\\n- и ещё", "")]
+    [True, False, False]
+    """
+    lines = [line for line in source.lines if line.strip() and not line.startswith("#")] if source else []
+    return bool(lines) and 2 * sum(line.startswith(("- ", "* ")) for line in lines) >= len(lines)
 
 
 def _is_old(path: str, homes: set[str]) -> bool:

@@ -263,6 +263,14 @@ def test_skills_agents_and_commands_of_a_host_are_named_and_not_read(tmp_path: P
     assert set(below.memories["path"].to_pylist()) >= {"SKILL.md", "reference/fonts.md"}
 
 
+def test_a_project_of_a_copied_home_is_known_by_its_place(tmp_path: Path) -> None:
+    topic = TOPIC.format(name="звук", type="reference", text="порог гейта")
+    homes = ("projects/-Users-anna-notes/memory/", "projects/C--work-shop/memory/", "projects/shop/memory/")
+    corpus = read(tmp_path, {f"{home}звук.md": topic for home in homes})
+    kinds = {row["path"]: row["kind"] for row in corpus.memories.to_pylist()}
+    assert [kinds[f"{home}звук.md"] for home in homes] == ["reference", "reference", "page"]
+
+
 def test_a_skill_anywhere_is_no_memory_and_a_page_of_that_name_is(tmp_path: Path) -> None:
     files = {
         "lib/pdf/SKILL.md": SKILL,

@@ -244,6 +244,7 @@ def test_counters_are_compared_with_what_was_read(tmp_path: Path) -> None:
 
 def test_an_old_fact_file_counts_only_beside_users(tmp_path: Path) -> None:
     old = {"anna.md": "- любит чай\n* живёт в Риге\nпросто строка\n", "README.md": "# Про\n"}
+    old["faq.md"] = "# Вопросы\n\n## Как удалить данные\nКоманда /forgetme.\nСрок 30 дней.\n- или письмом\n"
     alone = mk.read(write_files(tmp_path / "a", old))
     assert set(alone.memories["format"].to_pylist()) == {"workspace"}
     beside = mk.read(
@@ -256,6 +257,10 @@ def test_an_old_fact_file_counts_only_beside_users(tmp_path: Path) -> None:
         ("line", "anna", "просто строка"),
     ]
     assert beside.tables["migrations"]["path"].to_pylist() == ["anna.md"]
+    assert {row["format"] for row in beside.memories.to_pylist() if row["path"] == "faq.md"} == {"workspace"}
+    mk.store(tmp_path / "b").facts.cleanup()
+    assert (tmp_path / "b/faq.md").read_text("utf-8") == old["faq.md"]  # a page is nobody's facts, and is left alone
+    assert sorted(path.name for path in (tmp_path / "b/users").iterdir()) == ["anna", "oleg"]
     forced = mk.read(tmp_path / "a", format="facts").memories.to_pylist()
     assert [row["kind"] for row in forced if row["path"] == "anna.md"] == ["archive", "archive", "line"]
 
