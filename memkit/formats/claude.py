@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from memkit.fences import Heading, fences
 from memkit.formats.disk.source import above
 from memkit.formats.faults import Rule
@@ -24,6 +26,7 @@ from memkit.formats.format import MARKDOWN, File, Folder, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.page import Page, comparable, is_contents
+from memkit.formats.linked.relations import UNREAD_FILES
 from memkit.formats.rows import Row, Rows
 from memkit.formats.spelling import TITLES, TYPES
 from memkit.formats.syntax import front_matter
@@ -301,7 +304,10 @@ def _instructed(folder: Folder) -> set[str]:
         got = f"{len(paths):,} of instructions (skills, agents, commands), not read, first {min(paths)}"
         expected = "files of memories (format='workspace' reads any Markdown)"
         folder.rows.problem("unclaimed", place or ".", expected, got, quote=False)
-    return {path for paths in files.values() for path in paths}
+    skipped = {path for paths in files.values() for path in paths}
+    for path in sorted(skipped):
+        folder.rows.add(UNREAD_FILES, {"path": path})
+    return skipped
 
 
 def _is_skill(folder: Folder, place: str) -> bool:
@@ -362,6 +368,7 @@ FORMAT = layout(
     survey=survey,
     whole_index=INDEX,
     dates={"created_at": "created", "updated_at": "modified"},
+    schemas={UNREAD_FILES: pa.schema({"path": pa.string()})},
     rules=(
         Rule("unclaimed", "claude", "", "files of memories, and no instructions"),
         Rule("index_too_long", "claude", "", "a MEMORY.md of at most 200 lines and 25,000 UTF-16 units"),

@@ -233,8 +233,8 @@ def _state(reading: Reading) -> dict[str, pa.Table]:
 
 
 def _from_files(name: str, tables: dict[str, pa.Table], paths: pa.Array) -> pa.Table:
-    """The rows of a table that came from parsed files, without those of indexes, which every read surveys again."""
-    if name == "entries":
-        return TABLES[name].empty_table()
+    """The rows of a table that came from parsed files, without those of indexes and surveys, made by every read."""
+    if name == "entries" or name.startswith("_"):  # what only surveys fill is in no saved table
+        return _SCHEMAS[name].empty_table()
     column = "path" if "path" in tables[name].column_names else None
     return tables[name].filter(pc.is_in(tables[name][column], value_set=paths)) if column else tables[name]

@@ -237,7 +237,9 @@ AGENT = "---\nname: reviewer\ndescription: reviews\ntools: Read\n---\nты ре�
 def test_skills_agents_and_commands_of_a_host_are_named_and_not_read(tmp_path: Path) -> None:
     files = {
         "projects/-home-shop/memory/MEMORY.md": "- [А](a.md) — чай\n",
-        "projects/-home-shop/memory/a.md": TOPIC.format(name="a", type="project", text="зелёный"),
+        "projects/-home-shop/memory/a.md": TOPIC.format(
+            name="a", type="project", text="зелёный, [как](../../../skills/pdf/SKILL.md), [нет](../../../skills/no.md)"
+        ),
         "skills/pdf/SKILL.md": SKILL,
         "skills/pdf/reference/fonts.md": "шрифты\n",
         "skills/pdf/data.json": '[{"text": "x"}]',
@@ -257,6 +259,9 @@ def test_skills_agents_and_commands_of_a_host_are_named_and_not_read(tmp_path: P
         assert (row["path"], row["severity"]) == (".", "info")
         assert "Got 7 of instructions" in row["message"]
         assert "first agents/reviewer.md" in row["message"]
+        assert ["no.md" in row["message"] for row in told(corpus, "dead_link")] == [True]  # the skill is there
+        assert corpus.tables["relations"].num_rows == 2
+        assert not [name for name in corpus.tables if name.startswith("_")]
     forced = mk.read(tmp_path / "copied", format="workspace")
     assert "skills/pdf/SKILL.md" in forced.memories["path"].to_pylist()
     below = mk.read(tmp_path / "copied" / "skills" / "pdf")  # named itself

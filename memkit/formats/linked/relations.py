@@ -28,6 +28,8 @@ from memkit.schemas import with_column
 LINKS_TO = "links_to"
 MEM = "mem:"
 """What opens a link by name alone, as Serena writes it."""
+UNREAD_FILES = "_unread_files"
+"""The table of files that a survey names and leaves unread, as no memories: what leads to them is no dead link."""
 _PARTED = re.compile(r"[\s_-]+")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 _APART = frozenset(("index", "log", "daily_log", "session", "heartbeat", "long_term"))
@@ -236,13 +238,18 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     path_of = {page.memory_id: path for path, page in pages.pages.items()}
     stems = [posixpath.basename(key) for key in pages.paths]
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
+    unread = set(tables[UNREAD_FILES]["path"].to_pylist()) if UNREAD_FILES in tables else set()
     links, resolved, n_hints = relations.to_pylist(), list[tuple[str, str, str]](), 0
-    for row, is_link in zip(links, of_pages.tolist(), strict=True):
+    to_unread = set[int]()
+    for number, (row, is_link) in enumerate(zip(links, of_pages.tolist(), strict=True)):
         source = path_of.get(row["from_id"] or "")
         link = _link_of(row["written"]) if is_link and source else None
         if link is None or source is None:
             continue
         nearest = [path for path in pages.lead_to(link, source) if not pages.are_apart(source, path, whole)]
+        if not nearest and posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)) in unread:
+            to_unread.add(number)
+            continue
         row["state"] = "dead" if not nearest else "found" if len(nearest) == 1 else "ambiguous"
         row["to_id"] = pages.pages[nearest[0]].memory_id if nearest else None
         where = {"line": row["line"], "memory_id": row["memory_id"], "quote": False}
@@ -263,6 +270,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
                 rows.problem("dead_anchor", source, f"a heading of {nearest[0]}", f"{link.part:.200}", **where)
         if nearest[0] != source:
             resolved.append((source, nearest[0], row["type"]))
+    links = [row for number, row in enumerate(links) if number not in to_unread]
     tables["relations"] = pa.Table.from_pylist(links, relations.schema)
     _succeed(tables, pages, resolved)
     _unreached(pages, resolved, whole, rows)
