@@ -15,7 +15,8 @@ from typing import Any, NoReturn, TextIO
 
 from memkit.errors import MemkitError
 
-_WITHOUT_PANDAS = ("check", "overview", "sql", "search", "queries", "rules", "formats")
+_SHORT = ("check", "overview", "sql", "search", "queries", "rules", "formats")
+"""Verbs that need no pandas, and whose products of matrices are small."""
 _GARBAGE = 50_000
 """New objects before garbage is collected: imports alone make many that stay."""
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
@@ -51,9 +52,11 @@ class _Output:
 
 
 def program() -> None:
-    """`main` as a process: verbs that do not need pandas keep Arrow from importing it."""
+    """`main` as a process: the short verbs keep Arrow from importing pandas, and NumPy from waiting in threads."""
     gc.set_threshold(_GARBAGE)
-    if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
+    if sys.argv[1:2] and sys.argv[1] in _SHORT:
+        # A thread of OpenBLAS spins for milliseconds after each product: a seventh of a search on two cores.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _let_arrow_look_for_pandas()
     try:
         main()
