@@ -192,28 +192,21 @@ def mend(head: str, error: StructureError) -> tuple[Node, dict[int, str]] | None
     for place, (line, following) in enumerate(pairwise((*lines, ""))):
         if not following.startswith((" ", "\t", "]")) and (closed := _closed(line)):
             quoted[place] = lines[place] = closed
-    if quoted:
-        try:
-            fields = parse("\n".join(lines))
-        except StructureError as next_error:
-            error = next_error
-        else:
-            return (fields, {place + 1: line.strip() for place, line in quoted.items()}) if fields else None
-    while len(quoted) < _MOST_MENDED:
+    while True:
+        if quoted:
+            try:
+                fields = parse("\n".join(lines))
+            except StructureError as next_error:
+                error = next_error
+            else:
+                return (fields, {place + 1: line.strip() for place, line in quoted.items()}) if fields else None
         suspects = (number for number in (error.line - 1, error.line - 2) if 0 <= number < len(lines))
         number = next((n for n in suspects if n not in quoted and _VALUE.fullmatch(lines[n])), None)
-        if number is None:
+        if number is None or len(quoted) >= _MOST_MENDED:
             return None
         match = _VALUE.fullmatch(lines[number])
         assert match is not None  # it was found by it
         quoted[number] = lines[number] = match[1] + json.dumps(match[2], ensure_ascii=False)
-        try:
-            fields = parse("\n".join(lines))
-        except StructureError as next_error:
-            error = next_error
-        else:
-            return (fields, {place + 1: line.strip() for place, line in quoted.items()}) if fields else None
-    return None
 
 
 def _closed(line: str) -> str:
