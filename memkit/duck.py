@@ -105,19 +105,22 @@ def interruptible() -> Iterator[None]:
     """Make Ctrl-C end DuckDB's work in this block with KeyboardInterrupt, as it ends Python's own work.
 
     DuckDB raises RuntimeError, and its threads go on until the statement is done; closing the connection, also at the
-    end of the process, would wait for them. So all connections are interrupted.
+    end of the process, would wait for them. So all connections are interrupted. Where Ctrl-C comes while DuckDB has
+    Python hand it an Arrow table, its error has the exception's name only.
     """
     try:
         yield
-    except RuntimeError as error:
-        if error.__cause__ is None or isinstance(error.__cause__, Exception):
+    except (RuntimeError, duckdb.Error) as error:
+        is_named = isinstance(error, duckdb.Error) and str(error).startswith("KeyboardInterrupt:")
+        interrupt = KeyboardInterrupt() if is_named else error.__cause__
+        if interrupt is None or isinstance(interrupt, Exception):
             raise
         with _connections_lock:
             connections = list(_connections)
         for con in connections:
             with contextlib.suppress(duckdb.Error):  # one that was closed
                 con.interrupt()
-        raise error.__cause__ from None
+        raise interrupt from None
 
 
 def session() -> duckdb.DuckDBPyConnection:

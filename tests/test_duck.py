@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.duck import connect, identifier, laid_out, literal, transaction
+from memkit.duck import connect, identifier, interruptible, laid_out, literal, transaction
 from memkit.text.analyse import connect_fts
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -32,6 +32,21 @@ def test_nothing_is_printed_where_python_is_interactive() -> None:
     code = f"import duckdb\nfrom memkit.duck import connect, session\nfor con in {every}: {shown}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["(True,)", "(False,)", "(False,)", ""]
+
+
+class Stopped:
+    """A table during whose hand-over to DuckDB the user presses Ctrl-C."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_duckdb_takes_a_table_from_python_is_no_error_of_duckdb() -> None:
+    with connect() as con:
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            con.register("stopped", Stopped())
+        with pytest.raises(duckdb.Error, match="KeyboardInterrupt"), interruptible():
+            con.execute("select error('KeyboardInterrupt: says a text')")
 
 
 def test_a_function_of_an_extension_that_is_not_loaded_is_an_error_not_a_download() -> None:
