@@ -7,10 +7,10 @@ and a writer waits for another. A damaged file is replaced, with a warning; a fi
 from __future__ import annotations
 
 import logging
-import mmap
 import os
 import sqlite3
 import stat
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,11 +37,9 @@ create unique index by_key on vectors (key, model);
 """
 _PAGE = 16384  # small pages would be half empty with vectors of 2 kB
 _PATIENCE = 20.0  # seconds that one process waits for another
+_BETWEEN = 0.01
 _LOG_MODE = "wal"
 _AT_ONCE = 500
-_MOST_LOOKED_FOR = 12
-"""The most keys and ends of vectors that the file is searched for: more take as long as to write it anew."""
-_END = 32  # bytes of a vector at either end: one of them outlasts what overwrites a part of a copy
 _MARGIN = 50  # beyond its bound the file loses a 50th, so that not every batch has to make room
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG = logging.getLogger("memkit")
@@ -98,7 +96,7 @@ class Shelf:
     def forget(self, keys: Iterable[Key]) -> None:
         """Delete the vectors of these keys, of all encoders, and overwrite their bytes. Errors as for `put`."""
         if self.path.exists():
-            self._run(lambda con: _forget(con, self.path, sorted(keys)))
+            self._run(lambda con: _forget(con, sorted(keys)))
 
     def clear(self) -> None:
         """Delete all vectors. Errors as for `put`."""
@@ -257,31 +255,11 @@ def _bound(con: sqlite3.Connection, max_bytes: int) -> None:
     con.execute("delete from vectors where id in (select id from vectors order by id limit ?)", [gone])
 
 
-def _forget(con: sqlite3.Connection, path: Path, keys: Sequence[Key]) -> None:
-    """Delete the rows of `keys`; deleting overwrites them with zeros, save copies that are left where a page was split.
-
-    So the file is searched for what a few rows held, a third of the cost of writing it anew, and only written anew
-    where that is left, or where there are many rows.
-    """
-    ends = list[bytes]()
+def _forget(con: sqlite3.Connection, keys: Sequence[Key]) -> None:
     with _written(con):
-        for key in keys[:_MOST_LOOKED_FOR]:
-            for (vector,) in con.execute("select vector from vectors where key = ?", [key]):
-                ends += [vector[:_END], vector[-_END:]]
         con.executemany("delete from vectors where key = ?", [(key,) for key in keys])
+    con.execute("vacuum")  # pages that were split before hold copies of keys, which deleting does not reach
     _leave_nothing(con)
-    if len(keys) + len(ends) > _MOST_LOOKED_FOR or _holds_any(path, [*keys, *ends]):
-        _write_anew(con)
-        _leave_nothing(con)
-
-
-def _holds_any(path: Path, parts: Sequence[bytes]) -> bool:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-        return any(held.find(part) >= 0 for part in parts)
-
-
-def _write_anew(con: sqlite3.Connection) -> None:
-    con.execute("vacuum")
 
 
 def _clear(con: sqlite3.Connection) -> None:
@@ -289,21 +267,25 @@ def _clear(con: sqlite3.Connection) -> None:
     with _written(con):
         con.execute("delete from vectors")
         con.execute("delete from models")
-    _write_anew(con)
+    con.execute("vacuum")
     _leave_nothing(con)
 
 
 def _leave_nothing(con: sqlite3.Connection) -> None:
     """Truncate the write-ahead log, so that it keeps no deleted data.
 
+    SQLite waits for readers by itself, but not for another process that truncates the log, or closes it, just now.
+
     Raises
     ------
     MemkitError
         If another process is reading all the while.
     """
-    (is_busy, *_) = con.execute("pragma wal_checkpoint(truncate)").fetchone()
-    if is_busy:
-        raise MemkitError("another process still reads the deleted vectors. Do the same once more.")
+    last = time.monotonic() + _PATIENCE
+    while con.execute("pragma wal_checkpoint(truncate)").fetchone()[0]:
+        if time.monotonic() > last:
+            raise MemkitError("another process still reads the deleted vectors. Do the same once more.")
+        time.sleep(_BETWEEN)
 
 
 @contextmanager

@@ -244,29 +244,45 @@ def test_forgetting_leaves_no_row_and_no_byte(tmp_path: Path) -> None:
     assert shelf.get("model", keys).keys() == set(keys) - {keys[at] for at in gone}
 
 
-def test_a_few_are_forgotten_without_writing_the_file_anew_where_no_copy_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draw, written, anew = np.random.default_rng(5), [], shelf._write_anew
-    monkeypatch.setattr(shelf, "_write_anew", lambda con: (written.append(1), anew(con)))
+def test_forgetting_leaves_the_locks_of_other_connections_of_the_process(tmp_path: Path) -> None:
+    """POSIX takes all locks of a process on a file with any descriptor that it closes; then another one resets it."""
     kept = Shelf(tmp_path, 1 << 30)
-    keys = [draw.bytes(16) for _ in range(4000)]
-    vectors = draw.normal(size=(len(keys), 64)).astype(np.float32)
-    for at in range(0, len(keys), 500):
-        kept.put("model", keys[at : at + 500], vectors[at : at + 500])
-    gone = draw.choice(len(keys), 80, replace=False).tolist()
-    for number, at in enumerate(gone):
-        copies = _bytes(tmp_path).count(keys[at])
-        before = len(written)
-        kept.forget([keys[at], draw.bytes(16)])  # the other was never there
-        left = _bytes(tmp_path)
-        assert not any(part in left for part in (keys[at], vectors[at].tobytes()[:40], vectors[at].tobytes()[-40:]))
-        assert len(written) - before <= (copies > 2 or number == 0), "only where a copy of it was left"
-    assert len(written) < len(gone)
-    assert kept.get("model", keys).keys() == set(keys) - {keys[at] for at in gone}
-    before = len(written)
-    kept.forget([draw.bytes(16) for _ in range(13)])
-    assert len(written) == before + 1
+    kept.put("model", [b"a", b"b"], np.eye(2, dtype=np.float32))
+    with contextlib.closing(sqlite3.connect(kept.path, isolation_level=None)) as con:
+        con.execute("select count(*) from vectors").fetchone()
+        kept.forget([b"a"])
+        log = Path(f"{kept.path}-wal")
+        assert log.exists()
+        other = (
+            "import sqlite3, sys; con = sqlite3.connect(sys.argv[1]); con.execute('select 1 from models'); con.close()"
+        )
+        subprocess.run([sys.executable, "-c", other, str(kept.path)], check=True)
+        assert log.exists(), "the last process that closes the file deletes it"
+
+
+_CHECKPOINT_LOCK = 121
+"""Byte of the -shm file that a process locks while it truncates the log (https://sqlite.org/walformat.html)."""
+
+
+def test_forgetting_waits_for_another_process_that_truncates_the_log(tmp_path: Path) -> None:
+    kept = Shelf(tmp_path, 1 << 30)
+    kept.put("model", [b"a", b"b"], np.eye(2, dtype=np.float32))
+    hold = f"""import fcntl, sys, time
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX, 1, {_CHECKPOINT_LOCK})
+print(flush=True)
+time.sleep(0.2)"""
+    with contextlib.closing(sqlite3.connect(kept.path)) as con:
+        con.execute("select count(*) from vectors").fetchone()
+        other = subprocess.Popen([sys.executable, "-c", hold, f"{kept.path}-shm"], stdout=subprocess.PIPE)
+        other.stdout.readline()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(shelf, "_PATIENCE", 0.0)
+            with pytest.raises(MemkitError, match="another process"):
+                kept.forget([b"b"])
+        kept.forget([b"a"])
+        assert other.wait() == 0
+    assert kept.get("model", [b"a", b"b"]) == {}
 
 
 def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
