@@ -17,6 +17,7 @@ import memkit as mk
 from memkit.cli.app import app
 from memkit.errors import MissingExtraError
 from memkit.formats.registry import FORMATS
+from memkit.panels.missing_panel import MissingPanel
 from memkit.tables.samples import write_files
 from memkit.watching import Watch, is_read, watch
 
@@ -85,6 +86,29 @@ def test_a_save_brings_the_new_state_to_searches_and_panels(folder: Path, watche
     assert "new.md" in str(prompt.result.to_pylist())
     assert panel.status.startswith("1 hit. Without a date: hit 1. Read again after new.md")
     assert all("Read again after new.md" in each.status for each in (panel, policy, prompt))
+
+
+def test_a_panel_that_lacked_headings_is_there_once_the_folder_has_them(
+    folder: Path, watched: Callable[..., Any]
+) -> None:
+    corpus = mk.read(folder)
+    lab = mk.panels.lab(corpus, mk.Retriever(encoder=None).fit(corpus))
+    one, _ = watched(corpus, lab)
+    cards, page = lab.widgets(), lab.view
+    cards.selected_index = lab.names.index("judge")
+    page._on_message(page, {"tab": "judge"}, [])
+    assert isinstance(lab["judge"], MissingPanel)
+    write_files(folder, {"a.md": "# Пул соединений\nПул соединений вырос.\n", "b.md": "# Зелёный чай\nПьёт чай.\n"})
+    one.refresh()
+    assert one.errors == []
+    assert "Open another tab and this one again" in page.summary
+    for name in ("search", "judge"):
+        cards.selected_index = lab.names.index(name)
+        page._on_message(page, {"tab": name}, [])
+    assert page.spec["tab"] == "judge"
+    assert page.panel is lab["judge"] is cards.cards["judge"].panel
+    assert not isinstance(lab["judge"], MissingPanel)
+    assert cards.cards["judge"].layout.display is None
 
 
 def test_a_memory_that_is_dated_after_the_panel_was_made_shows(folder: Path, watched: Callable[..., Any]) -> None:

@@ -242,14 +242,16 @@ class Cards(ipywidgets.Tab):  # type: ignore[misc]  # ipywidgets has no types
         if self.selected_index is None:
             return
         name, place = self.lab.names[self.selected_index], self.children[self.selected_index]
-        if name in self.cards:
-            self.cards[name].layout.display = None
-            return
         try:
-            self.cards[name] = Card(self.lab[name])
+            panel, card = self.lab[name], self.cards.get(name)
+            if card is None or card.panel is not panel:
+                if card is not None:
+                    card.close()
+                self.cards[name] = Card(panel)
         except (MemkitError, OSError) as error:
             place.children = (ipywidgets.HTML(_wrong(mask(str(error)))),)
         else:
+            self.cards[name].layout.display = None
             place.children = (self.cards[name],)
 
     def close(self) -> None:

@@ -104,7 +104,8 @@ class Lab(Displayed):
         self._panels: dict[str, Panel] = {}
 
     def __getitem__(self, name: str) -> Panel:
-        if name not in self._panels:
+        panel = self._panels.get(name)
+        if panel is None or (isinstance(panel, MissingPanel) and panel.moved):  # the folder may have it now
             self._panels[name] = self._make(name)
             self._panels[name].rests_on = self._rests_on(name)
             self._panels[name].is_of_now = self.is_of_now
@@ -129,15 +130,19 @@ class Lab(Displayed):
 
     def _make(self, name: str) -> Panel:
         """The panel of that name; one that says what is missing where there are no labels for it."""
-        if name not in ("surface", "judge") or (name == "surface" and self.sweep is not None):
-            return self._panel_of(name)
-        if self.queries is not None and (name == "judge" or self.qrels is not None):
+        needs_labels = name == "judge" or (name == "surface" and self.sweep is None)
+        if not needs_labels or (self.queries is not None and (name == "judge" or self.qrels is not None)):
             return self._panel_of(name)  # a fault of the labels given is an error
-        why = _NOT_JUDGED if self.queries is not None else "" if self._has_labels else _NO_LABELS
-        try:
-            return MissingPanel(name, why, session=self.session) if why else self._panel_of(name)
-        except MemkitError as error:  # few known items may find nothing
-            return MissingPanel(name, f"{error} {_OWN_LABELS}", session=self.session)
+        if self.queries is not None:
+            why = _NOT_JUDGED
+        elif not self._has_labels:
+            why = _NO_LABELS
+        else:
+            try:
+                return self._panel_of(name)
+            except MemkitError as error:  # few known items may find nothing
+                why = f"{error} {_OWN_LABELS}"
+        return MissingPanel(name, why, session=self.session)
 
     def _panel_of(self, name: str) -> Panel:
         shared: dict[str, Any] = {"session": self.session}
@@ -165,6 +170,7 @@ class Lab(Displayed):
     def follow(self, corpus: Corpus, words: str) -> None:
         """Show another state of the corpus in every panel that was opened, as `memkit.watch` does after a save."""
         self.corpus = corpus
+        vars(self).pop("labels", None)  # known items are of the former state
         fit_to(self.search, corpus)
         if self.is_of_now:
             self.as_of = moment_of(None)
@@ -218,10 +224,7 @@ class Lab(Displayed):
         return self[name]
 
     def _tabs(self, panel: Panel) -> dict[str, Any]:
-        return {
-            "tabs": list(self.names),
-            "tab": next(name for name, panel_made in self._panels.items() if panel_made is panel),
-        }
+        return {"tabs": list(self.names), "tab": panel.title}
 
     def widgets(self) -> Cards:
         """The panels as widgets of ipywidgets, one tab each; a panel is made when its tab is chosen.

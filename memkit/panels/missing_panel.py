@@ -12,6 +12,7 @@ from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import Param
 from memkit.plot.marks import Axis, Picture
+from memkit.tables.corpus import Corpus
 
 _NOTHING = "nothing to show yet"
 
@@ -44,6 +45,11 @@ class MissingPanel(Panel):
     def declared(self) -> Mapping[str, Param]:
         """No parameters."""
         return {}
+
+    def follow(self, corpus: Corpus, words: str) -> None:
+        """Say that the folder changed; a lab looks anew when the panel is opened again."""
+        self.moved = f"{words} Open another tab and this one again: it looks anew."
+        self.session.notify()
 
     def _answer(self, state: State) -> pa.Table:
         return pa.table({"missing": [self.why]})
