@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -18,14 +18,8 @@ KINDS = {"ru": 20, "en": 12, "across": 8, "dated": 6, "superseded": 8, "unanswer
 
 
 @pytest.fixture(scope="module")
-def bench() -> ModuleType:
-    path = Path(__file__).parent / "benchmarks" / "bench_labels.py"
-    spec = importlib.util.spec_from_file_location("bench_labels", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def bench(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/bench_labels.py")
 
 
 @pytest.fixture(scope="module")

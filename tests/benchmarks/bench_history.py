@@ -6,7 +6,6 @@ history of 2,000 commits with 20,000 versions of sections; a repository whose fe
 
 from __future__ import annotations
 
-import importlib.util
 import resource
 import subprocess
 import sys
@@ -18,20 +17,12 @@ from hashlib import sha1
 from pathlib import Path
 from types import ModuleType
 
+from bench_panels import module
+
 import memkit as mk
 
 ROUNDS = 7
 WORDS = ["пул", "соединений", "релиз", "откат", "журнал", "pool", "release", "retry", "token", "trace", "backup"]
-
-
-def repositories() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("repositories", Path(__file__).parents[1] / "repositories.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def say(at: int) -> str:
@@ -128,4 +119,4 @@ def bomb(place: Path, made: ModuleType) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         for each in (revision, whole, bomb):
-            each(Path(folder) / each.__name__, repositories())
+            each(Path(folder) / each.__name__, module("../repositories.py"))

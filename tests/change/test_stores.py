@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import itertools
 import json
 import sqlite3
@@ -466,14 +465,9 @@ def test_a_lake_is_cleared_of_its_own_folder_alone(tmp_path: Path, facts: FactSt
     mk.undo(tmp_path)
 
 
-def test_two_processes_lose_no_fact_give_no_id_twice_and_keep_what_one_would() -> None:
+def test_two_processes_lose_no_fact_give_no_id_twice_and_keep_what_one_would(script: Any) -> None:
     """Memory v2, limits: as many as six facts a user, so that some are refused and others evicted; a third reads."""
-    path = Path(__file__).parents[1] / "audit/two_writers.py"
-    spec = importlib.util.spec_from_file_location("two_writers", path)
-    assert spec
-    assert spec.loader
-    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
-    assert module.check(saves=30, users=2, seed=0, limit=6, in_order=True) == []
+    assert script("audit/two_writers.py").check(saves=30, users=2, seed=0, limit=6, in_order=True) == []
 
 
 # --- notes -------------------------------------------------------------------------------------------------------

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import argparse
 import html
-import importlib.util
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import memkit as mk
 from memkit.display.notebook import shown as as_shown
 from memkit.display.page import as_figure, write_page
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # scripts there take from each other
+from bench_panels import many, module
 
 DAY = "2026-03-01"
 WIDTHS = (700, 1300)
@@ -38,25 +39,11 @@ FOCUSED = """() => {
 MOST_STOPS = 120
 
 
-def script(path: str) -> ModuleType:
-    """A script of tests/."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, Path(__file__).parents[1] / path)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = made
-    spec.loader.exec_module(made)
-    return made
-
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # scripts there take from each other
-
-
 def panels(size: int) -> dict[str, Callable[[], Any]]:
     """Each panel by its name, made when it is asked for."""
     data = mk.sample_data()
-    corpus = script("benchmarks/bench_panels.py").many(size) if size else mk.read(data, as_of=DAY)
-    encoder: Any = script("benchmarks/bench_search.py").WordVectors(256) if size else "use"
+    corpus = many(size) if size else mk.read(data, as_of=DAY)
+    encoder: Any = module("bench_search.py").WordVectors(256) if size else "use"
     search = mk.Retriever(encoder=encoder).fit(corpus)
     query = " ".join(corpus.memories["text"][0].as_py().split()[:2]) if size else QUERY
     labels = () if size else (data / "queries.csv", data / "qrels.csv")
@@ -162,7 +149,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     mark = f"-{given.size}" if given.size else ""
     looks = [(width, is_dark) for width in WIDTHS for is_dark in (False, True)]
-    with script("panels/stage.py").Stage(command) as stage, tempfile.TemporaryDirectory() as scratch:
+    with module("../panels/stage.py").Stage(command) as stage, tempfile.TemporaryDirectory() as scratch:
         for name, make in panels(given.size).items():
             if given.only and name not in given.only:
                 continue
