@@ -243,10 +243,10 @@ class Cards(ipywidgets.Tab):  # type: ignore[misc]  # ipywidgets has no types
             return
         name, place = self.lab.names[self.selected_index], self.children[self.selected_index]
         try:
-            panel, card = self.lab[name], self.cards.get(name)
-            if card is None or card.panel is not panel:
-                if card is not None:
-                    card.close()
+            panel, former = self.lab[name], self.cards.get(name)
+            if former is None or former.panel is not panel:
+                if former is not None:
+                    former.close()
                 self.cards[name] = Card(panel)
         except (MemkitError, OSError) as error:
             place.children = (ipywidgets.HTML(_wrong(mask(str(error)))),)
