@@ -414,7 +414,7 @@ def rules(as_json: JsonOption = False) -> None:
     show(all_rules(), as_json)
 
 
-from memkit.cli import change, lab, measure  # noqa: E402, F401  # whose verbs come after these
+from memkit.cli import change, lab, measure, store  # noqa: E402, F401  # whose verbs come after these
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 from pathlib import Path
@@ -123,6 +124,75 @@ def test_add_plans_and_with_yes_writes(run: Any, root: Path) -> None:
 def test_what_cannot_be_added_is_one_line(words: tuple[str, ...], said: str, run: Any, root: Path) -> None:
     code, out, err = run("add", root, *words)
     assert (code, out, err.count("\n"), said in err) == (2, "", 1, True)
+
+
+def test_every_operation_that_writes_is_a_command_by_its_signature(run: Any, root: Path) -> None:
+    listed = {row["operation"]: row["arguments"] for row in json.loads(run("store", root, "--json")[1])}
+    memory = mk.store(root, encoder=None)
+    methods = {
+        f"{name}.{method}": inspect.signature(getattr(operations, method)).parameters
+        for name, operations in vars(memory).items()
+        for method in dir(operations)
+        if name != "root" and not method.startswith("_") and callable(getattr(operations, method))
+    }
+    assert listed.keys() == {name for name, parameters in methods.items() if "dry_run" in parameters}
+    assert listed["pages.rename"] == "path=… to=…"
+    assert listed["notes.update"] == "id=… [NAME=…]"
+    known = {"str", "bool", "int", "float", "None", "Any", "AsOf", "Sequence[str]", "Iterable[str]"}
+    known |= {"Mapping[str, Any]", "Sequence[Mapping[str, Any]]"}
+    for name in listed:  # a type that the command line does not know would be passed as a text
+        assert {kind for one in methods[name].values() for kind in str(one.annotation).split(" | ")} <= known, name
+
+
+def test_a_page_is_renamed_and_a_fact_updated_and_forgotten_and_each_is_undone(run: Any, root: Path) -> None:
+    mk.testing.write_files(root, {"tea.md": "# Tea\n", "b.md": "See [tea](tea.md).\n"})
+    working = "users/anna/working.md"
+
+    def texts() -> dict[str, str]:
+        paths = [path for path in root.rglob("*.*") if path.is_file() and ".memkit" not in path.parts]
+        return {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in paths}
+
+    before = texts()
+    for words, place, text in (
+        (("pages.rename", "path=tea.md", "to=drinks/tea.md"), "b.md", "See [tea](drinks/tea.md).\n"),
+        (("facts.forget", "user=anna", "id=wk_1"), working, WORKING.split("\n", 1)[1]),
+        (
+            ("facts.update", "user=anna", "id=wk_1", "text=Чинит бота = до вечера, и пула"),
+            working,
+            WORKING.replace("Чинит бота", "Чинит бота = до вечера, и пула"),
+        ),
+    ):
+        call = ("store", root, *words, "--as-of", "2026-01-01")
+        code, out, err = run(*call, "--diff")
+        assert (code, f"+++ b/{place}" in out, "--yes writes it" in err) == (0, True, True), words
+        assert texts() == before
+        assert run(*call, "--yes", "--json")[0] == 0
+        assert texts()[place] == text, words
+        assert run("undo", root)[0] == 0
+        assert texts() == before, words
+
+
+def test_an_argument_that_is_a_list_is_given_word_by_word(run: Any, root: Path) -> None:
+    words = ("graph.create_entity", "name=Анна", "entity_type=person", "observations=чай, мёд", "observations=кофе")
+    diff = run("store", root, *words, "--diff")[1]
+    assert '["чай, мёд","кофе"]' in diff
+
+
+def test_what_no_operation_takes_is_one_line_that_says_what_it_takes(run: Any, root: Path) -> None:
+    for words, said in (
+        (("pages.renam",), "Did you mean 'pages.rename'"),
+        (("anything",), "lists them"),
+        (("pages.rename", "path=a.md"), "expected path=… to=…. Got no to."),
+        (("pages.rename", "path=a.md", "too=b.md", "to=c.md"), "Got 'too=b.md'. Did you mean 'to'"),
+        (("pages.rename", "path=a.md", "to"), "Got 'to'"),
+        (("pages.rename", "path=a.md", "to=b.md", "to=c.md"), "expected one to. Got 2."),
+        (("pages.rename", "path=a.md", "to=b.md", "dry_run=false"), "Got 'dry_run=false'"),
+        (("facts.forget", "user=anna", "id=wk_1", "confirm=maybe"), "'confirm' must be a bool. Got 'maybe'."),
+        (("facts.save", "user=anna", "text=Любит чай с мёдом.", "meta=[1]"), "expected meta as a JSON object"),
+        (("notes.update", "id=1", "colour=red"), "update: expected some of"),
+    ):
+        code, out, err = run("store", root, *words)
+        assert (code, out, err.count("\n"), said in err) == (2, "", 1, True), err
 
 
 def test_selftest_works_on_a_copy(run: Any, root: Path) -> None:
