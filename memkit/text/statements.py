@@ -134,9 +134,9 @@ _AMOUNT = r"""
 """
 _TOKEN = re.compile(
     rf"""
-    (?P<code>{_CODE}) | (?P<date>{_DATE})
-  | (?P<glued>(?<![\w.])(?P<amount>\d+(?:[.,]\d+)?)(?P<glued_unit>[^\W\d_]{{1,4}})\b)
-  | (?P<time>\b\d{{1,2}}:\d\d(?::\d\d)?\b) | (?P<number>{_AMOUNT}) | (?P<sign>[%€$₽])
+    (?P<code>(?=[\w`.+-]|\#\d)(?:{_CODE})) | (?P<date>(?=\w)(?:{_DATE}))  # most letters begin none of many forms
+  | (?P<glued>(?=\d)(?<![\w.])(?P<amount>\d+(?:[.,]\d+)?)(?P<glued_unit>[^\W\d_]{{1,4}})\b)
+  | (?P<time>(?=\d)\b\d{{1,2}}:\d\d(?::\d\d)?\b) | (?P<number>(?=[\d.−-])(?:{_AMOUNT})) | (?P<sign>[%€$₽])
   | (?P<word>[^\W\d_]+(?:['’-][^\W\d_]+)*) | (?P<stop>[.,;:!?()\[\]|—–=\n«»"“”])
     """,
     re.VERBOSE | re.IGNORECASE,
