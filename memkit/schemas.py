@@ -105,8 +105,6 @@ STALE_WEIGHT = 0.8
 """The factor on the score of a memory that is stale at the moment of a query: it ranks lower and stays."""
 NO_TOPIC = "no topic"
 """The name of what belongs to no topic."""
-LINK_STATES = ("found", "ambiguous", "dead")
-"""The words of the column state of relations."""
 
 IN_JSON = r"(?i)\.(jsonl|ndjson)$"
 """The names of files whose memories are strings of JSON, so that their texts have lines of their own."""

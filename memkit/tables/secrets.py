@@ -16,18 +16,14 @@ _WHERE = ("memory_id", "path", "kind", "line_start")
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
 
-def secret_problems(memories: pa.Table) -> pa.Table:
-    """A row of ``problems`` for each secret in a memory's title, text, tags or other fields; no row shows the secret.
+def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
+    """A row of ``problems`` for each secret in a memory's title, text, tags or other fields, and a mask that hides them
+    in messages about the same memories; no row shows the secret.
 
-    >>> row = secret_problems(pa.table({"path": ["a.md"], "text": ["Чай.\\nПароль: sova-2026"]})).to_pylist()[0]
-    >>> print(row["message"].partition("Got ")[2])
+    >>> problems, mask = secrets_in(pa.table({"path": ["a.md"], "text": ["Чай.\\nПароль: sova-2026"]}))
+    >>> print(problems["message"][0].as_py().partition("Got ")[2])
     a password that is named as one, 9 characters. Remove it from the file, and revoke it.
     """
-    return secrets_in(memories)[0]
-
-
-def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
-    """`secret_problems`, and a mask that hides these secrets in messages about the same memories."""
     names, hide = [name for name in (*_WHERE, *_SEARCHED_FIELDS) if name in memories.column_names], Mask()
     rows = [problem for row in memories.select(names).to_pylist() for problem in _problems(row, hide)]
     return pa.Table.from_pylist(rows, schema=PROBLEMS), hide

@@ -18,7 +18,7 @@ from memkit.errors import PolicyRefusal, QueryError
 from memkit.panels.panel import Panel
 from memkit.serve.calls import Calls
 from memkit.tables.samples import write_files
-from memkit.tables.secrets import secret_problems
+from memkit.tables.secrets import secrets_in
 from memkit.text.secrets import SECRETS
 
 Run = Callable[..., tuple[int, str, str]]
@@ -170,7 +170,7 @@ def test_a_message_of_check_hides_what_a_text_calls_a_secret(run: Run, tmp_path:
 
 def test_a_tag_is_looked_at_too() -> None:
     table = mk.from_table({"text": ["чай"], "tags": [["пул", "пароль: sova-2026"]]}).memories
-    assert [row["field"] for row in secret_problems(table).to_pylist()] == ["tags"]
+    assert [row["field"] for row in secrets_in(table)[0].to_pylist()] == ["tags"]
 
 
 def test_check_counts_them_without_being_asked(run: Run, root: Path) -> None:

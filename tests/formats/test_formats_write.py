@@ -15,7 +15,7 @@ import memkit as mk
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.index_tree.index import format_branch, format_root
 from memkit.formats.notes.format import format_note, parse_note
-from memkit.formats.records.write import format_record
+from memkit.formats.records.write import checked_record, with_records
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Head, Yaml, spliced
 from memkit.formats.syntax.write import block, pretty, scalar
@@ -238,12 +238,17 @@ def test_the_memory_formats_examples_are_written_as_they_stand(text: str) -> Non
     assert format_note(dict(reversed(fields.items())), body) == text
 
 
+def a_file(record: dict[str, Any], ending: str = ".json") -> str:
+    """A new file of one record."""
+    return with_records(f"one{ending}", None, [checked_record(record)[1]], is_list=False)
+
+
 @pytest.mark.parametrize(("text", "as_yaml"), [(PATHWAY, PATHWAY_YAML), (ITEM, ITEM_YAML), (WISDOM, WISDOM_YAML)])
 def test_the_data_formats_examples_are_written_as_they_stand(text: str, as_yaml: str) -> None:
     """Data formats, section 3: each record in JSON and in YAML."""
     record = dict(reversed(json.loads(text).items()))
-    assert format_record(record) == text
-    assert format_record(record, "yaml") == as_yaml
+    assert a_file(record) == text
+    assert a_file(record, ".yaml") == as_yaml
     assert yaml.safe_load(as_yaml) == json.loads(text)
 
 
@@ -378,7 +383,7 @@ def test_a_record_in_json_and_in_yaml_is_the_same_record(kind: str) -> None:
     def check(records: list[dict[str, Any]]) -> None:
         with tempfile.TemporaryDirectory() as place:
             for number, record in enumerate(records):
-                as_json, as_yaml = format_record(record), format_record(record, "yaml")
+                as_json, as_yaml = a_file(record), a_file(record, ".yaml")
                 assert json.loads(as_json) == record
                 assert yaml.safe_load(as_yaml) == record
                 mk.testing.write_files(place, {f"j/{number}.json": as_json, f"y/{number}.yaml": as_yaml})
@@ -474,9 +479,9 @@ def test_a_note_is_written_strictly(changes: dict[str, Any], field: str, said: s
 def test_a_record_is_written_strictly(text: str, changes: dict[str, Any], said: str) -> None:
     """Data formats, section 2: the fields, their types and ranges."""
     with pytest.raises(FormatError, match=said):
-        format_record({**json.loads(text), **changes})
+        a_file({**json.loads(text), **changes})
     with pytest.raises(FormatError, match="expected a pathway, memory_item or wisdom_fact"):
-        format_record({"a": 1})
+        a_file({"a": 1})
 
 
 @pytest.mark.parametrize(

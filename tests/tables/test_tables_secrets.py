@@ -8,7 +8,7 @@ import memkit as mk
 from memkit.formats.faults import SEVERITIES
 from memkit.schemas import PROBLEMS
 from memkit.tables.samples import sample_data, write_files
-from memkit.tables.secrets import secret_problems
+from memkit.tables.secrets import secrets_in
 
 FILES = {
     "memory/2026-01-26.md": "# 10:00 дом\n\nтекст\n\n# 17:05 коробки\n\nПароль там: sova-ne-spit-2026, вот.\n",
@@ -18,7 +18,7 @@ FILES = {
 
 
 def test_a_secret_is_a_warning_at_its_own_line_that_does_not_repeat_it(tmp_path: Path) -> None:
-    found = secret_problems(mk.read(write_files(tmp_path, FILES)).memories)
+    found = secrets_in(mk.read(write_files(tmp_path, FILES)).memories)[0]
     assert found.schema == PROBLEMS
     assert {(row["path"], row["line"], row["field"]) for row in found.to_pylist()} == {
         ("memory/2026-01-26.md", 7, "text"),
@@ -52,13 +52,13 @@ def test_each_fake_secret_of_the_sample_is_found_and_nothing_else() -> None:
         for number, line in enumerate((root / path).read_text("utf-8", "replace").split("\n"), 1)
         for _ in range(sum(fake in line for fake in FAKES))
     ]
-    found = secret_problems(corpus.memories)
+    found = secrets_in(corpus.memories)[0]
     assert sorted(zip(found["path"].to_pylist(), found["line"].to_pylist(), strict=True)) == sorted(written)
 
 
 def test_a_table_without_places_is_searched_too() -> None:
     table = mk.from_table({"text": ["чай", "PIN: 4321"], "title": ["a", "password qwerty123"]}).memories
-    assert [(row["memory_id"], row["field"]) for row in secret_problems(table).to_pylist()] == [
+    assert [(row["memory_id"], row["field"]) for row in secrets_in(table)[0].to_pylist()] == [
         ("1", "title"),
         ("1", "text"),
     ]

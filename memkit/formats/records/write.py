@@ -86,38 +86,6 @@ def _yaml_items(text: str, node: yaml.SequenceNode, shift: int) -> Iterator[Plac
         yield Place(item.start_mark.line + 1, starts[index] + shift, end + shift)
 
 
-def format_record(record: Mapping[str, Any], syntax: str = "json") -> str:
-    """One record as a file, keys in the order of the format's document.
-
-    Parameters
-    ----------
-    record : mapping
-        A Pathway, Memory Item or Wisdom Fact, told by its fields; further fields follow the declared ones.
-    syntax : 'json' or 'yaml'
-        Both are read back as the same record.
-
-    Raises
-    ------
-    FormatError
-        Where a field is missing or not as the format wants it, or the record is of no kind.
-
-    Examples
-    --------
-    >>> print(format_record({"fact_id": "f.tea", "category": "safety", "content": "Чай горячий", "confidence": 0.9,
-    ...     "relations": [], "format_version": "1.0.0"}, "yaml"), end="")
-    format_version: "1.0.0"
-    fact_id: f.tea
-    category: safety
-    content: "Чай горячий"
-    confidence: 0.9
-    relations: []
-    """
-    _, ordered = checked_record(record)
-    if syntax == "yaml":
-        return block(ordered)
-    return f"{pretty(ordered)}\n"
-
-
 def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The kind of a record, and its fields in order, every one as the format wants it.
 
