@@ -60,6 +60,21 @@ DATE_WORDS = (
 )
 """Words that show that a text names a day: stems of Russian words, and whole English words."""
 
+MONTH = rf"(?P<month>{'|'.join(name.pattern for name in MONTHS)})\.?"
+DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])"
+YEAR = r"(?P<year>(?:19|20)\d\d)"
+ORDINAL = r"(?:-?(?:го|е|ого|st|nd|rd|th))?"
+"""Parts of the patterns of a date: in a heading or file name (`day_in`), and in a question (`memkit.text.when`)."""
+
+
+def month_number(word: str) -> int:
+    """1 to 12, for a word that `MONTH` matches.
+
+    >>> month_number("Марта"), month_number("dec")
+    (3, 12)
+    """
+    return next(number for number, name in enumerate(MONTHS, 1) if re.fullmatch(name.pattern, word, re.IGNORECASE))
+
 
 class NamedDay(NamedTuple):
     """A day that a text names, and from where to where in the text."""
@@ -125,26 +140,23 @@ def _is_bound(text: str, start: int) -> bool:
     return _BOUND.search(text, max(0, start - _LONGEST_BOUND), start) is not None
 
 
-_MONTH = rf"(?P<month>{'|'.join(name.pattern for name in MONTHS)})\.?"
 _WEEKDAY = (
     rf"(?:{'|'.join(name.pattern for name in WEEKDAYS)}|пн|вт|ср|чт|пт|сб|вс|(?:mon|tue|wed|thu|fri|sat|sun)[.]?)"
 )
-_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
-_ORDINAL = r"(?:-?(?:го|е|ого|st|nd|rd|th))?"
-_YEAR, _AFTER = r"(?P<year>(?:19|20)\d\d)", r"(?: ?г(?:\.|ода?)?)?(?!\w)(?![-/]\d|\.\d)"
+_AFTER = r"(?: ?г(?:\.|ода?)?)?(?!\w)(?![-/]\d|\.\d)"
 
 
 @cache
 def _full_days() -> tuple[re.Pattern[str], ...]:
     """The forms of a day with its year."""
-    numbers = rf"{_YEAR}(?P<by>[-_./])(?P<number>0?[1-9]|1[0-2])(?P=by){_DAY}(?![^\W_])(?![-/]\d|\.\d)"
-    turned = rf"{_DAY}(?P<by>[-./])(?P<number>0?[1-9]|1[0-2])(?P=by){_YEAR}{_AFTER}"
+    numbers = rf"{YEAR}(?P<by>[-_./])(?P<number>0?[1-9]|1[0-2])(?P=by){DAY}(?![^\W_])(?![-/]\d|\.\d)"
+    turned = rf"{DAY}(?P<by>[-./])(?P<number>0?[1-9]|1[0-2])(?P=by){YEAR}{_AFTER}"
     forms = (
         rf"(?<![\w./]){numbers}",
         rf"(?<=[^\W\d_]_){numbers}",  # journal_2026_01_20
         rf"(?<![\w./])(?<!\d-){turned}",
-        rf"(?<![\w.]){_DAY}{_ORDINAL}(?: of)? {{1,3}}{_MONTH},? {{1,3}}{_YEAR}{_AFTER}",
-        rf"(?<![\w.]){_MONTH} {{1,3}}(?:the )?{_DAY}{_ORDINAL},? {{1,3}}{_YEAR}{_AFTER}",
+        rf"(?<![\w.]){DAY}{ORDINAL}(?: of)? {{1,3}}{MONTH},? {{1,3}}{YEAR}{_AFTER}",
+        rf"(?<![\w.]){MONTH} {{1,3}}(?:the )?{DAY}{ORDINAL},? {{1,3}}{YEAR}{_AFTER}",
     )
     return tuple(re.compile(form, re.IGNORECASE) for form in forms)
 
@@ -152,7 +164,7 @@ def _full_days() -> tuple[re.Pattern[str], ...]:
 @cache
 def _short_day() -> re.Pattern[str]:
     """A day without its year, perhaps with the weekday."""
-    words = rf"{_DAY}{_ORDINAL} {{1,3}}{_MONTH}", rf"{_MONTH} {{1,3}}{_DAY}{_ORDINAL}"
+    words = rf"{DAY}{ORDINAL} {{1,3}}{MONTH}", rf"{MONTH} {{1,3}}{DAY}{ORDINAL}"
     either = "|".join(
         word.replace("<day>", f"<day{n}>").replace("<month>", f"<month{n}>") for n, word in enumerate(words)
     )
@@ -163,8 +175,7 @@ def _day_of(match: re.Match[str], year: int) -> date | None:
     groups = match.groupdict()
     number = groups.get("number")
     if number is None:
-        word = next(filter(None, map(groups.get, ("month", "month0", "month1"))))
-        number = next(n for n, name in enumerate(MONTHS, 1) if re.fullmatch(name.pattern, word, re.IGNORECASE))
+        number = month_number(next(filter(None, map(groups.get, ("month", "month0", "month1")))))
     day = int(next(filter(None, map(groups.get, ("day", "day0", "day1")))))
     is_turned = match.start("day") < match.start("number") if "number" in groups and groups.get("by") else False
     if is_turned and groups["by"] != "." and day != int(number) and day <= 12:

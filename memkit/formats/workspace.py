@@ -29,14 +29,14 @@ from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
 
 T = TypeVar("T")
 _DATED = re.compile(
-    r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?"
+    r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2}|(?:19|20)\d{6})"
+    r"(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?"
 )
+"""A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
 _NAMED_LOG = re.compile(
     r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
 )
 """The words that open the name of a log."""
-_COMPACT = re.compile(r"((?:19|20)\d{6})(?:[-_T ]+([01]\d|2[0-3])([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
-"""A name that opens with a day of eight digits; longer numbers are ids."""
 _COMPACT_END = re.compile(r"[-_ ]((?:19|20)\d{6})\Z")
 _WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
@@ -81,8 +81,8 @@ class Dated:
 def dated(stem: str) -> Dated | None:
     """The date that the name of a log opens with, or None; the journals of Logseq are named with ``_``.
 
-    >>> dated("2026-02-15-1230-deploy").time, dated("2026-02-15-deploy").slug
-    ('12:30', 'deploy')
+    >>> dated("2026-02-15-1230-deploy").time, dated("20260215-12-30").time, dated("2026-02-15-deploy").slug
+    ('12:30', '12:30', 'deploy')
     >>> {dated(stem).day for stem in ("2026_02_15", "20260215", "log-2026-02-15", "Дневник 15.02.2026")}
     {datetime.datetime(2026, 2, 15, 0, 0)}
     >>> dated("202602151230"), dated("meeting-2026-02-15")
@@ -92,9 +92,9 @@ def dated(stem: str) -> Dated | None:
     inner = stem[word.end() :] if word else stem
     if match := _DATED.fullmatch(inner):
         text, hour, minute, slug = match.groups()
-        return Dated(text, day_of(text.replace("_", "-")), f"{hour}:{minute}" if hour else None, slug)
-    if (match := _COMPACT.fullmatch(inner)) and (day := time_of(match[1])):
-        return Dated(match[1], day, f"{match[2]}:{match[3]}" if match[2] else None, match[4])
+        day = time_of(text.replace("_", "-"))
+        if day or not text.isdigit():  # eight digits that are no day are a number
+            return Dated(text, day, f"{hour}:{minute}" if hour else None, slug)
     named = day_in(inner)
     if named is None or named.start or inner[named.end : named.end + 1].isalnum():
         return None

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import cache
 from itertools import pairwise
 
-from memkit.dates import MONTHS, WEEKDAYS
+from memkit.dates import DAY, MONTH, MONTHS, ORDINAL, WEEKDAYS, YEAR, month_number
 
 Span = tuple[date, date]
 """First and last day."""
@@ -20,10 +20,7 @@ Span = tuple[date, date]
 _READ = 2000  # characters; a longer text is not a question
 _FEW_DAYS, _FEW_MONTHS = 15, 100
 
-_MONTH = rf"(?P<month>{'|'.join(month.pattern for month in MONTHS)})\.?"
-_LONG_YEAR = r"(?P<year>(?:19|20)\d\d)"
-_YEAR = r"(?:,?\s+(?P<year>(?:19|20)\d\d)\b)"
-_DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])"
+_AND_YEAR = rf"(?:,?\s+{YEAR}\b)"
 _IN_MONTH = (
     r"(?:в|в\s+эт\w+|с|до|прошл\w+|начал\w+|середин\w+|кон[це]\w+|in|during|since|until|last|early|mid|late|"
     r"(?:end|start|beginning|middle|month|weeks?)\s+of)"
@@ -149,7 +146,7 @@ def _years(match: re.Match[str], today: date, make: Callable[[int], Span]) -> It
 def _day(match: re.Match[str], today: date) -> list[Span]:
     if match["month"] == "may" and not _is_dated(match):
         raise ValueError("a verb, as in: step 3 may fail")
-    month = _month_of(match)
+    month = month_number(match["month"])
     until = int(match.groupdict().get("until") or match["day"])
     return list(_years(match, today, lambda year: (date(year, month, int(match["day"])), date(year, month, until))))
 
@@ -165,12 +162,8 @@ def _number(match: re.Match[str], today: date) -> list[Span]:
     return list(_years(match, today, lambda year: (date(year, month, day),) * 2))
 
 
-def _month_of(match: re.Match[str]) -> int:
-    return next(number for number, month in enumerate(MONTHS, 1) if re.fullmatch(month.pattern, match["month"]))
-
-
 def _month(match: re.Match[str], today: date) -> list[Span]:
-    month = _month_of(match)
+    month = month_number(match["month"])
     return list(_years(match, today, lambda year: _calendar("month", date(year, month, 1))))
 
 
@@ -248,23 +241,23 @@ _NAMED = re.compile(rf"\d|(?<!\w)(?:{'|'.join(_NAMES)})", re.IGNORECASE)
 def _forms() -> tuple[_Form, ...]:
     """The forms of dates; a text that one matches is hidden from the next ones."""
     return (
-        (_compiled(rf"(?<!\d[-/]){_LONG_YEAR}(?P<by>[-/])(?P<number>0?[1-9]|1[0-2])(?P=by){_DAY}(?![-/.]\d)"), _whole),
-        (_compiled(rf"{_LONG_YEAR}\.(?P<number>0[1-9]|1[0-2])\.(?P<day>0[1-9]|[12]\d|3[01])(?!\.\d)"), _whole),
-        (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.{_LONG_YEAR}(?!\.\d)"), _whole),
-        (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.(?P<year>\d\d)\s?(?:год[ау]?|г)"), _whole),
+        (_compiled(rf"(?<!\d[-/]){YEAR}(?P<by>[-/])(?P<number>0?[1-9]|1[0-2])(?P=by){DAY}(?![-/.]\d)"), _whole),
+        (_compiled(rf"{YEAR}\.(?P<number>0[1-9]|1[0-2])\.(?P<day>0[1-9]|[12]\d|3[01])(?!\.\d)"), _whole),
+        (_compiled(rf"{DAY}\.(?P<number>0?[1-9]|1[0-2])\.{YEAR}(?!\.\d)"), _whole),
+        (_compiled(rf"{DAY}\.(?P<number>0?[1-9]|1[0-2])\.(?P<year>\d\d)\s?(?:год[ау]?|г)"), _whole),
         (_compiled(rf"{_DATE_WORD}\s+{_TWO_DIGITS}\.(?P<year>\d\d)(?!\.\d)"), _whole),
         (
             _compiled(
-                rf"{_DAY}(?:\s?[-–—]\s?(?P<until>[12]\d|3[01]|0?[1-9]))?(?:-?(?:го|е|ого|st|nd|rd|th))?(?:\s+of)?\s+{_MONTH}{_YEAR}?"
+                rf"{DAY}(?:\s?[-–—]\s?(?P<until>[12]\d|3[01]|0?[1-9]))?{ORDINAL}(?:\s+of)?\s+{MONTH}{_AND_YEAR}?"
             ),
             _day,
         ),
-        (_compiled(rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?:st|nd|rd|th)?{_YEAR}?"), _day),
+        (_compiled(rf"{MONTH}\s+(?:the\s+)?{DAY}(?:st|nd|rd|th)?{_AND_YEAR}?"), _day),
         (_compiled(rf"(?!от){_DATE_WORD}\s+{_TWO_DIGITS}(?P<year>)(?!\.?\d){_UNCOUNTED}"), _number),
-        (_compiled(rf"{_MONTH}{_YEAR}"), _month),
-        (_compiled(rf"(?:{_IN_MONTH}\s+|{_BY_MONTH}\s+(?!{_OTHER_WORDS})){_MONTH}(?P<year>)(?!\s+\d)"), _month),
+        (_compiled(rf"{MONTH}{_AND_YEAR}"), _month),
+        (_compiled(rf"(?:{_IN_MONTH}\s+|{_BY_MONTH}\s+(?!{_OTHER_WORDS})){MONTH}(?P<year>)(?!\s+\d)"), _month),
         (
-            _compiled(rf"(?:(?:в|за|с|до|in|of|during|since)\s+(?P<year>(?:19|20)\d\d)(?:\s+год[ау]?)?){_UNCOUNTED}"),
+            _compiled(rf"(?:(?:в|за|с|до|in|of|during|since)\s+{YEAR}(?:\s+год[ау]?)?){_UNCOUNTED}"),
             _year,
         ),
         (_compiled("|".join(sorted(_DAYS, key=len, reverse=True)).join(("(?:", ")"))), _near),
