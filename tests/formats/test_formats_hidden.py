@@ -157,6 +157,49 @@ def test_transcripts_are_counted_and_read_only_when_asked_for(tmp_path: Path) ->
     assert sorted(read.memories["text"].to_pylist()) == ["да", "кофе", "чай", "чай"]
 
 
+def test_exports_of_conversations_are_transcripts_whose_turns_are_read_when_asked_for(tmp_path: Path) -> None:
+    parts: list[object] = ["чай?", {"text": "да"}]
+    message = {"author": {"role": "user"}, "create_time": 1735689600.5, "content": {"parts": parts}}
+    empty = {"author": {"role": "system"}, "create_time": None, "content": {"parts": ["кофе"]}}
+    nodes = {"root": {"message": None}, "a": {"message": message}, "b": {"message": empty}}
+    other = {"uuid": "m", "text": "молоко", "sender": "human", "created_at": "2025-01-02T03:04:05Z"}
+    chats: dict[str, dict[str, object]] = {"gpt.json": {"title": "Чай", "conversation_id": "c", "mapping": nodes}}
+    chats["claude.json"] = {"uuid": "u", "name": "Молоко", "chat_messages": [other]}
+    root = write_files(tmp_path, {name: json.dumps([chat]) for name, chat in chats.items()})
+    corpus = mk.read(root)
+    assert corpus.memories.num_rows == 0
+    assert problems(corpus) == [("transcript", ".")]
+    rows = {row["text"]: row for row in mk.read(root, json="rows").memories.to_pylist()}
+    assert {text: row["title"] for text, row in rows.items()} == {
+        "чай?\nда": "Чай",
+        "кофе": "Чай",
+        "молоко": "Молоко",
+    }
+    first = rows["чай?\nда"]
+    assert f"{first['created_at']:%F %T.%f}" == "2025-01-01 00:00:00.500000"
+    assert json.loads(first["extra"])["(conversation)"] == {"title": "Чай", "conversation_id": "c"}
+    assert rows["кофе"]["created_at"] is None
+
+
+def test_what_fills_no_column_of_an_unknown_shape_stays_in_extra(tmp_path: Path) -> None:
+    item: dict[str, object] = {
+        "text": "чай",
+        "created": "вчера",
+        "ts": "2026-01-02T03:04:05+03:00",
+        "title": "а",
+        "name": "б",
+    }
+    item |= {"type": "x", "category": "y", "tags": ["т", {"у": 1}], "updated_at": 1767323045000}
+    root = write_files(tmp_path, {"a.jsonl": lines(item)})
+    (row,) = mk.read(root).memories.to_pylist()
+    assert json.loads(row["extra"]) == {"created": "вчера", "name": "б", "category": "y", "tags": ["т", {"у": 1}]}
+    assert (f"{row['created_at']:%F %T}", f"{row['updated_at']:%F %T}") == (
+        "2026-01-02 00:04:05",
+        "2026-01-02 03:04:05",
+    )
+    assert (row["title"], row["scope"], row["tags"]) == ("а", "x", ["т"])
+
+
 def test_a_folder_of_another_tool_is_one_row_with_its_count(tmp_path: Path) -> None:
     files = {f"wiki/{n}.txt": "x" for n in range(40)} | {"one.txt": "x"} | {f"docs/{n}.md": "text" for n in range(30)}
     rows = [row for row in mk.read(write_files(tmp_path, files)).problems.to_pylist() if row["rule"] == "unclaimed"]

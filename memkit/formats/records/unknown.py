@@ -6,14 +6,15 @@ for other records, with no kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from memkit.formats.disk.source import Source
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.spelling import CREATED, IDS, OWNERS, TAGS, TITLES, TYPES, UPDATED, first_of, plain
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import loose_words, text_of, time_of
+from memkit.formats.syntax.values import loose_words, number_of, text_of, time_of, words_of
 
 TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data")
 """What the text of a memory is called, the surest name first; `description` and `message` name other things too."""
@@ -28,23 +29,48 @@ _TRANSCRIPTS = (
     {"role", "parts"},
     {"type", "message"},
     {"type", "payload", "timestamp"},
+    {"author", "content", "create_time"},
+    {"sender", "text", "uuid"},
 )
 """Keys that together tell a turn of a host's transcript."""
-_WITHIN = ("message", "payload")
+_WITHIN = ("message", "payload", "content")
 _FIRST_ITEMS = 20
-_CREATED = (*CREATED, "timestamp")
+_CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime")
+_SECONDS = range(10**9, 4 * 10**9)
+"""Numbers that are seconds since 1970, of the years 2001 to 2096; a thousand times as much are milliseconds."""
 _COLUMNS = {"source_id": IDS, "title": TITLES, "user_id": OWNERS, "scope": TYPES}
 
 
 def unlisted(value: Any) -> list[Any]:
-    """The items of a document: those of its list, or itself.
+    """The items of a document: those of its list, or itself; for each conversation its turns.
 
     >>> unlisted(Node(results=[1, 2])), unlisted([3]), unlisted("a")
     ([1, 2], [3], ['a'])
     """
     if isinstance(value, Node):
         value = next((value[name] for name in LISTS if isinstance(value.get(name), list)), [value])
-    return value if isinstance(value, list) else [value]
+    return [turn for item in (value if isinstance(value, list) else [value]) for turn in _turns(item)]
+
+
+def _turns(item: Any) -> list[Any]:
+    """The turns of a conversation as ChatGPT (`mapping`) and Claude (`chat_messages`) export it; else the item itself.
+
+    Each turn has the title of its conversation, the first one all of its fields.
+    """
+    if not isinstance(item, Node):
+        return [item]
+    nodes, listed = item.get("mapping"), item.get("chat_messages")
+    if isinstance(nodes, dict):
+        listed = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
+    turns = [turn for turn in listed if turn is not None] if isinstance(listed, list) else []
+    if not turns or not all(isinstance(turn, Node) for turn in turns):
+        return [item]
+    title = next(filter(None, (item.get(name) for name in TITLES)), None)
+    for turn in turns:
+        turn.setdefault("title", title)
+    rest = {key: value for key, value in item.items() if key not in ("mapping", "chat_messages")}
+    turns[0].setdefault("(conversation)", rest)
+    return turns
 
 
 def is_transcript(items: Sequence[Any]) -> bool:
@@ -85,13 +111,10 @@ def said_in(item: Any, depth: int = 2) -> str | None:
         value = item.get(name)
         if _is_text(value):
             return str(value)
-        parts = (
-            [part["text"] for part in value if isinstance(part, dict) and _is_text(part.get("text"))]
-            if (isinstance(value, list))
-            else []
-        )
-        if parts:
-            return "\n".join(parts)
+        parts = value if isinstance(value, list) else []
+        texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+        if lines := [str(text) for text in texts if _is_text(text)]:
+            return "\n".join(lines)
     inner = (said_in(item.get(name), depth - 1) for name in _WITHIN) if depth else iter(())
     return next(filter(None, inner), None)
 
@@ -104,10 +127,19 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
     fields = {plain(key): value for key, value in item.items()}
     places = [fields, *(_plain(item[name]) for name in ("metadata", *_WITHIN) if isinstance(item.get(name), dict))]
     values = {name: first_of(places, names, text_of) for name, names in _COLUMNS.items()}
-    created, updated = first_of(places, _CREATED, time_of), first_of(places, UPDATED, time_of)
-    used = {name for names in (*_COLUMNS.values(), _CREATED, UPDATED, TAGS) for name in names}
+    created, updated = first_of(places, _CREATED, _moment), first_of(places, UPDATED, _moment)
+    tags = first_of(places, TAGS, lambda value: loose_words(value) or None) or []
+    columns: list[tuple[tuple[str, ...], Callable[[object], Any], Any]]
+    columns = [(names, text_of, values[name]) for name, names in _COLUMNS.items()]
+    columns += [(_CREATED, _moment, created), (UPDATED, _moment, updated), (TAGS, _tags, tags)]
     known = [
-        key for key, value in item.items() if value == text or (plain(key) in used and not isinstance(value, dict))
+        key
+        for key, value in item.items()
+        if value == text
+        or any(
+            plain(key) in names and (value is None or (read(value) is not None and read(value) == chosen))
+            for names, read, chosen in columns
+        )
     ]
     rows.memory(
         "records",
@@ -115,7 +147,7 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
         values["source_id"] or ordinal,
         text,
         **values | {"title": values["title"] or ""},
-        tags=first_of(places, TAGS, lambda value: loose_words(value) or None) or [],
+        tags=tags,
         created_at=created,
         updated_at=updated or created,
         line_start=lines[0],
@@ -123,6 +155,22 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
         extra=extra_of(item, known),
     )
     return True
+
+
+def _moment(value: object) -> datetime | None:
+    """A time stamp, or a number of seconds or milliseconds since 1970, as a naive moment in UTC."""
+    if moment := time_of(value):
+        return moment
+    seconds = number_of(value)
+    if seconds is not None and int(seconds) not in _SECONDS:
+        seconds /= 1000
+    if seconds is None or int(seconds) not in _SECONDS:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+
+
+def _tags(value: object) -> list[str] | None:
+    return (words_of(value) if isinstance(value, list) else loose_words(value)) or None
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
