@@ -130,6 +130,8 @@ class NearWords:
         """The nearest term in sight: of those as near, the one of most rows."""
         most = next((edits for letters, edits in _EDITS.items() if len(term) >= letters), 0)
         near = list(self.within(term, most)) if most else []
+        if len(term) < _SHORTEST:  # of four letters another first one is another word: «часто» is not «Настя»
+            near = [candidate for candidate in near if candidate[1][0] == term[0]]
         by_distance = ((distance, -sight.count(other), other) for distance, other in near)
         return min((candidate for candidate in by_distance if candidate[1]), default=(0, 0, None))[2]
 

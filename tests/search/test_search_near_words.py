@@ -82,6 +82,8 @@ def test_words_with_typos_are_read_as_the_nearest_word_and_others_never() -> Non
         assert read_as(search, query) == {}, query
         assert "is read as" not in (search.search(query, as_of=DAY).schema.metadata.get(b"note") or b"").decode()
     assert read_as(fitted({"text": TEXTS}, near_words=0.0), "настрйока") == {}
+    short = fitted({"text": ["Настя любит чай"]})  # stems of four letters: the first has to be right
+    assert (read_as(short, "как часто"), read_as(short, "насля")) == ({}, {"насля": "настя"})
 
 
 def test_a_near_word_counts_less_than_a_true_one() -> None:
