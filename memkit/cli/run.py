@@ -148,7 +148,9 @@ def _one_line(error: Exception) -> str:
 
     usage = getattr(error, "format_message", None)  # errors of typer's own copy of click, whose classes are private
     if usage is not None:
-        return f"{usage()} Try 'memkit --help'."
+        context: Any = getattr(error, "ctx", None)
+        verb = f" {context.info_name}" if context and context.parent else ""
+        return f"{usage()} Try 'memkit{verb} --help'."
     if isinstance(error, (MemkitError, duckdb.Error, OSError)):
         return _first_line(error)
     return f"{type(error).__name__}: {_first_line(error)} (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)"

@@ -125,7 +125,7 @@ def test_columns_of_one_name_are_told_apart(run: Run, folder: Path) -> None:
     [
         (("sql", "PATH", "selec 1"), "syntax error"),
         (("sql", "PATH/none", "select 1"), "expected a folder or file"),
-        (("sql", "PATH"), "Missing argument"),
+        (("sql", "PATH"), "Missing argument 'query'. Try 'memkit sql --help'."),
         (("search", "PATH", "чай", "-k", "0"), "-k"),
         (
             ("search", "PATH", "чай", "--set", "vector_weight=2", "--set", "encoder=none"),
