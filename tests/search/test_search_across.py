@@ -70,6 +70,13 @@ def test_without_a_share_for_other_letters_only_equal_words_count() -> None:
     assert traced(search, "пул")["m0"]["bm25_norm"] is None
 
 
+def test_numbers_are_in_no_other_letters() -> None:
+    rows = traced(mk.Retriever(encoder=Bilingual()).fit(corpus([*TEXTS, '"y": 1689, "x": 1690', "茶"])), "пул")
+    assert rows["m5"]["vector"] is not None
+    assert (rows["m5"]["bm25_norm"], rows["m0"]["bm25_norm"] > 0) == (None, True)
+    assert rows["m6"]["bm25_norm"] is not None  # a word, in letters of its own
+
+
 def test_what_shares_a_word_as_well_never_loses_by_it() -> None:
     texts = [*TEXTS, "error E4021 in the pool"]
     search = mk.Retriever(encoder=Bilingual()).fit(corpus(texts))

@@ -44,6 +44,10 @@ _LETTERS = ("[a-z\u00df-\u024f]{3,}", f"[{CYRILLIC_LETTERS}]{{3,}}")
 """By the number of the alphabet: Latin, Cyrillic."""
 _WORDS = tuple(re.compile(rf"(?<!\w){letters}(?!\w)") for letters in _LETTERS)
 _LINES = tuple(re.compile(rf"^{letters}$", re.MULTILINE) for letters in _LETTERS)
+_WORDED = re.compile("[^\\W\\d_]{3}|[\u2e80-\ua4cf\uac00-\ud7ff]")
+"""Three letters on end, or a letter of East Asia: what has neither, such as a table of numbers, says no word."""
+WORDLESS = 3
+"""Instead of the script of a chunk that says no word: none of the question's words is there in other letters."""
 _TERMS = 20_000
 _NEAREST = 3
 _BEGINNING = 2
@@ -209,7 +213,8 @@ def scores_across(
     query_script = scripts(texts)
     script = query_script[candidates.query]
     is_known = script < len(_WORDS)
-    scores, is_other = np.zeros(len(script)), is_known & (index.scripts_of(candidates.row) != script)
+    of_row = index.scripts_of(candidates.row)
+    scores, is_other = np.zeros(len(script)), is_known & (of_row != script) & (of_row != WORDLESS)
     rows = np.flatnonzero(is_known)
     if not len(rows) or index.vocabulary is None:
         return scores, is_other
@@ -239,6 +244,15 @@ def scores_across(
         if any(similar_terms):
             scores[rows] = _scores(arm, words, similar_terms)[candidates.row[rows]]
     return scores, is_other
+
+
+def says_words(text: str) -> bool:
+    """Whether a text has words that others may mean the same as.
+
+    >>> says_words("чай"), says_words("茶"), says_words('"y": 1689, "x": 1690')
+    (True, True, False)
+    """
+    return _WORDED.search(text) is not None
 
 
 def _words(text: str, script: Any) -> Counter[str]:

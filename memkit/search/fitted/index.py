@@ -33,7 +33,7 @@ from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
-from memkit.search.fitted.across import TermVectors, Vocabulary, vocabulary_of
+from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, make_chunks, places, take_rows, text_codes
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
 from memkit.search.settings import FitSettings, QuerySettings
@@ -761,10 +761,11 @@ class MemoryIndex:
         return np.full(len(self.texts), -1, np.int64)
 
     def scripts_of(self, row: Ints) -> Ints:
-        """The script of each of the chunks `row`: Latin, Cyrillic or other; computed at first use."""
+        """The script of each of the chunks `row`: Latin, Cyrillic, other or `WORDLESS`; computed at first use."""
         by_row = self._scripts
         if len(new := np.unique(row[by_row[row] < 0])):
-            by_row[new] = scripts(take_rows(self.texts, new))
+            worded = list(map(says_words, take_rows(self.own_texts, new).to_pylist()))
+            by_row[new] = np.where(worded, scripts(take_rows(self.texts, new)), WORDLESS)
         return by_row[row]
 
     @property
