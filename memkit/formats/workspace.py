@@ -122,6 +122,24 @@ def named_day(stem: str) -> datetime | None:
         return None
 
 
+def moment_of(value: object) -> datetime | None:
+    """The moment in a field of front matter: a time stamp, else the day that its text, or the link there, names.
+
+    >>> str(moment_of("2026-01-20T10:00:00Z")), str(moment_of("[[дни/20.01.2026|вт]]")), moment_of("вчера")
+    ('2026-01-20 10:00:00', '2026-01-20 00:00:00', None)
+    """
+    match value:
+        case [[str(inner)]]:  # an unquoted link
+            value = f"[[{inner}]]"
+    text = (text_of(value) or "").strip()
+    if text.startswith("[[") and text.endswith("]]"):
+        text = text[2:-2].partition("|")[0].rpartition("/")[2]
+    if moment := time_of(text):
+        return moment
+    named = day_in(text)
+    return _midnight(named.day) if named else None
+
+
 def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day)
 
@@ -185,8 +203,8 @@ class Sections:
             {plain(key): value for key, value in place.items()}
             for place in [*places, *([inner] if isinstance(inner, dict) else [])]
         ]
-        self.created = self.in_front(CREATED, time_of)
-        self.updated = self.in_front(UPDATED, time_of) or self.created
+        self.created = self.in_front(CREATED, moment_of)
+        self.updated = self.in_front(UPDATED, moment_of) or self.created
         self.first, self.turn = "", 0
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
 

@@ -37,7 +37,7 @@ from memkit.formats.spelling import (
 )
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import bool_of, loose_words, text_of, time_of
-from memkit.formats.workspace import Section, Sections, kind_of
+from memkit.formats.workspace import Section, Sections, kind_of, moment_of
 from memkit.schemas import STATUSES
 
 _MARK = re.compile(r"(?<![^\s(\[{,;:.!?«\"'—-])#([^\W\d_][\w/-]*)")
@@ -167,9 +167,9 @@ class Page(Sections):
         self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
         self.plain_text = without_code(self.body, self.code)
         self.title = self.title_of()
-        self.created = self.in_front(CREATED, time_of)
+        self.created = self.in_front(CREATED, moment_of)
         generated = self.in_front(("generated",), lambda value: latest_of(value) if isinstance(value, dict) else None)
-        self.updated = self.in_front(UPDATED, time_of) or generated or self.created
+        self.updated = self.in_front(UPDATED, moment_of) or generated or self.created
         self.verified, self.stale = self.in_front(VERIFIED, latest_of), self.in_front(STALE, time_of)
         archived = self.in_front(("archived",), bool_of)
         self.status = self.in_front(("status", "state"), status_of) or ("archived" if archived else None)
