@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -186,12 +187,13 @@ def _source(draft: Draft, path: str) -> Source | None:
 
 
 def _names_below(draft: Draft, folder: str) -> list[str]:
-    """The relative paths of the files below a folder, without hidden ones."""
+    """The relative paths of the files below a folder, without hidden ones, links and what no store may touch."""
     names = []
     for name in draft.names(folder):
         if not name.startswith("."):
-            nested = _names_below(draft, f"{folder}/{name}")
-            names += [f"{name}/{nested_name}" for nested_name in nested] or [name]
+            with suppress(ChangeRefusedError):
+                nested = _names_below(draft, f"{folder}/{name}")
+                names += [f"{name}/{nested_name}" for nested_name in nested] or [name]
     return names
 
 

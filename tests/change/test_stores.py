@@ -76,6 +76,14 @@ def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Pat
     assert mk.read(tmp_path).problems.num_rows == 0
 
 
+def test_a_link_beside_the_users_is_left_alone_and_bars_nothing(tmp_path: Path) -> None:
+    root = mk.testing.write_files(tmp_path / "root", {"memory/2026-01-01.md": "чай\n", "out.md": "- кофе\n"})
+    (root / "memory/anna.md").symlink_to(root / "out.md")
+    saved = mk.store(root).facts.save("boris", "Меня зовут Борис, я из Омска.", now=NOW)
+    assert isinstance(saved, Saved)
+    assert (saved.id, (root / "out.md").read_text()) == ("pf_001", "- кофе\n")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -204,7 +204,9 @@ def test_selftest_works_on_a_copy(run: Any, root: Path) -> None:
         *(("migrate", True), ("save", True), ("read", True), ("forget", True), ("undo", True))
     ]
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-    assert run("selftest", root, "--user", "a/b")[0] == 1
+    code, out, _ = run("selftest", root, "--user", "a/b", "--json")
+    failed = [row["detail"] for row in json.loads(out) if not row["ok"]]
+    assert (code, failed[2:]) == (1, ["AssertionError: no fact was saved"] * 3)
 
 
 def test_an_export_is_a_plan_until_yes(run: Any, tmp_path: Path) -> None:
