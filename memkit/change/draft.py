@@ -156,6 +156,7 @@ class Draft:
         self.gone: set[str] = set()
         self._disk = Disk(root)
         self._names, self._removed_paths = Names(self._disk), set[str]()
+        self._movers: dict[str, str] = {}
         self._documents: dict[str, Document | ChangeRefusedError] = {}
         self._ordinals: dict[str, dict[str, int]] = {}
         self._policy = ""
@@ -312,6 +313,8 @@ class Draft:
         """Add a row that moves a file to a new path, which must not exist."""
         if self.exists(to):
             raise ChangeRefusedError(f"{path}: it cannot become {to}, which exists already.")
+        if (other := self._movers.setdefault(to, path)) != path:
+            raise ChangeRefusedError(f"{path}: it cannot become {to}, as {other} does. Give one of them another id.")
         self._add({"op": "move", "path": path, "to": to, **self._whole(path), "reason": reason, **more})
 
     def _whole(self, path: str) -> Row:

@@ -180,6 +180,19 @@ def test_a_fix_that_is_not_safe_is_refused_with_the_reason(tmp_path: Path) -> No
         mk.plan(mk.read(root), mk.Fix(rules=("spelling",)))
 
 
+def test_of_two_notes_with_one_id_one_takes_its_name_and_the_other_is_refused(tmp_path: Path) -> None:
+    note = f"---\n{NOTE.format(ID)}---\n\nБез сахара, с мёдом.\n"
+    mk.testing.write_files(
+        tmp_path, {"notes/a.md": note, "notes/b.md": note, "users/u/meta.json": '{"archiveCount": 7}'}
+    )
+    edits = mk.plan(mk.read(tmp_path), mk.Fix(rules=("name_mismatch",)))
+    assert edits.table.select(["path", "to"]).to_pylist() == [{"path": "notes/a.md", "to": f"notes/{ID}.md"}]
+    (refused,) = edits.refused.to_pylist()
+    assert (refused["path"], "as notes/a.md does" in refused["reason"]) == ("notes/b.md", True)
+    edits.apply()
+    assert {"notes/b.md", f"notes/{ID}.md"} < tree(tmp_path).keys()
+
+
 def test_the_old_users_file_becomes_a_folder_and_is_kept(tmp_path: Path) -> None:
     """Memory v2, data layout: {userId}.md is migrated, with a .bak."""
     old = "# заметки\r\n- Пьёт чай\r\n* Любит [мёд]\r\nстрока\r\n"
