@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.index.encode import ENCODERS, as_encoder
 from memkit.index.encoders.base import TextEncoder, as_texts, clean, unit_rows
-from memkit.index.encoders.hashing import HashEncoder
 from memkit.index.encoders.lsa import LsaEncoder
 
 RU_EN = ["пул соединений настроен", "the connection pool", "кот спит на окне", "a cat sleeps", "E4021 snake_case"]
@@ -154,27 +153,6 @@ def test_an_encoder_survives_pickle_and_copy(name: str) -> None:
 def test_inflections_that_share_letters_are_near_for_the_hash_encoder() -> None:
     memory, inflected, other = as_encoder("hash").encode_document(["память", "памяти", "кот спит"])
     assert memory @ inflected > 0.4 > memory @ other
-
-
-WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-
-
-def assert_hashed_as_by_scikit_learn(texts: list[str]) -> None:
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    expected = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), n_features=1024, norm=None).transform(texts)
-    assert (HashEncoder()._embed(texts, "document") == expected.toarray()).all()
-
-
-@settings(max_examples=30)
-@given(st.lists(st.lists(WORDS, max_size=9).map(" ".join), min_size=1, max_size=4))
-def test_rows_of_the_hash_encoder_are_those_of_scikit_learn(texts: list[str]) -> None:
-    assert_hashed_as_by_scikit_learn(texts)
-
-
-def test_rows_of_the_hash_encoder_are_those_of_scikit_learn_in_long_texts_too() -> None:
-    letters = "".join(chr(number) for number in range(0x20, 0x1FFFF, 7) if chr(number).isalnum())
-    assert_hashed_as_by_scikit_learn([*RU_EN, "a bc İstanbul", f"{letters} " * 7, "😀 😀😀", letters, *RU_EN])
 
 
 def test_lsa_asks_to_be_fitted() -> None:
