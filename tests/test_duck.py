@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.duck import connect, identifier, interruptible, laid_out, literal, transaction
+from memkit.duck import connect, identifier, interruptible, laid_out, literal, session, transaction
 from memkit.text.analyse import connect_fts
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -62,13 +62,13 @@ def test_two_connections_are_two_databases() -> None:
 
 @given(TEXT)
 def test_a_literal_is_its_text(text: str) -> None:
-    with connect() as con:
+    with session() as con:
         assert con.execute(f"select {literal(text)}").fetchone() == (text,)
 
 
 @given(TEXT.filter(lambda name: name and "\0" not in name))
 def test_an_identifier_names_a_column_whatever_it_holds(name: str) -> None:
-    with connect() as con:
+    with session() as con:
         assert con.execute(f"select 1 as {identifier(name)}").description[0][0] == name  # type: ignore[index]  # one column
 
 
