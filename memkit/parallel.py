@@ -102,7 +102,7 @@ def _shared(act: Callable[..., Done], tasks: list[tuple[Any, ...]], n_jobs: int 
     threading.Thread(target=_watch, args=args, daemon=True).start()
     try:
         # A tuple is sent with its task. joblib would store single arguments on one worker, and lose them with it.
-        for result in parallel(delayed(_do)(os.getpid(), act, task) for task in tasks):
+        for result in parallel(delayed(_run_task)(os.getpid(), act, task) for task in tasks):
             n_done += 1
             yield result
     except BrokenProcessPool:
@@ -146,7 +146,7 @@ def _explained(error: Exception) -> Exception:
     return error
 
 
-def _do(parent: int, act: Callable[..., Done], task: tuple[Any, ...]) -> Done:
+def _run_task(parent: int, act: Callable[..., Done], task: tuple[Any, ...]) -> Done:
     """Run one task in a worker; a child process of `parent` ends with it, also if the parent is killed."""
     if os.getppid() == parent:
         _end_with(parent)

@@ -596,54 +596,69 @@ def _write_facts(job: Job) -> None:
     """A line a memory, in the file of its user and type."""
     job.out.is_paged = False
     lines: dict[str, list[str]] = {}
-    numbers: Counter[tuple[str, str]] = Counter()
-    taken = {(row["user_id"], row["source_id"]) for group in job.groups for row in group.rows}
-    used: set[tuple[str, str]] = set()
+    ids = _FactIds(job.groups)
     for group in job.groups:
         if _refuse_unjudged(group, job, other_kinds=("index",)):
             continue
         for row in _bodies(group, job):
-            user, text = row["user_id"] or job.user, " ".join(row["text"].split("\n")).strip()
-            if user is None:
-                job.out.refused[row["memory_id"]] = "a fact belongs to a user: give user="
-            elif not _USER.fullmatch(user):
-                job.out.refused[row["memory_id"]] = "a user's name has letters, digits, '_', '-' and '.'"
-            elif not _LEAST <= len(text) <= _MOST:
-                job.out.refused[row["memory_id"]] = f"a fact has {_LEAST} to {_MOST} characters, not {len(text)}"
-            else:
-                kind = row["kind"] if row["kind"] in TYPES else "archive"
-                given = row["source_id"] or ""
-                id = (
-                    given
-                    if _ID.fullmatch(given) and given.startswith(_PREFIXES[kind]) and (user, given) not in used
-                    else ""
-                )
-                while not id or (given != id and (user, id) in taken) or (user, id) in used:
-                    numbers[user, kind] += 1
-                    id = f"{_PREFIXES[kind]}_{numbers[user, kind]:03}"
-                used.add((user, id))
-                fact = {"id": id, "t": kind, "imp": row["importance"] or "normal", "text": text}
-                fact |= {
-                    tag: row[name].date().isoformat()
-                    for tag, name in (("exp", "expires_at"), ("created", "created_at"))
-                    if row[name]
-                }
-                try:
-                    line = format_fact(fact)
-                except FormatError as error:
-                    job.out.refused[row["memory_id"]] = str(error)
-                    continue
-                if "\n" in row["text"].strip():
-                    job.out.reasons[row["memory_id"]] = "a fact is one line, so its lines are joined"
-                path = f"users/{user}/{kind}.md"
-                job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
-                lines[path].append(line)
+            try:
+                path, line = _fact_line(row, row["user_id"] or job.user, ids)
+            except FormatError as error:
+                job.out.refused[row["memory_id"]] = str(error)
+                continue
+            if "\n" in row["text"].strip():
+                job.out.reasons[row["memory_id"]] = "a fact is one line, so its lines are joined"
+            job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
+            lines[path].append(line)
         _place_head(group, job)
     for path, facts in lines.items():
         job.out.files[path] = "".join(f"{line}\n" for line in facts)
     for user in sorted({path.split("/")[1] for path in lines}):
         counts = {name: len(lines.get(f"users/{user}/{kind}.md", ())) for name, kind in COUNTED.items()}
         job.out.files[f"users/{user}/meta.json"] = json.dumps({"version": 2, **counts}, indent=2) + "\n"
+
+
+def _fact_line(row: Row, user: str | None, ids: _FactIds) -> tuple[str, str]:
+    """The file of a memory as a fact of a user, and its line there.
+
+    Raises
+    ------
+    FormatError
+        Where it cannot be a fact.
+    """
+    text = " ".join(row["text"].split("\n")).strip()
+    if user is None:
+        raise FormatError("a fact belongs to a user: give user=")
+    if not _USER.fullmatch(user):
+        raise FormatError("a user's name has letters, digits, '_', '-' and '.'")
+    if not _LEAST <= len(text) <= _MOST:
+        raise FormatError(f"a fact has {_LEAST} to {_MOST} characters, not {len(text)}")
+    kind = row["kind"] if row["kind"] in TYPES else "archive"
+    id = ids.assign(user, kind, row["source_id"] or "")
+    fact = {"id": id, "t": kind, "imp": row["importance"] or "normal", "text": text}
+    days = (("exp", "expires_at"), ("created", "created_at"))
+    fact |= {tag: row[name].date().isoformat() for tag, name in days if row[name]}
+    return f"users/{user}/{kind}.md", format_fact(fact)
+
+
+class _FactIds:
+    """Ids of facts: a fact keeps one that fits its type, others get the next number that no memory of the user has."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._known = {(row["user_id"], row["source_id"]) for group in groups for row in group.rows}
+        self._assigned: set[tuple[str, str]] = set()
+        self._numbers: Counter[tuple[str, str]] = Counter()
+
+    def assign(self, user: str, kind: str, before: str) -> str:
+        """The id of a fact that was called `before`."""
+        prefix, id = _PREFIXES[kind], before
+        if not (_ID.fullmatch(id) and id.startswith(prefix)) or (user, id) in self._assigned:
+            id = ""
+        while not id or (user, id) in self._assigned or (id != before and (user, id) in self._known):
+            self._numbers[user, kind] += 1
+            id = f"{prefix}_{self._numbers[user, kind]:03}"
+        self._assigned.add((user, id))
+        return id
 
 
 def _write_graph(job: Job) -> None:

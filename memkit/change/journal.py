@@ -202,7 +202,7 @@ class Journal:
         # A removed index.md belongs to a split file, whose folder is removed too if it is then empty.
         folders = {posixpath.split(change.path) for change in changes if change.after is None}
         dropped = tuple(sorted(folder for folder, name in folders if folder and name == "index.md"))
-        return self._do(changes, dropped=dropped, about=about)
+        return self._commit_changes(changes, dropped=dropped, about=about)
 
     def undo(self) -> Record:
         """Undo the last change.
@@ -221,9 +221,11 @@ class Journal:
         back = [Change(file.path, self._after(file), image) for file, image in zip(last.files, images, strict=True)]
         modes = {file.path: file.mode for file in last.files}
         dropped, about = tuple(reversed(last.made)), {"undoes": last.about}
-        return self._do(back, modes, dropped=dropped, undoes=last.number, about=about)
+        return self._commit_changes(back, modes, dropped=dropped, undoes=last.number, about=about)
 
-    def _do(self, changes: Sequence[Change], modes: Mapping[str, int | None] | None = None, **fields: Any) -> Record:
+    def _commit_changes(
+        self, changes: Sequence[Change], modes: Mapping[str, int | None] | None = None, **fields: Any
+    ) -> Record:
         """Apply the changes in a record with the next number; a restored file gets its old mode."""
         numbers, others = (map(_number, self.disk.names(folder)) for folder in (JOURNAL, ASIDE))
         number = max([*numbers, *(number for number in others if number < _MAX_FOREIGN)], default=0) + 1

@@ -50,7 +50,7 @@ def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
     folder, shared = posixpath.splitext(path)[0], _together("split", entry)
     names = _write_parts(policy, draft, folder, parts, is_new=True, **shared)
     head = split_head(path, text.removeprefix(_BOM), entry, names, policy.count(plain_lines(text)), draft.moment.date())
-    _make(draft, f"{folder}/index.md", head, "the parts", **shared)
+    _write_new(draft, f"{folder}/index.md", head, "the parts", **shared)
     named = {"file": f"{posixpath.splitext(entry['file'])[0]}/index.md"}
     update_entry(draft, entry, named, "the entry names the index of the parts", **shared)
     draft.delete(path, f"too_long: its {len(parts)} parts take its place", **shared)
@@ -85,14 +85,14 @@ def _write_parts(
     names = [f"part{number}.md" for number in range(1, len(parts) + 1)]
     for number, (name, part) in enumerate(zip(names, parts, strict=True), 1):
         reason = f"part {number} of {len(parts)}, {policy.count(plain_lines(part))} tokens"
-        (_make if is_new else Draft.write)(draft, f"{folder}/{name}", part, reason, **shared)
+        (_write_new if is_new else Draft.write)(draft, f"{folder}/{name}", part, reason, **shared)
     return names
 
 
-def _make(draft: Draft, path: str, text: str, reason: str, **shared: Any) -> None:
+def _write_new(draft: Draft, path: str, text: str, reason: str, **shared: Any) -> None:
     """Draft a new file."""
     if draft.exists(path):
-        raise ChangeRefusedError(f"{path} exists already.")
+        raise ChangeRefusedError(f"{path} exists already. Move it away first.")
     draft.write(path, text, reason, **shared)
 
 

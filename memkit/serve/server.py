@@ -187,7 +187,7 @@ def serve_http(server: Any, port: int, token: str | None = None, announce: Calla
     try:
         sock.bind(("127.0.0.1", port))
     except OSError as error:
-        raise MemkitError(f"port {port}: {error.strerror}.") from error
+        raise MemkitError(f"port {port}: {error.strerror}. Try another port, or 0 for any free one.") from error
     port = sock.getsockname()[1]
     hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
     security = TransportSecuritySettings(
@@ -211,7 +211,9 @@ def serve_http(server: Any, port: int, token: str | None = None, announce: Calla
         finally:
             os._exit(_INTERRUPTED)  # a tool that waits would keep the process
     if not running.started:
-        raise MemkitError(f"port {port}: the HTTP server could not be started.")
+        raise MemkitError(
+            f"port {port}: the HTTP server could not be started. Try another port, or 0 for any free one."
+        )
 
 
 def _with_token(app: Any, token: str) -> Any:

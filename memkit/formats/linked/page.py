@@ -229,7 +229,7 @@ class Page(Sections):
         memory: Row = {"format": "workspace", "title": self.title, "text": text, "heading_path": heading_path(path)}
         day = self.dated.day if self.dated else None if self.created or self.updated else self.named
         memory |= {"created_at": day or self.created, "updated_at": day or self.updated}
-        memory |= {"date_source": "name" if day else None} | self._of_page(is_first=True)
+        memory |= {"date_source": "name" if day else None} | self._of_page() | self._of_first_section()
         self.rows.add("memories", {**row, **memory, "tags": self.tags})
         document = {"level": 0, "ordinal": 0, "chars": len(text)}
         self.rows.add("documents", {**row, **document})
@@ -239,7 +239,7 @@ class Page(Sections):
         """What the page says of each section, the title and the description above it included."""
         above = self.above_section(section)
         tags = [*self.tags, *self._marks(section)]
-        row = self._of_page(is_first=not section.ordinal)
+        row = self._of_page() if section.ordinal else self._of_page() | self._of_first_section()
         return row | {"tags": list(dict.fromkeys(tags)), "heading_path": heading_path(self.source.path, *above)}
 
     def above_section(self, section: Section) -> list[str]:
@@ -289,18 +289,19 @@ class Page(Sections):
     def _plain_lines(self) -> list[str]:
         return self.plain_text.split("\n")
 
-    def _of_page(self, *, is_first: bool) -> Row:
+    def _of_page(self) -> Row:
+        """The columns that every section has from its page."""
         row: Row = {"scope": self.scope, "source_id": self.source_id, "status": self.status}
         row |= {"user_id": self.user, "expires_at": self.expires}
-        row |= {"description": self.description or None, "verified_at": self.verified, "stale_at": self.stale}
-        if is_first:
-            fields = self.front.fields if self.front else Node()
-            known = {key for key, value in fields.items() if self._is_held(plain(key), value)}
-            extra = {key: value for key, value in fields.items() if key not in known}
-            if self.front and self.front.fault and not self.front.mended:  # single lines may have lost some words
-                extra[UNREAD] = self.source.text[: self.front.body_at].rstrip("\n")
-            row |= {"aliases": self.aliases, "extra": json_text(extra)}
-        return row
+        return row | {"description": self.description or None, "verified_at": self.verified, "stale_at": self.stale}
+
+    def _of_first_section(self) -> Row:
+        """The columns that the first section has from the front matter."""
+        fields = self.front.fields if self.front else Node()
+        extra = {key: value for key, value in fields.items() if not self._is_held(plain(key), value)}
+        if self.front and self.front.fault and not self.front.mended:  # single lines may have lost some words
+            extra[UNREAD] = self.source.text[: self.front.body_at].rstrip("\n")
+        return {"aliases": self.aliases, "extra": json_text(extra)}
 
     def _is_held(self, name: str, value: Any) -> bool:
         """Whether a column holds all that a field of the front matter says."""
