@@ -430,7 +430,7 @@ def test_rows_of_tiny_lines_are_not_held_as_objects(
     tmp_path: Path, measure: Measure, name: str, unit: str, most: int
 ) -> None:
     """As dicts, they would take some 900 bytes for each byte; `tests/audit/tiny_lines.py` shows 64 MiB."""
-    size = 2**17
+    size = 2**18
     small = write_files(tmp_path / "small", {"MEMORY.md": "# Чай\n"})
     folder = write_files(tmp_path / "large", {name: unit * (size // len(unit))})
     assert measure(small, folder)[0] < most * size
