@@ -347,7 +347,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
     queries = queries.assign(user_id=None, as_of=None)
     metrics = parse_metrics(["ndcg@5", "recall@3", "map", "judged@4", "stale@4"])
     qrels = qrels.assign(valid_to=[DAY - timedelta(days=9) if at % 3 == 0 else None for at in range(len(qrels))])
-    settings = drawn_settings(rng, 150)
+    settings = drawn_settings(rng, 75)
     grid = [{name: [value] for name, value in one.items()} for one in settings]
     found = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
     task = Task.read(queries, qrels, None, None, "raise", DAY)

@@ -80,7 +80,7 @@ def test_where_is_one_predicate_and_nothing_else(corpus: mk.Corpus, where: str) 
     assert corpus.ask("from labels").num_rows == 1
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=20))
 def test_any_text_as_where_is_a_result_or_a_query_error(corpus: mk.Corpus, where: str) -> None:
     try:
