@@ -29,13 +29,13 @@ WORDS = [
     "deploy",
     "ночь",
 ]
-N, DAY = 1000, "2026-03-01"
+N, DAY = 400, "2026-03-01"
 QUESTIONS = ["пул соединений", "зелёный чай release", "кофе ночью", "friday deploy plan", "", "ничего такого"]
 WHERES = {
     "all": None,
-    "one in a thousand": "memory_id = 'm0007'",
-    "one per cent": "memory_id < 'm0010'",
-    "half": "memory_id < 'm0500'",
+    "one": "memory_id = 'm0007'",
+    "few": "memory_id < 'm0010'",
+    "half": "memory_id < 'm0200'",
     "a user": "user_id = 'u1'",
     "all but a user": "user_id is distinct from 'u1'",
     "none": "false",
@@ -162,7 +162,7 @@ def test_rows_are_put_once_and_again_where_some_are_missing(corpus: mk.Corpus, m
     before = search.search(QUESTIONS, as_of=DAY)
     name = next(iter(search.index_.held.values())).collection
     full = milvus.count(name)
-    milvus._call("delete", name, filter="id < 500")
+    milvus._call("delete", name, filter="id < 200")
     milvus._call("flush", name)
     assert milvus.count(name) < full
     again = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
