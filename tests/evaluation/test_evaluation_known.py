@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -98,6 +100,7 @@ def test_each_setting_is_measured_on_what_was_fitted_for_the_first(
         return fit(self, *args)
 
     monkeypatch.setattr(mk.Retriever, "fit", counted)
+    corpus = mk.from_table(corpus.memories.filter(pc.is_in(corpus.memories["kind"], pa.array(["note", "long_term"]))))
     labels = mk.known_items(corpus, 30, fields=["headings", "keywords"], seed=1)
     other_labels = mk.known_items(corpus, 20, fields=["headings", "keywords"], seed=2)
     day, search = "2026-03-01", mk.Retriever(encoder=None).fit(corpus)

@@ -14,7 +14,7 @@ import pytest
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError, QueryError
 
-DAY, DIM, N = "2026-03-01", 16, 3_000
+DAY, DIM, N, AT_ONCE = "2026-03-01", 16, 900, 300
 WORDS = np.array(["пул", "соединений", "release", "friday", "чай", "зелёный", "кофе", "план", "deploy", "ночь"])
 
 
@@ -42,15 +42,15 @@ def vector(words: list[int], seed: int = 0) -> np.ndarray:
 
 
 def tables() -> Iterator[pa.Table]:
-    for start in range(0, N, 1_000):
+    for start in range(0, N, AT_ONCE):
         draw = np.random.default_rng(start)
-        chosen = [draw.integers(0, len(WORDS), 4).tolist() for _ in range(1_000)]
+        chosen = [draw.integers(0, len(WORDS), 4).tolist() for _ in range(AT_ONCE)]
         yield pa.table(
             {
-                "memory_id": [f"m{start + at:05}" for at in range(1_000)],
+                "memory_id": [f"m{start + at:05}" for at in range(AT_ONCE)],
                 "text": [" ".join(WORDS[some]) for some in chosen],
-                "user_id": [f"u{at % 40}" for at in range(1_000)],
-                "created_at": [f"2026-0{1 + at % 4}-0{1 + at % 9}" for at in range(1_000)],
+                "user_id": [f"u{at % 40}" for at in range(AT_ONCE)],
+                "created_at": [f"2026-0{1 + at % 4}-0{1 + at % 9}" for at in range(AT_ONCE)],
                 "vector": [vector(some, start + at).tolist() for at, some in enumerate(chosen)],
             }
         )
