@@ -128,10 +128,10 @@ class _Race:
             changes = (score[candidate] != last[candidate]) | (gone[candidate] != over[candidate])
             moving = np.bincount(target_of_pair, changes, len(first)) > 0
             causes = [gone[self.target], ~alive[self.target], ranks > self.question.k, ~moving]
-            reasons = np.select(causes, [EXPIRED, LOW, OUT, NEVER], "")
-            done = (reasons != "") & np.isin(np.arange(len(first)), target_of_pair)
-            why[done], days[done & (reasons != NEVER)] = reasons[done], day
+            done = np.logical_or.reduce(causes) & (np.bincount(target_of_pair, minlength=len(first)) > 0)
             if done.any():
+                reasons = np.select(causes, [EXPIRED, LOW, OUT, NEVER], "")
+                why[done], days[done & (reasons != NEVER)] = reasons[done], day
                 pending = ~done[target_of_pair]
                 target_of_pair, candidate = target_of_pair[pending], candidate[pending]
         return days, why.tolist()
