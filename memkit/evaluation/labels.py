@@ -53,9 +53,10 @@ def read_queries(source: Any) -> pa.Table:
 
     Parameters
     ----------
-    source : pyarrow.Table, pandas.DataFrame, what ``pyarrow.table`` takes, str or Path
+    source : pyarrow.Table, pandas.DataFrame, what ``pyarrow.table`` takes, list of str, str or Path
         With the columns query_id and text; user_id (an empty one is none), as_of and group are optional, others are
         kept. A file is Parquet, CSV, TSV, JSONL or JSON by its suffix, else a query a line: its id, a blank, its text.
+        Texts alone have the ids "0", "1" and so on, as in a search.
 
     Returns
     -------
@@ -75,6 +76,8 @@ def read_queries(source: Any) -> pa.Table:
     >>> queries["query_id"][0].as_py(), queries["as_of"][0].as_py().isoformat(), queries["user_id"].null_count
     ('1', '2026-03-01T00:00:00+00:00', 1)
     """
+    if isinstance(source, (list, tuple)) and source and all(isinstance(text, str) for text in source):
+        source = {"query_id": list(map(str, range(len(source)))), "text": list(source)}
     table = _typed(source, QUERIES, "queries")
     _check_once(table, ("query_id",), "queries", "each 'query_id' once")
     return table

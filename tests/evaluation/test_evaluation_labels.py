@@ -68,6 +68,17 @@ def test_a_quoted_id_has_no_blank_and_comes_back(name: str) -> None:
     assert unquoted(quoted(name)) == name
 
 
+def test_texts_alone_are_queries_with_the_ids_of_a_search() -> None:
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай", "кофе"]}))
+    texts = ["чай", "кофе"]
+    queries = mk.labels.read_queries(texts)
+    assert queries.select(["query_id", "text"]).to_pylist() == [
+        {"query_id": "0", "text": "чай"},
+        {"query_id": "1", "text": "кофе"},
+    ]
+    assert search.search(queries, k=1)["query_id"].to_pylist() == search.search(texts, k=1)["query_id"].to_pylist()
+
+
 def test_an_id_of_another_program_stays_as_it_is() -> None:
     assert unquoted("https://ru.wikipedia.org/%D0%9F%D1%83%D0%BB") == "https://ru.wikipedia.org/%D0%9F%D1%83%D0%BB"
     assert unquoted("100%") == "100%"
