@@ -167,6 +167,7 @@ def test_an_item_is_appended_in_the_way_of_its_neighbours(
 ENTRIES = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, min_size=1, max_size=4), min_size=1, max_size=7)
 
 
+@settings(max_examples=50)
 @given(ENTRIES, ENTRIES, VALUES, st.booleans(), st.randoms(use_true_random=False))
 def test_what_is_planned_on_one_parse_is_what_comes_of_one_change_after_the_other(
     entries: list[object], new: list[dict[str, object]], value: object, is_odd: bool, chance: random.Random
@@ -201,6 +202,7 @@ def nested(value: object) -> list[object]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
+@settings(max_examples=50)
 @given(ENTRIES, ENTRIES, st.randoms(use_true_random=False))
 def test_what_comes_where_all_goes_is_all_there_is(
     entries: list[object], new: list[object], chance: random.Random

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
@@ -165,6 +165,7 @@ def test_other_readers_take_a_value_for_the_text_that_it_is(
     assert mk.read(root).problems.num_rows == 0
 
 
+@settings(max_examples=50)
 @given(
     st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=40).filter(str.strip)
 )

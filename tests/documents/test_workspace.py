@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -241,6 +241,7 @@ _PIECES = st.sampled_from(
 _TEXTS = st.lists(st.one_of(_PIECES, st.text(st.characters(codec="utf-8"), max_size=20)), min_size=1, max_size=8)
 
 
+@settings(max_examples=50)
 @given(st.lists(_TEXTS.map("\n".join).filter(str.strip), min_size=1, max_size=3))
 @example(["\n\nчай\n\n"])
 @example(["```", "```\nx\n```"])
