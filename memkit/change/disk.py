@@ -21,6 +21,7 @@ from pathlib import Path
 from memkit.errors import ChangeRefusedError, MemkitError, refused
 from memkit.formats.disk.files import SKIPPED_FOLDERS, is_hidden, leads_to_memory
 from memkit.formats.disk.lock import JOURNAL, LOCK, PATIENCE, STATE, mine
+from memkit.formats.disk.source import READ_FLAGS
 from memkit.formats.registry import FORMATS
 from memkit.params import path_of
 
@@ -35,7 +36,6 @@ _DRIVE = re.compile(r"^[A-Za-z]:")
 _STAGED = re.compile(r"\.~memkit-[1-9]\d*-\d+\.tmp")
 _NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL)
 """Errors of a system for a name that no file can have."""
-_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _POLL = 0.005
 """Seconds between two tries for a lock that another process holds."""
@@ -77,7 +77,7 @@ class Disk:
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, or None where it does not exist."""
         try:
-            descriptor = os.open(self._absolute_path(path), _READ)
+            descriptor = os.open(self._absolute_path(path), READ_FLAGS)
         except FileNotFoundError:
             return None
         try:
@@ -116,12 +116,12 @@ class Disk:
 
     def sync(self, path: str) -> None:
         """Sync a file's content to disk."""
-        self._sync(path, _READ)
+        self._sync(path, READ_FLAGS)
 
     def sync_folder(self, folder: str) -> None:
         """Sync a folder's names to disk; Windows neither has nor needs such a call."""
         if os.name != "nt":
-            self._sync(folder, _READ | getattr(os, "O_DIRECTORY", 0))
+            self._sync(folder, READ_FLAGS | getattr(os, "O_DIRECTORY", 0))
 
     def rename(self, path: str, to: str) -> None:
         """Rename a file, replacing the target."""

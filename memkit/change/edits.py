@@ -21,6 +21,7 @@ from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSour
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.disk.source import utf8
 from memkit.formats.reader import Reading
+from memkit.formats.rows import Row
 from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.node import clean
 from memkit.formats.syntax.places import Json, Splice, spliced
@@ -59,7 +60,6 @@ _APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))
 OF_SURVIVOR = " of "
 """Between the reason of a removed duplicate and the memory that stays."""
 _SELECT = "select edit from edits where "
-Row = dict[str, Any]
 
 
 class Edits(Tabular):

@@ -27,13 +27,13 @@ from memkit.change.edits import Edits
 from memkit.display.notebook import Tabular
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refused
 from memkit.formats import spelling
-from memkit.formats.facts import COUNTED, TYPES, format_fact
+from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact
 from memkit.formats.format import MARKDOWN
 from memkit.formats.hermes import title_of
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT
 from memkit.formats.notes.format import check_fields, format_note
 from memkit.formats.reader import Options, read
-from memkit.formats.rows import slug_of
+from memkit.formats.rows import Row, slug_of
 from memkit.formats.spelling import plain
 from memkit.formats.syntax.values import text_of, time_of
 from memkit.formats.syntax.write import block
@@ -43,7 +43,6 @@ from memkit.policy.admission import Admission
 from memkit.schemas import KINDS, WORDS, result_schema
 from memkit.tables.corpus import Corpus
 
-Row = dict[str, Any]
 COMPARED = (
     *("title", "text", "description", "aliases", "tags", "importance", "confidence", "status", "superseded_by"),
     *("created_at", "updated_at", "verified_at", "stale_at", "expires_at", "user_id", "scope", "source_id"),
@@ -61,7 +60,6 @@ _SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
 _USER = re.compile(r"[A-Za-z0-9_.-]+")
 _ODD = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]|(?<![. ])[. ]+(?=/|$)|(?<![^/])[. ]+')
 _ID = re.compile(r"(?:pf|wk|ar)_\d+")
-_PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}
 _FIELD = re.compile(r"[^\W\d][\w .-]*")
 _LONGEST = 80
 """The most characters of a file's name that is made from a title; whole names are within the limit of every system."""
@@ -651,7 +649,7 @@ class _FactIds:
 
     def assign(self, user: str, kind: str, before: str) -> str:
         """The id of a fact that was called `before`."""
-        prefix, id = _PREFIXES[kind], before
+        prefix, id = PREFIXES[kind], before
         if not (_ID.fullmatch(id) and id.startswith(prefix)) or (user, id) in self._assigned:
             id = ""
         while not id or (user, id) in self._assigned or (id != before and (user, id) in self._known):

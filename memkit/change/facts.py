@@ -33,6 +33,7 @@ from memkit.errors import (
 )
 from memkit.formats.disk.lock import steady
 from memkit.formats.facts import TYPES, format_fact
+from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, with_values
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
@@ -53,7 +54,6 @@ from memkit.tables.table import from_table
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
 
-Row = dict[str, Any]
 Change = Callable[[Draft, users.UserFacts, Row], None]
 _CANDIDATES = 5
 _MEMKIT_POLICIES = ("admission", "classifier")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from typing import Any
 
 from memkit.change.checks import facts_in
 from memkit.change.draft import Draft
@@ -15,11 +14,11 @@ from memkit.formats.facts import COUNTED
 from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
+from memkit.formats.rows import Row
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Head, Splice, plain_lines, syntax_of
 from memkit.params import Estimator, estimator, param
 
-Row = dict[str, Any]
 CODES = tuple(dict.fromkeys(code for code, _, _ in FIXES))
 
 

@@ -23,6 +23,7 @@ from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
 from memkit.formats.index_tree.structure import below
 from memkit.formats.index_tree.survey import ANY_INDEX
+from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, with_values
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck
@@ -32,7 +33,6 @@ from memkit.tables.corpus import Corpus, read
 MEMORY_FOLDERS = ("memory", "")
 """Folders that may hold the root index; the first that does counts."""
 _DRIVE = re.compile(r"[A-Za-z]:")
-Row = dict[str, Any]
 
 
 class IndexStore(Operations):

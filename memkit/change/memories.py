@@ -15,12 +15,12 @@ from memkit.change.draft import Document, Draft
 from memkit.errors import ChangeRefusedError
 from memkit.formats import hermes
 from memkit.formats.facts import parse_fact
+from memkit.formats.rows import Row
 from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.places import Head, Splice, Steps, syntax_of, with_values
 from memkit.formats.syntax.yaml import ENDINGS as YAML
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
-Row = dict[str, Any]
 _TAG = re.compile(r"\[imp:([^\]]*)\]")
 _APPEND_ONLY = {"daily_log": "a daily log is only appended to", "session": "a transcript is only appended to"}
 

@@ -17,6 +17,7 @@ from memkit.formats.index_tree.index import FIELDS, format_root
 from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import JOURNAL, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS
+from memkit.formats.rows import Row
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.places import Head, Splice
@@ -24,7 +25,6 @@ from memkit.formats.syntax.values import text_of
 from memkit.formats.syntax.write import pretty
 from memkit.params import Estimator, estimator, param
 
-Row = dict[str, Any]
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}
 _ARCHIVED = re.compile(r"ar_(\d+)")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
@@ -22,7 +21,6 @@ from memkit.formats.syntax.write import quoted
 from memkit.params import AsOf, check_choice
 
 _NAME = re.compile(r"[\w .,()+-]+(?:/[\w .,()+-]+)*")
-Row = dict[str, Any]
 
 
 class _Pages(Operations):

@@ -25,6 +25,7 @@ from memkit.formats.reader import read_with
 from memkit.formats.records.format import ENDINGS
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.records.write import checked_record, with_records
+from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Splice
 from memkit.params import AsOf
 from memkit.tables.corpus import Corpus, read
@@ -32,7 +33,6 @@ from memkit.tables.corpus import Corpus, read
 _NAME = re.compile(r"[^\w.-]+")
 _MAX_STEM = 80
 """Characters of an id used as its file name: with folders and suffix within the limit of every system."""
-Row = dict[str, Any]
 
 
 class RecordStore(Operations):

@@ -8,10 +8,10 @@ from typing import Any
 from memkit.change.draft import Draft
 from memkit.change.memories import one_entry, parts_of, update_entry
 from memkit.errors import ChangeRefusedError
+from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Head, plain_lines, with_values
 from memkit.policy.split_plan import SplitPlan, split_head
 
-Row = dict[str, Any]
 _BOM = "\ufeff"
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +22,7 @@ from memkit.formats.facts import (
     FORMAT,
     KEPT,
     OLD_LAYOUT,
+    PREFIXES,
     TYPES,
     holds_items,
     home_of,
@@ -32,7 +32,7 @@ from memkit.formats.facts import (
     parse_fact,
 )
 from memkit.formats.format import File, Role
-from memkit.formats.rows import Rows
+from memkit.formats.rows import Row, Rows
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 from memkit.formats.syntax.places import Json, Splice, line_end, spliced, with_values
@@ -41,10 +41,8 @@ from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
 from memkit.schemas import IMPORTANCES, TABLES
 
-Row = dict[str, Any]
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 GUESSED = "guessedEnds"
-_PREFIX = {"profile": "pf", "working": "wk", "archive": "ar"}
 _ID = re.compile(r"(pf|wk|ar)_(\d+)")
 _MAX_PARSED_FILES = 3_000
 """How many parsed files are kept: those of a thousand users."""
@@ -270,7 +268,7 @@ def guessed_ends(draft: Draft, facts: UserFacts) -> list[str]:
 
 def next_id(meta: str, facts: UserFacts, kind: str, more: int = 0) -> tuple[str, str]:
     """The id after the highest one ever used with its prefix, and the text of meta.json that records it."""
-    prefix = _PREFIX[kind]
+    prefix = PREFIXES[kind]
     used = [file.highest.get(prefix, 0) for file in facts.files.values()]
     json = Json(meta)
     last = json.find(["lastIds", prefix])

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +22,7 @@ from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
 from memkit.duck import rows_of
+from memkit.formats.rows import Row
 from memkit.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.question import check_user
@@ -259,9 +259,6 @@ def digest(
         span.basis,
         tuple(map(safe, notes)),
     )
-
-
-Row = dict[str, Any]
 
 
 _HELD = ("title", "before", "after")

@@ -31,7 +31,9 @@ from memkit.formats.syntax.values import day_of
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, result_schema
 
 TAGS = ("id", "t", "imp", "exp", "created")
-TYPES = ("profile", "working", "archive")
+PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}
+"""How the ids of each type of fact begin."""
+TYPES = tuple(PREFIXES)
 HOMES = ("data/memory/users", "memory/users", "users")
 """Where the users' folders may lie below a root: that of the bot, of its ``data``, or of the memory itself."""
 COUNTED = {"profileCount": "profile", "workingCount": "working", "archiveCount": "archive"}

@@ -17,7 +17,7 @@ from memkit.text.secrets import mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_BLUE, _ORANGE, _GREEN, _RED = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[5]
+_BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[1], COLOURS[5]
 _EQUAL = 1e-9
 _MOST_GROUPS = 30
 _BINS = 24

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memkit.errors import refused
 from memkit.formats.disk.lock import JOURNAL
-from memkit.formats.disk.source import Source, decode
+from memkit.formats.disk.source import READ_FLAGS, Source, decode
 from memkit.formats.format import MARKDOWN
 from memkit.formats.rows import Rows
 from memkit.hashes import checksum
@@ -24,7 +24,6 @@ MAX_FILE_BYTES = 64 * 2**20
 HEAD_BYTES = 64 * 2**10
 """What is read of a file that is too large."""
 _PAGE_BYTES = 4096
-_OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 _FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
@@ -543,7 +542,7 @@ def digest_of(content: Content) -> str:
 
 def read_bytes(path: str, max_file_bytes: int) -> Content:
     """Stat and bytes, or the head of what is too large; a link or device in its place is refused."""
-    descriptor = os.open(path, _OPEN_FLAGS)
+    descriptor = os.open(path, READ_FLAGS)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

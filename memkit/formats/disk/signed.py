@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from memkit import atomic
 from memkit.errors import MemkitError
+from memkit.formats.disk.source import READ_FLAGS
 
 NEW, TODO, DONE = ".new", ".todo", ".done"
 """The suffix of the record of a change that is being prepared, that is decided but not made yet, and that is made."""
@@ -26,7 +27,6 @@ _NAME = re.compile(r"([0-9]{6,12})(?:\.([0-9a-f]{32})\.([0-9a-f]{32}))?(\.new|\.
 _LENGTH = 32
 _VARIABLE = "MEMKIT_STATE"
 _KEY = "journal.key"
-_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 class Name(NamedTuple):
@@ -113,7 +113,7 @@ def users_key() -> bytes | None:
     folder = state_folder()
     path = folder / _KEY
     try:
-        descriptor = os.open(path, _READ)
+        descriptor = os.open(path, READ_FLAGS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -1,12 +1,16 @@
-"""One file's bytes as text, and what could not be decoded."""
+"""One file: how it is opened, its bytes as text, and what could not be decoded."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from memkit.errors import ChangeRefusedError
+
+READ_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+"""Of what is opened to be read: no link is followed, and no pipe waited for."""
 
 
 @dataclass

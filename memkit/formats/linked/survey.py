@@ -7,7 +7,6 @@ to others. What a folder is, the folders below it are too. Cost is linear in the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,13 +19,13 @@ from memkit.formats.linked.links import without_code
 from memkit.formats.linked.page import names_pages, tags_of
 from memkit.formats.notes import format as notes
 from memkit.formats.spelling import DESCRIPTIONS, TAGS, plain
+from memkit.formats.syntax.write import UUID
 from memkit.formats.workspace import dated
 
 SAMPLE = 24
 """The most files of one folder that are opened to decide what it holds."""
 _MOST_TAGS = 1000
 _LEAST_LINKING, _LINKING_SHARE = 3, 0.1
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _OTHERS = {"memory", "heartbeat", "user", "agents", "claude", "readme"}
 """Files that other layouts or hosts own, by stem in lower case; they say nothing about the folder's pages."""
 
@@ -71,7 +70,7 @@ def page_names(folder: str, names: Iterable[str]) -> list[str]:
     parts = {part.casefold() for part in folder.split("/")}
     if "sessions" in parts or "users" in parts:
         return []
-    named = ((name, name.rpartition(".")[0]) for name in names if not _UUID.match(name))
+    named = ((name, name.rpartition(".")[0]) for name in names if not UUID.match(name))
     return [name for name, stem in named if stem.casefold() not in _OTHERS and not dated(stem)]
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+"""A UUID as it is written, of any version."""
 _SPOKEN = frozenset(("yes", "no", "on", "off", "y", "n", "null", "true", "false"))
 _ODD = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 _LOOSE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)?|(?:file|area):[A-Za-z0-9_./-]+")
@@ -62,7 +63,7 @@ def scalar(value: object, *, loose: bool = False) -> str:
         text = json.dumps(value, allow_nan=False)
         is_short = isinstance(value, float) and "e" in text and "." not in text
         return text.replace("e", ".0e") if is_short else text  # YAML 1.1 takes 1e-3 for a word
-    if (_WORDS.fullmatch(value) and value.lower() not in _SPOKEN) or _UUID.fullmatch(value):
+    if (_WORDS.fullmatch(value) and value.lower() not in _SPOKEN) or UUID.fullmatch(value):
         return value
     if loose and _LOOSE.fullmatch(value):
         return value
