@@ -206,7 +206,7 @@ LOOKS: dict[str, Callable[[mk.Retriever, mk.Corpus, pa.Table, pa.Table], list[pa
     ],
     "trace": lambda search, _, asked, right: [search.trace(asked, as_of=DAY, where="kind = 'note'")],
     "audits": lambda search, _, asked, right: [
-        *(table for _, table in sorted(mk.audit(search, k=3, n=8, as_of=DAY).tables.items())),
+        *(table for _, table in sorted(mk.audit(search, k=3, n=4, as_of=DAY).tables.items())),
         *(table for _, table in sorted(mk.audit(search, asked, right, k=3, as_of=DAY).tables.items())),
     ],
     "policies": lambda _, held, asked, right: [
