@@ -217,9 +217,9 @@ def killing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Any) -> It
             with victim.open("x") as file:
                 file.write(f"{os.getpid()}\n")
         except FileExistsError:
-            from memkit.parallel import _do
+            from memkit.parallel import _run_task
 
-            return _do(asking, act, task)
+            return _run_task(asking, act, task)
         time.sleep(600)
         raise AssertionError("it was not killed")
 
@@ -231,7 +231,7 @@ def killing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Any) -> It
         os.kill(pid, signal.SIGKILL)
 
     distributed.get_client().wait_for_workers(2, timeout=300)  # the one killed before is started again meanwhile
-    monkeypatch.setattr(parallel, "_do", dies_once)
+    monkeypatch.setattr(parallel, "_run_task", dies_once)
     Thread(target=kill, daemon=True).start()
     yield victim
     assert victim.exists(), "no worker had any work"
