@@ -572,7 +572,9 @@ class FactStore(Operations):
         scores = hits["score"].to_pylist()
         if not confirm:
             gaps = [one - other for one, other in pairwise(scores)]
-            return hits.append_column("gap", pa.array([*gaps, *[None] * bool(scores)], pa.float64()))
+            hits = hits.append_column("gap", pa.array([*gaps, *[None] * bool(scores)], pa.float64()))
+            note = (hits.schema.metadata or {}).get(b"note", b"").decode()
+            return describe(hits, note=f"Nothing was changed: name a fact by its id, or confirm. {note}".strip())
         best = hits["source_id"][0].as_py() if scores and scores[0] >= threshold else None
         if best is None:
             scored = zip(hits["source_id"].to_pylist(), scores, strict=True)

@@ -313,7 +313,7 @@ class Tools:
         The old text stays in the journal, for undo, until the owner runs `memkit undo PATH --clear`.
         """
         result = self.store.facts.forget(self._user(user_id), fact_id, query, confirm=confirm)
-        return self._removal(result, "deleted", "The text is in the journal until `memkit undo PATH --clear`.")
+        return self._removal(result, "The text is in the journal until `memkit undo PATH --clear`.")
 
     @_limited
     def memory_update(
@@ -321,7 +321,7 @@ class Tools:
     ) -> Removed:
         """Replace the text of a fact, by its id, or with confirm of the first hit of a query."""
         result = self.store.facts.update(self._user(user_id), fact_id, query, text=text, confirm=confirm)
-        return self._removal(result, "changed", "changed")
+        return self._removal(result, "changed")
 
     @_limited
     def note_search(self, query: str, k: int = 5) -> NoteHits:
@@ -362,16 +362,15 @@ class Tools:
             raise ParameterError(f"user_id: expected {self.user!r}, the only user of this server. Got {user_id!r:.80}.")
         return user_id
 
-    def _removal(self, result: Any, done: str, message: str) -> Removed:
+    def _removal(self, result: Any, message: str) -> Removed:
         """The store's result as an answer: the id of the fact, or the candidates of a query."""
         if isinstance(result, str):
             return {"ok": True, "id": result, "reason": "", "candidates": [], "gap": None, "message": message}
         rows = result.to_pylist()
         note = (result.schema.metadata or {}).get(b"note", b"").decode()
-        text = " ".join(filter(None, (f"Nothing was {done}. Ask by fact_id, or confirm.", note)))
         gap = rows[0]["gap"] if rows else None
         hits = [self._hit(row) for row in rows]
-        return {"ok": False, "id": "", "reason": "", "candidates": hits, "gap": gap, "message": clean(text)}
+        return {"ok": False, "id": "", "reason": "", "candidates": hits, "gap": gap, "message": clean(note)}
 
     def all(self, *, read_only: bool) -> list[Callable[..., Any]]:
         """The tools to offer."""

@@ -172,6 +172,15 @@ def test_a_page_is_renamed_and_a_fact_updated_and_forgotten_and_each_is_undone(r
         assert texts() == before, words
 
 
+def test_candidates_say_that_nothing_was_changed(run: Any, root: Path) -> None:
+    call = ("store", root, "facts.forget", "user=anna", "query=чинит бота", "--as-of", "2026-01-01", "--yes")
+    before = (root / "users/anna/working.md").read_text("utf-8")
+    code, out, _ = run(*call)
+    assert (code, "Чинит бота" in out) == (0, True)
+    assert "Nothing was changed: name a fact by its id, or confirm." in out
+    assert (root / "users/anna/working.md").read_text("utf-8") == before
+
+
 def test_an_argument_that_is_a_list_is_given_word_by_word(run: Any, root: Path) -> None:
     words = ("graph.create_entity", "name=Анна", "entity_type=person", "observations=чай, мёд", "observations=кофе")
     diff = run("store", root, *words, "--diff")[1]

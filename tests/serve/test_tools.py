@@ -75,6 +75,7 @@ def test_facts_are_saved_read_changed_and_forgotten(tools: Tools) -> None:
     assert tools.memory_update("anna", "Обсуждали формат памяти и строк.", fact_id="ar_001")["ok"]
     asked = tools.memory_forget("anna", query="формат памяти")
     assert (asked["ok"], [hit["fact_id"] for hit in asked["candidates"]]) == (False, ["ar_001"])
+    assert "Nothing was changed" in asked["message"]
     assert tools.memory_forget("anna", fact_id="ar_001")["ok"]
     assert tools.memory_read(user_id="anna")["text"] == ""
     with pytest.raises(PolicyRefusal):
