@@ -115,6 +115,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args = [str(TESTS)]  # notebooks, and examples in docstrings, have no marks
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
+    """One worker more than cores, as each waits for kernels, browsers and processes a twelfth of the time."""
+    cores = yield
+    return cores if config.option.markexpr == "quick" else cores + 1
+
+
 # What a test leaves is collected after some thousand objects rather than after seven hundred.
 gc.set_threshold(10_000)
 
