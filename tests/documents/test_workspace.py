@@ -226,6 +226,7 @@ def test_code_in_a_transcript_still_compiles(root: Path, told: ModuleType) -> No
     path = storage.append_to_session("code", "assistant", told.CODE, now=NOW)
     assert path.read_text("utf-8") == f"# Session: code\n\n**[14:30] assistant**: {told.CODE}\n"
     storage.append_to_session("code", "user", "```python\nx: int = 1\n```", now=NOW)
+    assert "**[14:30] user**:\n```python\nx: int = 1\n```\n" in path.read_text("utf-8"), "a mark has its own line"
     storage.append_to_session("code", "user", "Спасибо.", now=NOW)
     ((_, first), (_, second), (_, third)) = [turn for turn in said_in(root) if turn[1] not in ("Как дела?", "Хорошо.")]
     assert (first, third) == (told.CODE, "Спасибо.")
