@@ -23,6 +23,8 @@ LONE_SURROGATE = re.compile("[\\ud800-\\udfff]")
 """Half of a character, as broken JSON may hold it: Arrow and DuckDB refuse it with messages that do not help."""
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_NAMED_INTERRUPT = re.compile(r"(?:[^\n]* failed: )?KeyboardInterrupt:(?: <EMPTY MESSAGE>)?[ ]*(?:\n|\Z)")
+"""How DuckDB's error begins where Ctrl-C came in Python code that it called; since 2.0 it says first what failed."""
 
 # DuckDB must not download extensions, or load an installed one because a function's name needs it.
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
@@ -111,7 +113,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, duckdb.Error) as error:
-        is_named = isinstance(error, duckdb.Error) and str(error).startswith("KeyboardInterrupt:")
+        is_named = isinstance(error, duckdb.Error) and _NAMED_INTERRUPT.match(str(error))
         interrupt = KeyboardInterrupt() if is_named else error.__cause__
         if interrupt is None or isinstance(interrupt, Exception):
             raise
