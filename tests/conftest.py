@@ -95,22 +95,7 @@ def browser() -> str:
     return BROWSER
 
 
-class KernelsShareVectors:
-    """The first cell starts a notebook's kernel, which finds the vectors of the run's other kernels, as a user's does.
-
-    Registered as a plugin, as hooks of this file are for what lies beside it alone.
-    """
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None]:
-        with pytest.MonkeyPatch.context() as environment:
-            if item.path.suffix == ".ipynb":
-                environment.setenv("MEMKIT_CACHE", os.environ["MEMKIT_TESTS_CACHE"])
-            return (yield)
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(KernelsShareVectors())
     if config.option.markexpr == "quick" and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         config.args = [str(TESTS)]  # notebooks, and examples in docstrings, have no marks
 
