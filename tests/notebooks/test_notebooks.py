@@ -181,6 +181,17 @@ def test_no_cell_writes_a_warning() -> None:
     assert _found(lambda path: [output.text for output in streams(path) if output.name == "stderr"]) == {}
 
 
+_AS_OF = re.compile(r"as of[^0-9]{0,40}([0-9]{4}-[0-9]{2}-[0-9]{2})")
+
+
+def test_no_output_is_of_the_day_on_which_it_was_made() -> None:
+    def days(path: Path) -> list[str]:
+        sources = "".join(cell.source for cell in _read(path).cells)
+        return sorted({day for cell in _code(path) for day in _AS_OF.findall(str(cell.outputs)) if day not in sources})
+
+    assert _found(days) == {}
+
+
 def test_no_path_of_a_machine_is_in_it() -> None:
     of_this = re.compile("|".join(re.escape(f"{place}/") for place in (NOTEBOOKS.parent, tempfile.gettempdir())))
     texts = {path: path.read_text(encoding="utf-8") for path in PATHS}
