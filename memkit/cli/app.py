@@ -29,6 +29,7 @@ from memkit.cli.common import (
     PathArgument,
     PresetOption,
     ProfileOption,
+    Reading,
     RevOption,
     SetOption,
     SinceOption,
@@ -40,6 +41,7 @@ from memkit.cli.common import (
     profile_of,
     settings,
 )
+from memkit.cli.groups import grouped
 from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import safe, visible
 from memkit.errors import did_you_mean
@@ -69,6 +71,7 @@ def _help(
 
 
 @app.command()
+@grouped
 def check(
     path: PathArgument,
     as_of: AsOfOption = None,
@@ -78,18 +81,14 @@ def check(
         bool,
         typer.Option("--secrets", help="List where keys, tokens and passwords are; without it they are only counted."),
     ] = False,
-    formats: FormatsOption = None,
-    rev: RevOption = None,
-    hidden: HiddenOption = "known",
-    dates: DatesOption = None,
-    json_rows: JsonRowsOption = False,
+    *,
+    reading: Reading,
     instructions: InstructionsOption = None,
 ) -> None:
     """Print the problems of a folder, grouped by rule; exit code 1 if there are errors."""
     from memkit.tables.secrets import secrets_in
 
-    named: Any = {"json_rows": json_rows, "instructions": instructions}
-    corpus = load(path, as_of=as_of, formats=formats, rev=rev, hidden=hidden, dates=dates, **named)
+    corpus = load(path, reading, as_of=as_of, instructions=instructions)
     secrets_found, hide = secrets_in(corpus.memories)
     problems = pa.concat_tables([corpus.problems, secrets_found]) if secrets else corpus.problems
     if as_json:
@@ -102,17 +101,15 @@ def check(
 
 
 @app.command()
+@grouped
 def overview(
     path: PathArgument,
     page: HtmlOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="Compare all texts, not a sample of 2,000.")] = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
-    formats: FormatsOption = None,
-    rev: RevOption = None,
-    hidden: HiddenOption = "known",
-    dates: DatesOption = None,
-    json_rows: JsonRowsOption = False,
+    *,
+    reading: Reading,
     instructions: InstructionsOption = None,
     is_watched: Annotated[
         bool, typer.Option("--watch", help="Show it again after each save in the folder, until Control-C.")
@@ -131,8 +128,7 @@ def overview(
             show(result.with_commands(path), False)
         sys.stdout.flush()  # whoever reads a pipe sees it now, not when the watch ends
 
-    named: Any = {"json_rows": json_rows, "instructions": instructions}
-    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, **named)
+    corpus = load(path, reading, instructions=instructions)
     if not is_watched:
         shown(corpus)
         return
@@ -172,7 +168,7 @@ def digest(
     from memkit.corpus_digest.digest import LINES
     from memkit.corpus_digest.digest import digest as made
 
-    corpus = load(path, formats=formats, hidden=hidden, dates=dates, json_rows=json_rows)
+    corpus = load(path, Reading(formats, hidden=hidden, dates=dates, json_rows=json_rows))
     result = made(corpus, since, until, user_id=user, basis=basis).of_command(path)
     if page is not None:
         result.report(page, title=f"What happened in {path.resolve().name}")
@@ -183,27 +179,21 @@ def digest(
 
 
 @app.command()
+@grouped
 def sql(
     path: PathArgument,
     query: Annotated[str, typer.Argument(help="DuckDB SQL, or the name of a named query (`memkit queries`).")],
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
-    formats: FormatsOption = None,
-    rev: RevOption = None,
-    hidden: HiddenOption = "known",
-    dates: DatesOption = None,
-    json_rows: JsonRowsOption = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Query a folder in SQL; fts('words', k := 5) searches its text."""
     from memkit.tables.commit import is_lake
     from memkit.tables.named import named_queries, needs_history
 
     is_history = needs_history(query) and not is_lake(path)
-    corpus = (
-        load_history(path, rev).corpus
-        if is_history
-        else load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows)
-    )
+    corpus = load_history(path, reading.rev).corpus if is_history else load(path, reading)
     names = named_queries()["name"].to_pylist()
     named = query in names or (
         query.isidentifier() and did_you_mean(query, names) != ""
@@ -231,6 +221,7 @@ def history(
 
 
 @app.command()
+@grouped
 def search(
     path: PathArgument,
     query: Annotated[str, typer.Argument(help="The query, in any language.")],
@@ -248,14 +239,11 @@ def search(
     ] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
-    formats: FormatsOption = None,
-    rev: RevOption = None,
-    hidden: HiddenOption = "known",
-    dates: DatesOption = None,
-    json_rows: JsonRowsOption = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
-    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows)
+    corpus = load(path, reading)
     retriever = fitted(corpus, preset, sets, profile)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of, user_id=user)
@@ -272,6 +260,7 @@ def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
 
 
 @app.command()
+@grouped
 def policy(
     name: Annotated[
         str, typer.Argument(help="admission, classifier, deduplicator, quota, expiry, decay, index_check, split_plan.")
@@ -284,11 +273,8 @@ def policy(
     profile: ProfileOption = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
-    formats: FormatsOption = None,
-    rev: RevOption = None,
-    hidden: HiddenOption = "known",
-    dates: DatesOption = None,
-    json_rows: JsonRowsOption = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Show which memories a policy keeps, and why it refuses the others; nothing is deleted."""
     from memkit import presets
@@ -302,7 +288,7 @@ def policy(
         )
         values = presets.POLICY[preset][cls.name]
     judge = cls(**values | settings(cls.params(), sets, cls.__name__))
-    _judge(judge, load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows), as_of, as_json)
+    _judge(judge, load(path, reading), as_of, as_json)
 
 
 @app.command()
@@ -325,7 +311,7 @@ def pipeline(
         **{f"{step}__{name}": value for step, values in overrides.items() for name, value in values.items()}
     )
     declared = {f"{step.name}__{name}": p for step in steps.steps for name, p in step.params().items()}
-    _judge(steps.set_params(**settings(declared, sets, "pipeline")), load(path, formats=formats), as_of, as_json)
+    _judge(steps.set_params(**settings(declared, sets, "pipeline")), load(path, Reading(formats)), as_of, as_json)
 
 
 def _judge(judge: Any, corpus: Corpus, as_of: str | None, as_json: bool) -> None:
@@ -340,6 +326,7 @@ def _judge(judge: Any, corpus: Corpus, as_of: str | None, as_json: bool) -> None
 
 
 @app.command()
+@grouped
 def context(
     path: PathArgument,
     message: Annotated[str, typer.Argument(help="The user's current message.")],
@@ -352,17 +339,14 @@ def context(
     profile: ProfileOption = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
-    formats: FormatsOption = None,
-    rev: RevOption = None,
-    hidden: HiddenOption = "known",
-    dates: DatesOption = None,
-    json_rows: JsonRowsOption = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Print the memory blocks for a prompt; --json is the table of candidates."""
     from memkit import presets
     from memkit.context import ContextBuilder
 
-    corpus = load(path, formats=formats, rev=rev, hidden=hidden, dates=dates, json_rows=json_rows)
+    corpus = load(path, reading)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     loaded = profile_of(profile, preset)
     values = {

@@ -19,6 +19,7 @@ from memkit.cli.common import (
     JsonOption,
     PathArgument,
     ProfileOption,
+    Reading,
     SetOption,
     app,
     as_path,
@@ -80,7 +81,7 @@ def plan(
         )
         for cls in classes
     ]
-    edits = _filtered(planned(load(path, formats=formats), steps, as_of, merge=merge), where)
+    edits = _filtered(planned(load(path, Reading(formats)), steps, as_of, merge=merge), where)
     typed = f"the same with --json > plan.json, then memkit apply {shlex.quote(str(path))} plan.json, writes it"
     print_edits(edits, as_diff, as_json, safe(f"memkit: nothing is written yet; {typed}"))
 
@@ -131,7 +132,9 @@ def _add_repair_verb(name: str, planner: Callable[[], Any], help_text: str) -> N
         from memkit.change.planning import plan as planned
 
         cls = planner()
-        edits = _filtered(planned(load(path, formats=formats), cls(**settings(cls.params(), sets, name)), as_of), where)
+        edits = _filtered(
+            planned(load(path, Reading(formats)), cls(**settings(cls.params(), sets, name)), as_of), where
+        )
         if yes:
             show(edits.apply(), as_json)
         else:
@@ -262,7 +265,7 @@ def export(
     """Show what a folder's memories keep and lose in another layout, or with --yes write them as its files."""
     from memkit.change.export import export as exported
 
-    planned = exported(load(path, formats=formats), folder, layout, user=user, as_of=as_of)
+    planned = exported(load(path, Reading(formats)), folder, layout, user=user, as_of=as_of)
     if yes:
         show(planned.apply(), as_json)
     elif as_diff:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,28 +93,39 @@ ProfileOption = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How the verbs that read any folder read it; see `memkit.read`."""
+
+    formats: FormatsOption = None
+    rev: RevOption = None
+    hidden: HiddenOption = "known"
+    dates: DatesOption = None
+    json_rows: JsonRowsOption = False
+
+
 def load(
-    path: Path,
-    as_of: str | None = None,
-    formats: list[str] | None = None,
-    rev: str | None = None,
-    hidden: str = "known",
-    dates: str | None = None,
-    json_rows: bool = False,
-    instructions: list[Path] | None = None,
+    path: Path, reading: Reading = Reading(), as_of: str | None = None, instructions: list[Path] | None = None
 ) -> Corpus:
     """The corpus at `path`: opened if it is a saved corpus, else read from the files, now or at a revision."""
     from memkit.tables.commit import is_bucketed, is_lake
     from memkit.tables.corpus import open_lake, read
 
     if is_lake(path) or is_bucketed(path):
-        if rev is not None:
+        if reading.rev is not None:
             raise ParameterError(f"--rev: expected a folder of a git repository. Got a saved corpus, {path}.")
         return open_lake(path)
-    progress = sys.stderr.isatty()
-    named: Any = {"formats": formats or (), "rev": rev, "hidden": hidden, "dates": dates}
-    named |= {"json": "rows" if json_rows else None, "instructions": instructions or ()}
-    corpus = read(path, as_of=as_of, progress=progress, **named)
+    corpus = read(
+        path,
+        as_of=as_of,
+        formats=reading.formats or (),
+        rev=reading.rev,
+        hidden=reading.hidden,
+        dates=reading.dates,
+        json="rows" if reading.json_rows else None,
+        instructions=instructions or (),
+        progress=sys.stderr.isatty(),
+    )
     if corpus.memories.num_rows <= _FEW:
         use_one_thread()
     return corpus

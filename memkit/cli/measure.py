@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,11 +15,13 @@ from memkit.cli.common import (
     PathArgument,
     PresetOption,
     ProfileOption,
+    Reading,
     SetOption,
     app,
     fitted,
     load,
 )
+from memkit.cli.groups import grouped
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError, did_you_mean
@@ -96,7 +95,7 @@ class Labelled:
 
     def search(self) -> Retriever:
         """The Retriever to measure."""
-        return fitted(load(self.path, formats=self.formats), self.preset, self.sets, self.profile)
+        return fitted(load(self.path, Reading(self.formats)), self.preset, self.sets, self.profile)
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -110,27 +109,6 @@ class Labelled:
         show_result(result, instead, self.as_json, self.page)
 
 
-def labelled(verb: Callable[..., None]) -> Callable[..., None]:
-    """Turn a verb with a `Labelled` and options of its own into one that typer reads: an option for each field."""
-    hints = get_type_hints(Labelled, include_extras=True)
-
-    @functools.wraps(verb)
-    def call(**values: Any) -> None:
-        verb(Labelled(**{name: values.pop(name) for name in hints}), **values)
-
-    shared = [_option(each.name, each.default, hints[each.name]) for each in fields(Labelled)]
-    _, *parameters = inspect.signature(verb, eval_str=True).parameters.values()
-    options = [*shared, *(_option(each.name, each.default, each.annotation) for each in parameters)]
-    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # which typer reads
-    call.__annotations__ = {option.name: option.annotation for option in options}
-    return call
-
-
-def _option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
 def show_result(result: Result, instead: pa.Table | None, as_json: bool, page: Path | None) -> None:
     """Print a result, or a table of it instead, and write its page if one is given."""
     if page is not None:
@@ -142,7 +120,7 @@ def show_result(result: Result, instead: pa.Table | None, as_json: bool, page: P
 
 
 @app.command()
-@labelled
+@grouped
 def evaluate(
     options: Labelled,
     qrels: QrelsOption,
@@ -164,7 +142,7 @@ def evaluate(
 
 
 @app.command()
-@labelled
+@grouped
 def compare(
     options: Labelled,
     qrels: Annotated[
@@ -232,13 +210,13 @@ def audit(
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
-    search = fitted(load(path, formats=formats), preset, sets, profile)
+    search = fitted(load(path, Reading(formats)), preset, sets, profile)
     result = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
     show_result(result, None if table is None else result.tables[table], as_json, page)
 
 
 @app.command()
-@labelled
+@grouped
 def sweep(
     options: Labelled,
     qrels: QrelsOption,
@@ -258,7 +236,7 @@ def sweep(
 
 
 @app.command()
-@labelled
+@grouped
 def tune(
     options: Labelled,
     qrels: QrelsOption,
