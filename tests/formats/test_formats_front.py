@@ -80,3 +80,10 @@ def test_a_heading_and_a_files_name_say_more_than_front_matter(tmp_path: Path) -
         ("Дневник", moment(2020, 1, 1), "own"),
         ("2026-03-04 поездка", day, "heading"),
     ]
+
+
+def test_a_key_that_stands_twice_is_reported_at_its_line_at_any_depth(tmp_path: Path) -> None:
+    front = "---\ntype: page\nmetadata:\n  node: чай\n  more:\n    - a: 1\n      a: 2\n  node: кофе\ntype: log\n---\n"
+    write_files(tmp_path, {"wiki/a.md": f"{front}# A\n[B](b.md)\n", "wiki/b.md": "---\ntype: page\n---\n[A](a.md)\n"})
+    lines = {row["line"]: row["field"] for row in mk.read(tmp_path).problems.to_pylist()}
+    assert lines == {7: "a", 8: "node", 9: "type"}

@@ -66,7 +66,7 @@ def split(text: str) -> FrontMatter | None:
         fields = parse(head)
     except StructureError as error:
         fields, lines = mend(head, error) or (salvage(head), {})
-        fault = StructureError(str(error), min(lines, default=error.line) + 1)
+        fault = StructureError(str(error), min(lines, default=error.line))
     if fields is None or (fault and not fields):
         return None  # two horizontal rules with a text between them
     return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault, tuple(lines.values()))
@@ -88,23 +88,21 @@ def _bounds(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
 def parse(head: str) -> Node | None:
     """The fields of the text between the ``---`` lines; None where it is not a mapping at all.
 
+    All lines count from the file's first, the opening ``---``.
+
     Raises
     ------
     StructureError
-        Where it is no YAML; the line counts from the text's first.
+        Where it is no YAML.
     """
     flat = parse_flat(head)
     if flat is not None:
         return flat
-    documents = list(load_yaml(head))
+    documents = list(load_yaml(head, above=1))
     if len(documents) > 1:
-        raise StructureError("one document", documents[0].end_line + 1 if isinstance(documents[0], Node) else 1)
+        raise StructureError("one document", documents[0].end_line + 1 if isinstance(documents[0], Node) else 2)
     node = documents[0] if documents else None
-    if not isinstance(node, Node):
-        return None
-    node.lines = {key: line + 1 for key, line in node.lines.items()}
-    node.repeated_lines = {key: line + 1 for key, line in node.repeated_lines.items()}
-    return node
+    return node if isinstance(node, Node) else None
 
 
 def parse_flat(head: str) -> Node | None:
@@ -181,12 +179,12 @@ _OPEN_LIST = re.compile(r"( *[\w-]+: +\[)([^\[\]{}]*)")
 def mend(head: str, error: StructureError) -> tuple[Node, dict[int, str]] | None:
     """The fields of a block whose values need quotes, or whose lists a bracket, and these lines as they should be.
 
-    The lines are by number; None where that does not help.
+    The lines are by their number in the file; None where that does not help.
 
-    >>> mend("name: a: b", StructureError("", 1))
-    ({'name': 'a: b'}, {1: 'name: "a: b"'})
-    >>> mend("tags: [чай, мёд", StructureError("", 2))
-    ({'tags': ['чай', 'мёд']}, {1: 'tags: [чай, мёд]'})
+    >>> mend("name: a: b", StructureError("", 2))
+    ({'name': 'a: b'}, {2: 'name: "a: b"'})
+    >>> mend("tags: [чай, мёд", StructureError("", 3))
+    ({'tags': ['чай', 'мёд']}, {2: 'tags: [чай, мёд]'})
     """
     lines, quoted = head.split("\n"), dict[int, str]()
     for place, (line, following) in enumerate(pairwise((*lines, ""))):
@@ -199,8 +197,8 @@ def mend(head: str, error: StructureError) -> tuple[Node, dict[int, str]] | None
             except StructureError as next_error:
                 error = next_error
             else:
-                return (fields, {place + 1: line.strip() for place, line in quoted.items()}) if fields else None
-        suspects = (number for number in (error.line - 1, error.line - 2) if 0 <= number < len(lines))
+                return (fields, {place + 2: line.strip() for place, line in quoted.items()}) if fields else None
+        suspects = (number for number in (error.line - 2, error.line - 3) if 0 <= number < len(lines))
         number = next((n for n in suspects if n not in quoted and _VALUE.fullmatch(lines[n])), None)
         if number is None or len(quoted) >= _MOST_MENDED:
             return None

@@ -31,8 +31,14 @@ _ALIAS: Any = yaml.AliasEvent
 _CLOSING: tuple[Any, ...] = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
-def load_yaml(text: str) -> Iterator[Any]:
+def load_yaml(text: str, above: int = 0) -> Iterator[Any]:
     """Each YAML document of `text`, scalars as strings.
+
+    Parameters
+    ----------
+    text : str
+    above : int
+        The lines that stand above `text` in its file, as all line numbers count from the file's first.
 
     Raises
     ------
@@ -41,15 +47,16 @@ def load_yaml(text: str) -> Iterator[Any]:
     """
     for number, match in enumerate(_DIRECTIVE.finditer(text)):
         if number == MAX_DIRECTIVES:
-            raise StructureError(f"at most {MAX_DIRECTIVES} directives", text.count("\n", 0, match.start()) + 1)
+            line = above + text.count("\n", 0, match.start()) + 1
+            raise StructureError(f"at most {MAX_DIRECTIVES} directives", line)
     try:
-        yield from _Builder().documents(yaml.parse(text, Loader=_Loader))
+        yield from _Builder(above).documents(yaml.parse(text, Loader=_Loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or "characters that YAML allows"
-        raise StructureError(f"{reason}", mark.line + 1 if mark else 1) from error
+        raise StructureError(f"{reason}", above + (mark.line if mark else 0) + 1) from error
     except UnicodeEncodeError as error:
-        raise StructureError("characters that YAML allows", 1) from error
+        raise StructureError("characters that YAML allows", above + 1) from error
 
 
 def comments(text: str) -> dict[int, str]:
@@ -83,7 +90,8 @@ def _gaps(text: str) -> Iterator[tuple[int, str]]:
 class _Builder:
     """Makes objects from YAML events, with its own stack, so that depth and aliases are bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, above: int) -> None:
+        self._first = above + 1
         self._anchors: dict[str, _Open] = {}
         self._aliased = 0
 
@@ -102,7 +110,7 @@ class _Builder:
             elif isinstance(event, _CLOSING):
                 closed = stack.pop()
                 if isinstance(closed.value, Node):
-                    closed.value.end_line = max(closed.value.line, event.start_mark.line)
+                    closed.value.end_line = max(closed.value.line, self._first + event.start_mark.line - 1)
                 self._take(stack, closed)
             else:
                 self._take(stack, self._leaf(event))
@@ -117,7 +125,7 @@ class _Builder:
         stack[-1].take(closed)
 
     def _open(self, event: Any, stack: list[_Open]) -> None:
-        line = event.start_mark.line + 1
+        line = self._first + event.start_mark.line
         _refuse_nest(len(stack), line)
         value: Any = Node() if isinstance(event, yaml.MappingStartEvent) else []
         if isinstance(value, Node):
@@ -125,7 +133,7 @@ class _Builder:
         stack.append(_Open(value, event.anchor, line))
 
     def _leaf(self, event: Any) -> _Open:
-        line = event.start_mark.line + 1
+        line = self._first + event.start_mark.line
         if isinstance(event, _ALIAS):
             known = self._anchors.get(event.anchor)
             self._aliased += _size(known.value) if known else 0
