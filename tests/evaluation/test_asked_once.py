@@ -44,28 +44,28 @@ class Counted:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    found, ask, read = Counted(), Retriever.ask, labels.read_file
+    counts, ask, read = Counted(), Retriever.ask, labels.read_file
 
-    def asked(self: Retriever, queries: Any, *args: Any, **more: Any) -> Any:
+    def counted_ask(self: Retriever, queries: Any, *args: Any, **more: Any) -> Any:
         scope = tuple(str(getattr(self, name)) for name in SCOPING if name != "on_encoder_error")
-        found.asked.append((as_queries(queries).ids, *scope))
+        counts.asked.append((as_queries(queries).ids, *scope))
         return ask(self, queries, *args, **more)
 
-    def reading(path: Path, what: str) -> Any:
-        found.read.append(path.name)
+    def counted_read(path: Path, what: str) -> Any:
+        counts.read.append(path.name)
         return read(path, what)
 
-    monkeypatch.setattr(Retriever, "ask", asked)
-    monkeypatch.setattr(labels, "read_file", reading)
-    return found
+    monkeypatch.setattr(Retriever, "ask", counted_ask)
+    monkeypatch.setattr(labels, "read_file", counted_read)
+    return counts
 
 
 @pytest.fixture(scope="module")
 def search() -> Retriever:
     rows = [
-        {"memory_id": f"{user}-{at}", "user_id": f"u{user}", "kind": "archive", "created_at": "2026-01-15",
+        {"memory_id": f"{user}-{i}", "user_id": f"u{user}", "kind": "archive", "created_at": "2026-01-15",
          "text": f"{topic}: запись {user}"}
-        for user in range(USERS) for at, topic in enumerate(TOPICS)
+        for user in range(USERS) for i, topic in enumerate(TOPICS)
     ]  # fmt: skip  # columns of a row
     return mk.Retriever(encoder="hash").fit(mk.from_table(pd.DataFrame(rows)))
 
@@ -73,25 +73,25 @@ def search() -> Retriever:
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, tuple[Path, Path]]:
     """Labelled queries of all users, and as many others for a guard."""
-    made = {}
+    paths = {}
     for name, parts in {"own": (0, 1), "guard": (2, 3)}.items():
-        rows = [(f"{name} {user} {at}", user, at) for user in range(USERS) for at in parts]
+        rows = [(f"{name} {user} {topic}", user, topic) for user in range(USERS) for topic in parts]
         queries = {
             "query_id": [row[0] for row in rows],
-            "text": [TOPICS[at] for _, _, at in rows],
+            "text": [TOPICS[topic] for _, _, topic in rows],
             "user_id": [f"u{user}" for _, user, _ in rows],
         }
         qrels = {
             "query_id": queries["query_id"],
-            "memory_id": [f"{user}-{at}" for _, user, at in rows],
+            "memory_id": [f"{user}-{topic}" for _, user, topic in rows],
             "relevance": [1] * len(rows),
             "valid_to": [DAY if user == 0 else None for _, user, _ in rows],
         }
-        made[name] = (
+        paths[name] = (
             labels.write(queries, tmp_path / f"{name}_queries.csv"),
             labels.write(qrels, tmp_path / f"{name}_qrels.csv"),
         )
-    return made
+    return paths
 
 
 @pytest.mark.parametrize(
@@ -132,22 +132,22 @@ def test_each_set_of_queries_and_scope_is_asked_once_and_each_file_is_read_once(
             assert shown.stale >= 0
 
     def estimator() -> None:
-        made = mk.as_estimator(search, "mrr", as_of=DAY)
-        x, y = made.labels(queries, qrels)
+        est = mk.as_estimator(search, "mrr", as_of=DAY)
+        x, y = est.labels(queries, qrels)
         for weight in (0.2, 0.4):
-            made.set_params(vector_weight=weight).score(x, y)
+            est.set_params(vector_weight=weight).score(x, y)
 
     def objective() -> None:
-        made = mk.as_objective(search, queries, qrels, {"vector_weight": (0.1, 0.9)}, "mrr", as_of=DAY)
+        suggested_score = mk.as_objective(search, queries, qrels, {"vector_weight": (0.1, 0.9)}, "mrr", as_of=DAY)
         for weight in (0.2, 0.4):
-            made(Suggests(weight))
+            suggested_score(Suggests(weight))
 
     def tune_a_sweep() -> None:
         swept = mk.sweep(search, queries, qrels, GRID, **more)
         counted.asked, counted.read = [], []
         mk.tune(search, queries, qrels, swept, **more)
 
-    done = {
+    calls = {
         "evaluate": lambda: mk.evaluate(search, queries, qrels, **more),
         "compare": lambda: mk.compare(search, other, queries, qrels, **more),
         "compare pools": lambda: mk.compare(search, search.with_params(pool=7), queries, qrels, **more),
@@ -164,7 +164,7 @@ def test_each_set_of_queries_and_scope_is_asked_once_and_each_file_is_read_once(
         "decay": ages,
         "judge": lambda: JudgePanel(search, queries, qrels, other=other, as_of=DAY),
     }
-    done[verb]()
+    calls[verb]()
     assert counted.is_once(scopes * USERS, 0 if verb == "tune a sweep" else 2)
 
 
@@ -182,26 +182,26 @@ def test_a_tuning_with_a_guard_asks_each_of_both_sets_once(
     counted: Counted, search: Retriever, files: dict[str, tuple[Path, Path]]
 ) -> None:
     queries, qrels = files["own"]
-    found = mk.tune(search, queries, qrels, GRID, guard={"old": (*files["guard"], 0.01)}, as_of=DAY)
+    tuned = mk.tune(search, queries, qrels, GRID, guard={"old": (*files["guard"], 0.01)}, as_of=DAY)
     assert counted.is_once(2 * USERS, 4)
-    assert found.baselines_["baseline"].to_pylist() == ["words alone", "vectors alone", "words contained"]
-    assert found.verdict_.word in ("worse", "practically the same")  # so that what nobody judged was looked at
+    assert tuned.baselines_["baseline"].to_pylist() == ["words alone", "vectors alone", "words contained"]
+    assert tuned.verdict_.word in ("worse", "practically the same")  # so that what nobody judged was looked at
 
 
 def test_a_baseline_that_no_setting_has_asks_its_own_arm_alone(
     counted: Counted, search: Retriever, files: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, ...]] = []
+    arms: list[tuple[str, ...]] = []
     retrieve = MemoryIndex.retrieve
 
-    def finding(self: MemoryIndex, texts: Any, n: int, allowed: Any, weights: Any, *more: Any) -> Any:
-        asked.append(tuple(weights))
+    def counted_retrieve(self: MemoryIndex, texts: Any, n: int, allowed: Any, weights: Any, *more: Any) -> Any:
+        arms.append(tuple(weights))
         return retrieve(self, texts, n, allowed, weights, *more)
 
-    monkeypatch.setattr(MemoryIndex, "retrieve", finding)
+    monkeypatch.setattr(MemoryIndex, "retrieve", counted_retrieve)
     words = search.with_params(vector_weight=0.0, gram_weight=0.0)
     mk.tune(words, *files["own"], {"min_score": [0.0, 0.1]}, as_of=DAY)
-    assert Counter(asked) == {("bm25",): USERS, ("vector",): USERS}
+    assert Counter(arms) == {("bm25",): USERS, ("vector",): USERS}
 
 
 def test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches(
@@ -223,10 +223,10 @@ def test_two_settings_over_buckets_compare_as_over_one_index(
 ) -> None:
     search.corpus_.save(tmp_path, buckets=2)
     over = mk.Retriever(encoder="hash").fit(mk.open(tmp_path, trust=True))
-    found = [
+    comparisons = [
         mk.compare(one, one.with_params(vector_weight=0.0, pool=3), *files["own"], as_of=DAY) for one in (over, search)
     ]
-    assert found[0].table.drop_columns(["p"]).to_pylist() == found[1].table.drop_columns(["p"]).to_pylist()
+    assert comparisons[0].table.drop_columns(["p"]).to_pylist() == comparisons[1].table.drop_columns(["p"]).to_pylist()
 
 
 def test_what_nobody_looks_at_is_not_cut(

@@ -62,21 +62,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(folder: Path) -> None:
     search = mk.Retriever(encoder=None).fit(mk.read(folder))
-    found = mk.audit(search, as_of=NOW)
-    assert found.table["audit"].to_pylist() == list(AUDITS)
+    audit = mk.audit(search, as_of=NOW)
+    assert audit.table["audit"].to_pylist() == list(AUDITS)
     for name in AUDITS:
         one = mk.audit(search, only=name, as_of=NOW)
         assert list(one.tables) == one.table["audit"].to_pylist() == [name]
-        assert one.tables[name].equals(found.tables[name])
-        assert one.table.to_pylist()[0] in found.table.to_pylist()
+        assert one.tables[name].equals(audit.tables[name])
+        assert one.table.to_pylist()[0] in audit.table.to_pylist()
         counted = search.corpus_.sql(f"select count(*) from audit_{name}").fetchall()  # noqa: S608
-        assert counted == [(found.tables[name].num_rows,)]
-    assert {row["why"] for row in found.tables["unsearchable"].to_pylist()} == {"no word", "kind not searched"}
+        assert counted == [(audit.tables[name].num_rows,)]
+    assert {row["why"] for row in audit.tables["unsearchable"].to_pylist()} == {"no word", "kind not searched"}
 
 
 def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     search = fitted({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "—"]})
-    monkeypatch.setattr(findability, "Pools", lambda *given: pytest.fail("asked"))
+    monkeypatch.setattr(findability, "Pools", lambda *args: pytest.fail("asked"))
     assert (
         str(mk.audit(search, only="shadowed")) == "1 of 3 memories are shadowed by a near-duplicate or a newer version"
     )
@@ -94,20 +94,22 @@ def test_a_memory_that_its_heading_does_not_find_is_named_with_what_became_of_it
         "title": ["Зелёный чайник", "", ""],
         "text": ["Стоит на полке слева от окна.", "Зелёный чайник у Анны на кухне.", "Чайник зелёный, второй."],
     }
-    found = alone("unreached", fitted(rows), k=1, as_of=NOW).to_pylist()
-    assert [(row["memory_id"], row["asked_by"], row["why"]) for row in found] == [("hidden", "titles", "not_found")]
-    assert found[0]["query"] == "Зелёный чайник"
-    assert found[0]["by_others"] == 0
+    unreached = alone("unreached", fitted(rows), k=1, as_of=NOW).to_pylist()
+    assert [(row["memory_id"], row["asked_by"], row["why"]) for row in unreached] == [("hidden", "titles", "not_found")]
+    assert unreached[0]["query"] == "Зелёный чайник"
+    assert unreached[0]["by_others"] == 0
 
 
 def test_reached_is_what_search_returns_or_folds() -> None:
     texts = ["Любит зелёный чай", "любит зелёный  чай.", "Любит чай", "Порт базы 5432", "Порт базы 6432", "чай чай"]
     rows = {"memory_id": list("abcdef"), "text": texts, "created_at": ["2026-01-01"] * 6, "kind": ["archive"] * 6}
     search = fitted(rows)
-    missing = alone("unreached", search, k=1, as_of=NOW)["memory_id"].to_pylist()
+    unreached = alone("unreached", search, k=1, as_of=NOW)["memory_id"].to_pylist()
     hits = [search.search(text, k=1, as_of=NOW).to_pylist()[0] for text in texts]
-    found = [own in (hit["memory_id"], *hit["alike"]) for own, hit in zip(rows["memory_id"], hits, strict=True)]
-    assert missing == [own for own, there in zip(rows["memory_id"], found, strict=True) if not there]
+    is_reached = [
+        memory in (hit["memory_id"], *hit["alike"]) for memory, hit in zip(rows["memory_id"], hits, strict=True)
+    ]
+    assert unreached == [memory for memory, reached in zip(rows["memory_id"], is_reached, strict=True) if not reached]
     assert hits[1]["alike"] == ["b"] or hits[1]["alike"] == ["a"]  # so that folding is part of this
 
 
@@ -123,23 +125,23 @@ def test_your_own_labels_ask_in_place_of_the_memories() -> None:
 
 def test_a_hub_stands_before_others_more_often_than_chance() -> None:
     rng = np.random.default_rng(3)
-    texts = [f"тема{at} {' '.join(rng.choice(WORDS, 3))}" for at in range(60)]
+    texts = [f"тема{i} {' '.join(rng.choice(WORDS, 3))}" for i in range(60)]
     hub = " ".join(WORDS)
-    rows = {"memory_id": [f"m{at:02}" for at in range(60)] + ["hub"], "text": [*texts, hub]}
+    rows = {"memory_id": [f"m{i:02}" for i in range(60)] + ["hub"], "text": [*texts, hub]}
     search = fitted(rows, bm25_weight=0.0, vector_weight=0.0, gram_weight=1.0)
-    found = alone("hubs", search, k=3, as_of=NOW).to_pylist()
+    hubs = alone("hubs", search, k=3, as_of=NOW).to_pylist()
     hits = search.search(pa.table({"query_id": rows["memory_id"], "text": rows["text"]}), k=3, as_of=NOW).to_pylist()
-    for row in found:
+    for row in hubs:
         others = {hit["query_id"] for hit in hits if hit["memory_id"] == row["memory_id"] != hit["query_id"]}
         assert row["n_queries"] == len(others)
         assert row["share"] == len(others) / 60 >= 0.1
         assert row["times"] == pytest.approx(len(others) / (61 * 3 / 61))
-    assert found == sorted(found, key=lambda row: (-row["share"], row["memory_id"]))
+    assert hubs == sorted(hubs, key=lambda row: (-row["share"], row["memory_id"]))
 
 
 def test_a_user_s_hub_is_measured_by_the_queries_that_may_see_it() -> None:
-    text = [f"тема{at} чай кофе" for at in range(20)] + [f"тема{at} порт база" for at in range(20)]
-    rows = {"text": text, "user_id": ["anna"] * 20 + ["boris"] * 20, "memory_id": [f"{at:02}" for at in range(40)]}
+    text = [f"тема{i} чай кофе" for i in range(20)] + [f"тема{i} порт база" for i in range(20)]
+    rows = {"text": text, "user_id": ["anna"] * 20 + ["boris"] * 20, "memory_id": [f"{i:02}" for i in range(40)]}
     for row in alone("hubs", fitted(rows), k=5, as_of=NOW).to_pylist():
         assert row["share"] <= 1
         assert row["n_queries"] <= 19
@@ -161,9 +163,9 @@ def test_a_user_s_hub_is_measured_by_the_queries_that_may_see_it() -> None:
     ],
 )
 def test_what_stands_behind_another(texts: list[str], days: list[int], expected: list[Any]) -> None:
-    made = [datetime.fromisoformat("2026-01-01") + timedelta(days=day) for day in days]
-    found = alone("shadowed", fitted({"memory_id": ["0", "1"], "text": texts, "created_at": made})).to_pylist()
-    assert [(row["memory_id"], row["by_id"], row["how"], row["differs"]) for row in found] == expected
+    dates = [datetime.fromisoformat("2026-01-01") + timedelta(days=day) for day in days]
+    shadowed = alone("shadowed", fitted({"memory_id": ["0", "1"], "text": texts, "created_at": dates})).to_pylist()
+    assert [(row["memory_id"], row["by_id"], row["how"], row["differs"]) for row in shadowed] == expected
 
 
 def test_the_day_below_min_score_is_what_the_formula_says() -> None:
@@ -186,12 +188,12 @@ def test_the_day_below_min_score_is_what_the_formula_says() -> None:
 def aged() -> mk.Retriever:
     """Some that decay, some that do not, some without a date or with one to come, some that expire."""
     rng = np.random.default_rng(5)
-    texts = [f"{' '.join(rng.choice(WORDS, 4))} {WORDS[at % 13]}{at}" for at in range(24)]
-    ages = [None if at % 6 == 5 else f"2026-0{1 + at % 4}-{1 + at:02}" for at in range(24)]
-    expires = ["2026-03-20" if at % 8 == 3 else None for at in range(24)]
+    texts = [f"{' '.join(rng.choice(WORDS, 4))} {WORDS[i % 13]}{i}" for i in range(24)]
+    ages = [None if i % 6 == 5 else f"2026-0{1 + i % 4}-{1 + i:02}" for i in range(24)]
+    expires = ["2026-03-20" if i % 8 == 3 else None for i in range(24)]
     kinds = ["archive", "profile", "archive", "working"] * 6
     rows = {"text": texts, "created_at": ages, "expires_at": expires, "kind": kinds}
-    return fitted({**rows, "memory_id": [f"{at:02}" for at in range(24)]}, fold="none")
+    return fitted({**rows, "memory_id": [f"{i:02}" for i in range(24)]}, fold="none")
 
 
 @settings(max_examples=12)
@@ -212,35 +214,35 @@ def test_the_horizon_is_the_first_day_on_which_search_does_not_return_it(
         return
     queries = {"query_id": ["q"], "text": [word]}
     qrels = {"query_id": ["q"] * len(now), "memory_id": now, "relevance": [1] * len(now)}
-    found = {row["memory_id"]: row for row in alone("horizon", search, queries, qrels, k=k, as_of=NOW).to_pylist()}
-    assert set(found) == set(now)
-    start, seen = datetime.fromisoformat(NOW), set(now)
-    ends = {row["days"] for row in found.values() if row["days"] in range(120)}
+    horizon = {row["memory_id"]: row for row in alone("horizon", search, queries, qrels, k=k, as_of=NOW).to_pylist()}
+    assert set(horizon) == set(now)
+    start, visible = datetime.fromisoformat(NOW), set(now)
+    ends = {row["days"] for row in horizon.values() if row["days"] in range(120)}
     # A memory that goes on another day than the one that is said is there on that day, or gone on the day before it.
     for day in sorted({1, *range(10, 120, 30), 119, *(max(end - 1, 1) for end in ends), *ends}):
-        there = set(search.search(word, k=k, as_of=start + timedelta(days=day))["memory_id"].to_pylist())
-        for memory in sorted(seen - there):
-            assert found[memory]["days"] == day, (memory, found[memory])
-            assert found[memory]["day"] == (start + timedelta(days=day)).date()
-        seen &= there
-    for memory in seen:
-        assert found[memory]["days"] is None or found[memory]["days"] >= 120
+        returned = set(search.search(word, k=k, as_of=start + timedelta(days=day))["memory_id"].to_pylist())
+        for memory in sorted(visible - returned):
+            assert horizon[memory]["days"] == day, (memory, horizon[memory])
+            assert horizon[memory]["day"] == (start + timedelta(days=day)).date()
+        visible &= returned
+    for memory in visible:
+        assert horizon[memory]["days"] is None or horizon[memory]["days"] >= 120
 
 
 def test_what_is_not_there_yet_is_not_missed() -> None:
     rows = {"text": ["зелёный чай утром", "чёрный кофе ночью"], "created_at": ["2026-01-01", "2026-03-01T15:00"]}
     search = fitted({**rows, "memory_id": ["a", "b"]})
     for day, n in (("2026-02-28", 1), ("2026-03-01T14:59", 1), ("2026-03-01", 2), (None, 2)):
-        found = mk.audit(search, as_of=day)
-        assert found.tables["unreached"].num_rows == 0
-        assert found.tables["horizon"].num_rows == n
+        audit = mk.audit(search, as_of=day)
+        assert audit.tables["unreached"].num_rows == 0
+        assert audit.tables["horizon"].num_rows == n
 
 
 def test_where_decay_has_taken_everything_that_is_what_is_said() -> None:
     rows = {"memory_id": ["a"], "text": ["зелёный чай"], "created_at": ["2020-01-01"], "kind": ["archive"]}
-    found = mk.audit(fitted(rows, min_score=0.1), as_of=NOW)
-    assert found.tables["unreached"]["why"].to_pylist() == ["decayed_out"]
-    assert found.tables["horizon"].num_rows == 0
+    audit = mk.audit(fitted(rows, min_score=0.1), as_of=NOW)
+    assert audit.tables["unreached"]["why"].to_pylist() == ["decayed_out"]
+    assert audit.tables["horizon"].num_rows == 0
 
 
 def test_a_folder_without_anything_to_ask_for_is_told_so() -> None:
@@ -280,10 +282,10 @@ def test_hits_that_their_author_calls_outdated_are_counted() -> None:
         ("obey", None): {},
     }
     for (status, day), outdated in expected.items():
-        found = mk.audit(search.with_params(status=status), queries, qrels, only="outdated", as_of=day)
-        table = {row["memory_id"]: row for row in found.tables["outdated"].to_pylist()}
+        audit = mk.audit(search.with_params(status=status), queries, qrels, only="outdated", as_of=day)
+        table = {row["memory_id"]: row for row in audit.tables["outdated"].to_pylist()}
         assert {name: (row["why"], row["by_id"]) for name, row in table.items()} == outdated, (status, day)
-        assert found.table["count"].to_pylist() == [len(outdated)]
+        assert audit.table["count"].to_pylist() == [len(outdated)]
         hits = search.with_params(status=status).search(pd.DataFrame(queries), as_of=day).to_pylist()
         for name, row in table.items():
             ranks = [hit["rank"] for hit in hits if hit["memory_id"] == name]

@@ -28,7 +28,7 @@ class Planted:
     users: list[str]
 
     def __post_init__(self) -> None:
-        self.names = [f"q{at:04}" for at in range(len(self.users))]
+        self.names = [f"q{i:04}" for i in range(len(self.users))]
         self.queries = {"query_id": self.names, "text": self.names, "user_id": self.users}
         rows = [(name, memory, grade) for name in self.names for memory, grade in (("right", 1), ("wrong", 0))]
         self.qrels = dict(zip(("query_id", "memory_id", "relevance"), map(list, zip(*rows, strict=True)), strict=True))
@@ -54,33 +54,33 @@ def even(users: int, each: int) -> Planted:
     return Planted([f"u{user}" for user in range(users) for _ in range(each)])
 
 
-def detectable(found: Comparison) -> float:
-    return float(found.table["detectable"][0].as_py())
+def detectable(comparison: Comparison) -> float:
+    return float(comparison.table["detectable"][0].as_py())
 
 
 # At a tenth of the queries changed the detectable difference of 30 users × 10 is about .06.
 @pytest.mark.parametrize(("up", "down", "word"), [(38, 2, "better"), (2, 38, "worse")])
 def test_a_planted_difference_twice_as_large_as_is_detectable_is_found(up: int, down: int, word: str) -> None:
-    found = even(30, 10).compare(*swapped(300, up, down))
-    row = found.table.to_pylist()[0]
+    comparison = even(30, 10).compare(*swapped(300, up, down))
+    row = comparison.table.to_pylist()[0]
     assert abs(row["difference"]) == pytest.approx(abs(up - down) / 300)
-    assert abs(row["difference"]) >= 1.9 * detectable(found)
-    assert (row["word"], found.word, row["better"], row["worse"], row["same"]) == (word, word, up, down, 260)
+    assert abs(row["difference"]) >= 1.9 * detectable(comparison)
+    assert (row["word"], comparison.word, row["better"], row["worse"], row["same"]) == (word, word, up, down, 260)
     assert row["low"] <= row["difference"] <= row["high"]
     assert row["p"] < 0.001
 
 
 @pytest.mark.parametrize(("up", "down"), [(25, 15), (15, 25)])
 def test_a_planted_difference_half_as_large_as_is_detectable_cannot_be_told(up: int, down: int) -> None:
-    found = even(30, 10).compare(*swapped(300, up, down))
-    assert abs(up - down) / 300 <= 0.6 * detectable(found)
-    assert found.word == "cannot tell yet"
-    assert "the 95 % interval contains 0, and the 90 % interval reaches beyond ± 0.01" in str(found)
+    comparison = even(30, 10).compare(*swapped(300, up, down))
+    assert abs(up - down) / 300 <= 0.6 * detectable(comparison)
+    assert comparison.word == "cannot tell yet"
+    assert "the 95 % interval contains 0, and the 90 % interval reaches beyond ± 0.01" in str(comparison)
 
 
 def test_no_difference_over_many_queries_is_practically_none() -> None:
-    found = even(100, 20).compare(*swapped(2000, 20, 20))
-    assert found.word == "practically the same"
+    comparison = even(100, 20).compare(*swapped(2000, 20, 20))
+    assert comparison.word == "practically the same"
     assert even(100, 20).compare(*swapped(2000, 20, 20), epsilon=0.001).word == "cannot tell yet"
 
 
@@ -89,16 +89,16 @@ def test_a_gain_of_one_user_alone_is_none_for_users() -> None:
     a = np.zeros(300, bool)
     b = a.copy()
     b[:10] = True
-    found = task.compare(a, b)
-    assert (found.word, found.table["better"][0].as_py()) == ("cannot tell yet", 10)
+    comparison = task.compare(a, b)
+    assert (comparison.word, comparison.table["better"][0].as_py()) == ("cannot tell yet", 10)
 
 
 def test_two_large_users_that_disagree_decide_nothing() -> None:
-    task = Planted(["anna"] * 100 + ["boris"] * 100 + [f"u{at}" for at in range(10)])
+    task = Planted(["anna"] * 100 + ["boris"] * 100 + [f"u{i}" for i in range(10)])
     a, b = np.zeros(210, bool), np.zeros(210, bool)
     b[:100], a[100:160] = True, True  # all of Anna's are better, most of Boris's worse
-    found = task.compare(a, b)
-    row = found.table.to_pylist()[0]
+    comparison = task.compare(a, b)
+    row = comparison.table.to_pylist()[0]
     assert (row["word"], row["estimate"], row["n_units"]) == ("cannot tell yet", "per user_id", 12)
     assert row["per_query"] == pytest.approx(40 / 210)
     assert row["per_unit"] == pytest.approx((1 - 0.6) / 12)
@@ -106,27 +106,27 @@ def test_two_large_users_that_disagree_decide_nothing() -> None:
 
 @pytest.mark.parametrize("users", [1, 5])
 def test_too_few_users_have_no_verdict_however_many_queries(users: int) -> None:
-    found = even(users, 200).compare(*swapped(200 * users, 90 * users, 0))
-    row = found.table.to_pylist()[0]
+    comparison = even(users, 200).compare(*swapped(200 * users, 90 * users, 0))
+    row = comparison.table.to_pylist()[0]
     assert (row["word"], row["p"], row["low"], row["detectable"]) == ("cannot tell yet", None, None, None)
     assert row["reason"].startswith(f"too few users: {users}")
-    assert f"Cannot tell yet whether b is better than a (too few users: {users}, " in str(found)
+    assert f"Cannot tell yet whether b is better than a (too few users: {users}, " in str(comparison)
 
 
 @pytest.mark.parametrize(
-    ("column", "said"), [(None, "queries: 3"), ("group", "groups: 2"), ("team", "groups by team: 2")]
+    ("column", "what"), [(None, "queries: 3"), ("group", "groups: 2"), ("team", "groups by team: 2")]
 )
-def test_what_there_is_too_little_of_is_called_what_it_is(column: str | None, said: str) -> None:
+def test_what_there_is_too_little_of_is_called_what_it_is(column: str | None, what: str) -> None:
     task = Planted(["a", "b", "b"])
     queries = {name: values for name, values in task.queries.items() if name != "user_id"}
     queries |= {column: ["x", "y", "y"]} if column else {}
     group = column if column == "team" else None
     runs = task.run(np.zeros(3, bool)), task.run(np.ones(3, bool))
-    found = mk.compare(*runs, queries, task.qrels, "hit@1", group=group, unjudged_hits="irrelevant")
-    assert found.table["reason"].to_pylist() == [f"too few {said}, and a verdict needs at least 6"]
+    comparison = mk.compare(*runs, queries, task.qrels, "hit@1", group=group, unjudged_hits="irrelevant")
+    assert comparison.table["reason"].to_pylist() == [f"too few {what}, and a verdict needs at least 6"]
     cases = {"no": np.zeros(3), "yes": np.ones(3)} | ({column: ["x", "y", "y"]} if column else {})
     tuned = mk.labels.tune_scores(cases, "no", group=column)
-    assert tuned.verdict_.reason == f"too few {said}, and a verdict needs at least 6"
+    assert tuned.verdict_.reason == f"too few {what}, and a verdict needs at least 6"
 
 
 @pytest.fixture(scope="module")
@@ -134,19 +134,19 @@ def unseen() -> dict[str, Any]:
     """b finds a memory that nobody judged where a finds the right one, for 60 of 300 queries."""
     task = even(30, 10)
     a = {name: ["right", "wrong"] for name in task.names}
-    b = {name: ["new" if at % 5 == 0 else "right", "wrong"] for at, name in enumerate(task.names)}
+    b = {name: ["new" if i % 5 == 0 else "right", "wrong"] for i, name in enumerate(task.names)}
     return {"a": run_of(a), "b": run_of(b), "queries": task.queries, "qrels": task.qrels, "metrics": "hit@1"}
 
 
 def test_a_loss_that_unjudged_hits_could_undo_cannot_be_told(unseen: dict[str, Any]) -> None:
     assert mk.compare(**unseen, unjudged_hits="irrelevant").word == "worse"
-    found = mk.compare(**unseen)
-    row = found.table.to_pylist()[0]
-    assert (row["word"], row["n_to_judge"]) == ("cannot tell yet", found.to_judge.num_rows)
+    comparison = mk.compare(**unseen)
+    row = comparison.table.to_pylist()[0]
+    assert (row["word"], row["n_to_judge"]) == ("cannot tell yet", comparison.to_judge.num_rows)
     assert row["reason"] == f"{row['n_to_judge']} unjudged hits could change the verdict: judge these first"
     assert (row["judged_a"], row["judged_b"]) == (1.0, 0.8)
     assert 0 < row["n_to_judge"] <= 60
-    assert set(found.to_judge["memory_id"].to_pylist()) == {"new"}
+    assert set(comparison.to_judge["memory_id"].to_pylist()) == {"new"}
 
 
 def test_judging_what_is_asked_for_changes_the_word(unseen: dict[str, Any]) -> None:
@@ -178,8 +178,8 @@ def test_an_arm_that_is_missing_is_an_error_and_no_loss() -> None:
 def test_as_many_better_as_worse_contradict_no_mean(sign: int) -> None:
     task = even(30, 2)
     first, second, third = ["right"], ["x", "right"], ["x", "y", "right"]
-    before = run_of({name: third if at < 30 else second for at, name in enumerate(task.names)})
-    after = run_of({name: first if at < 30 else third for at, name in enumerate(task.names)})
+    before = run_of({name: third if i < 30 else second for i, name in enumerate(task.names)})
+    after = run_of({name: first if i < 30 else third for i, name in enumerate(task.names)})
     a, b = (before, after)[::sign]
     row = mk.compare(a, b, task.queries, task.qrels, "mrr", unjudged_hits="irrelevant").table.to_pylist()[0]
     assert (row["better"], row["worse"], row["note"]) == (30, 30, "")
@@ -189,43 +189,45 @@ def test_as_many_better_as_worse_contradict_no_mean(sign: int) -> None:
 def test_counts_that_contradict_the_mean_are_said() -> None:
     task = even(30, 2)
     a = {name: ["x", "x2", "right"] for name in task.names}
-    b = {name: ["right"] if at < 20 else ["x", "x2", "x3", "right"] for at, name in enumerate(task.names)}
-    found = mk.compare(run_of(a), run_of(b), task.queries, task.qrels, "mrr", unjudged_hits="irrelevant")
-    row = found.table.to_pylist()[0]
+    b = {name: ["right"] if i < 20 else ["x", "x2", "x3", "right"] for i, name in enumerate(task.names)}
+    comparison = mk.compare(run_of(a), run_of(b), task.queries, task.qrels, "mrr", unjudged_hits="irrelevant")
+    row = comparison.table.to_pylist()[0]
     assert row["difference"] == pytest.approx((20 * 2 / 3 - 40 / 12) / 60)
     assert (row["better"], row["worse"]) == (20, 40)
-    assert str(found).endswith("The counts of queries contradict the mean: a few large differences decide it.")
+    assert str(comparison).endswith("The counts of queries contradict the mean: a few large differences decide it.")
 
 
 def test_without_labels_the_agreement_and_the_shifts_are_told() -> None:
     queries = {"query_id": ["p", "q", "none"], "text": ["", "", ""]}
     a = run_of({"p": ["x", "y", "z"], "q": ["x", "y"]})
     b = run_of({"p": ["x", "z", "w"], "q": ["y", "x", "z", "w"]})
-    found = mk.compare(a, b, queries, k=3)
-    assert found.word is None
-    assert found.table.num_rows == found.to_judge.num_rows == 0
-    measures = dict(zip(found.agreement["measure"].to_pylist(), found.agreement["value"].to_pylist(), strict=True))
+    comparison = mk.compare(a, b, queries, k=3)
+    assert comparison.word is None
+    assert comparison.table.num_rows == comparison.to_judge.num_rows == 0
+    measures = dict(
+        zip(comparison.agreement["measure"].to_pylist(), comparison.agreement["value"].to_pylist(), strict=True)
+    )
     assert measures["overlap@3"] == pytest.approx((2 / 3 + 2 / 3) / 2)
     assert measures["same first hit"] == 0.5
     assert measures["places moved"] == pytest.approx((0 + 1 + 1 + 1) / 4)
-    assert found.shifts.slice(0, 4).to_pylist() == [
+    assert comparison.shifts.slice(0, 4).to_pylist() == [
         {"query_id": "p", "memory_id": "x", "rank_a": 1, "rank_b": 1, "shift": 0},
         {"query_id": "p", "memory_id": "y", "rank_a": 2, "rank_b": None, "shift": None},
         {"query_id": "p", "memory_id": "z", "rank_a": 3, "rank_b": 2, "shift": 1},
         {"query_id": "p", "memory_id": "w", "rank_a": None, "rank_b": 3, "shift": None},
     ]
-    assert str(found).startswith("No labels, so no verdict. Of 3 queries: overlap@3 0.67")
+    assert str(comparison).startswith("No labels, so no verdict. Of 3 queries: overlap@3 0.67")
 
 
 def test_a_search_is_practically_the_same_as_itself_and_a_run_as_its_search() -> None:
-    rows = {"memory_id": [f"m{at}" for at in range(8)], "text": [f"чай номер {at}" for at in range(8)]}
+    rows = {"memory_id": [f"m{i}" for i in range(8)], "text": [f"чай номер {i}" for i in range(8)]}
     search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
     queries = {"query_id": list("abcdefgh"), "text": rows["text"]}
     qrels = {"query_id": queries["query_id"], "memory_id": rows["memory_id"], "relevance": [1] * 8}
-    found = mk.compare(search, search, queries, qrels, ["ndcg@10", "mrr", "judged@3"], as_of="2026-03-01")
-    assert found.table["word"].to_pylist() == ["practically the same"] * 3
-    assert found.table["p"].to_pylist() == [1.0] * 3
-    assert found.per_query.num_rows == 24
+    comparison = mk.compare(search, search, queries, qrels, ["ndcg@10", "mrr", "judged@3"], as_of="2026-03-01")
+    assert comparison.table["word"].to_pylist() == ["practically the same"] * 3
+    assert comparison.table["p"].to_pylist() == [1.0] * 3
+    assert comparison.per_query.num_rows == 24
     hits = search.search(queries and pa.table(queries), k=10, as_of="2026-03-01")
     assert mk.compare(search, hits, queries, qrels, as_of="2026-03-01").table["difference"].to_pylist() == [0.0]
 
@@ -240,7 +242,7 @@ def test_a_verdict_is_the_same_each_time_and_its_seed_moves_the_p_little() -> No
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"epsilon": -1.0}, "'epsilon' must be"),
         ({"k": 0}, "'k' must be"),
@@ -248,35 +250,35 @@ def test_a_verdict_is_the_same_each_time_and_its_seed_moves_the_p_little() -> No
         ({"metrics": "auc"}, "metrics: expected ndcg"),
     ],
 )
-def test_wrong_arguments_are_refused(wrong: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_refused(wrong: dict[str, Any], message: str) -> None:
     task = even(6, 1)
     run = task.run(np.ones(6, bool))
-    with pytest.raises(mk.ParameterError, match=said):
+    with pytest.raises(mk.ParameterError, match=message):
         mk.compare(run, run, task.queries, task.qrels, **wrong)
 
 
 def test_a_comparison_shows_its_sentence_and_both_tables() -> None:
-    found = even(30, 10).compare(*swapped(300, 38, 2))
-    html = found._repr_html_()
+    comparison = even(30, 10).compare(*swapped(300, 38, 2))
+    html = comparison._repr_html_()
     assert "b is better than a" in html
     assert "overlap@10" in html
-    assert pa.table(found).equals(found.table)
+    assert pa.table(comparison).equals(comparison.table)
 
 
 def test_a_narrow_terminal_shows_the_whole_verdict() -> None:
-    found = even(30, 10).compare(*swapped(300, 21, 19))
-    assert "to settle it" in str(found)
-    shown = " ".join(as_text(found._sheets()[0], 60).split("metric")[0].split())
+    comparison = even(30, 10).compare(*swapped(300, 21, 19))
+    assert "to settle it" in str(comparison)
+    shown = " ".join(as_text(comparison._sheets()[0], 60).split("metric")[0].split())
     assert " to settle it" in shown
-    assert shown.endswith(found.verdict_.parts[-1])
+    assert shown.endswith(comparison.verdict_.parts[-1])
 
 
 def test_of_what_is_superseded_less_is_better() -> None:
-    ids = [f"q{at}" for at in range(8)]
+    ids = [f"q{i}" for i in range(8)]
     qrels = {"query_id": ids * 2, "memory_id": ["new"] * 8 + ["old"] * 8, "relevance": [1] * 16}
     qrels |= {"valid_to": [None] * 8 + ["2026-02-01"] * 8}
     hits = {"query_id": ids, "memory_id": ["old"] * 8, "rank": [1] * 8}
-    told = mk.compare(
+    comparison = mk.compare(
         hits,
         {**hits, "memory_id": ["new"] * 8},
         {"query_id": ids, "text": ["порт"] * 8},
@@ -284,5 +286,5 @@ def test_of_what_is_superseded_less_is_better() -> None:
         "stale@1",
         as_of="2026-03-01",
     )
-    row = told.table.to_pylist()[0]
+    row = comparison.table.to_pylist()[0]
     assert (row["difference"], row["word"], row["better"], row["worse"]) == (-1.0, "better", 8, 0)

@@ -36,7 +36,7 @@ def run_of(ranked: dict[str, list[str]]) -> pa.Table:
 
 def labelled(n: int, **columns: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """n queries, of each of which the memory r is relevant."""
-    names = [f"q{at}" for at in range(n)]
+    names = [f"q{i}" for i in range(n)]
     return {"query_id": names, "text": names, **columns}, {
         "query_id": names,
         "memory_id": ["r"] * n,
@@ -44,9 +44,9 @@ def labelled(n: int, **columns: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     }
 
 
-def found(right: list[int]) -> pa.Table:
+def run_finding(right: list[int]) -> pa.Table:
     """A run that finds r for those queries that are 1."""
-    return run_of({f"q{at}": ["r"] if one else ["x"] for at, one in enumerate(right)})
+    return run_of({f"q{i}": ["r"] if one else ["x"] for i, one in enumerate(right)})
 
 
 def test_each_query_sees_its_users_memories_and_those_of_nobody_of_its_day(search: mk.Retriever) -> None:
@@ -58,9 +58,9 @@ def test_each_query_sees_its_users_memories_and_those_of_nobody_of_its_day(searc
     }
     qrels = {"query_id": queries["query_id"], "memory_id": ["nobody"] * 5, "relevance": [1] * 5}
     hits = mk.evaluate(search, queries, qrels, "recall@10", as_of="2026-03-01").hits.to_pandas()
-    seen = {query: set(rows) for query, rows in hits.groupby("query_id")["memory_id"]}
+    visible = {query: set(rows) for query, rows in hits.groupby("query_id")["memory_id"]}
     everywhere = {"nobody", "undated"}
-    assert seen == {
+    assert visible == {
         "anna": everywhere | {"anna", "late"},
         "boris": everywhere | {"boris", "late"},
         "all": everywhere | {"anna", "boris", "late"},
@@ -96,27 +96,27 @@ def test_batches_by_user_and_day_score_as_each_query_alone() -> None:
     qrels = mk.labels.read_qrels(DATA / "qrels.csv").to_pandas()
     qrels = qrels[qrels["memory_id"].isin(corpus.memories["memory_id"].to_pylist())]
     whole = mk.evaluate(search, queries, qrels, ["ndcg@10", "mrr"], unjudged="apart").per_query.to_pandas()
-    for at in range(len(queries)):
-        if not np.isnan(whole["mrr"][at]):
-            one = mk.evaluate(search, queries[at : at + 1], qrels, ["ndcg@10", "mrr"]).per_query.to_pandas()
-            assert one["ndcg@10"][0] == whole["ndcg@10"][at]
-            assert one["mrr"][0] == whole["mrr"][at]
+    for i in range(len(queries)):
+        if not np.isnan(whole["mrr"][i]):
+            one = mk.evaluate(search, queries[i : i + 1], qrels, ["ndcg@10", "mrr"]).per_query.to_pandas()
+            assert one["ndcg@10"][0] == whole["ndcg@10"][i]
+            assert one["mrr"][0] == whole["mrr"][i]
 
 
 def test_the_table_has_both_means_and_says_which_one_counts() -> None:
     queries, qrels = labelled(5, user_id=["a", "a", "a", "b", None])
-    row = mk.evaluate(found([1, 1, 1, 0, 0]), queries, qrels, "hit@1").table.to_pylist()[0]
+    row = mk.evaluate(run_finding([1, 1, 1, 0, 0]), queries, qrels, "hit@1").table.to_pylist()[0]
     assert (row["per_query"], row["per_unit"]) == (3 / 5, 1 / 3)
     assert (row["value"], row["estimate"], row["unit"], row["n_units"]) == (1 / 3, "per user_id", "user_id", 3)
-    row = mk.evaluate(found([1, 1, 1, 0, 0]), queries, qrels, "hit@1", mean_of="queries").table.to_pylist()[0]
+    row = mk.evaluate(run_finding([1, 1, 1, 0, 0]), queries, qrels, "hit@1", mean_of="queries").table.to_pylist()[0]
     assert (row["value"], row["estimate"], row["low"], row["high"]) == (3 / 5, "per query", None, None)
 
 
 def test_the_mean_is_over_queries_while_no_user_has_more_than_a_quarter() -> None:
     queries, qrels = labelled(8, user_id=list("aabbccdd"))
-    assert mk.evaluate(found([1] * 8), queries, qrels).table["estimate"][0].as_py() == "per query"
+    assert mk.evaluate(run_finding([1] * 8), queries, qrels).table["estimate"][0].as_py() == "per query"
     queries, qrels = labelled(8, user_id=list("aaabbccd"))
-    assert mk.evaluate(found([1] * 8), queries, qrels).table["estimate"][0].as_py() == "per user_id"
+    assert mk.evaluate(run_finding([1] * 8), queries, qrels).table["estimate"][0].as_py() == "per user_id"
 
 
 @pytest.mark.parametrize(
@@ -131,37 +131,37 @@ def test_the_mean_is_over_queries_while_no_user_has_more_than_a_quarter() -> Non
 )
 def test_the_unit_is_the_user_the_group_or_what_is_named(columns: Any, group: Any, unit: str, n: int) -> None:
     queries, qrels = labelled(4, **columns)
-    row = mk.evaluate(found([1, 0, 1, 0]), queries, qrels, "mrr", group=group).table.to_pylist()[0]
+    row = mk.evaluate(run_finding([1, 0, 1, 0]), queries, qrels, "mrr", group=group).table.to_pylist()[0]
     assert (row["unit"], row["n_units"]) == (unit, n)
 
 
 def test_the_interval_holds_the_mean_and_stays_within_0_and_1() -> None:
     queries, qrels = labelled(30)
     for right in ([1] * 29 + [0], [0] * 29 + [1], [0, 1, 1] * 10):
-        row = mk.evaluate(found(right), queries, qrels, "hit@1").table.to_pylist()[0]
+        row = mk.evaluate(run_finding(right), queries, qrels, "hit@1").table.to_pylist()[0]
         assert 0 <= row["low"] <= row["value"] <= row["high"] <= 1
 
 
 def test_queries_without_a_relevant_memory_are_counted_apart() -> None:
     queries, qrels = labelled(3)
     qrels["relevance"] = [1, 0, 1]
-    got = mk.evaluate(found([1, 1, 0]), queries, qrels, ["mrr", "judged@1"])
-    row = got.table.to_pylist()[0]
+    evaluation = mk.evaluate(run_finding([1, 1, 0]), queries, qrels, ["mrr", "judged@1"])
+    row = evaluation.table.to_pylist()[0]
     assert (row["value"], row["n_queries"], row["n_no_relevant"], row["n_with_hits"]) == (0.5, 2, 1, 3)
-    assert got.per_query["mrr"].to_pylist() == [1.0, None, 0.0]
-    assert got.per_query["judged@1"].to_pylist() == [1.0, 1.0, 0.0]
-    assert "1 without a relevant memory apart" in str(got)
+    assert evaluation.per_query["mrr"].to_pylist() == [1.0, None, 0.0]
+    assert evaluation.per_query["judged@1"].to_pylist() == [1.0, 1.0, 0.0]
+    assert "1 without a relevant memory apart" in str(evaluation)
 
 
 def test_queries_that_nobody_judged_are_an_error_unless_they_are_meant() -> None:
     queries, qrels = labelled(3)
     qrels = pd.DataFrame(qrels)[:2]
     with pytest.raises(mk.ParameterError, match=r"a judgement for each query\. Got none for 'q2' of 3 queries"):
-        mk.evaluate(found([1, 1, 1]), queries, qrels)
-    row = mk.evaluate(found([1, 0, 1]), queries, qrels, "mrr", unjudged="apart").table.to_pylist()[0]
+        mk.evaluate(run_finding([1, 1, 1]), queries, qrels)
+    row = mk.evaluate(run_finding([1, 0, 1]), queries, qrels, "mrr", unjudged="apart").table.to_pylist()[0]
     assert (row["value"], row["n_queries"], row["n_no_relevant"]) == (0.5, 2, 1)
     with pytest.raises(mk.ParameterError, match="for each query"):
-        mk.evaluate(found([1]), {"query_id": [1], "text": ["x"]}, qrels, unjudged="apart")
+        mk.evaluate(run_finding([1]), {"query_id": [1], "text": ["x"]}, qrels, unjudged="apart")
 
 
 def test_memories_that_the_corpus_lacks_are_an_error(search: mk.Retriever) -> None:
@@ -173,7 +173,7 @@ def test_memories_that_the_corpus_lacks_are_an_error(search: mk.Retriever) -> No
 def test_nothing_relevant_at_all_is_an_error() -> None:
     queries, qrels = labelled(2)
     with pytest.raises(mk.ParameterError, match="a relevant memory for some of the queries"):
-        mk.evaluate(found([1, 1]), queries, qrels | {"relevance": [0, 0]})
+        mk.evaluate(run_finding([1, 1]), queries, qrels | {"relevance": [0, 0]})
 
 
 def test_a_search_that_found_nothing_at_all_is_an_error(search: mk.Retriever) -> None:
@@ -226,17 +226,17 @@ def test_a_column_that_queries_lack_is_no_group() -> None:
     with pytest.raises(
         mk.ParameterError, match=r"'group' must be a column of queries\. Got 'projekt'.* mean 'project'"
     ):
-        mk.evaluate(found([1, 1]), queries, qrels, group="projekt")
+        mk.evaluate(run_finding([1, 1]), queries, qrels, group="projekt")
 
 
 def test_a_result_is_a_table_for_every_library_and_its_html_is_escaped() -> None:
     queries, qrels = labelled(7, **{"<script>": list("aabbccc")})
-    got = mk.evaluate(found([1] * 7), queries, qrels, group="<script>")
-    assert pa.table(got).equals(got.table)
-    assert pd.DataFrame(got.to_pandas())["metric"][0] == "ndcg@10"
-    assert "<script>" not in got._repr_html_()
-    assert got.per_query["unit"].to_pylist() == list("aabbccc")
-    assert got.table.schema.metadata[b"as_of"]
+    evaluation = mk.evaluate(run_finding([1] * 7), queries, qrels, group="<script>")
+    assert pa.table(evaluation).equals(evaluation.table)
+    assert pd.DataFrame(evaluation.to_pandas())["metric"][0] == "ndcg@10"
+    assert "<script>" not in evaluation._repr_html_()
+    assert evaluation.per_query["unit"].to_pylist() == list("aabbccc")
+    assert evaluation.table.schema.metadata[b"as_of"]
 
 
 def test_the_public_name_is_the_function_however_its_room_was_imported() -> None:
@@ -244,9 +244,9 @@ def test_the_public_name_is_the_function_however_its_room_was_imported() -> None
         "import memkit.evaluation.metrics as m, memkit as mk\n"
         "print(m.__name__, type(mk), mk.evaluate.__name__, mk.evaluate.__module__)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    said = "memkit.evaluation.metrics <class 'module'> evaluate memkit.evaluation.evaluation"
-    assert done.stdout.strip() == said
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    expected = "memkit.evaluation.metrics <class 'module'> evaluate memkit.evaluation.evaluation"
+    assert run.stdout.strip() == expected
 
 
 def test_a_task_knows_each_querys_unit() -> None:
@@ -268,21 +268,21 @@ def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retrie
     names, ids = map(list, zip(*pairs, strict=True))
     qrels = {"query_id": names, "memory_id": ids, "relevance": [1, 1, 1, 1, 1, 0]}
     narrow = search.with_params(pool=2)
-    found = mk.evaluate(narrow, queries, qrels, "recall@1", as_of="2026-03-01", stages=True)
-    became = {row["disposition"]: (row["n"], row["n_queries"]) for row in found.stages.to_pylist()}
+    evaluation = mk.evaluate(narrow, queries, qrels, "recall@1", as_of="2026-03-01", stages=True)
+    stages = {row["disposition"]: (row["n"], row["n_queries"]) for row in evaluation.stages.to_pylist()}
     trace = narrow.trace("чай", k=1, where="user_id is null or user_id = 'anna'", as_of="2026-03-01").to_pylist()
-    of = {row["memory_id"]: row["disposition"] for row in trace}
-    expected = [of.get(memory, "not_found") for memory in ("anna", "boris", "nobody")] + ["future", "not_found"]
-    assert became == {name: (expected.count(name), became[name][1]) for name in expected}
-    assert sum(found.stages["share"].to_pylist()) == pytest.approx(1)
-    assert "What became of the relevant memories" in found._repr_html_()
+    outcome = {row["memory_id"]: row["disposition"] for row in trace}
+    expected = [outcome.get(memory, "not_found") for memory in ("anna", "boris", "nobody")] + ["future", "not_found"]
+    assert stages == {name: (expected.count(name), stages[name][1]) for name in expected}
+    assert sum(evaluation.stages["share"].to_pylist()) == pytest.approx(1)
+    assert "What became of the relevant memories" in evaluation._repr_html_()
     assert mk.evaluate(narrow, queries, qrels, "recall@1").stages.num_rows == 0
 
 
 def test_a_run_does_not_say_how_it_was_made() -> None:
     queries, qrels = labelled(2)
     with pytest.raises(mk.ParameterError, match="'stages' needs a Retriever"):
-        mk.evaluate(found([1, 1]), queries, qrels, stages=True)
+        mk.evaluate(run_finding([1, 1]), queries, qrels, stages=True)
 
 
 def test_of_a_run_as_many_hits_count_as_are_asked_for() -> None:
@@ -294,7 +294,7 @@ def test_of_a_run_as_many_hits_count_as_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "change", "said"),
+    ("verb", "change", "message"),
     [
         ("evaluate", {"metrics": None}, "metrics: expected names such as 'ndcg@10'. Got None"),
         ("evaluate", {"seed": "x"}, "'seed' must be an int"),
@@ -305,15 +305,15 @@ def test_of_a_run_as_many_hits_count_as_are_asked_for() -> None:
         ("tune", {"seed": 1.5}, "'seed' must be an int"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_each_verb(verb: str, change: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_meant_is_refused_by_each_verb(verb: str, change: dict[str, Any], message: str) -> None:
     search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["чай"]}))
     queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
-    given: dict[str, Any] = {"queries": queries, "qrels": qrels, **change}
-    given |= {"a": search, "b": search} if verb == "compare" else {"search": search}
+    arguments: dict[str, Any] = {"queries": queries, "qrels": qrels, **change}
+    arguments |= {"a": search, "b": search} if verb == "compare" else {"search": search}
     if verb in ("sweep", "tune"):
-        given.setdefault("grid", {"pool": [5]})
-    with pytest.raises(mk.ParameterError, match=said):
-        getattr(mk, verb)(**given)
+        arguments.setdefault("grid", {"pool": [5]})
+    with pytest.raises(mk.ParameterError, match=message):
+        getattr(mk, verb)(**arguments)
 
 
 @pytest.mark.parametrize("only", [None, "hubs", "shadowed", "unsearchable"])

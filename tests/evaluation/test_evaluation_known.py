@@ -46,9 +46,9 @@ def test_each_field_of_the_sample_asks(corpus: mk.Corpus) -> None:
     assert set(queries["field"].to_pylist()) == set(FIELDS)
     assert queries.num_rows == qrels.num_rows
     assert queries["query_id"].to_pylist() == qrels["query_id"].to_pylist()
-    asked = mk.known_items(corpus, fields=["keywords"])[0]
+    by_keywords = mk.known_items(corpus, fields=["keywords"])[0]
     kinds = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "kind")), strict=True))
-    assert {kinds[memory] for memory in asked["group"].to_pylist()} == {"note"}
+    assert {kinds[memory] for memory in by_keywords["group"].to_pylist()} == {"note"}
 
 
 def test_a_sample_is_drawn_by_its_seed(corpus: mk.Corpus) -> None:
@@ -82,12 +82,12 @@ def test_hidden_queries_are_harder_than_plain_ones_and_score_as_a_corpus_without
     search = mk.Retriever(encoder=None).fit(corpus)
     queries, qrels = mk.known_items(corpus, fields=["subject"])
     day = "2026-03-01"
-    found = mk.evaluate(search, queries, qrels, "mrr", as_of=day)
+    evaluation = mk.evaluate(search, queries, qrels, "mrr", as_of=day)
     plain = mk.evaluate(search, queries.drop_columns(["hidden_field"]), qrels, "mrr", as_of=day)
-    assert found.table["value"][0].as_py() < plain.table["value"][0].as_py() - 0.05
+    assert evaluation.table["value"][0].as_py() < plain.table["value"][0].as_py() - 0.05
     without = hidden(search, "title", qrels["memory_id"])
     by_hand = mk.evaluate(without, queries.drop_columns(["hidden_field"]), qrels, "mrr", as_of=day)
-    assert by_hand.per_query["mrr"].equals(found.per_query["mrr"])
+    assert by_hand.per_query["mrr"].equals(evaluation.per_query["mrr"])
 
 
 def test_each_setting_is_measured_on_what_was_fitted_for_the_first(
@@ -119,18 +119,18 @@ def test_each_setting_is_measured_on_what_was_fitted_for_the_first(
 
 
 def test_texts_that_stay_are_not_encoded_again() -> None:
-    seen: list[str] = []
+    encoded: list[str] = []
 
     def encode(texts: list[str]) -> np.ndarray:
-        seen.extend(texts)
+        encoded.extend(texts)
         return np.array([[len(text), 1.0] for text in texts])
 
     rows = {"title": ["Пул соединений", "", ""], "text": ["вырос до десяти утром", "пул отчётов", "кофе с молоком"]}
     search = mk.Retriever(encoder=encode).fit(mk.from_table(rows))
-    assert len(seen) == 3
+    assert len(encoded) == 3
     queries, qrels = mk.known_items(search.corpus_)
     mk.evaluate(search, queries, qrels, "mrr", as_of="2026-03-01")
-    assert sorted(seen[3:]) == sorted(
+    assert sorted(encoded[3:]) == sorted(
         ["вырос до десяти утром", "Пул соединений"]
     )  # the text without its title, the query
 
@@ -148,16 +148,16 @@ def test_hidden_fields_need_judgements_and_a_known_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"n": 0}, "'n' must be"),
         ({"fields": ["subjects"]}, "mean 'subject'"),
         ({"fields": ["triggers"]}, "Got none of two words"),
     ],
 )
-def test_what_cannot_ask_is_refused(wrong: dict[str, Any], said: str) -> None:
+def test_what_cannot_ask_is_refused(wrong: dict[str, Any], message: str) -> None:
     corpus = mk.from_table({"title": ["Пул соединений"], "text": ["вырос до десяти утром"]})
-    with pytest.raises(mk.ParameterError, match=said):
+    with pytest.raises(mk.ParameterError, match=message):
         mk.known_items(corpus, **wrong)
 
 
@@ -187,7 +187,7 @@ def test_a_log_says_what_was_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "message"),
     [
         ({"text": ["чай"], "clicked": ["a"]}, "a column 'used'"),
         ({"text": ["чай"], "used": [None]}, "something was shown or used"),
@@ -195,8 +195,8 @@ def test_a_log_says_what_was_used(tmp_path: Path) -> None:
         ({"text": ["чай"], "used": ["a"], "time": ["вчера"]}, "a day or a time"),
     ],
 )
-def test_a_log_that_says_nothing_is_refused(log: dict[str, Any], said: str) -> None:
-    with pytest.raises(mk.ParameterError, match=said):
+def test_a_log_that_says_nothing_is_refused(log: dict[str, Any], message: str) -> None:
+    with pytest.raises(mk.ParameterError, match=message):
         mk.import_log(log)
 
 
@@ -208,10 +208,10 @@ def test_the_words_of_a_link_ask_for_the_page_that_only_others_call_so(tmp_path:
     }
     corpus = mk.read(mk.testing.write_files(tmp_path, pages))
     queries, qrels = mk.known_items(corpus, fields=["links"])
-    asked = queries.select(["text", "field", "hidden_field", "group"]).to_pylist()
+    questions = queries.select(["text", "field", "hidden_field", "group"]).to_pylist()
     (target,) = (row["memory_id"] for row in corpus.memories.to_pylist() if row["path"] == "returns.md")
     expected = {"text": "политику возврата денег", "field": "links", "hidden_field": None, "group": target}
-    assert asked == [expected], "no title, one word, words of the page or that lead to two"
+    assert questions == [expected], "no title, one word, words of the page or that lead to two"
     assert qrels["memory_id"].to_pylist() == [target]
 
 
@@ -231,8 +231,8 @@ PAGES = {
 def test_a_page_is_asked_for_in_words_that_it_does_not_say_and_any_of_its_memories_is_right(tmp_path: Path) -> None:
     corpus = mk.read(mk.testing.write_files(tmp_path, PAGES))
     queries, qrels = mk.known_items(corpus, fields=["links", "hooks", "aliases", "descriptions"])
-    asked = {(row["field"], row["text"], row["hidden_field"]) for row in queries.to_pylist()}
-    assert asked == {
+    questions = {(row["field"], row["text"], row["hidden_field"]) for row in queries.to_pylist()}
+    assert questions == {
         ("links", "куда вернуть деньги", None),
         ("hooks", "когда приходят деньги", None),
         ("aliases", "обратная доставка", "aliases"),

@@ -94,12 +94,12 @@ def test_labels_of_the_sample_are_read_from_a_path() -> None:
 
 
 def test_a_table_a_frame_a_mapping_and_a_file_say_the_same(tmp_path: Path) -> None:
-    given = judged(("01", "a", 1), ("01", "b", 0), ("2", "a", 2))
-    wanted = mk.labels.read_qrels(given)
-    assert wanted["query_id"].to_pylist() == ["01", "01", "2"]  # no number was made of 01
+    qrels = judged(("01", "a", 1), ("01", "b", 0), ("2", "a", 2))
+    expected = mk.labels.read_qrels(qrels)
+    assert expected["query_id"].to_pylist() == ["01", "01", "2"]  # no number was made of 01
     (tmp_path / "q.csv").write_text("query_id,memory_id,relevance\n01,a,1\n01,b,0\n2,a,2\n", encoding="utf-8-sig")
-    for source in (pd.DataFrame(given), pa.table(given), tmp_path / "q.csv", str(tmp_path / "q.csv")):
-        assert mk.labels.read_qrels(source).equals(wanted)
+    for source in (pd.DataFrame(qrels), pa.table(qrels), tmp_path / "q.csv", str(tmp_path / "q.csv")):
+        assert mk.labels.read_qrels(source).equals(expected)
 
 
 def test_days_are_read_in_any_form_and_are_utc() -> None:
@@ -134,9 +134,9 @@ ROWS = {
 
 @pytest.mark.parametrize("case", ROWS)
 def test_wrong_judgements_are_refused_with_what_is_wrong(case: str) -> None:
-    given, said = ROWS[case]
-    with pytest.raises(mk.ParameterError, match=said):
-        mk.labels.read_qrels(given)
+    qrels, message = ROWS[case]
+    with pytest.raises(mk.ParameterError, match=message):
+        mk.labels.read_qrels(qrels)
 
 
 def test_an_answer_that_ends_before_it_begins_is_refused() -> None:
@@ -155,9 +155,9 @@ QUERY_FAULTS = {
 
 @pytest.mark.parametrize("case", QUERY_FAULTS)
 def test_wrong_queries_are_refused_with_what_is_wrong(case: str) -> None:
-    given, said = QUERY_FAULTS[case]
-    with pytest.raises(mk.ParameterError, match=said):
-        mk.labels.read_queries(given)
+    queries, message = QUERY_FAULTS[case]
+    with pytest.raises(mk.ParameterError, match=message):
+        mk.labels.read_queries(queries)
 
 
 FILES = {
@@ -172,9 +172,9 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_cannot_be_parsed_is_named_with_its_line(tmp_path: Path, name: str) -> None:
-    text, said = FILES[name]
+    text, message = FILES[name]
     (tmp_path / name).write_text(text, "utf-8")
-    with pytest.raises(mk.FormatError, match=said):
+    with pytest.raises(mk.FormatError, match=message):
         mk.labels.read_qrels(tmp_path / name)
 
 
@@ -193,12 +193,12 @@ def run(*rows: tuple[str, str, int, float]) -> pa.Table:
 def test_a_run_is_read_by_other_programs_in_the_order_of_the_hits(tmp_path: Path) -> None:
     ties = run(("q", "b c", 1, 0.5), ("q", "a", 2, 0.5), ("q", "d", 3, 0.7), ("r", "a", 1, 0.1))
     path = mk.labels.write(ties, tmp_path / "ties.run")
-    found = sorted(ir_measures.read_trec_run(str(path)), key=lambda hit: (hit.query_id, -hit.score))
-    assert [(hit.query_id, hit.doc_id) for hit in found] == [("q", "b%20c"), ("q", "a"), ("q", "d"), ("r", "a")]
+    hits = sorted(ir_measures.read_trec_run(str(path)), key=lambda hit: (hit.query_id, -hit.score))
+    assert [(hit.query_id, hit.doc_id) for hit in hits] == [("q", "b%20c"), ("q", "a"), ("q", "d"), ("r", "a")]
     assert read_run(path)["memory_id"].to_pylist() == ["b c", "a", "d", "a"]
     # The hits' own scores, but for ties and inversions, which are a step of single precision lower than the one above.
-    assert [hit.score for hit in found] == pytest.approx([0.5, 0.5, 0.5, 0.1], abs=1e-6)
-    singles = [float(np.float32(hit.score)) for hit in found[:3]]
+    assert [hit.score for hit in hits] == pytest.approx([0.5, 0.5, 0.5, 0.1], abs=1e-6)
+    singles = [float(np.float32(hit.score)) for hit in hits[:3]]
     assert singles[0] > singles[1] > singles[2]
 
 

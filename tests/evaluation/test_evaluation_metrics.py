@@ -48,10 +48,10 @@ def random_task(n: int = 400) -> tuple[list[dict[str, Any]], list[dict[str, Any]
             {"query_id": f"q{query}", "memory_id": f"m{m}", "relevance": int(grade)}
             for m, grade in zip(judged, grades, strict=True)
         ]
-        found = random.permutation(pool)[: random.integers(0, pool + 1)]
+        hits = random.permutation(pool)[: random.integers(0, pool + 1)]
         run += [
             {"query_id": f"q{query}", "memory_id": f"m{m}", "rank": rank, "score": 1.0 / rank}
-            for rank, m in enumerate(found, 1)
+            for rank, m in enumerate(hits, 1)
         ]
     return qrels, run
 
@@ -73,16 +73,16 @@ def test_metrics_equal_those_of_ir_measures() -> None:
     ours = scored(qrels, run)
     judgements = [ir_measures.Qrel(row["query_id"], row["memory_id"], row["relevance"]) for row in qrels]
     hits = [ir_measures.ScoredDoc(row["query_id"], row["memory_id"], row["score"]) for row in run]
-    found = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(THEIRS.values(), judgements, hits)}
+    theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(THEIRS.values(), judgements, hits)}
     assert 100 < (ours.n_relevant > 0).sum() < 300
     for name, measure in THEIRS.items():
         values = Metric.parse(name)(ours)
         shares = measure.NAME == "Judged"
-        for at, query in enumerate(dict.fromkeys(row["query_id"] for row in qrels)):
-            if ours.filled[at].any() if shares else ours.n_relevant[at]:
-                assert values[at] == pytest.approx(found.get((query, measure), 0.0), abs=1e-9), (name, query)
+        for i, query in enumerate(dict.fromkeys(row["query_id"] for row in qrels)):
+            if ours.filled[i].any() if shares else ours.n_relevant[i]:
+                assert values[i] == pytest.approx(theirs.get((query, measure), 0.0), abs=1e-9), (name, query)
             else:
-                assert np.isnan(values[at])
+                assert np.isnan(values[i])
 
 
 def hit(query: str, rank: int, memory: str, *alike: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_metrics_are_read_in_any_case_and_each_once() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=12).filter(any))
 def test_ndcg_is_scikit_learns(grades: list[int]) -> None:
-    names = [f"m{at}" for at in range(len(grades))]
+    names = [f"m{i}" for i in range(len(grades))]
     qrels = [judgement(name, grade) for name, grade in zip(names, grades, strict=True)]
     run = scored(qrels, [hit("q", rank, name) for rank, name in enumerate(names, 1)])
     assert Metric.parse("ndcg@10")(run) == pytest.approx([ndcg_score([grades], [np.arange(len(grades))[::-1]], k=10)])

@@ -32,7 +32,7 @@ def swept(search: mk.Retriever) -> Any:
 
 def scores(n_users: int = 8, a_user: int = 4) -> dict[str, Any]:
     rng = np.random.default_rng(2)
-    users = np.repeat([f"user $ {at}" for at in range(n_users)], a_user)
+    users = np.repeat([f"user $ {i}" for i in range(n_users)], a_user)
     base = rng.random(len(users)) / 2
     gain = np.repeat(rng.normal(0.1, 0.05, n_users), a_user) + rng.normal(0, 0.1, len(users))
     return {"user_id": users.tolist(), "a": base, "b": base + gain, "c": base - 0.1}
@@ -53,7 +53,7 @@ def texts(ax: Any) -> str:
 
 
 def test_every_picture_has_words_and_can_be_written(search: Any, swept: Any, tuned: Any, compared: Any) -> None:
-    found = mk.evaluate(search, *LABELS, as_of=DAY, stages=True)
+    evaluation = mk.evaluate(search, *LABELS, as_of=DAY, stages=True)
     pairs = pa.table({"threshold": [0.9, 0.8], "precision": [1.0, 0.5], "recall": [0.2, 0.4]})
     pictures = [
         *(
@@ -62,7 +62,7 @@ def test_every_picture_has_words_and_can_be_written(search: Any, swept: Any, tun
             for result in (tuned, compared)
         ),
         *(mk.plot.surface(swept), mk.plot.surface(swept, "pool"), mk.plot.surface(swept, "decay", "pool", "recall")),
-        *(mk.plot.pool(swept), mk.plot.stages(found), mk.plot.scores(found, LABELS[1]), mk.plot.power()),
+        *(mk.plot.pool(swept), mk.plot.stages(evaluation), mk.plot.scores(evaluation, LABELS[1]), mk.plot.power()),
         mk.plot.precision_recall(pairs),
     ]
     for ax in pictures:
@@ -96,8 +96,8 @@ def test_a_point_stands_for_each_query_and_the_interval_is_the_verdict_s(tuned: 
         ax = mk.plot.differences(result)
         (dots,) = [line for line in ax.lines if line.get_label() == "a query"]
         assert np.allclose(np.sort(dots.get_xdata()), np.sort(values))
-        told = result.verdict_ if result is tuned else result.table.to_pylist()[0]
-        low, high = (told.low, told.high) if result is tuned else (told["low"], told["high"])
+        verdict = result.verdict_ if result is tuned else result.table.to_pylist()[0]
+        low, high = (verdict.low, verdict.high) if result is tuned else (verdict["low"], verdict["high"])
         assert f"{low:+.3f} to {high:+.3f}" in mk.plot.words(ax)
         (bars,) = ax.containers
         ends = bars[2][0].get_segments()[0][:, 0]
@@ -136,16 +136,16 @@ def test_only_settings_that_were_evaluated_are_drawn(swept: Any) -> None:
 
 def test_what_is_to_be_used_and_what_cannot_be_told_from_the_best_is_marked(search: mk.Retriever) -> None:
     grid = {"min_score": [0.0, 0.1, 0.95]}
-    found = mk.tune(search, *LABELS, grid, as_of=DAY, group="query_id")
-    ax = found.plot.surface()
+    tuning = mk.tune(search, *LABELS, grid, as_of=DAY, group="query_id")
+    ax = tuning.plot.surface()
     assert "to be used" in texts(ax)
     words = mk.plot.words(ax)
-    near = {row["min_score"] for row in found.plateau_.to_pylist()}
+    near = {row["min_score"] for row in tuning.plateau_.to_pylist()}
     for line in words.splitlines()[1:]:
         value = float(line.split("=")[1].split(" ")[0])
         assert ("cannot be told from the best" in line) == (value in near)
     (used,) = [line for line in words.splitlines() if "to be used" in line]
-    assert float(used.split("=")[1].split(" ")[0]) == found.chosen_params_["min_score"]
+    assert float(used.split("=")[1].split(" ")[0]) == tuning.chosen_params_["min_score"]
 
 
 def test_recall_by_pool_is_that_of_the_sweep_for_one_setting(swept: Any) -> None:
@@ -173,42 +173,42 @@ def test_power_starts_where_the_labels_are_and_more_queries_of_the_same_users_ha
 
 
 def test_the_power_of_groups_that_differ_in_nothing_is_not_drawn(tmp_path: Path) -> None:
-    same = {"user_id": [f"u{at % 7}" for at in range(21)], "a": [0.5] * 21, "b": [0.7] * 21}
-    found = mk.labels.tune_scores(same, "a", group="user_id")
+    same = {"user_id": [f"u{i % 7}" for i in range(21)], "a": [0.5] * 21, "b": [0.7] * 21}
+    tuning = mk.labels.tune_scores(same, "a", group="user_id")
     with pytest.raises(mk.ParameterError, match="the same difference"):
-        mk.plot.power(found)
+        mk.plot.power(tuning)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "In words" in found.report(tmp_path / "page.html").read_text("utf-8")
+        assert "In words" in tuning.report(tmp_path / "page.html").read_text("utf-8")
 
 
 def test_power_of_means_over_users_is_that_of_users(tuned: Any) -> None:
     uneven = {name: [*values, *list(values)[:4] * 3] for name, values in scores().items()}
-    found = mk.labels.tune_scores(uneven, "a", group="user_id", mean_of="units")
-    gain = found.per_query_.to_pandas().dropna(subset=["held_out"])
+    tuning = mk.labels.tune_scores(uneven, "a", group="user_id", mean_of="units")
+    gain = tuning.per_query_.to_pandas().dropna(subset=["held_out"])
     by_user = gain.groupby("group")["held_out"].mean().to_numpy()
     least = detectable_effect(Units.from_scores(by_user, np.arange(len(by_user)), per_query=True))
-    assert mk.plot.power(found).lines[0].get_ydata()[0] == pytest.approx(least)
+    assert mk.plot.power(tuning).lines[0].get_ydata()[0] == pytest.approx(least)
 
 
 def test_scores_of_relevant_hits_are_those_of_the_judgements(search: mk.Retriever) -> None:
-    found = mk.evaluate(search, *LABELS, "recall@5", as_of=DAY)
+    evaluation = mk.evaluate(search, *LABELS, "recall@5", as_of=DAY)
     right = {(r["query_id"], r["memory_id"]) for r in mk.labels.read_qrels(LABELS[1]).to_pylist() if r["relevance"] > 0}
-    hits = [(row["query_id"], row["memory_id"]) in right for row in found.hits.to_pylist()]
-    title = mk.plot.scores(found, LABELS[1]).get_title(loc="left")
+    hits = [(row["query_id"], row["memory_id"]) in right for row in evaluation.hits.to_pylist()]
+    title = mk.plot.scores(evaluation, LABELS[1]).get_title(loc="left")
     assert title == f"scores of {sum(hits):,} relevant and {len(hits) - sum(hits):,} other hits"
 
 
 def test_decay_shows_both_readings_of_the_half_life_and_a_stroke_a_memory() -> None:
     table = mk.from_table({"text": ["а", "б", "в"], "created_at": ["2026-02-01", "2025-12-01", None]})
     ax = mk.plot.decay(table, mk.Decay(decay_days=30), as_of=DAY)
-    said = {line.get_label(): line for line in ax.lines}
-    for label, left in (
+    curves = {line.get_label(): line for line in ax.lines}
+    for label, factor in (
         ("e_folding: 0.368 left after 30 days", np.exp(-1)),
         ("half_life: 0.5 left after 30 days", 0.5),
     ):
-        x, y = said[label].get_xdata(), said[label].get_ydata()
-        assert np.interp(30, x, y) == pytest.approx(left, abs=1e-3)
+        x, y = curves[label].get_xdata(), curves[label].get_ydata()
+        assert np.interp(30, x, y) == pytest.approx(factor, abs=1e-3)
     _, rug = ax.collections
     assert sorted(rug.get_offsets()[:, 0]) == [28, 90]
     assert set(rug.get_offsets()[:, 1]) == {-0.05}
@@ -216,9 +216,9 @@ def test_decay_shows_both_readings_of_the_half_life_and_a_stroke_a_memory() -> N
 
 @pytest.mark.parametrize("name", ["differences", "groups", "power", "stages", "surface", "pool"])
 def test_what_a_result_does_not_have_is_said(search: mk.Retriever, name: str) -> None:
-    found = mk.evaluate(search, *LABELS, "mrr", as_of=DAY)
+    evaluation = mk.evaluate(search, *LABELS, "mrr", as_of=DAY)
     with pytest.raises(mk.ParameterError, match="expected"):
-        getattr(found.plot, name)()
+        getattr(evaluation.plot, name)()
     unlabelled = mk.compare(search, search, LABELS[0], as_of=DAY)
     with pytest.raises(mk.ParameterError, match="expected"):
         getattr(unlabelled.plot, name)()
@@ -227,27 +227,27 @@ def test_what_a_result_does_not_have_is_said(search: mk.Retriever, name: str) ->
 
 
 def test_below_six_groups_there_is_a_mean_and_no_interval() -> None:
-    found = mk.labels.tune_scores(scores(3), "a", group="user_id")
-    words = mk.plot.words(mk.plot.differences(found))
+    tuning = mk.labels.tune_scores(scores(3), "a", group="user_id")
+    words = mk.plot.words(mk.plot.differences(tuning))
     assert "none below 6 units" in words
 
 
 def test_of_what_is_superseded_the_best_has_the_least(search: mk.Retriever) -> None:
-    found = mk.labels.read_qrels(LABELS[1]).to_pandas().assign(valid_to=None)
-    found.loc[::3, "valid_to"] = "2026-02-01"
-    swept = mk.sweep(search, LABELS[0], found, {"bm25_weight": [0.0, 0.5, 1.0]}, "stale@5", as_of=DAY)
+    qrels = mk.labels.read_qrels(LABELS[1]).to_pandas().assign(valid_to=None)
+    qrels.loc[::3, "valid_to"] = "2026-02-01"
+    swept = mk.sweep(search, LABELS[0], qrels, {"bm25_weight": [0.0, 0.5, 1.0]}, "stale@5", as_of=DAY)
     means = swept.table["stale@5"].to_pylist()
     assert means[swept.best] == min(means)
     assert len(set(means)) > 1
     (line,) = [line for line in mk.plot.words(mk.plot.surface(swept)).splitlines() if "best" in line]
     assert f"{min(means):.3f}" in line
     with pytest.raises(mk.ParameterError, match="of which more is better"):
-        mk.tune(search, LABELS[0], found, {"pool": [5, 50]}, "stale@5", as_of=DAY)
+        mk.tune(search, LABELS[0], qrels, {"pool": [5, 50]}, "stale@5", as_of=DAY)
 
 
 def test_the_stages_of_what_was_tuned_are_those_of_the_search_to_use(search: mk.Retriever) -> None:
     where = "kind <> 'session'"
-    found = mk.tune(search, *LABELS, {"pool": [5, 50]}, as_of=DAY, where=where)
-    assert found.chosen_params_ == {"pool": 100}
+    tuning = mk.tune(search, *LABELS, {"pool": [5, 50]}, as_of=DAY, where=where)
+    assert tuning.chosen_params_ == {"pool": 100}
     same = mk.evaluate(search, *LABELS, "ndcg@10", as_of=DAY, where=where, stages=True)
-    assert mk.plot.words(found.plot.stages()) == mk.plot.words(mk.plot.stages(same))
+    assert mk.plot.words(tuning.plot.stages()) == mk.plot.words(mk.plot.stages(same))

@@ -34,33 +34,33 @@ def whole() -> mk.Profile:
     """A profile of everything, with values that are hard to write."""
     search = fitted("чай", "пул", decay_kinds="*", kind_weights={"daily_log": 0.7}, min_score=1e-05, fold_threshold=0.9)
     parts = (search, mk.presets.memory_v2_pipeline(), mk.Deduplicator(encoder=None, threshold=0.92))
-    told = {
+    evidence = {
         "verdict": 'better: "+0.03"\tв\\среднем\x7f',
         "gain": 0.03,
         "looks": 3,
         "seed": 0,
         "metrics": {"ndcg@10": 0.7},
     }
-    return mk.Profile.of(*parts, mk.ContextBuilder(k=7), labels=(QUERIES, QRELS), date="2026-03-01", **told)
+    return mk.Profile.of(*parts, mk.ContextBuilder(k=7), labels=(QUERIES, QRELS), date="2026-03-01", **evidence)
 
 
 def test_every_section_comes_back_from_toml_and_json(whole: mk.Profile, tmp_path: Path) -> None:
     for name in ("best.toml", "best.json"):
         again = mk.Profile.load(whole.save(tmp_path / name))
         assert again == whole
-    told = tomllib.loads(whole.to_toml())
-    assert told == json.loads(whole.to_json())
-    assert list(told) == ["retriever", "dedup", "policies", "context", "evidence"]
-    assert told["evidence"]["date"] == "2026-03-01"
-    assert told["evidence"]["version"] == mk.__version__
+    sections = tomllib.loads(whole.to_toml())
+    assert sections == json.loads(whole.to_json())
+    assert list(sections) == ["retriever", "dedup", "policies", "context", "evidence"]
+    assert sections["evidence"]["date"] == "2026-03-01"
+    assert sections["evidence"]["version"] == mk.__version__
 
 
 def test_what_it_makes_is_what_it_was_made_of(whole: mk.Profile) -> None:
     search = fitted("чай", "пул", decay_kinds="*", kind_weights={"daily_log": 0.7}, min_score=1e-05, fold_threshold=0.9)
     assert mk.Retriever(**whole.retriever).get_params() == search.get_params()
-    given = mk.presets.memory_v2_policy["quota"]
-    assert whole.policies["quota"] == given
-    assert mk.Quota(**whole.policies["quota"]).get_params() == given
+    quota = mk.presets.memory_v2_policy["quota"]
+    assert whole.policies["quota"] == quota
+    assert mk.Quota(**whole.policies["quota"]).get_params() == quota
     assert mk.Retriever(**mk.Profile.from_toml(whole.to_toml()).retriever).encoder is None
     assert mk.ContextBuilder(**whole.context).k == 7
     assert "retriever" not in whole.context
@@ -129,8 +129,8 @@ def test_other_memories_labels_or_encoders_are_warned_of(whole: mk.Profile, tmp_
     with pytest.warns(UserWarning, match="other labels"):
         mk.Profile.load(path, labels=(QUERIES, {**QRELS, "relevance": [1, 2]}))
     with_vectors = mk.Profile.of(fitted("чай", encoder="hash"))
-    told = with_vectors.differences(fitted("чай", encoder="hash", gram_weight=0.5))
-    assert told == []
+    differences = with_vectors.differences(fitted("чай", encoder="hash", gram_weight=0.5))
+    assert differences == []
     other = mk.Profile(evidence={**with_vectors.evidence, "encoder": "another"})
     assert "another encoder (another then, hash" in other.differences(fitted("чай", encoder="hash"))[0]
 
@@ -158,9 +158,9 @@ def test_the_bot_s_half_life_gives_the_factor_that_was_tuned(params: dict[str, A
         form = {**{"decay": "e_folding", "decay_days": 60.0}, **params}
         table = {"text": ["а"], "kind": ["archive"], "created_at": ["2026-01-01"]}
         moment = f"2026-{1 + age // 31:02}-{1 + age % 31:02}"
-        made = mk.Decay(decay=form["decay"], decay_days=form["decay_days"]).transform(mk.from_table(table), moment)
-        days = made["age_days"][0].as_py()
-        assert math.exp(-days / float(row["value"])) == pytest.approx(made["factor"][0].as_py(), rel=1e-5)
+        decayed = mk.Decay(decay=form["decay"], decay_days=form["decay_days"]).transform(mk.from_table(table), moment)
+        days = decayed["age_days"][0].as_py()
+        assert math.exp(-days / float(row["value"])) == pytest.approx(decayed["factor"][0].as_py(), rel=1e-5)
 
 
 def test_a_form_without_a_setting_is_said_and_not_approximated() -> None:
@@ -170,9 +170,11 @@ def test_a_form_without_a_setting_is_said_and_not_approximated() -> None:
 
 
 def test_the_documents_settings_in_their_own_words(whole: mk.Profile) -> None:
-    told = {row["setting"]: row["value"] for row in mk.Profile(retriever=mk.presets.workspace).settings().to_pylist()}
-    assert (told["VECTOR_WEIGHT"], told["BM25_WEIGHT"]) == ("0.7", "0.3")
-    assert (told["CHUNK_SIZE"], told["CHUNK_OVERLAP"]) == ("400", "80")
+    settings = {
+        row["setting"]: row["value"] for row in mk.Profile(retriever=mk.presets.workspace).settings().to_pylist()
+    }
+    assert (settings["VECTOR_WEIGHT"], settings["BM25_WEIGHT"]) == ("0.7", "0.3")
+    assert (settings["CHUNK_SIZE"], settings["CHUNK_OVERLAP"]) == ("400", "80")
     text = whole.snippet()
     for line in ("maxFactsPerUser = 500  // facts", "topK = 7  // facts", "dedupThreshold = 0.92  // cosine, 0 to 1"):
         assert line in text
@@ -205,8 +207,8 @@ def test_a_search_by_a_profile_needs_no_pandas_as_a_process_of_its_own(tmp_path:
     folder = write_files(tmp_path / "notes", {"MEMORY.md": "# Чай\nзелёный чай\n"})
     path = mk.Profile.of(mk.Retriever(encoder=None).fit(mk.read(folder))).save(tmp_path / "best.toml")
     command = [sys.executable, "-m", "memkit", "search", str(folder), "чай", "--profile", str(path), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
-    assert (len(json.loads(done.stdout)), done.stderr) == (1, "")
+    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
+    assert (len(json.loads(run.stdout)), run.stderr) == (1, "")
 
 
 def test_what_may_stand_in_evidence_is_listed() -> None:
@@ -215,19 +217,19 @@ def test_what_may_stand_in_evidence_is_listed() -> None:
 
 def test_a_profile_marks_what_was_changed_and_knows_where_defaults_have_moved(tmp_path: Path) -> None:
     parts = mk.Retriever(encoder=None, pool=40, decay_days=30.0), mk.Quota(max_facts=150)
-    made = mk.Profile.of(*parts)
-    assert set(made.evidence["changed"]) == {
+    profile = mk.Profile.of(*parts)
+    assert set(profile.evidence["changed"]) == {
         "retriever.encoder",
         "retriever.pool",
         "retriever.decay_days",
         "policies.quota.max_facts",
-    } - ({"retriever.encoder"} if "encoder" not in made.retriever else set())
-    marked = {line.partition(" ")[0] for line in made.to_toml().splitlines() if line.endswith("changed")}
+    } - ({"retriever.encoder"} if "encoder" not in profile.retriever else set())
+    marked = {line.partition(" ")[0] for line in profile.to_toml().splitlines() if line.endswith("changed")}
     assert marked >= {"pool", "decay_days", "max_facts"}
     assert "min_score" not in marked
-    assert made.moved_defaults() == {}
+    assert profile.moved_defaults() == {}
     # as an older memkit would have written it, whose default of min_score was another
-    older = mk.Profile(**{**made.to_dict(), "retriever": {**made.to_dict()["retriever"], "min_score": 0.25}})
+    older = mk.Profile(**{**profile.to_dict(), "retriever": {**profile.to_dict()["retriever"], "min_score": 0.25}})
     path = older.save(tmp_path / "old.toml")
     with pytest.warns(UserWarning, match=r"retriever\.min_score \(0\.25 here, 0\.0 now\).*rebase"):
         read = mk.Profile.load(path)

@@ -25,9 +25,9 @@ TEXTS = ["зелёный чай", "чёрный чай", "пул соедине�
 
 
 def labels() -> tuple[dict[str, Any], dict[str, Any]]:
-    users = [f"u{at} {ATTACK} {KEY}" for at in range(7)]
+    users = [f"u{i} {ATTACK} {KEY}" for i in range(7)]
     texts = ["чай", "пул", "ключ", "порт базы", "чёрный", "зелёный чай", "чай"]
-    queries = {"query_id": [f"{ATTACK}{at}" for at in range(7)], "text": texts, "group": users}
+    queries = {"query_id": [f"{ATTACK}{i}" for i in range(7)], "text": texts, "group": users}
     return queries, {"query_id": queries["query_id"], "memory_id": [*"0235104"], "relevance": [1] * 7}
 
 
@@ -35,13 +35,13 @@ def labels() -> tuple[dict[str, Any], dict[str, Any]]:
 def results() -> dict[str, Any]:
     rows = {"text": TEXTS, "created_at": ["2026-01-01", "2025-06-01"] * 3, "kind": ["archive"] * 6}
     search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
-    asked = {"queries": labels()[0], "qrels": labels()[1], "as_of": DAY}
-    swept = mk.sweep(search, grid={"min_score": [0.0, 0.3], "pool": [1, 100]}, **asked)
+    labelled = {"queries": labels()[0], "qrels": labels()[1], "as_of": DAY}
+    swept = mk.sweep(search, grid={"min_score": [0.0, 0.3], "pool": [1, 100]}, **labelled)
     return {
-        "evaluate": mk.evaluate(search, **asked, stages=True),
-        "compare": mk.compare(search, search.with_params(decay="none"), **asked),
+        "evaluate": mk.evaluate(search, **labelled, stages=True),
+        "compare": mk.compare(search, search.with_params(decay="none"), **labelled),
         "sweep": swept,
-        "tune": mk.tune(search, grid=swept, **asked),
+        "tune": mk.tune(search, grid=swept, **labelled),
         "audit": mk.audit(search, as_of=DAY),
     }
 
@@ -92,7 +92,7 @@ def test_a_picture_takes_the_colours_of_the_page() -> None:
 
 
 def browse(browser: str, page: Path, size: str) -> str:
-    done = subprocess.run(
+    run = subprocess.run(
         [
             browser,
             "--headless",
@@ -107,7 +107,7 @@ def browse(browser: str, page: Path, size: str) -> str:
         timeout=120,
         check=True,
     )
-    return done.stdout
+    return run.stdout
 
 
 def test_in_a_browser_headings_sort_and_nothing_else_runs(
@@ -126,8 +126,8 @@ def test_in_a_browser_headings_sort_and_nothing_else_runs(
     </script></body>"""
     text = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text("utf-8")).replace("</body>", probe)
     page.write_text(text, encoding="utf-8")
-    told = re.search(r'data-told="([^"]*)"', browse(browser, page, "700,900"))
-    focused, up, order, down, fits, title = told[1].split("|")
+    probed = re.search(r'data-told="([^"]*)"', browse(browser, page, "700,900"))
+    focused, up, order, down, fits, title = probed[1].split("|")
     assert (focused, order, fits, title) == ("true", "descending", "true", "still")
     values = np.array(up.split(), float)
     assert (np.diff(values) >= 0).all()
@@ -139,12 +139,12 @@ def test_the_commands_write_the_page(tmp_path: Path) -> None:
     write_files(tmp_path, {"q.csv": "query_id,text\n1,зелёный\n", "r.csv": "query_id,memory_id,relevance\n1,{id},1\n"})
     memory = mk.read(folder).memories["memory_id"][0].as_py()
     write_files(tmp_path, {"r.csv": f"query_id,memory_id,relevance\n1,{memory},1\n"})
-    asked = ["--queries", str(tmp_path / "q.csv"), "--qrels", str(tmp_path / "r.csv")]
+    labelled = ["--queries", str(tmp_path / "q.csv"), "--qrels", str(tmp_path / "r.csv")]
     plain = ["--as-of", DAY, "--set", "encoder=none", "--html", str(tmp_path / "page.html")]
-    grid = [*asked, "--grid", "pool=5,10"]
+    grid = [*labelled, "--grid", "pool=5,10"]
     for command in (
-        ["evaluate", *asked],
-        ["compare", *asked, "--b", "pool=5"],
+        ["evaluate", *labelled],
+        ["compare", *labelled, "--b", "pool=5"],
         ["audit"],
         ["sweep", *grid],
         ["tune", *grid],

@@ -88,9 +88,9 @@ def test_flips_are_decided_by_the_seed_alone(size: int) -> None:
 def test_the_interval_of_few_units_is_what_no_flip_test_refuses(seed: int, per_query: bool, level: float) -> None:
     scores, unit = draw(seed, (6, 7, 10, 15)[seed % 4])
     units = Units.from_scores(scores, unit, per_query)
-    found = interval(units, level)
-    assert found is not None
-    low, high = found
+    bounds = interval(units, level)
+    assert bounds is not None
+    low, high = bounds
     width, alpha = high - low, round(1 - level, 9)
     for inside in (low + 1e-6 * width, units.mean, high - 1e-6 * width):
         assert sign_flip_p(units, shift=inside) > alpha
@@ -130,10 +130,15 @@ def test_the_interval_of_independent_queries_is_students() -> None:
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_few_units_allow_no_conclusion(size: int) -> None:
     units = Units.from_scores(np.full(1000, 0.5), np.arange(1000) % size, True)
-    found = verdict(units)
+    conclusion = verdict(units)
     assert interval(units) is None
-    assert (found.word, found.p, found.low, found.detectable) == ("cannot tell yet", None, None, None)
-    assert found.reason.startswith(f"too few users: {size}")
+    assert (conclusion.word, conclusion.p, conclusion.low, conclusion.detectable) == (
+        "cannot tell yet",
+        None,
+        None,
+        None,
+    )
+    assert conclusion.reason.startswith(f"too few users: {size}")
 
 
 @pytest.mark.parametrize("size", [6, 12, 16, 30])
@@ -152,25 +157,25 @@ def test_the_four_words(size: int) -> None:
 
 
 def test_no_difference_at_all_is_practically_none() -> None:
-    found = verdict(Units.from_scores(np.zeros(40), np.arange(40), True))
-    assert (found.word, found.p, found.low, found.high) == ("practically the same", 1.0, 0.0, 0.0)
+    conclusion = verdict(Units.from_scores(np.zeros(40), np.arange(40), True))
+    assert (conclusion.word, conclusion.p, conclusion.low, conclusion.high) == ("practically the same", 1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_practically_the_same_is_two_one_sided_tests(seed: int) -> None:
     random = np.random.default_rng(seed)
     scores = random.normal(random.normal(0, 0.004), 0.03, 60)
-    found = verdict(Units.from_scores(scores, np.arange(60), True), 0.01)
+    conclusion = verdict(Units.from_scores(scores, np.arange(60), True), 0.01)
     below = stats.ttest_1samp(scores, -0.01, alternative="greater").pvalue
     above = stats.ttest_1samp(scores, 0.01, alternative="less").pvalue
-    if found.word in ("practically the same", "cannot tell yet"):
-        assert (found.word == "practically the same") == (max(below, above) <= 0.05)
+    if conclusion.word in ("practically the same", "cannot tell yet"):
+        assert (conclusion.word == "practically the same") == (max(below, above) <= 0.05)
 
 
 def test_an_interval_and_a_flip_test_that_disagree_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "sign_flip_p", lambda *_: 0.06)
-    found = verdict(Units.from_scores(np.random.default_rng(0).normal(0.5, 1, 40), np.arange(40), True))
-    assert (found.word, found.reason) == (
+    conclusion = verdict(Units.from_scores(np.random.default_rng(0).normal(0.5, 1, 40), np.arange(40), True))
+    assert (conclusion.word, conclusion.reason) == (
         "cannot tell yet",
         "the 95 % interval excludes 0, but the sign-flip test has p = 0.060",
     )

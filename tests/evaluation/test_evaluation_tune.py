@@ -30,7 +30,7 @@ def planted(gains: np.ndarray, users: list[str], seed: int = 0, **more: Any) -> 
     """A table of scores in which each setting gains what `gains` (settings × queries) says over the default."""
     base = np.random.default_rng(seed).random(len(users))
     columns = {name: base + gain for name, gain in zip(SETTINGS, [*gains, base * 0], strict=True)}
-    return {"query_id": [f"q{at}" for at in range(len(users))], "user_id": users, **columns, **more}
+    return {"query_id": [f"q{i}" for i in range(len(users))], "user_id": users, **columns, **more}
 
 
 def tuned(table: dict[str, Any], **more: Any) -> Tuning:
@@ -42,9 +42,9 @@ def names(users: int, each: int) -> list[str]:
 
 
 def detectable(gains: np.ndarray, users: list[str]) -> float:
-    found = tuned(planted(gains, users)).verdict_.detectable
-    assert found is not None
-    return found
+    effect = tuned(planted(gains, users)).verdict_.detectable
+    assert effect is not None
+    return effect
 
 
 @pytest.mark.parametrize("users", [8, 12, 30])
@@ -53,12 +53,12 @@ def test_a_gain_twice_as_large_as_is_detectable_is_found_and_half_of_it_is_not(s
     gains = noise(np.random.default_rng(seed), users, 10)
     size = detectable(gains, names(users, 10))
     for share, word in ((2.0, "better"), (0.5, "cannot tell yet")):
-        found = tuned(planted(gains + np.array([[share], [share], [0]]) * size, names(users, 10)))
-        assert found.verdict_.word == word
-        assert (found.chosen_params_["setting"] in (0.6, 0.7)) == (word == "better")
-        assert found.apparent_gain_ == pytest.approx(share * size)
-    assert found.chosen_params_ == {"setting": 0.9}
-    assert "Keep the search's own setting" in str(found)
+        tuning = tuned(planted(gains + np.array([[share], [share], [0]]) * size, names(users, 10)))
+        assert tuning.verdict_.word == word
+        assert (tuning.chosen_params_["setting"] in (0.6, 0.7)) == (word == "better")
+        assert tuning.apparent_gain_ == pytest.approx(share * size)
+    assert tuning.chosen_params_ == {"setting": 0.9}
+    assert "Keep the search's own setting" in str(tuning)
 
 
 @pytest.mark.parametrize("users", [8, 12, 30])
@@ -68,8 +68,8 @@ def test_a_loss_twice_as_large_as_is_detectable_is_found_and_half_of_it_is_not(s
     gains = noise(np.random.default_rng(seed), users, 10) - np.array([[4], [4], [0]])
     size = detectable(gains, names(users, 10))
     for share, word in ((2.0, "worse"), (0.5, "cannot tell yet")):
-        found = tuned(planted(gains - share * size, names(users, 10)))
-        assert (found.verdict_.word, found.chosen_params_, found.best_params_) == (
+        tuning = tuned(planted(gains - share * size, names(users, 10)))
+        assert (tuning.verdict_.word, tuning.chosen_params_, tuning.best_params_) == (
             word,
             {"setting": 0.9},
             {"setting": 0.9},
@@ -89,50 +89,52 @@ def chance(seed: int, users: int, each: int) -> np.ndarray:
 def test_no_difference_over_many_queries_is_practically_none_and_over_few_cannot_be_told(seed: int) -> None:
     same = tuned(planted(chance(seed, 400, 20), names(400, 20)), epsilon=0.02).verdict_
     assert (same.word, same.needed) == ("practically the same", None)
-    found = tuned(planted(chance(seed, 20, 5), names(20, 5))).verdict_
-    assert found.word == "cannot tell yet"
-    assert found.needed is not None
-    advice = f"label about {found.needed.queries:,} more queries of {found.needed.groups:,} more groups to settle it"
-    assert advice in str(found)
+    verdict = tuned(planted(chance(seed, 20, 5), names(20, 5))).verdict_
+    assert verdict.word == "cannot tell yet"
+    assert verdict.needed is not None
+    advice = (
+        f"label about {verdict.needed.queries:,} more queries of {verdict.needed.groups:,} more groups to settle it"
+    )
+    assert advice in str(verdict)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_gain_lies_within_its_interval_and_the_word_follows_from_both(seed: int) -> None:
     random = np.random.default_rng(seed)
-    found = tuned(planted(random.normal(0.01 * (seed % 5 - 2), 0.15, (3, 60)), names(12, 5))).verdict_
-    assert found.low is not None
-    assert found.low <= found.gain <= found.high
-    assert found.p is not None
-    assert (found.word == "better") == (found.p <= 0.025)
-    assert found.word != "worse" or (found.high < 0 and found.p_worse <= 0.025)
-    assert f", one-sided p = {found.p_worse if found.word == 'worse' else found.p:.3g} by " in str(found)
-    assert str(found).startswith(("Tuning", "Cannot tell yet whether tuning helps"))
+    verdict = tuned(planted(random.normal(0.01 * (seed % 5 - 2), 0.15, (3, 60)), names(12, 5))).verdict_
+    assert verdict.low is not None
+    assert verdict.low <= verdict.gain <= verdict.high
+    assert verdict.p is not None
+    assert (verdict.word == "better") == (verdict.p <= 0.025)
+    assert verdict.word != "worse" or (verdict.high < 0 and verdict.p_worse <= 0.025)
+    assert f", one-sided p = {verdict.p_worse if verdict.word == 'worse' else verdict.p:.3g} by " in str(verdict)
+    assert str(verdict).startswith(("Tuning", "Cannot tell yet whether tuning helps"))
 
 
 def test_where_interval_and_flips_disagree_nothing_is_claimed() -> None:
     random = np.random.default_rng(12)
     sizes = random.geometric(0.1, 12)  # queries of users, very uneven
     users = [f"u{user:02}" for user in range(12) for _ in range(sizes[user])]
-    own = np.repeat(np.arange(12), sizes)
-    gains = random.normal(0.03, 0.2, (3, len(users))) + random.normal(0, 0.1, (3, 12))[:, own]
-    found = tuned(planted(gains, users), mean_of="queries").verdict_
-    assert found.low is not None
-    assert found.p is not None
-    assert found.low > 0
-    assert found.p > 0.025
-    assert (found.word, found.reason) == (
+    user_of_query = np.repeat(np.arange(12), sizes)
+    gains = random.normal(0.03, 0.2, (3, len(users))) + random.normal(0, 0.1, (3, 12))[:, user_of_query]
+    verdict = tuned(planted(gains, users), mean_of="queries").verdict_
+    assert verdict.low is not None
+    assert verdict.p is not None
+    assert verdict.low > 0
+    assert verdict.p > 0.025
+    assert (verdict.word, verdict.reason) == (
         "cannot tell yet",
-        f"the 95 % interval excludes 0, but the sign-flip test has p = {found.p:.3g}",
+        f"the 95 % interval excludes 0, but the sign-flip test has p = {verdict.p:.3g}",
     )
 
 
 def test_what_is_needed_settles_it() -> None:
     gains = chance(0, 20, 5) + 0.03
-    found = tuned(planted(gains, names(20, 5))).verdict_
-    assert (found.word, found.needed is None) == ("cannot tell yet", False)
-    assert found.needed is not None
-    times = 1 + -(-found.needed.groups // 20)
-    assert found.needed.queries == 5 * found.needed.groups
+    verdict = tuned(planted(gains, names(20, 5))).verdict_
+    assert (verdict.word, verdict.needed is None) == ("cannot tell yet", False)
+    assert verdict.needed is not None
+    times = 1 + -(-verdict.needed.groups // 20)
+    assert verdict.needed.queries == 5 * verdict.needed.groups
     assert tuned(planted(np.tile(gains, times), names(20 * times, 5))).verdict_.word == "better"
 
 
@@ -140,10 +142,10 @@ def test_a_gain_of_one_user_alone_is_none_for_users() -> None:
     users = names(20, 10)
     gains = noise(np.random.default_rng(0), 20, 10) / 10
     gains += np.array([2.0 * (user == "u003") for user in users])
-    found = tuned(planted(gains, users))
-    assert (found.verdict_.word, found.chosen_params_) == ("cannot tell yet", {"setting": 0.9})
-    assert found.apparent_gain_ == pytest.approx(0.1)
-    by_group = dict(zip(found.groups_["group"].to_pylist(), found.groups_["difference"].to_pylist(), strict=True))
+    tuning = tuned(planted(gains, users))
+    assert (tuning.verdict_.word, tuning.chosen_params_) == ("cannot tell yet", {"setting": 0.9})
+    assert tuning.apparent_gain_ == pytest.approx(0.1)
+    by_group = dict(zip(tuning.groups_["group"].to_pylist(), tuning.groups_["difference"].to_pylist(), strict=True))
     assert by_group["u003"] > 1.9
     assert max(value for name, value in by_group.items() if name != "u003") < 0.1
 
@@ -153,24 +155,24 @@ def test_two_large_users_that_disagree_decide_nothing() -> None:
     gains = noise(np.random.default_rng(0), 1, 220) / 10
     gains[:, :100] += 0.5
     gains[:, 100:200] -= 0.3
-    found = tuned(planted(gains, users))
-    assert (found.verdict_.word, found.verdict_.n_groups) == ("cannot tell yet", 12)
-    assert found.verdict_.estimate == "per user_id"
-    best = max(found.table_.to_pylist(), key=lambda row: row["gain"])
+    tuning = tuned(planted(gains, users))
+    assert (tuning.verdict_.word, tuning.verdict_.n_groups) == ("cannot tell yet", 12)
+    assert tuning.verdict_.estimate == "per user_id"
+    best = max(tuning.table_.to_pylist(), key=lambda row: row["gain"])
     assert best["per_query"] == pytest.approx((50 - 30) / 220, abs=0.02)
     assert best["gain"] == best["per_group"] == pytest.approx((0.5 - 0.3) / 12, abs=0.02)
 
 
 @pytest.mark.parametrize("users", [1, 2, 5])
 def test_too_few_users_have_no_verdict_however_many_queries(users: int) -> None:
-    found = tuned(planted(np.full((3, 200 * users), 0.5), names(users, 200)))
-    verdict = found.verdict_
+    tuning = tuned(planted(np.full((3, 200 * users), 0.5), names(users, 200)))
+    verdict = tuning.verdict_
     assert (verdict.word, verdict.p, verdict.low, verdict.gain) == ("cannot tell yet", None, None, None)
     assert (verdict.n_flips, verdict.n_resamples) == (0, 0)
     assert verdict.reason.startswith(f"too few users: {users}")
     assert verdict.needed == (200 * (6 - users), 6 - users)
-    assert found.groups_.num_rows == users
-    assert (found.expected_gain_, found.apparent_gain_) == (None, pytest.approx(0.5))
+    assert tuning.groups_.num_rows == users
+    assert (tuning.expected_gain_, tuning.apparent_gain_) == (None, pytest.approx(0.5))
 
 
 def test_wrong_labels_on_a_tenth_of_the_queries_do_not_turn_a_gain_around() -> None:
@@ -186,31 +188,31 @@ def test_wrong_labels_on_a_tenth_of_the_queries_do_not_turn_a_gain_around() -> N
 # The other truths need a corpus: what recency does over time, hits that nobody judged, an arm that is missing.
 
 
-def days(at: int) -> str:
-    return f"2026-{1 + at // 28:02}-{1 + at % 28:02}"
+def days(day: int) -> str:
+    return f"2026-{1 + day // 28:02}-{1 + day % 28:02}"
 
 
 @pytest.fixture(scope="module")
 def aging() -> dict[str, Any]:
     """120 questions, an old and a new note to each; until July the newer one answers, from then on the older one."""
     memories: dict[str, list[Any]] = {"memory_id": [], "text": [], "created_at": [], "kind": []}
-    for at in range(120):
+    for i in range(120):
         for which, day in (("old", "2025-01-01"), ("new", "2025-12-01")):
-            memories["memory_id"].append(f"m{at:03}{which}")
+            memories["memory_id"].append(f"m{i:03}{which}")
             memories["text"].append(
-                f"тема{at:03} описание заметка" if which == "new" else f"тема{at:03} тема{at:03} заметка"
+                f"тема{i:03} описание заметка" if which == "new" else f"тема{i:03} тема{i:03} заметка"
             )
             memories["created_at"].append(day)
             memories["kind"].append("archive")
-    asked = [days(2 * at) for at in range(120)]
+    dates = [days(2 * i) for i in range(120)]
     queries = {
-        "query_id": [f"q{at:03}" for at in range(120)],
-        "text": [f"тема{at:03}" for at in range(120)],
+        "query_id": [f"q{i:03}" for i in range(120)],
+        "text": [f"тема{i:03}" for i in range(120)],
         "user_id": [None] * 120,
-        "as_of": asked,
-        "group": [f"g{at % 24}" for at in range(120)],
+        "as_of": dates,
+        "group": [f"g{i % 24}" for i in range(120)],
     }
-    right = [f"m{at:03}{'new' if day < '2026-07-01' else 'old'}" for at, day in enumerate(asked)]
+    right = [f"m{i:03}{'new' if day < '2026-07-01' else 'old'}" for i, day in enumerate(dates)]
     qrels = {"query_id": queries["query_id"], "memory_id": right, "relevance": [1] * 120}
     search = mk.Retriever(encoder=None, fold="none", normalise="max", decay="none", decay_kinds="*").fit(
         mk.from_table(memories)
@@ -245,30 +247,30 @@ def test_a_split_that_leaves_one_side_empty_is_refused(aging: dict[str, Any]) ->
 def corpus() -> dict[str, Any]:
     """60 questions of 12 users in Russian and English; each has a note that answers it and one that says more words."""
     rows: dict[str, list[str]] = {"memory_id": [], "text": []}
-    for at in range(60):
-        rows["memory_id"] += [f"right{at:02}", f"other{at:02}"]
-        rows["text"] += [f"ключ{at:02} настроен", f"ключ{at:02} замок{at:02} port door{at:02} window стена крыша"]
+    for i in range(60):
+        rows["memory_id"] += [f"right{i:02}", f"other{i:02}"]
+        rows["text"] += [f"ключ{i:02} настроен", f"ключ{i:02} замок{i:02} port door{i:02} window стена крыша"]
     queries = {
-        "query_id": [f"q{at:02}" for at in range(60)],
-        "text": [f"ключ{at:02} замок{at:02} door{at:02}" for at in range(60)],
-        "group": [f"g{at % 12}" for at in range(60)],
+        "query_id": [f"q{i:02}" for i in range(60)],
+        "text": [f"ключ{i:02} замок{i:02} door{i:02}" for i in range(60)],
+        "group": [f"g{i % 12}" for i in range(60)],
     }
-    qrels = {"query_id": queries["query_id"], "memory_id": [f"right{at:02}" for at in range(60)], "relevance": [1] * 60}
+    qrels = {"query_id": queries["query_id"], "memory_id": [f"right{i:02}" for i in range(60)], "relevance": [1] * 60}
     search = mk.Retriever(encoder=None, fold="none").fit(mk.from_table(rows))
     return {"search": search, "queries": queries, "qrels": qrels}
 
 
 def test_a_loss_that_unjudged_hits_could_undo_says_what_to_judge_first(aging: dict[str, Any]) -> None:
-    old = {"query_id": aging["queries"]["query_id"], "memory_id": [f"m{at:03}old" for at in range(120)]}
+    old = {"query_id": aging["queries"]["query_id"], "memory_id": [f"m{i:03}old" for i in range(120)]}
     rows = {**aging, "qrels": {**old, "relevance": [1] * 120}, "metric": "hit@1"}
     assert mk.tune(**rows, unjudged_hits="irrelevant").verdict_.word == "worse"
-    found = mk.tune(**rows)
-    assert found.verdict_.word == "cannot tell yet"
-    assert found.verdict_.reason == (
-        f"{found.to_judge_.num_rows} unjudged hits could change the verdict: judge these first"
+    tuning = mk.tune(**rows)
+    assert tuning.verdict_.word == "cannot tell yet"
+    assert tuning.verdict_.reason == (
+        f"{tuning.to_judge_.num_rows} unjudged hits could change the verdict: judge these first"
     )
-    assert 0 < found.to_judge_.num_rows <= 120
-    assert all(name.endswith("new") for name in found.to_judge_["memory_id"].to_pylist())
+    assert 0 < tuning.to_judge_.num_rows <= 120
+    assert all(name.endswith("new") for name in tuning.to_judge_["memory_id"].to_pylist())
 
 
 def test_a_setting_that_finds_nothing_at_all_is_worse(corpus: dict[str, Any]) -> None:
@@ -284,30 +286,30 @@ def test_an_arm_that_is_missing_is_an_error_and_no_loss(corpus: dict[str, Any]) 
 
 def test_tune_rests_on_the_sweep_and_says_the_same_with_it(corpus: dict[str, Any]) -> None:
     grid = {"min_score": [0.0, 0.5, 0.9], "pool": [5, 10]}
-    found = mk.tune(**corpus, grid=grid, metric="mrr")
+    tuning = mk.tune(**corpus, grid=grid, metric="mrr")
     swept = mk.sweep(**corpus, grid=grid, metrics="mrr")
     again = mk.tune(**corpus, grid=swept, metric="mrr")
-    assert str(again) == str(found)
+    assert str(again) == str(tuning)
     scores = swept.matrix("mrr")
     gain = scores.mean(axis=1) - scores[swept.default].mean()
-    assert found.table_["gain"].to_numpy() == pytest.approx(gain)
-    assert found.table_["mrr"].to_numpy() == pytest.approx(scores.mean(axis=1))
-    assert found.table_["judged@10"][found.sweep_.default].as_py() > 0
-    assert found.table_["per_query"].to_pylist() == found.table_["per_group"].to_pylist()  # of even groups
-    assert found.baselines_["baseline"].to_pylist() == ["words alone", "words contained"]
-    assert found.per_query_.num_rows == 60
-    assert found.plateau_.num_rows == sum(found.table_["plateau"].to_pylist())
-    html = found._repr_html_()
+    assert tuning.table_["gain"].to_numpy() == pytest.approx(gain)
+    assert tuning.table_["mrr"].to_numpy() == pytest.approx(scores.mean(axis=1))
+    assert tuning.table_["judged@10"][tuning.sweep_.default].as_py() > 0
+    assert tuning.table_["per_query"].to_pylist() == tuning.table_["per_group"].to_pylist()  # of even groups
+    assert tuning.baselines_["baseline"].to_pylist() == ["words alone", "words contained"]
+    assert tuning.per_query_.num_rows == 60
+    assert tuning.plateau_.num_rows == sum(tuning.table_["plateau"].to_pylist())
+    html = tuning._repr_html_()
     assert "whether tuning helps" in html or "Tuning" in html
 
 
 def test_a_field_that_is_hidden_from_the_search_is_hidden_from_the_baselines() -> None:
     names = [f"ключ{one}{other} замок{one}{other}" for one in "абвг" for other in "клмнп"]
-    texts = [f"Зелёный чай без сахара, утром, а не {names[at - 1]}." for at in range(20)]
-    corpus = mk.from_table({"memory_id": [f"m{at:02}" for at in range(20)], "title": names, "text": texts})
+    texts = [f"Зелёный чай без сахара, утром, а не {names[i - 1]}." for i in range(20)]
+    corpus = mk.from_table({"memory_id": [f"m{i:02}" for i in range(20)], "title": names, "text": texts})
     queries, qrels = mk.known_items(corpus)
-    found = mk.tune(mk.Retriever(encoder=None).fit(corpus), queries, qrels, {"min_score": [0.0, 0.5]}, "mrr")
-    beside = {row["baseline"]: row["value"] for row in found.baselines_.to_pylist()}
+    tuning = mk.tune(mk.Retriever(encoder=None).fit(corpus), queries, qrels, {"min_score": [0.0, 0.5]}, "mrr")
+    beside = {row["baseline"]: row["value"] for row in tuning.baselines_.to_pylist()}
     assert beside["words contained"] == 0.0  # the title is hidden, and another memory's text has its words
 
 
@@ -316,7 +318,7 @@ def test_guards_hold_by_less_than_the_margin_and_all_at_once() -> None:
     gains = noise(np.random.default_rng(0), 30, 10)
     gains[:2] += 2 * detectable(gains, users)
     kept, lost = (
-        planted(noise(np.random.default_rng(at), 30, 10) / 20 - by, users) for at, by in ((3, 0.0), (4, 0.03))
+        planted(noise(np.random.default_rng(seed), 30, 10) / 20 - by, users) for seed, by in ((3, 0.0), (4, 0.03))
     )
     safe = tuned(planted(gains, users), guard={"old": (kept, 0.01)})
     assert (safe.guards_["holds"].to_pylist(), safe.chosen_params_ != {"setting": 0.9}) == ([True], True)
@@ -345,10 +347,10 @@ def test_holms_p_of_one_is_its_own_and_never_falls() -> None:
 
 
 def test_a_guard_on_other_labels_of_the_corpus_is_searched(corpus: dict[str, Any]) -> None:
-    other = {"query_id": list("abcdefgh"), "text": [f"ключ{at:02} настроен" for at in range(8)]}
-    right = {"query_id": other["query_id"], "memory_id": [f"right{at:02}" for at in range(8)], "relevance": [1] * 8}
-    found = mk.tune(**corpus, grid={"min_score": [0.0, 0.3]}, metric="mrr", guard={"easy": (other, right, 0.05)})
-    row = found.guards_.to_pylist()[0]
+    other = {"query_id": list("abcdefgh"), "text": [f"ключ{i:02} настроен" for i in range(8)]}
+    right = {"query_id": other["query_id"], "memory_id": [f"right{i:02}" for i in range(8)], "relevance": [1] * 8}
+    tuning = mk.tune(**corpus, grid={"min_score": [0.0, 0.3]}, metric="mrr", guard={"easy": (other, right, 0.05)})
+    row = tuning.guards_.to_pylist()[0]
     assert (row["n_queries"], row["n_groups"], row["difference"], row["holds"]) == (8, 8, 0.0, True)
 
 
@@ -361,7 +363,7 @@ def test_a_holdout_is_tested_once_and_remembers_it(tmp_path: Path) -> None:
         "holdout",
         {"setting": 0.6},
     )
-    apart = held_out_groups([f"u{at:03}" for at in range(60)], 0.4, 0)
+    apart = held_out_groups([f"u{i:03}" for i in range(60)], 0.4, 0)
     assert first.verdict_.n_groups == apart.sum()
     assert str(tuned(planted(gains, users), holdout=0.4, remember=file)) == str(first)  # the same look again is none
     other = gains + np.array([[-0.2], [0.1], [0.0]])
@@ -374,7 +376,7 @@ def test_a_holdout_is_tested_once_and_remembers_it(tmp_path: Path) -> None:
 
 
 def test_a_group_stays_in_the_holdout_when_labels_grow() -> None:
-    few, many = [f"u{at}" for at in range(10)], [f"u{at}" for at in range(400)]
+    few, many = [f"u{i}" for i in range(10)], [f"u{i}" for i in range(400)]
     assert held_out_groups(many, 0.3, 5)[:10].tolist() == held_out_groups(few, 0.3, 5).tolist()
     assert 0.2 < held_out_groups(many, 0.3, 5).mean() < 0.4
 
@@ -383,9 +385,9 @@ def test_looks_at_growing_labels_are_counted_and_said(tmp_path: Path) -> None:
     file = tmp_path / "looks.jsonl"
     gains = noise(np.random.default_rng(0), 30, 5)
     for look, users in enumerate((20, 25, 30, 30), 1):
-        found = tuned(planted(gains[:, : users * 5], names(users, 5)), remember=file)
-        assert found.verdict_.looks == min(look, 3)
-    assert "look 3 at these labels" in str(found)
+        tuning = tuned(planted(gains[:, : users * 5], names(users, 5)), remember=file)
+        assert tuning.verdict_.looks == min(look, 3)
+    assert "look 3 at these labels" in str(tuning)
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"part": "labels"}', "\x00", "[" * 100_000], ids=range(5))
@@ -405,8 +407,8 @@ def test_the_seed_alone_decides() -> None:
 
 
 def test_a_constant_metric_makes_practically_no_difference() -> None:
-    found = tuned(planted(np.zeros((3, 40)), names(20, 2)))
-    verdict = found.verdict_
+    tuning = tuned(planted(np.zeros((3, 40)), names(20, 2)))
+    verdict = tuning.verdict_
     assert (verdict.word, verdict.gain, verdict.low, verdict.high, verdict.p) == (
         "practically the same",
         0.0,
@@ -414,19 +416,19 @@ def test_a_constant_metric_makes_practically_no_difference() -> None:
         0.0,
         1.0,
     )
-    assert found.plateau_.num_rows == 4
+    assert tuning.plateau_.num_rows == 4
 
 
 def test_cases_without_a_score_and_without_a_group_are_taken_as_they_are() -> None:
     table = planted(noise(np.random.default_rng(0), 10, 2), [*names(9, 2), None, None])  # type: ignore[list-item]
     hole = {name: np.append(values, np.nan) for name, values in table.items() if name in SETTINGS}
-    found = tuned({"query_id": [*table["query_id"], "empty"], "user_id": [*table["user_id"], "u1"], **hole})
-    assert (found.verdict_.n_queries, found.verdict_.n_groups) == (20, 11)
-    assert found.per_query_["default"].to_pylist()[-1] is None
+    tuning = tuned({"query_id": [*table["query_id"], "empty"], "user_id": [*table["user_id"], "u1"], **hole})
+    assert (tuning.verdict_.n_queries, tuning.verdict_.n_groups) == (20, 11)
+    assert tuning.per_query_["default"].to_pylist()[-1] is None
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"default": "0.95"}, "expected a column '0.95' \\(default\\)"),
         ({"default": "user_id"}, "expected numbers in the column of the default"),
@@ -437,14 +439,14 @@ def test_cases_without_a_score_and_without_a_group_are_taken_as_they_are() -> No
         ({"mean_of": "users"}, "'mean_of' must be"),
     ],
 )
-def test_wrong_arguments_are_refused(change: dict[str, Any], said: str) -> None:
-    given = {"scores": planted(np.zeros((3, 12)), names(6, 2)), "default": "0.9", "group": "user_id"}
-    with pytest.raises(mk.ParameterError, match=said):
-        mk.labels.tune_scores(**given | change)
+def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
+    arguments = {"scores": planted(np.zeros((3, 12)), names(6, 2)), "default": "0.9", "group": "user_id"}
+    with pytest.raises(mk.ParameterError, match=message):
+        mk.labels.tune_scores(**arguments | change)
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "message"),
     [
         ({"a": [0.1, 0.2]}, "a setting beside"),
         ({"a": np.zeros(0), "b": np.zeros(0)}, "a query that has a score"),
@@ -454,13 +456,13 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], said: str) -> None:
         (5, "expected a table"),
     ],
 )
-def test_tables_that_cannot_be_tuned_are_refused(scores: Any, said: str) -> None:
-    with pytest.raises(mk.ParameterError, match=said):
+def test_tables_that_cannot_be_tuned_are_refused(scores: Any, message: str) -> None:
+    with pytest.raises(mk.ParameterError, match=message):
         mk.labels.tune_scores(scores, "a")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"grid": {}}, "grid: expected values for at least one parameter"),
         ({"grid": {"pool": [100]}}, "a setting beside the search's own"),
@@ -475,16 +477,16 @@ def test_tables_that_cannot_be_tuned_are_refused(scores: Any, said: str) -> None
     ],
 )
 def test_labels_and_grids_that_cannot_be_meant_are_refused(
-    corpus: dict[str, Any], change: dict[str, Any], said: str
+    corpus: dict[str, Any], change: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(mk.ParameterError, match=said):
+    with pytest.raises(mk.ParameterError, match=message):
         mk.tune(**{**corpus, "grid": {"min_score": [0.0, 0.9]}, **change})
 
 
 def test_one_query_has_no_verdict_and_no_warning(corpus: dict[str, Any]) -> None:
     one = {"query_id": ["q00"], "text": ["ключ00"]}
     qrels = {"query_id": ["q00"], "memory_id": ["right00"], "relevance": [1]}
-    found = mk.tune(corpus["search"], one, qrels, {"min_score": [0.0, 0.9]}, "mrr")
-    assert (found.verdict_.word, found.verdict_.n_queries) == ("cannot tell yet", 1)
-    assert "label about 5 more queries to get a verdict at all" in str(found)
-    assert isinstance(pa.table(found), pa.Table)
+    tuning = mk.tune(corpus["search"], one, qrels, {"min_score": [0.0, 0.9]}, "mrr")
+    assert (tuning.verdict_.word, tuning.verdict_.n_queries) == ("cannot tell yet", 1)
+    assert "label about 5 more queries to get a verdict at all" in str(tuning)
+    assert isinstance(pa.table(tuning), pa.Table)

@@ -50,9 +50,9 @@ def by_unit(scores: np.ndarray, unit: np.ndarray, per_query: bool) -> tuple[np.n
 def tuned(value: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """What the best of settings 1, 2, … on the other folds has in each unit."""
     held = np.zeros(value.shape[1])
-    for at in range(FOLDS):
-        best = 1 + int(np.argmax([row[fold != at].sum() for row in value[1:]]))
-        held[fold == at] = value[best][fold == at]
+    for number in range(FOLDS):
+        best = 1 + int(np.argmax([row[fold != number].sum() for row in value[1:]]))
+        held[fold == number] = value[best][fold == number]
     return held
 
 
@@ -65,16 +65,16 @@ def student(held: np.ndarray) -> float:
 def test_flip_and_retune_is_the_share_of_all_flips_with_the_choice_made_anew(seed: int, per_query: bool) -> None:
     scores, unit = draw(seed, units=6 + seed % 3, gain=1.0)
     value, weight = by_unit(scores, unit, per_query)
-    found = retune(Contest.from_scores(scores, unit, 0, per_query), seed)
+    retuned = retune(Contest.from_scores(scores, unit, 0, per_query), seed)
     fold = folds(value.shape[1], seed)
-    seen = student(tuned(value, fold))
+    observed = student(tuned(value, fold))
     again = [student(tuned(value * np.array(signs), fold)) for signs in product((1, -1), repeat=value.shape[1])]
-    assert found.p == np.mean(np.array(again) >= seen - 1e-9)
-    assert found.p_worse == np.mean(np.array(again) <= seen + 1e-9)
-    assert found.held_out.value == pytest.approx(tuned(value, fold))
-    assert found.held_out.weight == pytest.approx(weight)
-    assert found.ratios == pytest.approx(np.sort(again))
-    assert found.n_flips == 2 ** value.shape[1]
+    assert retuned.p == np.mean(np.array(again) >= observed - 1e-9)
+    assert retuned.p_worse == np.mean(np.array(again) <= observed + 1e-9)
+    assert retuned.held_out.value == pytest.approx(tuned(value, fold))
+    assert retuned.held_out.weight == pytest.approx(weight)
+    assert retuned.ratios == pytest.approx(np.sort(again))
+    assert retuned.n_flips == 2 ** value.shape[1]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -83,16 +83,16 @@ def test_each_settings_p_is_that_of_the_highest_of_all(seed: int) -> None:
     value, _ = by_unit(scores, unit, True)
     length = np.sqrt((value[1:] ** 2).sum(axis=1))
     highest = [((value[1:] * np.array(s)).sum(axis=1) / length).max() for s in product((1, -1), repeat=7)]
-    own = value[1:].sum(axis=1) / length
-    found = retune(Contest.from_scores(scores, unit)).adjusted
-    assert np.isnan(found[0])
-    assert found[1:] == pytest.approx([np.mean(np.array(highest) >= one - 1e-9) for one in own])
+    observed = value[1:].sum(axis=1) / length
+    adjusted = retune(Contest.from_scores(scores, unit)).adjusted
+    assert np.isnan(adjusted[0])
+    assert adjusted[1:] == pytest.approx([np.mean(np.array(highest) >= one - 1e-9) for one in observed])
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_single_setting_has_scipys_p_of_the_flipped_t_test(seed: int) -> None:
     d = np.random.default_rng(seed).normal(0.5, 1, 9)
-    found = retune(Contest.from_scores(np.array([d * 0, d]), np.arange(9)))
+    retuned = retune(Contest.from_scores(np.array([d * 0, d]), np.arange(9)))
     theirs = stats.permutation_test(
         (d,),
         lambda x, axis: stats.ttest_1samp(x, 0, axis=axis).statistic,
@@ -101,10 +101,10 @@ def test_a_single_setting_has_scipys_p_of_the_flipped_t_test(seed: int) -> None:
         n_resamples=np.inf,
         alternative="greater",
     )
-    assert found.p == pytest.approx(theirs.pvalue)
-    assert found.adjusted[1] == pytest.approx(theirs.pvalue)
+    assert retuned.p == pytest.approx(theirs.pvalue)
+    assert retuned.adjusted[1] == pytest.approx(theirs.pvalue)
     held = stats.ttest_1samp(d, 0)
-    assert (found.held_out.mean, found.held_out.mean / found.held_out.error) == pytest.approx(
+    assert (retuned.held_out.mean, retuned.held_out.mean / retuned.held_out.error) == pytest.approx(
         (d.mean(), held.statistic)
     )
 
@@ -115,23 +115,23 @@ def test_the_interval_leaves_out_0_where_the_flips_do_and_is_never_narrower_than
     random = np.random.default_rng(seed)
     units = (8, 12, 20)[seed % 3]
     scores = np.vstack([np.zeros(units), random.normal(0.25 * (seed % 4), 1, (6, units))])
-    found = retune(Contest.from_scores(scores, np.arange(units)), seed)
-    low, high = found.interval(level)
+    retuned = retune(Contest.from_scores(scores, np.arange(units)), seed)
+    low, high = retuned.interval(level)
     alpha = round((1 - level) / 2, 9)
     if low > 0:
-        assert found.p <= alpha
+        assert retuned.p <= alpha
     if high < 0:
-        assert found.p_worse <= alpha
-    half = stats.t.ppf(1 - alpha, units - 1) * found.held_out.error
-    assert low <= found.held_out.mean - half + 1e-12
-    assert high >= found.held_out.mean + half - 1e-12
+        assert retuned.p_worse <= alpha
+    half = stats.t.ppf(1 - alpha, units - 1) * retuned.held_out.error
+    assert low <= retuned.held_out.mean - half + 1e-12
+    assert high >= retuned.held_out.mean + half - 1e-12
 
 
 def test_one_setting_over_many_users_has_the_t_interval() -> None:
     d = np.random.default_rng(1).normal(0.3, 1, 200)
-    found = retune(Contest.from_scores(np.array([d * 0, d]), np.arange(200)))
-    assert found.interval() == pytest.approx(stats.ttest_1samp(d, 0).confidence_interval(), rel=0.05)
-    assert found.detectable == pytest.approx(found.held_out.error * (1.972 + 0.8433), rel=0.05)
+    retuned = retune(Contest.from_scores(np.array([d * 0, d]), np.arange(200)))
+    assert retuned.interval() == pytest.approx(stats.ttest_1samp(d, 0).confidence_interval(), rel=0.05)
+    assert retuned.detectable == pytest.approx(retuned.held_out.error * (1.972 + 0.8433), rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -161,8 +161,8 @@ def test_of_flat_grids_more_is_apparent_than_expected() -> None:
 def error_of(behind: np.ndarray, weight: np.ndarray) -> float:
     """By leaving out one unit at a time, with a loop."""
     size = len(weight)
-    left = [np.delete(behind, u).sum() / np.delete(weight, u).sum() for u in range(size)]
-    return float(np.sqrt((size - 1) / size * sum((one - behind.sum() / weight.sum()) ** 2 for one in left)))
+    jackknife = [np.delete(behind, u).sum() / np.delete(weight, u).sum() for u in range(size)]
+    return float(np.sqrt((size - 1) / size * sum((one - behind.sum() / weight.sum()) ** 2 for one in jackknife)))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -176,22 +176,22 @@ def test_near_the_best_is_within_one_error_of_the_difference_to_it(seed: int) ->
         assert contest.best == 1 + int(np.argmax(means[1:]))
         behind = value[contest.best] - value
         near = [means[contest.best] - mean <= error_of(row, weight) for mean, row in zip(means, behind, strict=True)]
-        assert contest.within().tolist() == [one or at == contest.best for at, one in enumerate(near)], units
+        assert contest.within().tolist() == [one or i == contest.best for i, one in enumerate(near)], units
 
 
 def confidence_set(value: np.ndarray, weight: np.ndarray, seed: int) -> set[int]:
     """Hansen, Lunde and Nason's, step by step as they write it."""
     drawn = selection._resamples(len(weight), seed)
-    means, left = value.sum(axis=1) / weight.sum(), list(range(len(value)))
+    means, remaining = value.sum(axis=1) / weight.sum(), list(range(len(value)))
     boot = np.array([[(d * row).sum() / (d * weight).sum() for d in drawn] for row in value])
-    while len(left) > 1:
-        loss = means[left].mean() - means[left]
-        chance = boot[left].mean(axis=0) - boot[left] - loss[:, None]
+    while len(remaining) > 1:
+        loss = means[remaining].mean() - means[remaining]
+        chance = boot[remaining].mean(axis=0) - boot[remaining] - loss[:, None]
         deviation = np.sqrt((chance**2).mean(axis=1))
         if np.mean((chance / deviation[:, None]).max(axis=0) >= (loss / deviation).max()) >= 0.1:
             break
-        left.pop(int(np.argmax(loss / deviation)))
-    return set(left)
+        remaining.pop(int(np.argmax(loss / deviation)))
+    return set(remaining)
 
 
 # Of the draw 38 a level of 9 % would keep a setting more, and one of 11 % a setting less.
@@ -201,15 +201,15 @@ def test_the_plateau_is_the_model_confidence_set(seed: int) -> None:
     unit = np.repeat(np.arange(25), random.integers(1, 4, 25))
     scores = random.normal(0, 0.5, (9, len(unit))) + np.linspace(0, 0.6, 9)[:, None]
     value, weight = by_unit(scores, unit, True)
-    found = plateau(Contest.from_scores(scores, unit), seed)
-    assert set(np.flatnonzero(found).tolist()) == confidence_set(value, weight, seed)
-    assert 1 <= found.sum() < 9
+    on_plateau = plateau(Contest.from_scores(scores, unit), seed)
+    assert set(np.flatnonzero(on_plateau).tolist()) == confidence_set(value, weight, seed)
+    assert 1 <= on_plateau.sum() < 9
 
 
 def test_a_setting_that_lags_everywhere_by_the_same_is_not_on_the_plateau() -> None:
     base = np.random.default_rng(0).normal(0, 1, 30)
-    found = plateau(Contest.from_scores(np.array([base, base - 0.2, base, base + 0.1]), np.arange(30)))
-    assert found.tolist() == [False, False, False, True]
+    on_plateau = plateau(Contest.from_scores(np.array([base, base - 0.2, base, base + 0.1]), np.arange(30)))
+    assert on_plateau.tolist() == [False, False, False, True]
 
 
 def test_below_20_units_the_plateau_is_what_is_near_the_best() -> None:
@@ -220,9 +220,9 @@ def test_below_20_units_the_plateau_is_what_is_near_the_best() -> None:
 
 def test_settings_that_change_nothing_are_no_claim() -> None:
     contest = Contest.from_scores(np.tile(np.random.default_rng(0).random(30), (4, 1)), np.arange(30) // 3)
-    found = retune(contest)
-    assert (found.p, found.p_worse, found.interval()) == (1.0, 1.0, (0.0, 0.0))
-    assert found.adjusted[1:].tolist() == [1.0, 1.0, 1.0]
+    retuned = retune(contest)
+    assert (retuned.p, retuned.p_worse, retuned.interval()) == (1.0, 1.0, (0.0, 0.0))
+    assert retuned.adjusted[1:].tolist() == [1.0, 1.0, 1.0]
     assert (expected_gain(contest), plateau(contest).all()) == (0.0, True)
 
 
@@ -262,13 +262,13 @@ def test_distances_are_shares_of_ranges_or_changes(settings: list[dict[str, Any]
 def test_queries_without_a_score_are_left_out() -> None:
     scores, unit = draw(1, units=8)
     more = np.hstack([scores, np.full((5, 2), np.nan)])
-    found = retune(Contest.from_scores(more, np.append(unit, [0, 99])))
-    assert found.p == retune(Contest.from_scores(scores, unit)).p
-    assert len(found.gain) == len(unit)
+    retuned = retune(Contest.from_scores(more, np.append(unit, [0, 99])))
+    assert retuned.p == retune(Contest.from_scores(scores, unit)).p
+    assert len(retuned.gain) == len(unit)
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "message"),
     [
         (np.zeros((1, 3)), "a setting beside the search's own"),
         (np.zeros((2, 4)), "settings × queries, 3 columns"),
@@ -277,8 +277,8 @@ def test_queries_without_a_score_are_left_out() -> None:
         (np.array([[0, 1, 2], [0, np.inf, 2.0]]), "Got infinity"),
     ],
 )
-def test_scores_that_cannot_be_compared_are_refused(scores: np.ndarray, said: str) -> None:
-    with pytest.raises(mk.ParameterError, match=said):
+def test_scores_that_cannot_be_compared_are_refused(scores: np.ndarray, message: str) -> None:
+    with pytest.raises(mk.ParameterError, match=message):
         Contest.from_scores(scores, np.arange(3))
 
 
@@ -302,13 +302,13 @@ print(found.p, found.ratios.sum(), np.nansum(found.adjusted), expected_gain(cont
 
 
 def test_a_p_is_the_same_with_any_number_of_threads_in_a_subprocess() -> None:
-    said = set()
+    outputs = set()
     for threads in ("1", "2", "5"):
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = {**os.environ, **dict.fromkeys(names, threads)}
         run = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, env=environment, check=True)
-        said.add(run.stdout)
-    assert len(said) == 1
+        outputs.add(run.stdout)
+    assert len(outputs) == 1
 
 
 def test_more_units_are_needed_for_less() -> None:

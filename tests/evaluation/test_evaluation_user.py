@@ -27,35 +27,35 @@ GRID = {"vector_weight": [0.1, 0.5, 0.9]}
 @pytest.fixture(scope="module")
 def search() -> mk.Retriever:
     rows = [
-        {"memory_id": f"{user}-{at}", "user_id": user, "text": f"{topic}{'' if user == 'boris' else ': запись'} номер"}
+        {"memory_id": f"{user}-{i}", "user_id": user, "text": f"{topic}{'' if user == 'boris' else ': запись'} номер"}
         for user in ("anna", "boris", None)
-        for at, topic in enumerate(TOPICS)
+        for i, topic in enumerate(TOPICS)
     ]
     return mk.Retriever(encoder="hash").fit(mk.from_table(pa.Table.from_pylist(rows)))
 
 
 def labels(*users: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    names = [f"q{at}" for at in range(len(TOPICS))]
+    names = [f"q{i}" for i in range(len(TOPICS))]
     queries: dict[str, Any] = {"query_id": names, "text": [f"{topic} номер" for topic in TOPICS]}
     if users:
         queries["user_id"] = list(users)
-    right = [f"{'anna' if at % 2 else None}-{at}" for at in range(len(TOPICS))]
+    right = [f"{'anna' if i % 2 else None}-{i}" for i in range(len(TOPICS))]
     return queries, {"query_id": names, "memory_id": right, "relevance": [1.0] * len(names)}
 
 
 def evaluated(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
-    found = mk.evaluate(search, queries, qrels, as_of=DAY, stages=True, **who)
-    return found.table, found.per_query, found.hits, found.stages
+    evaluation = mk.evaluate(search, queries, qrels, as_of=DAY, stages=True, **who)
+    return evaluation.table, evaluation.per_query, evaluation.hits, evaluation.stages
 
 
 def compared(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
-    found = mk.compare(search, search.with_params(vector_weight=0.9), queries, qrels, as_of=DAY, **who)
-    return found.table, found.per_query, found.shifts, found.agreement, found.to_judge
+    comparison = mk.compare(search, search.with_params(vector_weight=0.9), queries, qrels, as_of=DAY, **who)
+    return comparison.table, comparison.per_query, comparison.shifts, comparison.agreement, comparison.to_judge
 
 
 def compared_without_labels(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
-    found = mk.compare(search, search.with_params(vector_weight=0.9), queries, as_of=DAY, **who)
-    return found.shifts, found.agreement
+    comparison = mk.compare(search, search.with_params(vector_weight=0.9), queries, as_of=DAY, **who)
+    return comparison.shifts, comparison.agreement
 
 
 def swept(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
@@ -64,14 +64,14 @@ def swept(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
 
 def tuned(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
     guard = {"the same": (queries, qrels, 0.1)}
-    found = mk.tune(search, queries, qrels, GRID, as_of=DAY, guard=guard, **who)
-    assert found.stages is not None
-    return found.table_, found.per_query_, found.baselines_, found.guards_, found.stages
+    tuning = mk.tune(search, queries, qrels, GRID, as_of=DAY, guard=guard, **who)
+    assert tuning.stages is not None
+    return tuning.table_, tuning.per_query_, tuning.baselines_, tuning.guards_, tuning.stages
 
 
 def estimated(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
-    made = mk.as_estimator(search, "mrr", as_of=DAY, **who)
-    return (made.score(*made.labels(queries, qrels)),)
+    est = mk.as_estimator(search, "mrr", as_of=DAY, **who)
+    return (est.score(*est.labels(queries, qrels)),)
 
 
 def objective(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
@@ -114,21 +114,21 @@ def test_who_asks_does_not_change_the_unit_of_analysis(search: mk.Retriever) -> 
 
 
 def test_an_audit_asks_as_the_user(search: mk.Retriever) -> None:
-    found = mk.audit(search, *labels(), k=3, as_of=DAY, user_id="anna")
+    audit = mk.audit(search, *labels(), k=3, as_of=DAY, user_id="anna")
     named = mk.audit(search, *labels(*["anna"] * len(TOPICS)), k=3, as_of=DAY)
-    assert (found.table, found.tables) == (named.table, named.tables)
-    assert found.tables != mk.audit(search, *labels(), k=3, as_of=DAY).tables
+    assert (audit.table, audit.tables) == (named.table, named.tables)
+    assert audit.tables != mk.audit(search, *labels(), k=3, as_of=DAY).tables
 
 
 def test_tuning_from_a_sweep_asks_as_the_sweep_did(search: mk.Retriever) -> None:
-    made = mk.sweep(search, *labels(), GRID, as_of=DAY, user_id="anna")
+    sweep = mk.sweep(search, *labels(), GRID, as_of=DAY, user_id="anna")
     direct = mk.tune(search, *labels(), GRID, as_of=DAY, user_id="anna")
-    assert mk.tune(search, *labels(), made).baselines_ == direct.baselines_
+    assert mk.tune(search, *labels(), sweep).baselines_ == direct.baselines_
     with pytest.raises(mk.ParameterError, match=r"anna.*boris"):
-        mk.tune(search, *labels(), made, user_id="boris")
+        mk.tune(search, *labels(), sweep, user_id="boris")
 
 
-@pytest.mark.parametrize("measure", [*MEASURES, lambda search, *given, **who: mk.audit(search, *given, **who)])
+@pytest.mark.parametrize("measure", [*MEASURES, lambda search, *args, **who: mk.audit(search, *args, **who)])
 def test_an_empty_name_is_refused(search: mk.Retriever, measure: Measure) -> None:
     with pytest.raises(mk.ParameterError, match="'user_id' must be a user's id"):
         measure(search, *labels(), user_id="")

@@ -27,11 +27,11 @@ PREFERS_OLD = {"working": 0.1}
 @pytest.fixture(scope="module")
 def search() -> mk.Retriever:
     """To each theme a note that says it twice and one that says it once."""
-    rows = [(f"{which}{at:03}", at, which) for at in range(N) for which in "ab"]
+    rows = [(f"{which}{i:03}", i, which) for i in range(N) for which in "ab"]
     texts = {"a": "тема{0:03} тема{0:03} заметка", "b": "тема{0:03} заметка описание"}
     table = {
         "memory_id": [name for name, _, _ in rows],
-        "text": [texts[which].format(at) for _, at, which in rows],
+        "text": [texts[which].format(i) for _, i, which in rows],
         "kind": [{"a": "working", "b": "archive"}[which] for _, _, which in rows],
     }
     return mk.Retriever(encoder=None, gram_weight=0.0, fold="none", decay="none").fit(mk.from_table(table))
@@ -49,13 +49,13 @@ class Truth:
 
     @cached_property
     def labels(self) -> dict[str, Any]:
-        names = [f"q{at:03}" for at in range(len(self.gains))]
+        names = [f"q{i:03}" for i in range(len(self.gains))]
         rows = []
-        for at, gain in enumerate(self.gains):
-            rows += [(names[at], f"a{at:03}", int(gain <= 0)), (names[at], f"b{at:03}", int(gain >= 0))]
+        for i, gain in enumerate(self.gains):
+            rows += [(names[i], f"a{i:03}", int(gain <= 0)), (names[i], f"b{i:03}", int(gain >= 0))]
         judged = [row for row in rows if row[2] or not self.unjudged]
         columns = zip(("query_id", "memory_id", "relevance"), map(list, zip(*judged, strict=True)), strict=True)
-        texts = [f"тема{at:03}" for at in range(len(names))]
+        texts = [f"тема{i:03}" for i in range(len(names))]
         return {
             "queries": {"query_id": names, "text": texts, "user_id": list(self.users)},
             "qrels": dict(columns),
@@ -83,9 +83,9 @@ class Truth:
 
     def words(self, **more: Any) -> tuple[str, str]:
         """What both say; and that b is handed out only where it is better."""
-        found = self.tuned(**more)
-        assert (found.chosen_params_["kind_weights"] is not None) == (found.verdict_.word == "better")
-        return self.compared(**more).word, found.verdict_.word
+        tuned = self.tuned(**more)
+        assert (tuned.chosen_params_["kind_weights"] is not None) == (tuned.verdict_.word == "better")
+        return self.compared(**more).word, tuned.verdict_.word
 
     @property
     def size(self) -> float:
@@ -135,7 +135,7 @@ def test_a_gain_of_one_user_alone(search: mk.Retriever, queries: int) -> None:
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_two_large_users_that_disagree(search: mk.Retriever, share: float) -> None:
     """What one gains the other loses, at full and at half size; over queries it would be a gain, over users none."""
-    users = ["anna"] * 60 + ["boris"] * 50 + [f"u{at // 2:02}" for at in range(40)]
+    users = ["anna"] * 60 + ["boris"] * 50 + [f"u{i // 2:02}" for i in range(40)]
     gains = np.zeros(N, int)
     gains[: int(50 * share)] = 1
     gains[60 : 60 + int(30 * share)] = -1
@@ -148,10 +148,10 @@ def test_two_large_users_that_disagree(search: mk.Retriever, share: float) -> No
 @pytest.mark.parametrize("counts", [HALF, (N, 0)])
 def test_too_few_users(search: mk.Retriever, counts: tuple[int, int]) -> None:
     """Without an interval there is no detectable effect to take twice or half of: no size is enough."""
-    few = Truth(search, drawn(*counts), [f"u{at % 5}" for at in range(N)])
-    assert few.words() == (OPEN, OPEN)
-    assert few.compared().table["reason"][0].as_py().startswith("too few users: 5")
-    assert few.tuned().verdict_.reason.startswith("too few users: 5")
+    truth = Truth(search, drawn(*counts), [f"u{i % 5}" for i in range(N)])
+    assert truth.words() == (OPEN, OPEN)
+    assert truth.compared().table["reason"][0].as_py().startswith("too few users: 5")
+    assert truth.tuned().verdict_.reason.startswith("too few users: 5")
 
 
 @pytest.mark.parametrize(("counts", "words"), [(TWICE, ("better", "better")), (HALF, (OPEN, OPEN))])
@@ -174,15 +174,15 @@ def test_a_loss_that_unjudged_hits_could_undo(search: mk.Retriever, counts: tupl
     assert truth.words(unjudged_hits="irrelevant") == (unbounded, unbounded)
     assert truth.words() == (OPEN, OPEN)
     if unbounded == "worse":
-        for found in (truth.compared().to_judge, truth.tuned().to_judge_):
-            assert {name[0] for name in found["memory_id"].to_pylist()} == {"b"}
+        for to_judge in (truth.compared().to_judge, truth.tuned().to_judge_):
+            assert {name[0] for name in to_judge["memory_id"].to_pylist()} == {"b"}
 
 
 @pytest.mark.parametrize("queries", [60, 6])
 def test_an_arm_that_is_missing(search: mk.Retriever, queries: int) -> None:
     """An arm that found nothing has no effect of any size: it is an error, for many queries and for few."""
     both = search.with_params(gram_weight=0.5, bm25_weight=0.5)
-    labels = Truth(search, [1] * queries, [f"u{at % 6}" for at in range(queries)]).labels
+    labels = Truth(search, [1] * queries, [f"u{i % 6}" for i in range(queries)]).labels
     labels["queries"]["text"] = ["ёж"] * queries
     with pytest.raises(mk.MemkitError, match=r"found nothing|Got none"):
         mk.compare(both, both.with_params(pool=5), **labels)
@@ -193,16 +193,16 @@ def test_an_arm_that_is_missing(search: mk.Retriever, queries: int) -> None:
 @pytest.fixture(scope="module")
 def aging() -> mk.Retriever:
     """To each theme an old note that says it twice and a newer one that says it once; recency puts that one first."""
-    rows = [(f"{which}{at:03}", at, which) for at in range(240) for which in ("new", "old")]
+    rows = [(f"{which}{i:03}", i, which) for i in range(240) for which in ("new", "old")]
     texts = {"old": "тема{0:03} тема{0:03} заметка", "new": "тема{0:03} заметка описание"}
     table = {
         "memory_id": [name for name, _, _ in rows],
-        "text": [texts[which].format(at) for _, at, which in rows],
+        "text": [texts[which].format(i) for _, i, which in rows],
         "created_at": [{"old": "2025-01-01", "new": "2025-12-01"}[which] for _, _, which in rows],
         "kind": ["archive"] * len(rows),
     }
-    given = {"gram_weight": 0.0, "fold": "none", "decay": "none", "decay_kinds": "*"}
-    return mk.Retriever(encoder=None, **given).fit(mk.from_table(table))
+    params = {"gram_weight": 0.0, "fold": "none", "decay": "none", "decay_kinds": "*"}
+    return mk.Retriever(encoder=None, **params).fit(mk.from_table(table))
 
 
 @pytest.mark.parametrize(("old", "word"), [(120, "worse"), (66, OPEN)])
@@ -211,27 +211,27 @@ def test_recency_that_helped_until_lately(aging: mk.Retriever, old: int, word: s
     random = np.random.default_rng(0)
     later = np.array(["old"] * old + ["new"] * (120 - old))[random.permutation(120)]
     right = [*["new"] * 120, *later]
-    names = [f"q{at:03}" for at in range(240)]
+    names = [f"q{i:03}" for i in range(240)]
     queries = {
         "query_id": names,
-        "text": [f"тема{at:03}" for at in range(240)],
+        "text": [f"тема{i:03}" for i in range(240)],
         "as_of": ["2026-05-01"] * 120 + ["2026-09-01"] * 120,
-        "group": [f"g{at % 24:02}" for at in range(240)],
+        "group": [f"g{i % 24:02}" for i in range(240)],
     }
     qrels = {
         "query_id": [name for name in names for _ in range(2)],
-        "memory_id": [f"{which}{at:03}" for at in range(240) for which in ("old", "new")],
-        "relevance": [int(which == right[at]) for at in range(240) for which in ("old", "new")],
+        "memory_id": [f"{which}{i:03}" for i in range(240) for which in ("old", "new")],
+        "relevance": [int(which == right[i]) for i in range(240) for which in ("old", "new")],
     }
     grid = {"decay": ["none", "half_life"], "decay_days": [60]}
-    found = mk.tune(aging, queries, qrels, grid, "hit@1", split="2026-07-01")
-    assert found.candidate_["decay"] == "half_life"
-    assert found.expected_gain_ > 0.9  # as far as the past can tell
-    assert (found.verdict_.word, found.verdict_.tested_on) == (word, "later queries")
-    assert found.chosen_params_["decay"] == "none"
+    tuned = mk.tune(aging, queries, qrels, grid, "hit@1", split="2026-07-01")
+    assert tuned.candidate_["decay"] == "half_life"
+    assert tuned.expected_gain_ > 0.9  # as far as the past can tell
+    assert (tuned.verdict_.word, tuned.verdict_.tested_on) == (word, "later queries")
+    assert tuned.chosen_params_["decay"] == "none"
     recent = aging.with_params(decay="half_life", decay_days=60)
     late = {name: values[120:] for name, values in queries.items()}
-    told = mk.compare(aging, recent, late, qrels, "hit@1")
-    assert told.word == word
-    size = abs(told.table["difference"][0].as_py()) / max(told.table["detectable"][0].as_py(), 1e-9)
+    comparison = mk.compare(aging, recent, late, qrels, "hit@1")
+    assert comparison.word == word
+    size = abs(comparison.table["difference"][0].as_py()) / max(comparison.table["detectable"][0].as_py(), 1e-9)
     assert size >= 1.9 if word == "worse" else size <= 0.6

@@ -29,13 +29,13 @@ def drawn_corpus(seed: int, n: int = 60) -> mk.Corpus:
     rng = np.random.default_rng(seed)
     texts = [" ".join(rng.choice(WORDS, rng.integers(2, 7))) for _ in range(n // 2)]
     rows = []
-    for at in range(n):
+    for i in range(n):
         text = texts[rng.integers(len(texts))] + rng.choice(["", "", " 5", " 7", ".", " еще"])
         if rng.random() < 0.3:
             text += "\n" + texts[rng.integers(len(texts))] + "\n" + texts[rng.integers(len(texts))]
         rows.append(
             {
-                "memory_id": f"m{at:03}",
+                "memory_id": f"m{i:03}",
                 "text": text,
                 "kind": [None, "archive", "working", "profile", "note"][rng.integers(5)],
                 "importance": [None, "normal", "high", "low"][rng.integers(4)],
@@ -51,17 +51,17 @@ def drawn_labels(seed: int, corpus: mk.Corpus, n: int = 8) -> tuple[pd.DataFrame
     memories = corpus.memories.to_pandas()
     queries = pd.DataFrame(
         {
-            "query_id": [f"q{at}" for at in range(n)],
+            "query_id": [f"q{i}" for i in range(n)],
             "text": [" ".join(rng.choice(WORDS, rng.integers(1, 4))) for _ in range(n)],
-            "user_id": [[None, "анна"][at % 2] for at in range(n)],
-            "as_of": [[None, None, DAY - timedelta(days=90)][at % 3] for at in range(n)],
+            "user_id": [[None, "анна"][i % 2] for i in range(n)],
+            "as_of": [[None, None, DAY - timedelta(days=90)][i % 3] for i in range(n)],
         }
     )
     rows = []
-    for at in range(n):
+    for i in range(n):
         some = rng.choice(len(memories), rng.integers(2, 9), replace=False)
         for row in some:
-            rows.append((f"q{at}", memories["memory_id"][row], int(rng.integers(0, 3)) if at else 0))
+            rows.append((f"q{i}", memories["memory_id"][row], int(rng.integers(0, 3)) if i else 0))
     return queries, pd.DataFrame(rows, columns=["query_id", "memory_id", "relevance"])
 
 
@@ -108,7 +108,7 @@ def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
+def search_and_labels() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
     corpus = drawn_corpus(1)
     search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=20, decay_kinds="*").fit(corpus)
     return search, *drawn_labels(2, corpus)
@@ -117,66 +117,71 @@ def made() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
 GRID = {"vector_weight": mk.steps(0, 1, 0.5), "decay_days": [5, 60], "min_score": [0.0, 0.2]}
 
 
-def test_each_setting_scores_as_evaluate_does(made: Any) -> None:
-    search, queries, qrels = made
+def test_each_setting_scores_as_evaluate_does(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
     metrics = ["ndcg@5", "recall@3", "mrr", "judged@5"]
-    found = mk.sweep(search, queries, qrels, GRID, metrics, as_of=DAY)
-    assert len(found.settings) == 13
-    for at, setting in enumerate(found.settings):
+    swept = mk.sweep(search, queries, qrels, GRID, metrics, as_of=DAY)
+    assert len(swept.settings) == 13
+    for i, setting in enumerate(swept.settings):
         alone = mk.evaluate(search.with_params(**setting), queries, qrels, metrics, as_of=DAY)
         for metric, mean in zip(metrics, alone.table["value"].to_pylist(), strict=True):
             expected = alone.per_query[metric].to_numpy()
-            np.testing.assert_array_equal(found.matrix(metric)[at], expected)
-            assert found.table[metric][at].as_py() == mean
+            np.testing.assert_array_equal(swept.matrix(metric)[i], expected)
+            assert swept.table[metric][i].as_py() == mean
 
 
 @pytest.mark.parametrize("more", [{}, {"normalise": "none"}, {"mmr_lambda": 0.5}])
-def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(made: Any, more: Any) -> None:
-    search, queries, qrels = made[0].with_params(fold="near", fold_threshold=0.5, **more), *made[1:]
-    found = mk.sweep(search, queries, qrels, {"min_score": [0.0, 0.3, 0.45]}, "ndcg", as_of=DAY)
-    for at, setting in enumerate(found.settings):
+def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(
+    search_and_labels: Any, more: Any
+) -> None:
+    search, queries, qrels = (
+        search_and_labels[0].with_params(fold="near", fold_threshold=0.5, **more),
+        *search_and_labels[1:],
+    )
+    swept = mk.sweep(search, queries, qrels, {"min_score": [0.0, 0.3, 0.45]}, "ndcg", as_of=DAY)
+    for i, setting in enumerate(swept.settings):
         alone = mk.evaluate(search.with_params(**setting), queries, qrels, "ndcg", as_of=DAY)
-        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg"].to_numpy())
+        np.testing.assert_array_equal(swept.matrix()[i], alone.per_query["ndcg"].to_numpy())
 
 
 def test_settings_that_share_what_was_compared_score_as_each_alone_does(
-    made: Any, monkeypatch: pytest.MonkeyPatch
+    search_and_labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of so few that are looked at, each block of settings has others than the one before."""
     monkeypatch.setattr(ranking, "FOLDED", 6)
-    search, queries = made[0].with_params(fold="near", fold_threshold=0.4), made[1]
+    search, queries = search_and_labels[0].with_params(fold="near", fold_threshold=0.4), search_and_labels[1]
     pairs = [
         (query, memory) for query in queries["query_id"] for memory in search.corpus_.memories["memory_id"].to_pylist()
     ]
-    qrels = pd.DataFrame([(*pair, row % 5) for row, pair in enumerate(pairs)], columns=made[2].columns)
+    qrels = pd.DataFrame([(*pair, row % 5) for row, pair in enumerate(pairs)], columns=search_and_labels[2].columns)
     few: list[Any] = [{"vector_weight": [0.05]}, {"vector_weight": [0.9], "mmr_lambda": [0.5]}]
     many: dict[str, Any] = {"vector_weight": mk.steps(0, 1, 0.05)}
     for grid in (few, many, [*few, many], {"pool": [5, 20]}):
-        found = mk.sweep(search, queries, qrels, grid, "ndcg@20", as_of=DAY)
-        for at in range(0, len(found.settings), 1 + len(found.settings) // 6):
-            alone = mk.evaluate(search.with_params(**found.settings[at]), queries, qrels, "ndcg@20", as_of=DAY)
-            np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg@20"].to_numpy(), str(grid))
+        swept = mk.sweep(search, queries, qrels, grid, "ndcg@20", as_of=DAY)
+        for i in range(0, len(swept.settings), 1 + len(swept.settings) // 6):
+            alone = mk.evaluate(search.with_params(**swept.settings[i]), queries, qrels, "ndcg@20", as_of=DAY)
+            np.testing.assert_array_equal(swept.matrix()[i], alone.per_query["ndcg@20"].to_numpy(), str(grid))
 
 
-def test_the_retrievers_own_setting_is_always_a_row(made: Any) -> None:
-    search, queries, qrels = made
-    found = mk.sweep(search, queries, qrels, GRID, as_of=DAY)
-    assert found.default == 12
-    assert found.settings[12] == {"vector_weight": None, "decay_days": 60.0, "min_score": 0.0}
-    own = mk.sweep(search, queries, qrels, {"pool": [5, 20]}, as_of=DAY)
-    assert (own.default, len(own.settings)) == (1, 2)
+def test_the_retrievers_own_setting_is_always_a_row(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
+    swept = mk.sweep(search, queries, qrels, GRID, as_of=DAY)
+    assert swept.default == 12
+    assert swept.settings[12] == {"vector_weight": None, "decay_days": 60.0, "min_score": 0.0}
+    by_pool = mk.sweep(search, queries, qrels, {"pool": [5, 20]}, as_of=DAY)
+    assert (by_pool.default, len(by_pool.settings)) == (1, 2)
 
 
-def test_scores_are_rows_that_sql_asks(made: Any) -> None:
-    search, queries, qrels = made
-    found = mk.sweep(search, queries, qrels, GRID, ["mrr", "ndcg@5"], as_of=DAY)
-    assert found.scores.column_names == ["setting", "query_id", "mrr", "ndcg@5"]
-    means = found.sql('select setting, avg("mrr") as mean from scores group by all order by setting').df()["mean"]
-    np.testing.assert_allclose(means, np.nanmean(found.matrix("mrr"), axis=1), rtol=1e-12)
+def test_scores_are_rows_that_sql_asks(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
+    swept = mk.sweep(search, queries, qrels, GRID, ["mrr", "ndcg@5"], as_of=DAY)
+    assert swept.scores.column_names == ["setting", "query_id", "mrr", "ndcg@5"]
+    means = swept.sql('select setting, avg("mrr") as mean from scores group by all order by setting').df()["mean"]
+    np.testing.assert_allclose(means, np.nanmean(swept.matrix("mrr"), axis=1), rtol=1e-12)
     mine = pa.table({"setting": [3]})
-    assert found.sql("select count(*) from scores join mine using (setting)").fetchall() == [(len(queries),)]
+    assert swept.sql("select count(*) from scores join mine using (setting)").fetchall() == [(len(queries),)]
     assert mine.num_rows == 1
-    text = found.sql("select distinct text from scores join queries using (query_id) where query_id = 'q3'").fetchall()
+    text = swept.sql("select distinct text from scores join queries using (query_id) where query_id = 'q3'").fetchall()
     assert text == [(queries["text"][3],)]
 
 
@@ -187,8 +192,8 @@ def test_steps_lose_no_point_and_shares_make_one() -> None:
     assert all(sum(round(part * 10) for part in one) == 10 for one in mk.shares(0.1))
 
 
-def test_any_number_of_threads_gives_the_same(made: Any) -> None:
-    search, queries, qrels = made
+def test_any_number_of_threads_gives_the_same(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
     one = mk.sweep(search, queries, qrels, GRID, ["mrr", "judged@5"], as_of=DAY)
     three = mk.sweep(search, queries, qrels, GRID, ["mrr", "judged@5"], as_of=DAY, n_jobs=3)
     assert one.table.equals(three.table)
@@ -200,40 +205,40 @@ class Killed(Exception):
 
 
 def test_a_killed_sweep_goes_on_from_its_file_and_its_moment(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    search_and_labels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search, queries, qrels = made
+    search, queries, qrels = search_and_labels
     queries, path, put = queries.assign(as_of=None), tmp_path / "sweep", Checkpoint.put
-    done: list[str] = []
+    pieces: list[str] = []
 
     def killed(self: Checkpoint, name: str, values: Any) -> None:
-        if len(done) == 3:
+        if len(pieces) == 3:
             size = path.stat().st_size
             put(self, name, values)
             path.write_bytes(path.read_bytes()[: size + 40])  # a piece that is not whole
             raise Killed
         put(self, name, values)
-        done.append(name)
+        pieces.append(name)
 
     monkeypatch.setattr(Checkpoint, "put", killed)
     with pytest.raises(Killed):
         mk.sweep(search, queries, qrels, GRID, resume=path)
     began = recorded_facts(path)
     assert began is not None
-    monkeypatch.setattr(Checkpoint, "put", lambda self, name, values: (done.append(name), put(self, name, values)))
-    found = mk.sweep(search, queries, qrels, GRID, resume=path)
-    assert len(done) == len(set(done)) > 3
+    monkeypatch.setattr(Checkpoint, "put", lambda self, name, values: (pieces.append(name), put(self, name, values)))
+    swept = mk.sweep(search, queries, qrels, GRID, resume=path)
+    assert len(pieces) == len(set(pieces)) > 3
     whole = mk.sweep(search, queries, qrels, GRID, as_of=began["as_of"])
-    assert found.table.equals(whole.table, check_metadata=True)
-    np.testing.assert_array_equal(found.matrix(), whole.matrix())
-    count = len(done)
+    assert swept.table.equals(whole.table, check_metadata=True)
+    np.testing.assert_array_equal(swept.matrix(), whole.matrix())
+    count = len(pieces)
     again = mk.sweep(search, queries, qrels, GRID, resume=path, n_jobs=2)
-    assert again.table.equals(found.table)
-    assert len(done) == count
+    assert again.table.equals(swept.table)
+    assert len(pieces) == count
 
 
-def test_a_file_of_another_sweep_or_of_something_else_is_left_as_it_is(made: Any, tmp_path: Path) -> None:
-    search, queries, qrels = made
+def test_a_file_of_another_sweep_or_of_something_else_is_left_as_it_is(search_and_labels: Any, tmp_path: Path) -> None:
+    search, queries, qrels = search_and_labels
     path = tmp_path / "sweep"
     mk.sweep(search, queries, qrels, {"pool": [5]}, resume=path)
     held = path.read_bytes()
@@ -291,21 +296,23 @@ def test_a_damaged_piece_is_not_read(tmp_path: Path) -> None:
         ({"kind_weights": [{"archve": 0.5}]}, "archve"),
     ],
 )
-def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(made: Any, grid: Any, message: str) -> None:
-    search, queries, qrels = made
-    many = pd.concat([queries.assign(query_id=queries["query_id"] + f"/{at}") for at in range(25)])
-    judged = pd.concat([qrels.assign(query_id=qrels["query_id"] + f"/{at}") for at in range(25)])
+def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(
+    search_and_labels: Any, grid: Any, message: str
+) -> None:
+    search, queries, qrels = search_and_labels
+    repeated = pd.concat([queries.assign(query_id=queries["query_id"] + f"/{i}") for i in range(25)])
+    judged = pd.concat([qrels.assign(query_id=qrels["query_id"] + f"/{i}") for i in range(25)])
     with pytest.raises(mk.ParameterError, match=message):
-        mk.sweep(search, many, judged, grid, as_of=DAY)
+        mk.sweep(search, repeated, judged, grid, as_of=DAY)
 
 
-def test_settings_are_drawn_from_one_grid(made: Any) -> None:
+def test_settings_are_drawn_from_one_grid(search_and_labels: Any) -> None:
     with pytest.raises(mk.ParameterError, match=r"expected one dict to draw settings from\. Got several"):
-        mk.sweep(*made, [{"pool": [5]}, {"pool": [6]}], sample=1, as_of=DAY)
+        mk.sweep(*search_and_labels, [{"pool": [5]}, {"pool": [6]}], sample=1, as_of=DAY)
 
 
-def test_a_grid_of_decay_where_nothing_decays_is_refused(made: Any) -> None:
-    search, queries, qrels = made
+def test_a_grid_of_decay_where_nothing_decays_is_refused(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
     with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: no candidate"):
         mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay_days": [1, 2]}, as_of=DAY)
     with pytest.raises(mk.ParameterError, match="no candidate of these queries decays"):
@@ -313,11 +320,11 @@ def test_a_grid_of_decay_where_nothing_decays_is_refused(made: Any) -> None:
     assert mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay": ["linear"]}, as_of=DAY).default == 1
 
 
-def test_an_arm_that_finds_nothing_is_an_error(made: Any) -> None:
-    search, queries, qrels = made
-    asked = queries.assign(text="ыыы")
+def test_an_arm_that_finds_nothing_is_an_error(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
+    unanswered = queries.assign(text="ыыы")
     with pytest.raises(mk.MemkitError, match="the arm 'bm25' has the weight 1 and found nothing for any of 8 queries"):
-        mk.sweep(search, asked, qrels, {"bm25_weight": [0.5]}, as_of=DAY)
+        mk.sweep(search, unanswered, qrels, {"bm25_weight": [0.5]}, as_of=DAY)
 
 
 def test_drawn_settings_differ_and_depend_on_the_seed_alone() -> None:
@@ -346,51 +353,53 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
     queries, qrels = drawn_labels(seed, corpus, 5)
     queries = queries.assign(user_id=None, as_of=None)
     metrics = parse_metrics(["ndcg@5", "recall@3", "map", "judged@4", "stale@4"])
-    qrels = qrels.assign(valid_to=[DAY - timedelta(days=9) if at % 3 == 0 else None for at in range(len(qrels))])
+    qrels = qrels.assign(valid_to=[DAY - timedelta(days=9) if i % 3 == 0 else None for i in range(len(qrels))])
     settings = drawn_settings(rng, 75)
     grid = [{name: [value] for name, value in one.items()} for one in settings]
-    found = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
+    swept = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
     task = Task.read(queries, qrels, None, None, "raise", DAY)
     every = {"vector_weight": 1.0, "bm25_weight": 1.0, "gram_weight": 1.0}
-    asked: dict[Any, Any] = {}
-    for at, one in enumerate(found.settings):
+    asked_by_scope: dict[Any, Any] = {}
+    for i, one in enumerate(swept.settings):
         scope = {name: one[name] for name in ("function_word_weight", "expired")}
         key = tuple(scope.values())
-        if key not in asked:
-            asked[key] = search.with_params(**every, **scope).ask(queries[["query_id", "text"]], 100, None, DAY)
-        run = Judged.from_hits(hits_table(asked[key].with_params(**one)), task.labels, 100)
+        if key not in asked_by_scope:
+            asked_by_scope[key] = search.with_params(**every, **scope).ask(
+                queries[["query_id", "text"]], 100, None, DAY
+            )
+        run = Judged.from_hits(hits_table(asked_by_scope[key].with_params(**one)), task.labels, 100)
         for metric in metrics:
-            np.testing.assert_array_equal(found.matrix(metric.name)[at], metric(run), err_msg=f"{metric.name} {one}")
+            np.testing.assert_array_equal(swept.matrix(metric.name)[i], metric(run), err_msg=f"{metric.name} {one}")
 
 
-def test_every_mixture_of_the_arms_scores_as_its_own_search_does(made: Any) -> None:
-    search, queries, qrels = made
+def test_every_mixture_of_the_arms_scores_as_its_own_search_does(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
     arms = ("vector_weight", "bm25_weight", "gram_weight")
     grid = {arms: mk.shares(0.5), "fusion": ["weighted", "rrf"], "normalise": ["calibrated", "minmax"]}
-    found = mk.sweep(search, queries, qrels, grid, "ndcg@5", as_of=DAY)
-    for at in range(0, len(found.settings), 3):
-        alone = mk.evaluate(search.with_params(**found.settings[at]), queries, qrels, "ndcg@5", as_of=DAY)
-        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg@5"].to_numpy())
+    swept = mk.sweep(search, queries, qrels, grid, "ndcg@5", as_of=DAY)
+    for i in range(0, len(swept.settings), 3):
+        alone = mk.evaluate(search.with_params(**swept.settings[i]), queries, qrels, "ndcg@5", as_of=DAY)
+        np.testing.assert_array_equal(swept.matrix()[i], alone.per_query["ndcg@5"].to_numpy())
 
 
 @pytest.mark.parametrize("unit", ["memory", "chunk"])
 @pytest.mark.parametrize("fold", ["none", "near"])
 def test_of_many_that_say_the_same_only_those_that_are_named_count(unit: str, fold: str) -> None:
     ends = ["", ".", " !", "!!"] if fold == "near" else [""]
-    texts = [f"чай зелёный без сахара{ends[at % len(ends)]}" for at in range(30)] + ["кофе чай"] * 3
-    dates = [f"2025-01-{1 + at % 28:02}" for at in range(33)]
+    texts = [f"чай зелёный без сахара{ends[i % len(ends)]}" for i in range(30)] + ["кофе чай"] * 3
+    dates = [f"2025-01-{1 + i % 28:02}" for i in range(33)]
     search = mk.Retriever(encoder=None, unit=unit, fold=fold, decay_kinds="*", gram_weight=0.5).fit(
-        mk.from_table({"memory_id": [f"m{at:02}" for at in range(33)], "text": texts, "created_at": dates})
+        mk.from_table({"memory_id": [f"m{i:02}" for i in range(33)], "text": texts, "created_at": dates})
     )
-    queries = {"query_id": [f"q{at}" for at in range(33)], "text": ["зелёный чай"] * 33}
-    qrels = {"query_id": queries["query_id"], "memory_id": [f"m{at:02}" for at in range(33)], "relevance": [1] * 33}
-    found = mk.sweep(
+    queries = {"query_id": [f"q{i}" for i in range(33)], "text": ["зелёный чай"] * 33}
+    qrels = {"query_id": queries["query_id"], "memory_id": [f"m{i:02}" for i in range(33)], "relevance": [1] * 33}
+    swept = mk.sweep(
         search, queries, qrels, {"decay_days": [1, 50, 5000], "decay": ["linear", "none"]}, "mrr", as_of=DAY
     )
-    for at, setting in enumerate(found.settings):
+    for i, setting in enumerate(swept.settings):
         alone = mk.evaluate(search.with_params(**setting), queries, qrels, "mrr", as_of=DAY)
-        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["mrr"].to_numpy())
-    assert (found.matrix() == 0).any()
+        np.testing.assert_array_equal(swept.matrix()[i], alone.per_query["mrr"].to_numpy())
+    assert (swept.matrix() == 0).any()
 
 
 def test_a_product_of_weights_leaves_out_the_setting_in_which_no_arm_has_one() -> None:
@@ -398,9 +407,9 @@ def test_a_product_of_weights_leaves_out_the_setting_in_which_no_arm_has_one() -
     labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
     grid = {name: [0.0, 1.0] for name in ("vector_weight", "bm25_weight", "gram_weight")}
     with pytest.warns(UserWarning, match="1 setting was left out, in which no arm has a weight"):
-        found = mk.sweep(search, *labels, grid, "mrr")
-    assert len(found.settings) == 7 + 1  # and the search's own
-    assert all(any(one.values()) or None in one.values() for one in found.settings)
+        swept = mk.sweep(search, *labels, grid, "mrr")
+    assert len(swept.settings) == 7 + 1  # and the search's own
+    assert all(any(one.values()) or None in one.values() for one in swept.settings)
 
 
 @pytest.mark.parametrize("metric", ["judged@5", "stale@5"])

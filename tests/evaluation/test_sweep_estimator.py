@@ -18,39 +18,41 @@ DAY = "2026-03-01"
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
+def search_and_labels() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
     rng = np.random.default_rng(5)
-    texts = [f"{TOPICS[at % 6]} {TOPICS[int(rng.integers(6))]} {at // 6}" for at in range(48)]
-    dates = [f"2025-{1 + at % 12:02}-01" for at in range(48)]
-    memories = {"memory_id": [f"m{at}" for at in range(48)], "text": texts, "created_at": dates}
+    texts = [f"{TOPICS[i % 6]} {TOPICS[int(rng.integers(6))]} {i // 6}" for i in range(48)]
+    dates = [f"2025-{1 + i % 12:02}-01" for i in range(48)]
+    memories = {"memory_id": [f"m{i}" for i in range(48)], "text": texts, "created_at": dates}
     search = mk.Retriever(encoder="hash", decay_kinds="*").fit(mk.from_table(memories))
     queries = {
-        "query_id": [f"q{at}" for at in range(12)],
-        "text": [TOPICS[at % 6] for at in range(12)],
-        "user_id": [f"u{at % 4}" for at in range(12)],
+        "query_id": [f"q{i}" for i in range(12)],
+        "text": [TOPICS[i % 6] for i in range(12)],
+        "user_id": [f"u{i % 4}" for i in range(12)],
     }
     qrels = {
-        "query_id": [f"q{at}" for at in range(12) for _ in range(2)],
-        "memory_id": [f"m{at % 6 + 6 * one * int(rng.integers(8))}" for at in range(12) for one in range(2)],
-        "relevance": [1 + at % 2 for at in range(24)],
+        "query_id": [f"q{i}" for i in range(12) for _ in range(2)],
+        "memory_id": [f"m{i % 6 + 6 * one * int(rng.integers(8))}" for i in range(12) for one in range(2)],
+        "relevance": [1 + i % 2 for i in range(24)],
     }
     return search, pd.DataFrame(queries), pd.DataFrame(qrels).drop_duplicates(["query_id", "memory_id"])
 
 
-def test_each_fold_scores_as_evaluate_does_and_users_stay_together(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    search, queries, qrels = made
+def test_each_fold_scores_as_evaluate_does_and_users_stay_together(
+    search_and_labels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, queries, qrels = search_and_labels
     est = mk.as_estimator(search, "ndcg@5", as_of=DAY)
-    asked, y = est.labels(queries, qrels)
+    x, y = est.labels(queries, qrels)
     fitted: list[Any] = []
     monkeypatch.setattr(mk.Retriever, "fit", lambda self, corpus: fitted.append(corpus))
     grid = {"vector_weight": [0.0, 0.5], "decay": ["none", "half_life"]}
     cv = GroupKFold(4)
-    tried = GridSearchCV(est, grid, cv=cv).fit(asked, y, groups=asked["user_id"])
+    tried = GridSearchCV(est, grid, cv=cv).fit(x, y, groups=x["user_id"])
     assert fitted == []
     assert len(tried.cv_results_["params"]) == 4
-    for fold, (_, test) in enumerate(cv.split(asked, y, asked["user_id"])):
-        assert len(set(asked["user_id"][test])) == 1
-        for at, params in enumerate(tried.cv_results_["params"]):
+    for fold, (_, test) in enumerate(cv.split(x, y, x["user_id"])):
+        assert len(set(x["user_id"][test])) == 1
+        for i, params in enumerate(tried.cv_results_["params"]):
             alone = mk.evaluate(
                 search.with_params(**params),
                 queries.iloc[test],
@@ -59,36 +61,36 @@ def test_each_fold_scores_as_evaluate_does_and_users_stay_together(made: Any, mo
                 as_of=DAY,
                 mean_of="queries",
             )
-            came = tried.cv_results_[f"split{fold}_test_score"][at]
-            assert came == alone.table["value"][0].as_py()
+            score = tried.cv_results_[f"split{fold}_test_score"][i]
+            assert score == alone.table["value"][0].as_py()
     assert tried.best_estimator_.search_.corpus_ is search.corpus_
 
 
-def test_drawn_settings_and_clones_share_what_was_fitted(made: Any) -> None:
-    search, queries, qrels = made
+def test_drawn_settings_and_clones_share_what_was_fitted(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
     est = mk.as_estimator(search, as_of=DAY)
     again = clone(est).set_params(pool=7)
     assert again.arms is est.arms
     assert again.fit(queries).search_.pool == 7
     assert est.pool == search.pool
-    asked, y = est.labels(queries, qrels)
+    x, y = est.labels(queries, qrels)
     tried = RandomizedSearchCV(est, {"pool": [1, 5, 50], "min_score": [0.0, 0.3]}, n_iter=4, cv=3, random_state=0)
-    assert np.isfinite(tried.fit(asked, y).cv_results_["mean_test_score"]).all()
+    assert np.isfinite(tried.fit(x, y).cv_results_["mean_test_score"]).all()
 
 
-def test_what_is_less_is_better_counts_negative(made: Any) -> None:
-    search, queries, qrels = made
+def test_what_is_less_is_better_counts_negative(search_and_labels: Any) -> None:
+    search, queries, qrels = search_and_labels
     est = mk.as_estimator(search, "stale@5", as_of=DAY)
     assert est.score(*est.labels(queries, qrels)) <= 0
 
 
-def test_a_fitted_search_says_that_it_cannot_go_to_another_process(made: Any) -> None:
+def test_a_fitted_search_says_that_it_cannot_go_to_another_process(search_and_labels: Any) -> None:
     with pytest.raises(mk.MemkitError, match=r"use threads, as in joblib\.parallel_config"):
-        pickle.dumps(mk.as_estimator(made[0], as_of=DAY))
+        pickle.dumps(mk.as_estimator(search_and_labels[0], as_of=DAY))
 
 
-def test_what_cannot_be_scored_is_refused(made: Any) -> None:
-    search, queries, _ = made
+def test_what_cannot_be_scored_is_refused(search_and_labels: Any) -> None:
+    search, queries, _ = search_and_labels
     est = mk.as_estimator(search, as_of=DAY)
     with pytest.raises(mk.ParameterError, match=r"labels for each of 12 queries\. Got 1"):
         est.score(queries, [{"m1": 1}])
@@ -104,10 +106,10 @@ def test_what_cannot_be_scored_is_refused(made: Any) -> None:
         est.set_params(depht=1)
 
 
-def test_optuna_tries_settings_that_score_as_evaluate_does(made: Any) -> None:
+def test_optuna_tries_settings_that_score_as_evaluate_does(search_and_labels: Any) -> None:
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    search, queries, qrels = made
+    search, queries, qrels = search_and_labels
     space = {"vector_weight": (0.0, 1.0), "pool": (5, 50), "fold": ["none", "near"], "decay_kinds": ["*", ("archive",)]}
     objective = mk.as_objective(search, queries, qrels, space, "mrr", as_of=DAY)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
@@ -128,6 +130,6 @@ def test_optuna_tries_settings_that_score_as_evaluate_does(made: Any) -> None:
         ({"encoder": ["use"]}, "'encoder' acts at fit"),
     ],
 )
-def test_a_space_that_cannot_be_meant_is_refused(made: Any, space: Any, message: str) -> None:
+def test_a_space_that_cannot_be_meant_is_refused(search_and_labels: Any, space: Any, message: str) -> None:
     with pytest.raises(mk.ParameterError, match=message):
-        mk.as_objective(*made, space)
+        mk.as_objective(*search_and_labels, space)
