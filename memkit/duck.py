@@ -18,9 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from memkit.errors import QueryError
-
-LONE_SURROGATE = re.compile("[\\ud800-\\udfff]")
-"""Half of a character, as broken JSON may hold it: Arrow and DuckDB refuse it with messages that do not help."""
+from memkit.surrogates import LONE_SURROGATE
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAMED_INTERRUPT = re.compile(r"(?:[^\n]* failed: )?KeyboardInterrupt:(?: <EMPTY MESSAGE>)?[ ]*(?:\n|\Z)")
@@ -227,6 +225,8 @@ def put(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
 
 def check_unicode(*values: Any) -> None:
     """Raise where a text, also within lists and dictionaries, holds half of a character (a lone surrogate).
+
+    Arrow and DuckDB refuse it with messages that do not help.
 
     Raises
     ------

@@ -23,10 +23,10 @@ from memkit.formats.disk.source import utf8
 from memkit.formats.reader import Reading
 from memkit.formats.rows import Row
 from memkit.formats.syntax.json import LINES
-from memkit.formats.syntax.node import clean
 from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.params import describe
 from memkit.schemas import column, result_schema, table
+from memkit.surrogates import LONE_SURROGATE
 from memkit.tables.sandbox import Sandbox, parse_select
 from memkit.text.secrets import mask
 
@@ -440,7 +440,7 @@ def check_names(row: Row) -> None:
 
 def _is_one(value: object, kind: type) -> bool:
     if kind is str:
-        return isinstance(value, str) and (value.isascii() or clean(value) == value)
+        return isinstance(value, str) and not LONE_SURROGATE.search(value)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INT64
     return isinstance(value, kind)

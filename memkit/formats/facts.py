@@ -26,9 +26,10 @@ from memkit.formats.fields import DAY, TAG, WHOLE, Field, Fields, Problem, words
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
-from memkit.formats.syntax.node import Node, StructureError, clean
+from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import day_of
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, result_schema
+from memkit.surrogates import LONE_SURROGATE
 
 TAGS = ("id", "t", "imp", "exp", "created")
 PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}
@@ -139,7 +140,7 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
     text = fact.get("text") or ""
     if "\n" in text or "\r" in text:
         raise FormatError(f"field 'text' must be one line. Got {text!r}.", field="text")
-    if not text.isprintable() and clean(text) != text:
+    if LONE_SURROGATE.search(text):
         raise FormatError("field 'text' must be Unicode without lone surrogates.", field="text")
     if _TAG.match(text):
         raise FormatError(f"field 'text' must not open with a tag. Got {text!r}.", field="text")

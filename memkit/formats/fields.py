@@ -9,7 +9,7 @@ from typing import Any
 from memkit.errors import FormatError
 from memkit.formats.faults import Rule, length, one_of
 from memkit.formats.rows import Row, Rows
-from memkit.formats.syntax.node import Node, clean
+from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import (
     bool_of,
     day_of,
@@ -20,6 +20,7 @@ from memkit.formats.syntax.values import (
     time_of,
     words_of,
 )
+from memkit.surrogates import LONE_SURROGATE
 
 Problem = Callable[[str, str, str, object], None]
 """Called with the rule's code, the field, what was expected and what was found."""
@@ -92,7 +93,7 @@ def check_text(value: Any, field: str = "") -> None:
     ------
     FormatError
     """
-    if isinstance(value, str) and clean(value) != value:
+    if isinstance(value, str) and LONE_SURROGATE.search(value):
         raise FormatError(f"field '{field}' must be Unicode without lone surrogates. Got {value!r:.80}.", field=field)
     if isinstance(value, Mapping):
         for key, item in value.items():

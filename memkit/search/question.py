@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.names import day_of, names_of
-from memkit.duck import LONE_SURROGATE, check_unicode
+from memkit.duck import check_unicode
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError, some_of
 from memkit.index.encoders.base import Vectors
 from memkit.index.encoders.circuit import in_haste
@@ -36,6 +36,7 @@ from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
+from memkit.surrogates import LONE_SURROGATE
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
 from memkit.text.word_forms import dictionary

@@ -19,7 +19,8 @@ from typing import Any
 
 from memkit import __version__
 from memkit.errors import MemkitError, MissingExtraError, ParameterError, PolicyRefusal, did_you_mean
-from memkit.serve.tools import Tools, check_limits, clean
+from memkit.serve.tools import Tools, check_limits
+from memkit.surrogates import without_surrogates
 
 _GRACE = 2.0
 """Seconds that a running tool gets to finish after the client is gone or the server is stopped."""
@@ -60,7 +61,7 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
             except UnexpectedToolError:  # an internal error: the server logs it
                 raise
             except ToolError as error:
-                raise ToolError(clean(_message(name, error, schemas))) from None
+                raise ToolError(without_surrogates(_message(name, error, schemas))) from None
 
     lock = threading.Lock()
 
@@ -129,10 +130,10 @@ def _guarded(
             with lock:
                 return method(*args, **named)
         except PolicyRefusal as refusal:
-            answer = {"ok": False, "id": "", "reason": refusal.reason, "message": clean(str(refusal))}
+            answer = {"ok": False, "id": "", "reason": refusal.reason, "message": without_surrogates(str(refusal))}
             return answer | ({"candidates": [], "gap": None} if method.__name__ in Tools.DESTROYING else {})
         except (MemkitError, OSError) as error:
-            raise failure(clean(str(error))) from None
+            raise failure(without_surrogates(str(error))) from None
         except (SystemExit, KeyboardInterrupt) as error:
             raise failure(f"the tool was stopped ({type(error).__name__})") from None
 

@@ -28,6 +28,7 @@ from memkit.params import Zone
 from memkit.schemas import with_column
 from memkit.serve.calls import Calls
 from memkit.serve.scope import visible_files, visible_to
+from memkit.surrogates import without_surrogates
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
@@ -259,17 +260,17 @@ class Tools:
                 raise missing("chunk", chunk, known_ids)
         rows = self._with_fact_ids(chunks.take([places[chunk] for chunk in chunk_ids])).to_pylist()
         hits = [self._hit({**row, "score": 1.0}) for row in rows]
-        return {"results": hits, "note": clean(self.calls.log_fetch(chunk_ids))}
+        return {"results": hits, "note": without_surrogates(self.calls.log_fetch(chunk_ids))}
 
     @_limited
     def memory_append(self, content: str) -> Done:
         """Append long-term memories to MEMORY.md: preferences, decisions, facts."""
-        return _result(str(self.store.workspace.append_to_memory(clean(content))))
+        return _result(str(self.store.workspace.append_to_memory(without_surrogates(content))))
 
     @_limited
     def memory_log(self, content: str) -> Done:
         """Append an entry with the time to today's log."""
-        return _result(str(self.store.workspace.append_to_daily_log(clean(content))))
+        return _result(str(self.store.workspace.append_to_daily_log(without_surrogates(content))))
 
     @_limited
     def memory_context(self, user_id: str | None = None, message: str | None = None) -> Text:
@@ -332,9 +333,9 @@ class Tools:
         hits: list[NoteHit] = [
             {
                 **self._hit(row),
-                "id": clean(row["id"] or ""),
-                "subject": clean(row["subject"]),
-                "scope": clean(row["scope"] or ""),
+                "id": without_surrogates(row["id"] or ""),
+                "subject": without_surrogates(row["subject"]),
+                "scope": without_surrogates(row["scope"] or ""),
             }
             for row in table.to_pylist()
         ]
@@ -344,8 +345,9 @@ class Tools:
     def note_create(self, subject: str, keywords: list[str], applies_to: str, content: str) -> Done:
         """Write a note: a subject of one line, 1 to 20 keywords, applies_to is global, file:… or area:…"""
         folder = usual_folder(visible_to(self.user, self.live.corpus()))
-        words = [clean(word) for word in keywords]
-        note_id = self.store.notes.create(clean(subject), words, clean(applies_to), clean(content), folder=folder)
+        subject, applies_to, content = map(without_surrogates, (subject, applies_to, content))
+        words = [without_surrogates(word) for word in keywords]
+        note_id = self.store.notes.create(subject, words, applies_to, content, folder=folder)
         return _result(str(note_id))
 
     def _note(self, table: pa.Table, hits: Sequence[Hit], query: str, k: int, user_id: str | None = None) -> str:
@@ -353,7 +355,7 @@ class Tools:
         shown = {hit["chunk_id"]: hit["memory_id"] for hit in hits}
         note = (table.schema.metadata or {}).get(b"note", b"").decode()
         notes = (answerability_note(table), note, self.calls.log_search(query, user_id, {"k": k}, shown))
-        return clean(" ".join(filter(None, notes)))
+        return without_surrogates(" ".join(filter(None, notes)))
 
     def _user(self, user_id: str) -> str:
         """`user_id`, checked to be valid, and to be the user of the tools if they are limited to one."""
@@ -370,7 +372,14 @@ class Tools:
         note = (result.schema.metadata or {}).get(b"note", b"").decode()
         gap = rows[0]["gap"] if rows else None
         hits = [self._hit(row) for row in rows]
-        return {"ok": False, "id": "", "reason": "", "candidates": hits, "gap": gap, "message": clean(note)}
+        return {
+            "ok": False,
+            "id": "",
+            "reason": "",
+            "candidates": hits,
+            "gap": gap,
+            "message": without_surrogates(note),
+        }
 
     def all(self, *, read_only: bool) -> list[Callable[..., Any]]:
         """The tools to offer."""
@@ -379,15 +388,15 @@ class Tools:
     def _hit(self, row: dict[str, Any]) -> Hit:
         score = float(row["score"]) if row["score"] is not None and math.isfinite(row["score"]) else 0.0
         return {
-            "content": clean(row["text"]),
-            "snippet": clean(row.get("snippet") or row["text"]),
-            "file_path": clean(row["path"]),
+            "content": without_surrogates(row["text"]),
+            "snippet": without_surrogates(row.get("snippet") or row["text"]),
+            "file_path": without_surrogates(row["path"]),
             "line_start": int(row["line_start"] or 1),
             "line_end": int(row["line_end"] or 1),
             "score": min(1.0, max(0.0, score)),
-            "chunk_id": clean(row["chunk_id"]),
-            "memory_id": clean(row["memory_id"]),
-            "fact_id": clean(row["source_id"]) if row.get("source_id") else None,
+            "chunk_id": without_surrogates(row["chunk_id"]),
+            "memory_id": without_surrogates(row["memory_id"]),
+            "fact_id": without_surrogates(row["source_id"]) if row.get("source_id") else None,
         }
 
     def _with_fact_ids(self, table: pa.Table) -> pa.Table:
@@ -400,11 +409,6 @@ class Tools:
         ids = pc.if_else(pc.fill_null(is_fact, False), columns["source_id"], pa.scalar(None, pa.string()))
         is_new = "source_id" not in table.column_names
         return table.append_column("source_id", ids) if is_new else with_column(table, "source_id", ids)
-
-
-def clean(text: str) -> str:
-    """`text` as valid UTF-8: a lone surrogate in an answer would end the connection."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _text_result(text: str) -> Text:

@@ -14,12 +14,13 @@ from itertools import pairwise
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
+from memkit.surrogates import RANGE
 
 _OPENING = re.compile(r"---[ \t]*\n")
 _CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: ten times as fast to find
 _KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 # Characters that YAML reads in its own way; anything with them goes to the YAML reader.
-_ODD = r"\x00-\x09\x0b-\x1f\x7f-\xa0\ud800-\udfff\u2028\u2029\ufeff\ufffe\uffff"
+_ODD = RANGE + r"\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff"
 _ODD_CHARACTER = re.compile(f"[{_ODD}]")
 _INDICATORS = "-?:,[]{}#&*!|>'\"%@`~=<"
 _NULLS = frozenset(("null", "Null", "NULL"))

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple
 
-from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
+from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
+from memkit.surrogates import without_surrogates
 
 LINES = (".jsonl", ".ndjson")
 """The suffixes of files with one document per line."""
@@ -266,11 +267,11 @@ def name_lines(lines: list[str], first: int) -> dict[str, int]:
 def _cleaned(value: Any) -> Any:
     """`value` without lone surrogates, in place."""
     if isinstance(value, str):
-        return clean(value)
+        return without_surrogates(value)
     if isinstance(value, list):
         value[:] = [_cleaned(item) for item in value]
     elif isinstance(value, Node):
-        items = [(clean(key), _cleaned(item)) for key, item in value.items()]
+        items = [(without_surrogates(key), _cleaned(item)) for key, item in value.items()]
         value.clear()
         value.update(items)
     return value

@@ -1,15 +1,13 @@
-"""`Node`, an object with line numbers, and what every syntax refuses: nesting that is too deep, lone surrogates."""
+"""`Node`, an object with line numbers, and what every syntax refuses: nesting that is too deep."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 MAX_DEPTH = 100
 """Nesting that no memory needs; deeper input is refused before it can exhaust the stack, however deep the caller is."""
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class StructureError(ValueError):
@@ -66,8 +64,3 @@ class Node(dict[str, Any]):
         self[f"{key} (repeated)"] = later
         if line is not None:
             self.repeated_lines.setdefault(key, line)
-
-
-def clean(text: str) -> str:
-    """`text` without lone surrogates, which no UTF-8 can hold but an escape can spell."""
-    return _SURROGATES.sub("�", text)

@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
+from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
+from memkit.surrogates import without_surrogates
 
 ENDINGS = (".yaml", ".yml")
 """The suffixes of YAML files."""
@@ -71,7 +72,7 @@ def comments(text: str) -> dict[int, str]:
         lines = [place for line, gap in _gaps(text) for place in enumerate(gap.split("\n"), line)]
     except (yaml.YAMLError, UnicodeEncodeError, StructureError):
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.lstrip().startswith("#")]
-    return {number: clean(line[line.index("#") :].rstrip()) for number, line in lines if "#" in line}
+    return {number: without_surrogates(line[line.index("#") :].rstrip()) for number, line in lines if "#" in line}
 
 
 def _gaps(text: str) -> Iterator[tuple[int, str]]:
@@ -141,7 +142,7 @@ class _Builder:
                 raise StructureError(f"an alias of a known anchor, adding {MAX_ALIASED} characters at most", line)
             return _Open(known.value, None, line, known.height)
         plain = not event.style and event.value in ("", "~", "null", "Null", "NULL")
-        return _Open(None if plain and event.implicit[0] else clean(event.value), event.anchor, line)
+        return _Open(None if plain and event.implicit[0] else without_surrogates(event.value), event.anchor, line)
 
 
 def _refuse_nest(depth: int, line: int) -> None:

@@ -26,6 +26,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
 from memkit.hashes import digest, digest_of_file, key
 from memkit.progress import bar
+from memkit.surrogates import without_surrogates
 
 ROLES = ("query", "document")
 Vectors = NDArray[np.float32]
@@ -37,7 +38,6 @@ SHORT_WORK = 16  # batches without a bar; the cache asks for so many at a time, 
 _PRIOR_TEXTS = 30
 _LEAST_DEVIATION = 0.005
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _FAR = 10.0  # deviations; a chunk asked for by its own text lies some 8 above the mean
 
 
@@ -49,7 +49,7 @@ def clean(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    whole = _SURROGATES.sub("\ufffd", _CONTROLS.sub(" ", text))
+    whole = without_surrogates(_CONTROLS.sub(" ", text))
     return unicodedata.normalize("NFC", whole)
 
 
