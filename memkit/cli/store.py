@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ import typer
 from memkit.checked import json_object
 from memkit.cli.change import DiffOption, TimezoneOption, YesOption, print_edits
 from memkit.cli.common import AsOfOption, JsonOption, PathArgument, ProfileOption, app, profile_of
-from memkit.cli.show import show
+from memkit.cli.show import out, print_json, show
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import Param
 
@@ -52,7 +53,8 @@ def store(
 
     known = dict(_operations(opened(path, timezone=timezone, profile=profile_of(profile))))
     if operation is None:
-        show(_listed(known), as_json)
+        listed = _listed(known)
+        print_json(listed) if as_json else _print_listed(listed)
         return
     if operation not in known:
         hint = did_you_mean(operation, known) or f" `memkit store {shlex.quote(str(path))}` lists them."
@@ -81,6 +83,17 @@ def _listed(operations: Mapping[str, Method]) -> pa.Table:
         for name, method in operations.items()
     ]
     return pa.Table.from_pylist(rows)
+
+
+def _print_listed(operations: pa.Table) -> None:
+    """Print each operation as it is typed and below it what it does, all of it: cells of a table would be cut."""
+    lines = textwrap.TextWrapper(out.width, break_long_words=False, break_on_hyphens=False)
+    print(lines.fill(f"{operations.num_rows} operations; what stands in brackets may be left out"))
+    for operation, arguments, does in zip(*operations.to_pydict().values(), strict=True):
+        lines.initial_indent, lines.subsequent_indent = "", " " * 8
+        print(lines.fill(f"{operation} {arguments}"))
+        lines.initial_indent = lines.subsequent_indent = " " * 4
+        print(lines.fill(does))
 
 
 def _first_sentence(method: Method) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import memkit as mk
 
@@ -142,6 +143,18 @@ def test_every_operation_that_writes_is_a_command_by_its_signature(run: Any, roo
     known |= {"Mapping[str, Any]", "Sequence[Mapping[str, Any]]"}
     for name in listed:  # a type that the command line does not know would be passed as a text
         assert {kind for one in methods[name].values() for kind in str(one.annotation).split(" | ")} <= known, name
+
+
+def test_the_list_of_operations_is_whole_in_a_narrow_terminal(
+    run: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = json.loads(run("store", root, "--json")[1])
+    for width in (80, 60):
+        monkeypatch.setattr("memkit.cli.store.out", Console(width=width))
+        heading, _, text = run("store", root)[1].partition("\n")
+        assert heading.startswith(f"{len(listed)} operations")
+        assert text.split() == " ".join(" ".join(row.values()) for row in listed).split()
+        assert max(map(len, text.splitlines())) <= width
 
 
 def test_a_page_is_renamed_and_a_fact_updated_and_forgotten_and_each_is_undone(run: Any, root: Path) -> None:
