@@ -410,3 +410,10 @@ def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
 def test_what_is_no_corpus_is_refused_with_what_makes_one(given: object) -> None:
     with pytest.raises(ParameterError, match=r"expected a Corpus. Got \w+; mk.from_table makes one from a table"):
         Retriever(encoder=None).fit(given)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_text_of_thousands_of_chunks_is_not_held_once_for_each(corpus_of: Any) -> None:
+    # Beside each of its chunks, the text would be more than the 2 GiB that a column of Arrow holds.
+    text = "чай\n" * 180_000 + "needle"
+    fitted = Retriever(encoder=None, gram_weight=0.0).fit(corpus_of({"text": text}, {"text": "чай"}))
+    assert ids(fitted.search("needle", as_of=DAY)) == ["m0"]

@@ -222,7 +222,12 @@ def _evidence_of_chunks(
     patterns: Sequence[str],
 ) -> pa.ChunkedArray:
     """The `evidence` of texts of `chunks`: `memory_evidence` where a chunk is all of a memory."""
-    is_whole = pc.fill_null(pc.equal(take_rows(memories, of_memory), chunks), False).to_numpy()
+    # Lengths first: a memory's text next to each of its chunks would take the square of the text's length.
+    size, size_whole = (pc.fill_null(pc.binary_length(texts), -1).to_numpy() for texts in (chunks, memories))
+    is_whole = size == size_whole[of_memory]
+    alike = np.flatnonzero(is_whole)
+    equal = pc.equal(take_rows(memories, of_memory[alike]), take_rows(chunks, alike))
+    is_whole[alike] = pc.fill_null(equal, False).to_numpy()
     whole, partial = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
     parts = take_rows(memory_evidence, of_memory[whole]), evidence(take_rows(chunks, partial), patterns)
     joined = pa.chunked_array([piece for part in parts for piece in part.chunks], chunks.type)
