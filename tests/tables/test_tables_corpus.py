@@ -51,11 +51,13 @@ query = "select current_setting('TimeZone'), created_at::date::varchar from memo
 print(corpus.sql(query).fetchall() + corpus.connect().execute(query).fetchall())
 """
     environment = {**os.environ, "TZ": "Asia/Vladivostok"}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str([("UTC", "2025-12-31")] * 2)
+    process = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == str([("UTC", "2025-12-31")] * 2)
 
 
-def found(corpus: mk.Corpus, query: str) -> set[str]:
+def matching_paths(corpus: mk.Corpus, query: str) -> set[str]:
     rows = corpus.sql("select path from fts(?, k := 100) join memories using (memory_id)", [query]).fetchall()
     return {path for (path,) in rows}
 
@@ -63,18 +65,18 @@ def found(corpus: mk.Corpus, query: str) -> set[str]:
 def test_full_text_is_never_stale_after_a_refresh(tmp_path: Path) -> None:
     folder = write_files(tmp_path, {"a.md": "# пул\n", "b.md": "# чай\n"})
     corpus = mk.read(folder)
-    assert found(corpus, "пулы") == {"a.md"}
+    assert matching_paths(corpus, "пулы") == {"a.md"}
     write_files(folder, {"a.md": "# кофе\n"})
     corpus = corpus.refresh()
-    assert (found(corpus, "пул"), found(corpus, "кофе")) == (set(), {"a.md"})
+    assert (matching_paths(corpus, "пул"), matching_paths(corpus, "кофе")) == (set(), {"a.md"})
     (folder / "b.md").rename(folder / "c.md")
     corpus = corpus.refresh()
-    assert found(corpus, "чай") == {"c.md"}
+    assert matching_paths(corpus, "чай") == {"c.md"}
     (folder / "c.md").unlink()
     corpus = corpus.refresh()
-    assert found(corpus, "чай") == set()
+    assert matching_paths(corpus, "чай") == set()
     write_files(folder, {"d.md": "# чай\n"})
-    assert found(corpus.refresh(), "чай") == {"d.md"}
+    assert matching_paths(corpus.refresh(), "чай") == {"d.md"}
 
 
 def test_a_change_of_the_rows_behind_the_index_is_refused_not_answered_from(tmp_path: Path) -> None:
@@ -270,12 +272,12 @@ RULES_OF_ITS_OWN = (*RULES, Rule("bad_value", "notes", "mood", "any", lambda val
 
 
 @pytest.mark.parametrize("way", COPIES)
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_copy_has_the_tables_and_answers_as_the_corpus_does(tmp_path: Path, way: str, asked: bool) -> None:
+@pytest.mark.parametrize("is_searched", [False, True])
+def test_a_copy_has_the_tables_and_answers_as_the_corpus_does(tmp_path: Path, way: str, is_searched: bool) -> None:
     corpus = mk.read(write_files(tmp_path, {"a.md": "# пул соединений\n"}), rules=RULES_OF_ITS_OWN)
     corpus.add_table("labels", pa.table({"label": ["x"]}))
     query = "select memory_id, score, label from fts('пулы') join memories using (memory_id) cross join labels"
-    expected = corpus.sql(query).fetchall() if asked else None
+    expected = corpus.sql(query).fetchall() if is_searched else None
     other = COPIES[way](corpus)
     assert other is not corpus
     assert other.tables == corpus.tables
@@ -285,10 +287,10 @@ def test_a_copy_has_the_tables_and_answers_as_the_corpus_does(tmp_path: Path, wa
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, mk.Corpus.refresh], ids=["copy", "deepcopy", "refresh"])
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_copy_goes_its_own_way(tmp_path: Path, way: Callable[[mk.Corpus], mk.Corpus], asked: bool) -> None:
+@pytest.mark.parametrize("is_connected", [False, True])
+def test_a_copy_goes_its_own_way(tmp_path: Path, way: Callable[[mk.Corpus], mk.Corpus], is_connected: bool) -> None:
     corpus = mk.read(write_files(tmp_path, {"a.md": "# чай\n"}))
-    if asked:
+    if is_connected:
         corpus.connect().close()
     other = way(corpus)
     other.add_table("labels", pa.table({"label": ["x"]}))
@@ -345,8 +347,8 @@ corpus = pickle.load(open(sys.argv[1], "rb"))
 print(corpus.sql("select memory_id from fts('пулы')").fetchall(), corpus)
 """
     command = [sys.executable, "-c", script, str(tmp_path / "corpus.pickle")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[('0',)] Corpus(1 memories: 1 other; 0 problems)"
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[('0',)] Corpus(1 memories: 1 other; 0 problems)"
 
 
 def test_a_table_added_to_an_opened_corpus_before_its_first_query_is_there(tmp_path: Path) -> None:

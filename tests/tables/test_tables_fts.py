@@ -35,7 +35,7 @@ Connect = Callable[..., duckdb.DuckDBPyConnection]
 
 
 def memories(texts: list[str], ids: list[str] | None = None, **columns: list[Any]) -> pa.Table:
-    given = {
+    columns_by_name = {
         "memory_id": ids or [f"m{row:02}" for row in range(len(texts))],
         "format": ["table"] * len(texts),
         "title": [""] * len(texts),
@@ -43,7 +43,7 @@ def memories(texts: list[str], ids: list[str] | None = None, **columns: list[Any
         "tags": [[]] * len(texts),
     } | columns
     return pa.Table.from_pylist(
-        [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)], MEMORIES
+        [dict(zip(columns_by_name, row, strict=True)) for row in zip(*columns_by_name.values(), strict=True)], MEMORIES
     )
 
 
@@ -61,7 +61,7 @@ def connect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return make
 
 
-def found(con: duckdb.DuckDBPyConnection, query: str, k: int = 10) -> list[str]:
+def hit_ids(con: duckdb.DuckDBPyConnection, query: str, k: int = 10) -> list[str]:
     return [row[0] for row in con.execute("select memory_id from fts(?, k := ?)", [query, k]).fetchall()]
 
 
@@ -90,13 +90,13 @@ FIRST = {
 
 def test_a_query_in_any_script_finds_its_memory(connect: Connect) -> None:
     con = connect(TEXTS)
-    assert {query: found(con, query)[:1] for query in FIRST} == {query: [first] for query, first in FIRST.items()}
+    assert {query: hit_ids(con, query)[:1] for query in FIRST} == {query: [first] for query, first in FIRST.items()}
 
 
 def test_a_query_without_known_words_finds_nothing(connect: Connect) -> None:
     con = connect(TEXTS)
     unknown = ["", "  ", "?!, --", "___", "нетакогослова", "'; drop table memories; --", "x" * 10_000]
-    assert [query for query in unknown if found(con, query)] == []
+    assert [query for query in unknown if hit_ids(con, query)] == []
 
 
 def test_fts_joins_memories_and_is_ordered_by_score_then_id(connect: Connect) -> None:
@@ -106,7 +106,7 @@ def test_fts_joins_memories_and_is_ordered_by_score_then_id(connect: Connect) ->
     ranked = con.execute("from fts('пул соединений', k := 4)").fetchall()
     assert ranked == sorted(ranked, key=lambda row: (-row[1], row[0]))
     assert [row[0] for row in ranked] == ["m04", "m01", "m02", "m03"]
-    assert found(con, "пул соединений", 2) == ["m04", "m01"]
+    assert hit_ids(con, "пул соединений", 2) == ["m04", "m01"]
 
 
 def test_ten_is_the_default_number(connect: Connect) -> None:
@@ -149,9 +149,9 @@ def test_an_index_that_is_given_is_not_built_again(monkeypatch: pytest.MonkeyPat
     table = memories(TEXTS)
     index = Database({"memories": table}).text_index()
     monkeypatch.setattr("memkit.tables.database.index_text", None)
-    given = Database({"memories": table}, index)
-    assert given.text_index() is index
-    assert found(given.cursor(), "пул") == ["m01", "m00"]
+    database = Database({"memories": table}, index)
+    assert database.text_index() is index
+    assert hit_ids(database.cursor(), "пул") == ["m01", "m00"]
 
 
 def test_one_of_two_documents_scores_as_the_formula_says(connect: Connect) -> None:
@@ -168,8 +168,8 @@ def test_a_term_of_every_document_still_scores_above_zero(connect: Connect) -> N
 
 def test_title_and_tags_are_searched(connect: Connect) -> None:
     con = connect(["текст", "text"], title=["Настройка", ""], tags=[[], ["метка", "label"]])
-    assert found(con, "настройки") == ["m00"]
-    assert found(con, "labels") == ["m01"]
+    assert hit_ids(con, "настройки") == ["m00"]
+    assert hit_ids(con, "labels") == ["m01"]
 
 
 def test_a_page_is_found_by_what_it_is_called_and_says_of_itself(tmp_path: Path) -> None:
@@ -189,27 +189,27 @@ def test_a_page_is_found_by_what_it_is_called_and_says_of_itself(tmp_path: Path)
 
 
 def test_a_title_that_the_first_line_holds_counts_once() -> None:
-    given = memories(["## Пул\nдесять", "Десять"], title=["Пул", "Пул"], tags=[["db", "sql"], []])
+    table = memories(["## Пул\nдесять", "Десять"], title=["Пул", "Пул"], tags=[["db", "sql"], []])
     with plain() as con:
-        con.register("given", given)
+        con.register("given", table)
         rows = con.execute(f"select {searchable_sql()} from given order by memory_id").fetchall()  # noqa: S608  # no data
     assert [row[0] for row in rows] == ["db sql\n## Пул\nдесять", "Пул\nДесять"]
 
 
 def test_an_empty_table_finds_nothing(connect: Connect) -> None:
     con = connect([])
-    assert found(con, "пул") == []
+    assert hit_ids(con, "пул") == []
     assert con.execute("select match_bm25('a', 'пул')").fetchone() == (None,)
 
 
 def test_equal_ids_raise_nothing(connect: Connect) -> None:
     con = connect(["пул раз", "пул два"], ids=["same", "same"])
-    assert found(con, "пул") == ["same"]
+    assert hit_ids(con, "пул") == ["same"]
     assert len(con.execute("select match_bm25(memory_id, 'пул') from memories").fetchall()) == 2
 
 
 def test_macros_serve_other_cursors(connect: Connect) -> None:
-    assert found(connect(TEXTS).cursor(), "пул") == ["m01", "m00"]
+    assert hit_ids(connect(TEXTS).cursor(), "пул") == ["m01", "m00"]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_change_of_the_rows_is_refused_so_that_no_answer_is_stale(connect: Con
     con = connect(TEXTS)
     with pytest.raises(duckdb.Error):
         con.execute(change)
-    assert found(con, "пул") == ["m01", "m00"]
+    assert hit_ids(con, "пул") == ["m01", "m00"]
 
 
 def test_only_memories_shows_among_the_users_tables(connect: Connect) -> None:

@@ -48,8 +48,8 @@ ROWS = {"user_id": ["anna"], "label": ["x"]}
     "mine", [pd.DataFrame(ROWS), pa.table(ROWS), Speaks(pa.table(ROWS))], ids=["pandas", "arrow", "stream"]
 )
 def test_a_name_that_is_no_table_is_a_variable_of_the_caller(corpus: mk.Corpus, mine: Any) -> None:
-    found = corpus.sql("select count(*) from memories join mine using (user_id) where label = $l", {"l": "x"})
-    assert found.fetchall() == [(2,)]
+    relation = corpus.sql("select count(*) from memories join mine using (user_id) where label = $l", {"l": "x"})
+    assert relation.fetchall() == [(2,)]
 
 
 def test_a_local_variable_comes_before_a_global_one(corpus: mk.Corpus) -> None:

@@ -23,8 +23,8 @@ SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": 
 
 def inside(lake: Path) -> Path:
     """The one save of a lake."""
-    (found,) = lake.glob("saved-*")
-    return found
+    (save,) = lake.glob("saved-*")
+    return save
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def test_a_broken_state_only_costs_a_full_read(
     write_files(saved.parent / "source", {"docs/b.md": "# кофе\n"})
     read: list[str] = []
     real = Listing.load
-    monkeypatch.setattr(Listing, "load", lambda *given: read.append(given[1]) or real(*given))
+    monkeypatch.setattr(Listing, "load", lambda *args: read.append(args[1]) or real(*args))
     refreshed = mk.open(saved, trust=True).refresh()
     assert set(read) == {"docs/a.md", "docs/b.md", "users/u/profile.md"}
     assert equal(refreshed, mk.read(saved.parent / "source"))

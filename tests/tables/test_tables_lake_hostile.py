@@ -48,8 +48,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def inside(lake: Path) -> Path:
     """The one save of a lake."""
-    (found,) = lake.glob("saved-*")
-    return found
+    (save,) = lake.glob("saved-*")
+    return save
 
 
 def change(lake: Path, **values: Any) -> None:
@@ -64,13 +64,13 @@ def change(lake: Path, **values: Any) -> None:
     (inside(lake) / "manifest.json").write_text(json.dumps(document))
 
 
-def sign(lake: Path, **more: Any) -> None:
+def sign(lake: Path, **changes: Any) -> None:
     """Give every file that the manifest names the hash that it now has, as a forger would."""
     files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
     for name in files:
         if (inside(lake) / name).is_file():
             files[name] = blake2b((inside(lake) / name).read_bytes(), digest_size=16).hexdigest()
-    change(lake, files=files, **more)
+    change(lake, files=files, **changes)
 
 
 def rewrite(lake: Path, name: str, to: Callable[[pa.Table], pa.Table]) -> None:
@@ -98,8 +98,8 @@ def test_a_view_or_macro_of_its_database_never_runs(lake: Path, tmp_path: Path) 
             create macro fts(query, k := 10) as table select text as memory_id, 1.0 as score from memories;
         """)  # noqa: S608  # a name of this test's
     corpus = mk.open(lake)
-    found = corpus.sql("select lower(text), * from memories").fetchall() + corpus.sql("from fts('пароль')").fetchall()
-    assert SECRET not in str(found)
+    rows = corpus.sql("select lower(text), * from memories").fetchall() + corpus.sql("from fts('пароль')").fetchall()
+    assert SECRET not in str(rows)
     assert corpus.sql("select lower('А')").fetchall() == [("а",)]
 
 
@@ -109,10 +109,10 @@ def test_an_unfinished_save_that_is_a_link_moves_nothing(lake: Path, tmp_path: P
     victim = tmp_path / "victim"
     shutil.copytree(lake, victim, dirs_exist_ok=True)
     (lake / name).symlink_to(victim)
-    before, own = files_of(victim), files_of(lake)
+    victim_before, lake_before = files_of(victim), files_of(lake)
     with pytest.raises(FormatError, match=rf"{name}: expected a file or folder. Got a link"):
         mk.open(lake) if way == "open" else mk.from_table({"text": ["кофе"]}).save(lake)
-    assert (files_of(victim), files_of(lake)) == (before, own)
+    assert (files_of(victim), files_of(lake)) == (victim_before, lake_before)
 
 
 INSIDE = ["memories.parquet", "manifest.json", "state", "fts", "fts/terms.parquet", "vectors", "vectors/arm"]
@@ -123,14 +123,14 @@ def test_a_member_that_is_a_link_is_refused_and_nothing_moves(lake: Path, tmp_pa
     write_files(inside(lake), {"vectors/arm/a.txt": "x"})
     victim = shutil.copytree(lake, tmp_path / "victim" / "lake")
     path = {"memkit.json": lake / name, "saved": inside(lake)}.get(name, inside(lake) / name)
-    to = victim / path.relative_to(lake)
+    target = victim / path.relative_to(lake)
     path.unlink() if path.is_file() else shutil.rmtree(path)
-    path.symlink_to(to)
-    before, own = files_of(tmp_path / "victim"), files_of(lake)
+    path.symlink_to(target)
+    victim_before, lake_before = files_of(tmp_path / "victim"), files_of(lake)
     for action in (lambda: mk.open(lake), lambda: mk.from_table({"text": ["кофе"]}).save(lake)):
         with pytest.raises(FormatError, match=rf"{path.name}: expected a file or folder. Got a link"):
             action()
-    assert (files_of(tmp_path / "victim"), files_of(lake)) == (before, own)
+    assert (files_of(tmp_path / "victim"), files_of(lake)) == (victim_before, lake_before)
 
 
 POINTED = ["../victim", "saved-", "saved-x", "", ".", None, 5, [], {}, f"saved-{'0' * 32}/..", f"saved-{'0' * 31}A"]
@@ -138,16 +138,16 @@ POINTED = ["../victim", "saved-", "saved-x", "", ".", None, 5, [], {}, f"saved-{
 
 @pytest.mark.parametrize("name", POINTED, ids=str)
 def test_a_pointer_names_only_a_save_beside_it_and_else_nothing_is_removed(lake: Path, name: object) -> None:
-    kept = inside(lake)
+    save = inside(lake)
     (lake / f"saved-{'0' * 32}").mkdir()
     (lake / "memkit.json").write_text(json.dumps({"save": name}))
-    own = files_of(lake)
+    before = files_of(lake)
     with pytest.raises(FormatError, match=r"memkit\.json: expected the name of a save"):
         mk.open(lake)
-    assert files_of(lake) == own
+    assert files_of(lake) == before
     mk.from_table({"text": ["кофе"]}).save(lake)
     assert mk.open(lake).memories["text"].to_pylist() == ["кофе"]
-    assert inside(lake) != kept
+    assert inside(lake) != save
 
 
 def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(lake: Path, tmp_path: Path) -> None:
@@ -156,10 +156,10 @@ def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(l
     (old / "manifest.json").write_text(json.dumps({**document, "version": VERSION - 1}))
     with pytest.raises(FormatError, match=f"version {VERSION}. Got {VERSION - 1}; read the folder again"):
         mk.open(old)
-    own = files_of(old)
+    before = files_of(old)
     with pytest.raises(MemkitError, match="it holds a lake of an older memkit"):
         mk.from_table({"text": ["кофе"]}).save(old)
-    assert files_of(old) == own
+    assert files_of(old) == before
     ids = pa.table({"memory_id": mk.open(lake).memories["memory_id"]})
     assert mk.convert_ids(ids, old).equals(ids)
 
@@ -255,10 +255,10 @@ def test_no_more_processes_are_started_than_there_are_cores(lake: Path) -> None:
 @pytest.mark.parametrize("version", [*range(1, VERSION), VERSION + 1, 10**30])
 def test_a_lake_of_another_version_is_refused_with_what_to_do(lake: Path, version: int) -> None:
     change(lake, version=version)
-    said = (
+    message = (
         rf"manifest.json: expected a saved corpus of version {VERSION}. Got {version}; read the folder again and save"
     )
-    with pytest.raises(FormatError, match=said) as caught:
+    with pytest.raises(FormatError, match=message) as caught:
         mk.open(lake)
     assert ("mk.convert_ids converts labels" in str(caught.value)) == (version < VERSION)
     mk.from_table({"text": ["кофе"]}).save(lake)
@@ -358,8 +358,8 @@ def test_a_root_that_nobody_gave_is_not_followed(lake: Path, tmp_path: Path) -> 
     with pytest.raises(MemkitError, match=r"victim.*this process did not name.*source=.*trust=True"):
         mk.open(lake).refresh()
     assert mk.open(lake, trust=True).refresh().memories["title"].to_pylist() == ["моё"]
-    given = write_files(tmp_path / "given", {"a.md": "# данное\n"})
-    assert mk.open(lake, source=given).refresh().memories["title"].to_pylist() == ["данное"]
+    folder = write_files(tmp_path / "given", {"a.md": "# данное\n"})
+    assert mk.open(lake, source=folder).refresh().memories["title"].to_pylist() == ["данное"]
 
 
 def test_a_root_that_was_read_in_this_process_is_followed_also_when_saved_again(lake: Path, tmp_path: Path) -> None:
@@ -376,11 +376,11 @@ def test_a_corpus_that_may_not_be_followed_is_saved_with_its_root(lake: Path, tm
 @pytest.mark.parametrize("nulls", [False, True])
 def test_a_state_that_names_other_files_reads_none_of_them(lake: Path, tmp_path: Path, nulls: bool) -> None:
     paths = ["../victim/secret.txt", str(tmp_path / "victim" / "secret.txt"), None if nulls else "docs/a.md"]
-    one = [1, 1, 1]
-    seen = pa.table(
-        {"path": paths, "size": one, "mtime_ns": one, "ctime_ns": one, "digest": ["x"] * 3, "role": [""] * 3}
+    ones = [1, 1, 1]
+    state = pa.table(
+        {"path": paths, "size": ones, "mtime_ns": ones, "ctime_ns": ones, "digest": ["x"] * 3, "role": [""] * 3}
     )
-    rewrite(lake, "state/files", lambda table: seen)
+    rewrite(lake, "state/files", lambda table: state)
     refreshed = mk.open(lake, trust=True).refresh()
     assert refreshed.memories["text"].to_pylist() == mk.open(lake).memories["text"].to_pylist()
     assert SECRET not in str(refreshed.tables)
@@ -393,15 +393,15 @@ def test_a_relative_path_that_looks_like_an_address_is_one_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     corpus = mk.from_table({"text": ["Пул соединений"]})
-    for at, name in enumerate(ODD_NAMES):
-        (tmp_path / str(at)).mkdir()
-        monkeypatch.chdir(tmp_path / str(at))
+    for number, name in enumerate(ODD_NAMES):
+        (tmp_path / str(number)).mkdir()
+        monkeypatch.chdir(tmp_path / str(number))
         with subtests.test(name):
             for path in (name, Path(name) / "below") if name == "s3:x" else (name,):
                 corpus.save(path)
-                assert (tmp_path / str(at) / path / "corpus.duckdb").is_file()
+                assert (tmp_path / str(number) / path / "corpus.duckdb").is_file()
                 assert mk.open(path).sql("select memory_id from fts('пулы')").fetchall() == [("0",)]
-            assert {path.name for path in (tmp_path / str(at)).iterdir()} == {name}
+            assert {path.name for path in (tmp_path / str(number)).iterdir()} == {name}
 
 
 @pytest.mark.parametrize("action", [mk.from_table({"text": ["чай"]}).save, mk.open])

@@ -36,33 +36,33 @@ def test_a_killed_save_leaves_the_old_corpus_or_the_new_one_and_nothing_else(
 
 
 def test_who_opens_beside_a_writer_sees_the_old_corpus_or_the_new_one(killing: ModuleType, tmp_path: Path) -> None:
-    lake, saver, done = tmp_path / "lake", killing.Saver(), Event()
+    lake, saver, is_written = tmp_path / "lake", killing.Saver(), Event()
     saver.save("old", lake)
-    seen = []
+    corpora_seen = []
 
     def look() -> None:
-        while not done.is_set():
+        while not is_written.is_set():
             corpus = mk.open(lake)
             texts, terms = (
                 corpus.memories["text"].to_pylist(),
                 corpus._database.text_index()["terms"]["term"].to_pylist(),
             )
-            seen.append({name for name, word in killing.WORDS.items() for text in texts if word in text})
+            corpora_seen.append({name for name, word in killing.WORDS.items() for text in texts if word in text})
             assert len(texts) == killing.ROWS
-            assert ("стар" in terms) == (seen[-1] == {"old"}), terms
-            assert ("нов" in terms) == (seen[-1] == {"new"}), terms
+            assert ("стар" in terms) == (corpora_seen[-1] == {"old"}), terms
+            assert ("нов" in terms) == (corpora_seen[-1] == {"new"}), terms
 
     with ThreadPoolExecutor(1) as pool:
         looking = pool.submit(look)
         for _ in range(2):
             assert saver.save("new", lake) > 0
             assert saver.save("old", lake) > 0
-        done.set()
+        is_written.set()
         looking.result()
     saver.close()
-    assert [names for names in seen if len(names) != 1] == []
-    assert {"old"} in seen
-    assert {"new"} in seen
+    assert [names for names in corpora_seen if len(names) != 1] == []
+    assert {"old"} in corpora_seen
+    assert {"new"} in corpora_seen
 
 
 SLOW_WRITER = """

@@ -214,8 +214,8 @@ program()
 
 def _python(code: str, *args: str) -> tuple[int, str, str]:
     command = [sys.executable, "-c", PRELUDE + code, *args]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    return done.returncode, done.stdout, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return process.returncode, process.stdout, process.stderr
 
 
 def test_ctrl_c_is_a_keyboard_interrupt_wherever_memkit_runs_duckdb() -> None:

@@ -258,8 +258,8 @@ def test_stale_memories_have_the_age_and_factor_of_the_policy_and_of_search(
     corpus = mk.from_table(pa.table({"text": ["чай"] * len(rows), **columns}))
     judged = mk.Decay().transform(corpus, day).to_pylist()
     dated = {row["memory_id"]: (row["age_days"], row["factor"]) for row in judged if row["note"] != "undated"}
-    found = corpus.named("stale_memories", day).to_arrow_table().to_pylist()
-    assert {row["memory_id"]: (row["age_days"], row["factor"]) for row in found} == dated
+    stale = corpus.named("stale_memories", day).to_arrow_table().to_pylist()
+    assert {row["memory_id"]: (row["age_days"], row["factor"]) for row in stale} == dated
     search = mk.Retriever(encoder=None, decay_kinds="*", kinds_hidden=()).fit(corpus)
     for row in search.trace("чай", as_of=day).to_pylist():
         age, factor = dated.get(row["memory_id"], (None, 1.0))
@@ -268,7 +268,7 @@ def test_stale_memories_have_the_age_and_factor_of_the_policy_and_of_search(
 
 def test_no_named_query_stops_before_its_last_row() -> None:
     n = 312
-    rows = {"text": ["чай"] * n, "path": [f"{at}.md" for at in range(n)], "access_count": range(n)}
+    rows = {"text": ["чай"] * n, "path": [f"{number}.md" for number in range(n)], "access_count": range(n)}
     corpus = mk.from_table({**rows, "created_at": ["2026-01-01"] * n})
     for name in ("stale_memories", "access_counts", "largest_files"):
         assert corpus.named(name, as_of=AS_OF).to_arrow_table().num_rows == n, name

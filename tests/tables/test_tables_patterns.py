@@ -103,11 +103,11 @@ CHARACTERS = [chr(code) for code in range(0x2EBF0) if not 0xD800 <= code <= 0xDF
 )
 def test_a_character_means_the_same_to_both(re2: str) -> None:
     """Every character, but for blocks of alike ones, of which one is asked alone; a newer one is left to DuckDB."""
-    own = Pattern("own", re2)
-    found = rows_of(f"select own from ({patterns_sql([own])})", input=pa.table({"text": CHARACTERS}))  # noqa: S608  # a pattern of ours
-    assert [*map(own.matcher(), CHARACTERS)] == found["own"].to_pylist()
-    assert match_few([own], one_row("\U0002ebf0")) is None
-    assert match_few([own], one_row(CHARACTERS[-1])) is not None
+    pattern = Pattern("own", re2)
+    by_duckdb = rows_of(f"select own from ({patterns_sql([pattern])})", input=pa.table({"text": CHARACTERS}))  # noqa: S608  # a pattern of ours
+    assert [*map(pattern.matcher(), CHARACTERS)] == by_duckdb["own"].to_pylist()
+    assert match_few([pattern], one_row("\U0002ebf0")) is None
+    assert match_few([pattern], one_row(CHARACTERS[-1])) is not None
 
 
 REST = Pattern("rest", "(?i)(a)(b?)", "replace", instead=r"\2\1-")
@@ -124,14 +124,14 @@ FORMS = [
 @given(st.lists(st.none() | st.text("abcABdé\n ", max_size=9), min_size=1, max_size=9))
 def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | None]) -> None:
     rows = pa.table({"row": range(len(texts)), "text": pa.array(texts, pa.string())})
-    names = ", ".join(one.name for one in FORMS)
+    names = ", ".join(form.name for form in FORMS)
     expected = rows_of(f"select row, {names} from ({patterns_sql(FORMS)}) order by row", input=rows).to_pylist()  # noqa: S608  # ours
-    for asked in (rows, *(rows.slice(at, 1) for at in range(len(texts)))):
-        found = match_few(FORMS, asked)
-        assert found is not None
-        given = {"input": asked} if found.relation is None else {"input": asked, "matches": found.relation}
-        by_re2 = rows_of(f"select row, {names} from ({found.sql}) order by row", **given)  # noqa: S608  # ours
-        assert by_re2.to_pylist() == [row for row in expected if row["row"] in asked["row"].to_pylist()]
+    for part in (rows, *(rows.slice(start, 1) for start in range(len(texts)))):
+        matches = match_few(FORMS, part)
+        assert matches is not None
+        tables = {"input": part} if matches.relation is None else {"input": part, "matches": matches.relation}
+        by_re2 = rows_of(f"select row, {names} from ({matches.sql}) order by row", **tables)  # noqa: S608  # ours
+        assert by_re2.to_pylist() == [row for row in expected if row["row"] in part["row"].to_pylist()]
 
 
 def test_many_rows_are_left_to_duckdb() -> None:
@@ -145,19 +145,19 @@ def test_many_rows_are_left_to_duckdb() -> None:
 def test_only_a_pattern_that_changed_is_asked_of_the_same_rows_again(monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
     monkeypatch.setattr(patterns, "rows_of", lambda sql, **tables: statements.append(sql) or rows_of(sql, **tables))
-    kept, table = PatternCache(), pa.table({"text": ["ключ sk-" + "a1" * 12, "Howard likes tea", "cd ../x и ещё"]})
+    cache, table = PatternCache(), pa.table({"text": ["ключ sk-" + "a1" * 12, "Howard likes tea", "cd ../x и ещё"]})
     for policy in (Admission(), Admission(max_chars=13), Admission(sk_chars=30), Admission(sk_chars=30, cd=False)):
-        assert policy._transform(table, DAY, kept).equals(policy.transform(table, DAY))
+        assert policy._transform(table, DAY, cache).equals(policy.transform(table, DAY))
     asked_for = [sql.partition(" from (")[0].removeprefix("select ").split(", ") for sql in statements]
     assert asked_for[1:] == [["suspicious", "sk"], ["suspicious"]]
     assert len(asked_for[0]) == len(Admission()._patterns())
 
 
 def test_what_is_kept_of_other_rows_is_forgotten() -> None:
-    kept = PatternCache()
+    cache = PatternCache()
     for text in ("Как настроен пул", "Howard likes tea"):
         table = pa.table({"text": [text]})
-        assert Admission()._transform(table, DAY, kept).equals(Admission().transform(table, DAY))
+        assert Admission()._transform(table, DAY, cache).equals(Admission().transform(table, DAY))
 
 
 class Later(Policy):
@@ -181,7 +181,9 @@ def test_a_pattern_of_what_an_earlier_step_adds_is_asked_of_what_it_adds() -> No
 
 def test_a_save_and_a_look_at_few_ask_duckdb_of_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
-    monkeypatch.setattr(statement, "run", lambda con, sql, *more: statements.append(sql) or run(con, sql, *more))
+    monkeypatch.setattr(
+        statement, "run", lambda con, sql, *parameters: statements.append(sql) or run(con, sql, *parameters)
+    )
     alone(SAVED, ["Обсуждали погоду на море."])
     SAVED.transform(pa.table({"text": ["Обсуждали погоду на море.", "чай"]}), DAY)
     assert len(statements) == 2

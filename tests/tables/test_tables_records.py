@@ -24,12 +24,12 @@ def test_weights_for_and_against_a_fact_are_summed_and_self_relations_do_not_cou
         }
     )
     corpus = SimpleNamespace(tables={"wisdom_facts": facts, "relations": links})
-    found = wisdom_support(corpus)
-    assert found.equals(wisdom_support(facts, links))
-    first = found.to_pylist()[0]
+    support = wisdom_support(corpus)
+    assert support.equals(wisdom_support(facts, links))
+    first = support.to_pylist()[0]
     assert (first["fact_id"], first["supported"], first["contradicted"]) == ("w1", 0.5 + 0.5, 0.75)
     assert (first["supports"], first["contradictions"], first["balance"]) == (2, 1, 1.0 - 0.75)
-    assert found["balance"].to_pylist()[1:] == [0.0, 0.0]
+    assert support["balance"].to_pylist()[1:] == [0.0, 0.0]
     assert wisdom_support(facts, links.slice(0, 0))["balance"].to_pylist() == [0.0] * 3
 
 
@@ -48,9 +48,9 @@ def test_few_uses_rank_below_many_and_none_last() -> None:
     table = pa.table(
         {"id": ["once", "often", "never", "odd"], "hits": [1, 100, 0, 5], "success_rate": [1.0, 0.9, None, 1.5]}
     )
-    found = rank_pathways(table)
-    assert found["id"].to_pylist() == ["often", "once", "odd", "never"]
-    assert found["low"].to_pylist()[2:] == [None, None]
+    ranked = rank_pathways(table)
+    assert ranked["id"].to_pylist() == ["often", "once", "odd", "never"]
+    assert ranked["low"].to_pylist()[2:] == [None, None]
     with pytest.raises(ParameterError):
         rank_pathways(table, confidence=1.0)
 
@@ -58,9 +58,9 @@ def test_few_uses_rank_below_many_and_none_last() -> None:
 def test_stale_is_more_than_the_days_and_missing_or_future_dates_are_neutral() -> None:
     dates = ["2026-01-30", "2026-01-29", None, "2027-01-01"]
     table = pa.table({"id": ["b", "a", "c", "d"], "last_used_at": pa.array(dates)})
-    found = stale_pathways(table, as_of="2026-03-01", days=30)
-    assert found["id"].to_pylist() == ["a", "b", "d", "c"]
-    assert found["idle_days"].to_pylist() == [31.0, 30.0, 0.0, None]
-    assert found["stale"].to_pylist() == [True, False, False, False]
-    assert found["note"].to_pylist() == [None, None, "future", "undated"]
-    assert found.schema.metadata[b"as_of"] == b"2026-03-01T00:00:00+00:00"
+    pathways = stale_pathways(table, as_of="2026-03-01", days=30)
+    assert pathways["id"].to_pylist() == ["a", "b", "d", "c"]
+    assert pathways["idle_days"].to_pylist() == [31.0, 30.0, 0.0, None]
+    assert pathways["stale"].to_pylist() == [True, False, False, False]
+    assert pathways["note"].to_pylist() == [None, None, "future", "undated"]
+    assert pathways.schema.metadata[b"as_of"] == b"2026-03-01T00:00:00+00:00"

@@ -278,12 +278,12 @@ def test_whatever_a_connection_does_memkit_answers_from_the_tables(
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory) -> dict[str, mk.Corpus]:
     """A corpus with chunks, before and after full text was asked for, and after it was opened."""
-    found, folder = {}, tmp_path_factory.mktemp("lake")
+    corpora, folder = {}, tmp_path_factory.mktemp("lake")
     for state in ("fresh", "searched"):
-        found[state] = mk.Retriever(encoder=None).fit(mk.read(sample_data() / "facts")).corpus_
-    found["searched"].sql("from fts('пул')").fetchall()
-    found["searched"].save(folder)
-    return {**found, "opened": mk.open(folder)}
+        corpora[state] = mk.Retriever(encoder=None).fit(mk.read(sample_data() / "facts")).corpus_
+    corpora["searched"].sql("from fts('пул')").fetchall()
+    corpora["searched"].save(folder)
+    return {**corpora, "opened": mk.open(folder)}
 
 
 @pytest.mark.parametrize(
@@ -316,8 +316,8 @@ def test_a_named_query_hands_out_no_connection_to_the_corpus() -> None:
 class Fuse:
     """Connections that count what is asked of them and break off at one place."""
 
-    def __init__(self, at: int) -> None:
-        self.left = at
+    def __init__(self, n_calls: int) -> None:
+        self.left = n_calls
 
     def connect(self, **config: Any) -> Any:
         return Fused(duck.connect(**config), self)
@@ -337,8 +337,8 @@ class Fused:
 
         def call(*args: Any, **named: Any) -> Any:
             self.fuse.burn()
-            found = method(*args, **named)
-            return Fused(found, self.fuse) if name == "cursor" else found
+            answer = method(*args, **named)
+            return Fused(answer, self.fuse) if name == "cursor" else answer
 
         return call
 
@@ -349,11 +349,11 @@ class Fused:
         self.con.close()
 
 
-FOUND = "select text from fts('чай') join memories using (memory_id)"
+TEA_QUERY = "select text from fts('чай') join memories using (memory_id)"
 DOORS: dict[str, Callable[[Database], Any]] = {
     "sql": lambda database: database.cursor("").execute("from memories, problems").fetchall(),
-    "full text": lambda database: database.cursor().execute(FOUND).fetchall(),
-    "a question": lambda database: database.ask(FOUND).to_pylist(),
+    "full text": lambda database: database.cursor().execute(TEA_QUERY).fetchall(),
+    "a question": lambda database: database.ask(TEA_QUERY).to_pylist(),
 }
 
 
@@ -413,6 +413,6 @@ print(stopped)
 
 
 def test_ctrl_c_during_the_first_full_text_search_leaves_a_corpus_that_answers() -> None:
-    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert int(done.stdout) == 6
+    process = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, check=False)
+    assert process.stderr == ""
+    assert int(process.stdout) == 6

@@ -18,16 +18,16 @@ FILES = {
 
 
 def test_a_secret_is_a_warning_at_its_own_line_that_does_not_repeat_it(tmp_path: Path) -> None:
-    found = secrets_in(mk.read(write_files(tmp_path, FILES)).memories)[0]
-    assert found.schema == PROBLEMS
-    assert {(row["path"], row["line"], row["field"]) for row in found.to_pylist()} == {
+    secrets = secrets_in(mk.read(write_files(tmp_path, FILES)).memories)[0]
+    assert secrets.schema == PROBLEMS
+    assert {(row["path"], row["line"], row["field"]) for row in secrets.to_pylist()} == {
         ("memory/2026-01-26.md", 7, "text"),
         ("users/u/working.md", 1, "text"),
         ("wisdom.json", 1, "extra"),
     }
-    assert {(row["rule"], row["severity"]) for row in found.to_pylist()} == {("secret", SEVERITIES["secret"])}
-    said = str(found.to_pylist())
-    assert not any(secret in said for secret in ("sova-ne-spit", "4321", "hunter2"))
+    assert {(row["rule"], row["severity"]) for row in secrets.to_pylist()} == {("secret", SEVERITIES["secret"])}
+    printed = str(secrets.to_pylist())
+    assert not any(secret in printed for secret in ("sova-ne-spit", "4321", "hunter2"))
 
 
 def test_reading_alone_looks_for_none(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_each_fake_secret_of_the_sample_is_found_and_nothing_else() -> None:
         for number, line in enumerate((root / path).read_text("utf-8", "replace").split("\n"), 1)
         for _ in range(sum(fake in line for fake in FAKES))
     ]
-    found = secrets_in(corpus.memories)[0]
-    assert sorted(zip(found["path"].to_pylist(), found["line"].to_pylist(), strict=True)) == sorted(written)
+    secrets = secrets_in(corpus.memories)[0]
+    assert sorted(zip(secrets["path"].to_pylist(), secrets["line"].to_pylist(), strict=True)) == sorted(written)
 
 
 def test_a_table_without_places_is_searched_too() -> None:

@@ -157,15 +157,15 @@ FAULTS: list[tuple[str, list[Any], list[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "kept", "rule"), FAULTS)
+@pytest.mark.parametrize(("name", "values", "expected", "rule"), FAULTS)
 def test_a_value_that_cannot_stay_is_a_problem_and_kept_in_extra(
-    name: str, given: list[Any], kept: list[Any], rule: str
+    name: str, values: list[Any], expected: list[Any], rule: str
 ) -> None:
-    corpus = mk.from_table(pa.table({"text": ["a", "b", "c"], name: given}))
-    assert corpus.memories[name].to_pylist() == kept
+    corpus = mk.from_table(pa.table({"text": ["a", "b", "c"], name: values}))
+    assert corpus.memories[name].to_pylist() == expected
     (problem,) = corpus.problems.to_pylist()
     assert (problem["rule"], problem["field"], problem["memory_id"]) == (rule, name, "0")
-    wanted = None if given[0] != given[0] else given[0]
+    wanted = None if values[0] != values[0] else values[0]
     assert list(map(json.loads, corpus.memories["extra"].to_pylist())) == [{name: wanted}, {}, {}]
 
 
@@ -179,8 +179,8 @@ def test_a_date_that_no_calendar_has_is_null_a_problem_and_kept_in_extra(unit: s
     corpus = mk.from_table(pa.table({"text": ["a"] * 7, "created_at": dates}))
     assert corpus.memories["created_at"].to_pylist() == [None] * 6 + [datetime(1970, 1, 1, tzinfo=UTC)]
     assert corpus.problems["rule"].to_pylist() == ["bad_date"] * 6
-    kept = [json.loads(extra).get("created_at") for extra in corpus.memories["extra"].to_pylist()]
-    assert (None in kept[:6], kept[6]) == (False, None)
+    dates_in_extra = [json.loads(extra).get("created_at") for extra in corpus.memories["extra"].to_pylist()]
+    assert (None in dates_in_extra[:6], dates_in_extra[6]) == (False, None)
 
 
 def test_other_columns_with_such_dates_are_refused_by_name() -> None:
@@ -218,8 +218,8 @@ def test_a_policy_reads_dates_as_a_corpus_does(kind: str) -> None:
         with pytest.raises(ParameterError, match="column 'created_at' must be timestamp"):
             mk.Decay().transform(table, as_of="2026-03-01")
         return
-    own = mk.Decay().transform(table, as_of="2026-03-01").select(["age_days", "factor", "note"])
-    assert own.equals(mk.Decay().transform(corpus, as_of="2026-03-01").select(own.column_names))
+    of_table = mk.Decay().transform(table, as_of="2026-03-01").select(["age_days", "factor", "note"])
+    assert of_table.equals(mk.Decay().transform(corpus, as_of="2026-03-01").select(of_table.column_names))
 
 
 NAMED_TWICE: list[Any] = [
@@ -271,8 +271,8 @@ def test_other_columns_are_kept_in_extra() -> None:
 
 
 def test_an_extra_that_is_no_object_is_kept_all_the_same() -> None:
-    given = ["{broken", "[1]", None, "{}"]
-    assert list(map(json.loads, column({"text": list("abcd"), "extra": given}, "extra"))) == [
+    extras = ["{broken", "[1]", None, "{}"]
+    assert list(map(json.loads, column({"text": list("abcd"), "extra": extras}, "extra"))) == [
         {"extra": "{broken"},
         {"extra": [1]},
         {},
@@ -285,9 +285,9 @@ def test_the_memories_of_a_corpus_make_a_corpus() -> None:
     again = mk.from_table(memories).memories
     same = [name for name in memories.column_names if name not in ("format", "extra")]
     assert again.select(same).equals(memories.select(same))
-    kept = [json.loads(text) for text in again["extra"].to_pylist()]
-    assert [extra.pop("format") for extra in kept] == memories["format"].to_pylist()
-    assert kept == list(map(json.loads, memories["extra"].to_pylist()))
+    extras = [json.loads(text) for text in again["extra"].to_pylist()]
+    assert [extra.pop("format") for extra in extras] == memories["format"].to_pylist()
+    assert extras == list(map(json.loads, memories["extra"].to_pylist()))
 
 
 @settings(max_examples=10)  # a database each, so more texts at a time
