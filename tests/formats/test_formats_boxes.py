@@ -75,8 +75,8 @@ def test_open_tasks_are_those_of_every_format_and_stand_where_they_say(tmp_path:
     assert {(path, text) for path, _, text in tasks(corpus)} == OPEN
     for path, line, text in tasks(corpus):
         assert path == "wisdom.json" or text in FILES[path].split("\n")[line - 1], (path, line, text)
-    done = [row["text"] for row in corpus.tables["checklist"].to_pylist() if row["done"]]
-    assert sorted(done) == ["второе", "стенд"]
+    ticked = [row["text"] for row in corpus.tables["checklist"].to_pylist() if row["done"]]
+    assert sorted(ticked) == ["второе", "стенд"]
 
     corpus.save(tmp_path / "lake")
     assert tasks(mk.open(tmp_path / "lake")) == tasks(corpus)

@@ -41,9 +41,9 @@ def test_a_broken_case_gives_exactly_the_problems_beside_it(
     problems: dict[str, list[dict[str, Any]]], subtests: pytest.Subtests
 ) -> None:
     for case, rows in problems.items():
-        found = [["" if row[name] is None else str(row[name]) for name in COLUMNS] for row in rows]
+        actual = [["" if row[name] is None else str(row[name]) for name in COLUMNS] for row in rows]
         with subtests.test(case):
-            assert in_order(found) == in_order([[row[name] for name in COLUMNS] for row in expected_of(case)])
+            assert in_order(actual) == in_order([[row[name] for name in COLUMNS] for row in expected_of(case)])
 
 
 def test_every_expectation_has_its_case() -> None:
@@ -85,7 +85,7 @@ def a_journal_of_another(folder: Path) -> dict[str, object]:
 
 
 # Git cannot hold these, or a case would be large, or hidden from who ships the data.
-MADE: dict[str, Callable[[Path], dict[str, object]]] = {
+WRITERS: dict[str, Callable[[Path], dict[str, object]]] = {
     "symlink": a_link_inside,
     "file_too_large": a_large_file,
     "unreadable": a_pipe,
@@ -93,9 +93,9 @@ MADE: dict[str, Callable[[Path], dict[str, object]]] = {
 }
 
 
-@pytest.mark.parametrize("code", MADE)
+@pytest.mark.parametrize("code", WRITERS)
 def test_a_code_that_no_case_can_hold_is_made_on_the_spot(code: str, tmp_path: Path) -> None:
-    corpus = mk.read(tmp_path, **MADE[code](tmp_path))  # type: ignore[arg-type]  # options by name
+    corpus = mk.read(tmp_path, **WRITERS[code](tmp_path))  # type: ignore[arg-type]  # options by name
     assert corpus.problems["rule"].to_pylist() == [code]
 
 
@@ -105,7 +105,7 @@ def test_every_rule_code_has_a_case() -> None:
     of_tables = {"undeclared_kind", "secret", "format_failed", "too_many_files"}
     of_tables |= {"no_repository", "uncommitted", "same_mtime", "two_layouts"}  # tests/past/test_past_dates.py, here
     of_tables |= {"index_too_long", "dead_link", "not_indexed", "duplicate_of_instructions"}  # test_formats_claude.py
-    assert shown | MADE.keys() | of_tables == SEVERITIES.keys()
+    assert shown | WRITERS.keys() | of_tables == SEVERITIES.keys()
 
 
 def test_every_rule_has_a_known_code_and_every_code_a_rule() -> None:
@@ -122,10 +122,10 @@ def test_a_file_that_may_not_be_opened_is_a_row(tmp_path: Path, monkeypatch: pyt
     write_files(tmp_path, {"MEMORY.md": "# Чай\nx\n", "memory/2026-02-03.md": "# Кофе\nx\n"})
     real = files.os.open
 
-    def refuse(path: str, *rest: int, **named: Any) -> int:
+    def refuse(path: str, *args: int, **kwargs: Any) -> int:
         if str(path).endswith("MEMORY.md"):
             raise PermissionError(13, "Permission denied")
-        return real(path, *rest, **named)
+        return real(path, *args, **kwargs)
 
     monkeypatch.setattr(files.os, "open", refuse)
     corpus = mk.read(tmp_path)

@@ -23,17 +23,17 @@ def read(root: Path, files: dict[str, str]) -> mk.Corpus:
     return mk.read(write_files(root, files))
 
 
-def told(corpus: mk.Corpus, rule: str) -> list[dict[str, Any]]:
+def problems_of(corpus: mk.Corpus, rule: str) -> list[dict[str, Any]]:
     return [row for row in corpus.problems.to_pylist() if row["rule"] == rule]
 
 
 def test_the_first_200_lines_are_loaded_and_the_line_of_the_cut_is_said(tmp_path: Path) -> None:
     for count in (MOST_LINES - 1, MOST_LINES, MOST_LINES + 1, MOST_LINES + 49):
         text = "".join(f"- строка {number}\n" for number in range(1, count + 1))
-        seen = loaded(text)
-        assert seen.text == "".join(text.splitlines(keepends=True)[:MOST_LINES])
-        assert (seen.cut, seen.total_lines) == (MOST_LINES + 1 if count > MOST_LINES else None, count)
-        problems = told(read(tmp_path / str(count), {HOME + "MEMORY.md": text}), "index_too_long")
+        start = loaded(text)
+        assert start.text == "".join(text.splitlines(keepends=True)[:MOST_LINES])
+        assert (start.cut, start.total_lines) == (MOST_LINES + 1 if count > MOST_LINES else None, count)
+        problems = problems_of(read(tmp_path / str(count), {HOME + "MEMORY.md": text}), "index_too_long")
         assert [row["line"] for row in problems] == [MOST_LINES + 1] * (count > MOST_LINES)
 
 
@@ -44,14 +44,14 @@ def test_units_are_those_of_utf_16_and_whole_lines_are_kept(letter: str, units: 
     each = size * units + 1
     fitting = MOST_UNITS // each
     assert loaded(line * fitting).cut is None
-    seen = loaded(line * (fitting + 5))
-    assert (seen.text, seen.cut, seen.units) == (line * fitting, fitting + 1, fitting * each)
+    start = loaded(line * (fitting + 5))
+    assert (start.text, start.cut, start.units) == (line * fitting, fitting + 1, fitting * each)
 
 
 def test_front_matter_and_comments_do_not_count_and_code_does() -> None:
     text = "---\na: b\n---\n<!-- one -->\n- a\n<!--\nmany\nlines\n-->\n- b\n```\n<!-- code -->\n```\ntext <!-- c -->\n"
-    seen = loaded(text)
-    assert seen.text == "- a\n- b\n```\n<!-- code -->\n```\ntext <!-- c -->\n"
+    start = loaded(text)
+    assert start.text == "- a\n- b\n```\n<!-- code -->\n```\ntext <!-- c -->\n"
     assert loaded(text, most_lines=2).cut == 11
     assert loaded("<!-- never closed\n- a\n").text == ""
 
@@ -59,12 +59,12 @@ def test_front_matter_and_comments_do_not_count_and_code_does() -> None:
 @given(st.lists(st.text(alphabet="a<!->`# \n", max_size=12), max_size=30), st.integers(1, 10), st.integers(1, 60))
 def test_what_is_loaded_is_a_beginning_of_what_counts(parts: list[str], lines: int, units: int) -> None:
     text = "\n".join(parts)
-    whole, seen = loaded(text, 10**6, 10**6), loaded(text, lines, units)
+    whole, start = loaded(text, 10**6, 10**6), loaded(text, lines, units)
     assert whole.cut is None
-    assert whole.text.startswith(seen.text)
-    assert seen.lines <= lines
-    assert len(seen.text.encode("utf-16-le")) // 2 == seen.units <= units
-    assert (seen.cut is None) == (seen.text == whole.text)
+    assert whole.text.startswith(start.text)
+    assert start.lines <= lines
+    assert len(start.text.encode("utf-16-le")) // 2 == start.units <= units
+    assert (start.cut is None) == (start.text == whole.text)
 
 
 def test_types_are_kinds_with_their_own_decay(tmp_path: Path) -> None:
@@ -152,17 +152,17 @@ def test_a_fact_among_links_ranks_as_any_other(tmp_path: Path) -> None:
 
 def test_the_sample_shows_each_check() -> None:
     corpus = mk.read(SAMPLE)
-    (cut,) = told(corpus, "index_too_long")
+    (cut,) = problems_of(corpus, "index_too_long")
     lines = (SAMPLE / HOME / "MEMORY.md").read_text("utf-8").split("\n")
     assert cut["line"] == 201
     below = [line for line in lines[200:] if "](" in line]
     assert below
     assert f"and {len(below)} links with them" in cut["message"]
-    (dead,) = told(corpus, "dead_link")
+    (dead,) = problems_of(corpus, "dead_link")
     assert lines[dead["line"] - 1].startswith("- [Старые заказы](project_import.md)")
-    (left,) = told(corpus, "not_indexed")
-    assert "project_old_import.md" in left["message"]
-    (twice,) = told(corpus, "duplicate_of_instructions")
+    (unindexed,) = problems_of(corpus, "not_indexed")
+    assert "project_old_import.md" in unindexed["message"]
+    (twice,) = problems_of(corpus, "duplicate_of_instructions")
     assert (twice["path"], "Got 1 line that CLAUDE.md has too" in twice["message"]) == (
         HOME + "feedback_tests.md",
         True,
@@ -186,13 +186,13 @@ def test_what_a_file_of_instructions_anywhere_has_too_is_reported_where_it_is_na
     }
     for case, (instructions, expected) in cases.items():
         corpus = mk.read(folder, instructions=instructions)
-        assert [row["path"] for row in told(corpus, "duplicate_of_instructions")] == [
+        assert [row["path"] for row in problems_of(corpus, "duplicate_of_instructions")] == [
             f"{HOME}{name}.md" for name in expected
         ], case
         assert all(path.startswith((HOME, "CLAUDE.md")) for path in corpus.memories["path"].to_pylist()), case
         assert corpus.refresh().problems.equals(corpus.problems), case
     corpus = mk.read(folder, instructions=other / "large.md", max_file_bytes=300)
-    assert [row["path"] for row in told(corpus, "file_too_large")] == [str(other / "large.md")]
+    assert [row["path"] for row in problems_of(corpus, "file_too_large")] == [str(other / "large.md")]
     corpus.save(tmp_path / "lake")
     assert "home" not in (next((tmp_path / "lake").glob("**/manifest.json"))).read_text("utf-8"), "not the next user's"
     for wrong in (other, tmp_path / "nothing.md"):
@@ -220,13 +220,13 @@ def test_all_projects_of_a_host_are_read_and_their_transcripts_are_not(tmp_path:
     assert sorted(corpus.memories["title"].to_pylist()) == ["a", "b"]
     below = mk.read(tmp_path / ".claude" / "projects")
     assert sorted(below.memories["layout"].to_pylist()) == ["claude", "claude"]
-    assert told(below, "transcript")
+    assert problems_of(below, "transcript")
 
 
 def test_a_hostile_index_costs_no_more_than_its_length(tmp_path: Path) -> None:
     text = "- [a](a.md) " * 3000 + "\n" + "<!-- " * 2000 + "\n" + "- [" * 2000 + "\n" + "[[" * 5000 + "\n"
     corpus = read(tmp_path, {HOME + "MEMORY.md": text, HOME + "a.md": "x\n"})
-    assert told(corpus, "index_too_long")
+    assert problems_of(corpus, "index_too_long")
     assert corpus.memories.num_rows >= 2
 
 
@@ -250,16 +250,16 @@ def test_skills_agents_and_commands_of_a_host_are_named_and_not_read(tmp_path: P
         "plans/июнь.md": "# План\n\nпереезд склада\n",
         "CLAUDE.md": "# Правила\n\nотвечать по-русски\n",
     }
-    kept = {"MEMORY.md", "a.md", "июнь.md", "CLAUDE.md"}
+    names = {"MEMORY.md", "a.md", "июнь.md", "CLAUDE.md"}
     for home in ("copied", "all/.claude"):
         corpus = read(tmp_path / home, files)
         paths = set(corpus.memories["path"].to_pylist())
-        assert {path.rpartition("/")[2] for path in paths} == kept
-        (row,) = [row for row in told(corpus, "unclaimed") if "instructions" in row["message"]]
+        assert {path.rpartition("/")[2] for path in paths} == names
+        (row,) = [row for row in problems_of(corpus, "unclaimed") if "instructions" in row["message"]]
         assert (row["path"], row["severity"]) == (".", "info")
         assert "Got 7 of instructions" in row["message"]
         assert "first agents/reviewer.md" in row["message"]
-        assert ["no.md" in row["message"] for row in told(corpus, "dead_link")] == [True]  # the skill is there
+        assert ["no.md" in row["message"] for row in problems_of(corpus, "dead_link")] == [True]  # the skill is there
         assert corpus.tables["relations"].num_rows == 2
         assert not [name for name in corpus.tables if name.startswith("_")]
     forced = mk.read(tmp_path / "copied", format="workspace")
@@ -286,7 +286,9 @@ def test_a_skill_anywhere_is_no_memory_and_a_page_of_that_name_is(tmp_path: Path
     corpus = read(tmp_path, files)
     assert set(corpus.memories["path"].to_pylist()) == {"notes/SKILL.md", "agents/a.md"}
     assert [
-        (row["path"], "Got 2 of" in row["message"]) for row in told(corpus, "unclaimed") if "instr" in row["message"]
+        (row["path"], "Got 2 of" in row["message"])
+        for row in problems_of(corpus, "unclaimed")
+        if "instr" in row["message"]
     ] == [("lib", True)]
     write_files(tmp_path, {"lib/pdf/SKILL.md": "# x\n"})
     after = corpus.refresh()
@@ -298,6 +300,6 @@ def test_no_link_leads_from_one_projects_memory_into_anothers(tmp_path: Path) ->
     index = "- [Сборка](build.md) — кэш\n- [[release]]\n"
     files = {f".claude/projects/{name}/memory/MEMORY.md": index for name in ("a", "b")}
     files |= {".claude/projects/a/memory/build.md": "x\n", ".claude/projects/b/memory/release.md": "См. [[build]].\n"}
-    dead = {(row["path"].split("/")[2], row["line"]) for row in told(read(tmp_path, files), "dead_link")}
+    dead = {(row["path"].split("/")[2], row["line"]) for row in problems_of(read(tmp_path, files), "dead_link")}
     assert dead == {("a", 2), ("b", 1)}, "one line of each index, and the link of a page"
-    assert len(told(mk.read(tmp_path), "dead_link")) == 3
+    assert len(problems_of(mk.read(tmp_path), "dead_link")) == 3

@@ -94,11 +94,11 @@ def test_the_name_of_a_log_or_a_page_tells_its_day() -> None:
         *("202601131230", "20260113123059 чай", "20261313", "v2026.01.13", "2026-01", "2026", "plan-1.2.2026.3"),
         *("build-202601", "2026-W60", "тел-79260113", "f20260113"),
     )
-    told = {stem: found and found.day.date().isoformat() for stem in logs if (found := dated(stem)) and found.day}
-    assert told == dict.fromkeys(logs, day)
+    days = {stem: name and name.day.date().isoformat() for stem in logs if (name := dated(stem)) and name.day}
+    assert days == dict.fromkeys(logs, day)
     assert [stem for stem in pages if dated(stem)] == []
-    told = {stem: found.date().isoformat() for stem in pages if (found := named_day(stem))}
-    assert told == dict.fromkeys(pages, day)
+    days = {stem: name.date().isoformat() for stem in pages if (name := named_day(stem))}
+    assert days == dict.fromkeys(pages, day)
     assert {stem: named_day(stem) for stem in no_days if named_day(stem)} == {}
     for week in range(1, 53):
         monday = named_day(f"2026-W{week:02}")

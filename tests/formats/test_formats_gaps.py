@@ -29,7 +29,7 @@ def test_a_null_in_a_required_field_is_missing(tmp_path: Path) -> None:
     assert rules_of(corpus) == [("missing_field", "confidence"), ("missing_field", "format_version")]
 
 
-DECLARED = [(of.format, field) for of in (notes.FIELDS, facts.FIELDS, index.FIELDS) for field in of.fields]
+DECLARED = [(group.format, field) for group in (notes.FIELDS, facts.FIELDS, index.FIELDS) for field in group.fields]
 
 
 @pytest.mark.parametrize(("format", "field"), DECLARED, ids=[f"{name}-{field.name}" for name, field in DECLARED])
@@ -37,9 +37,9 @@ def test_a_rule_of_ones_own_is_tried_on_every_declared_field(format: str, field:
     tried: list[object] = []
     rule = Rule("bad_value", format, field.name, "what nobody writes", lambda value: bool(tried.append(value)))
     problems = mk.read(mk.sample_data() / format, rules=(rule,)).problems.to_pylist()
-    found = [row for row in problems if "what nobody writes" in row["message"]]
+    reported = [row for row in problems if "what nobody writes" in row["message"]]
     assert tried
-    assert [(row["rule"], row["field"]) for row in found] == [("bad_value", field.name)] * len(tried)
+    assert [(row["rule"], row["field"]) for row in reported] == [("bad_value", field.name)] * len(tried)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_an_old_fact_file_with_tagged_lines_keeps_user_and_archive(tmp_path: Pat
     old = "- [id:b1] [t:archive] [imp:low] помечен\n- без меток\n"
     files = {"users/u1/profile.md": "- [id:a] [t:profile] [imp:high] x\n", "u9.md": old}
     memories = mk.read(write_files(tmp_path, files)).memories.to_pylist()
-    found = {row["text"]: (row["user_id"], row["kind"]) for row in memories}
-    assert found == {"x": ("u1", "profile"), "помечен": ("u9", "archive"), "без меток": ("u9", "archive")}
+    users_and_kinds = {row["text"]: (row["user_id"], row["kind"]) for row in memories}
+    assert users_and_kinds == {"x": ("u1", "profile"), "помечен": ("u9", "archive"), "без меток": ("u9", "archive")}
 
 
 def test_boxes_and_turns_inside_a_fence_are_text(tmp_path: Path) -> None:
     fenced = "- [ ] задача\n```\n- [x] пример\n```\n"
-    said = "user: раз\n```\nuser: пример\n```\nassistant: два\n```\nuser: три\n"
-    corpus = mk.read(write_files(tmp_path, {"HEARTBEAT.md": fenced, "sessions/2026-01-02-a.md": said}))
+    talk = "user: раз\n```\nuser: пример\n```\nassistant: два\n```\nuser: три\n"
+    corpus = mk.read(write_files(tmp_path, {"HEARTBEAT.md": fenced, "sessions/2026-01-02-a.md": talk}))
     assert corpus.tables["checklist"]["text"].to_pylist() == ["задача"]
     assert corpus.tables["turns"]["role"].to_pylist() == ["user", "assistant", "user"]
 
@@ -144,12 +144,12 @@ def test_a_file_that_no_format_reads_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "came"),
+    ("text", "printed"),
     [("{}", "{}"), ("null", "null"), ('"чай"', '"чай"'), ('{"a": 1, "b": 2}', "fields a, b"), ("[]", "nothing")],
 )
-def test_what_is_no_record_is_named_as_it_stands(tmp_path: Path, text: str, came: str) -> None:
+def test_what_is_no_record_is_named_as_it_stands(tmp_path: Path, text: str, printed: str) -> None:
     (row,) = mk.read(write_files(tmp_path, {"r.json": text})).problems.to_pylist()
-    assert row["message"] == f"r.json: expected a record of a known kind. Got {came}."
+    assert row["message"] == f"r.json: expected a record of a known kind. Got {printed}."
 
 
 def test_the_day_of_a_read_is_kept_where_it_counts(tmp_path: Path) -> None:
@@ -226,17 +226,17 @@ def test_the_index_of_a_split_file_says_how_it_was_split(tmp_path: Path, written
 
 
 @pytest.mark.parametrize(
-    ("meta", "found"),
+    ("meta", "problem"),
     [
         ({"profileCount": 0, "workingCount": 0, "archiveCount": 0}, ("missing_field", "version")),
         ({"version": 2, "profileCount": "0", "workingCount": 0, "archiveCount": 0}, ("bad_value", "profileCount")),
     ],
 )
 def test_a_meta_json_holds_numbers_and_a_version(
-    tmp_path: Path, meta: dict[str, object], found: tuple[str, str]
+    tmp_path: Path, meta: dict[str, object], problem: tuple[str, str]
 ) -> None:
     """Memory v2, 'Расположение данных': counters and the version."""
-    assert rules_of(mk.read(write_files(tmp_path, {"users/u/meta.json": json.dumps(meta)}))) == [found]
+    assert rules_of(mk.read(write_files(tmp_path, {"users/u/meta.json": json.dumps(meta)}))) == [problem]
 
 
 @pytest.mark.parametrize("name", ["triggers", "tags"])

@@ -18,12 +18,14 @@ from memkit.formats.mcp_graph import items_of, places_of
 from memkit.tables.samples import sample_data, write_files
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-said = st.one_of(texts, st.builds(lambda text: {"text": text, "timestamp": "2026-03-01T10:00:00Z", "v": 1}, texts))
+observations = st.one_of(
+    texts, st.builds(lambda text: {"text": text, "timestamp": "2026-03-01T10:00:00Z", "v": 1}, texts)
+)
 entities = st.builds(
     lambda name, kind, items: {"type": "entity", "name": name, "entityType": kind, "observations": items},
     texts.filter(str.strip),
     texts,
-    st.lists(said, max_size=4),
+    st.lists(observations, max_size=4),
 )
 
 
@@ -44,24 +46,24 @@ def dumped(*values: Any, ascii: bool = False) -> str:
 @given(st.lists(entities, min_size=1, max_size=5), st.sampled_from(["a.json", "a.jsonl", "a.ndjson"]), st.booleans())
 def test_every_observation_is_a_memory_of_its_entity(values: list[dict[str, Any]], name: str, ascii: bool) -> None:
     corpus = graph_of({name: dumped(*values, ascii=ascii)})
-    wanted: dict[str, list[str]] = {}
+    expected: dict[str, list[str]] = {}
     for value in values:
-        own = wanted.setdefault(value["name"], [])
-        own[:] = dict.fromkeys([*own, *map(text_of, value["observations"])])
-    found: dict[str, list[str]] = {}
+        texts = expected.setdefault(value["name"], [])
+        texts[:] = dict.fromkeys([*texts, *map(text_of, value["observations"])])
+    actual: dict[str, list[str]] = {}
     for row in corpus.memories.to_pylist():
         if row["kind"] == "observation":
             assert row["title"] == row["source_id"]
-            found.setdefault(row["source_id"], []).append(row["text"])
+            actual.setdefault(row["source_id"], []).append(row["text"])
         else:
             assert (row["kind"], row["text"], row["title"]) == ("entity", row["source_id"], "")
-            found[row["source_id"]] = []
-    assert found == wanted
+            actual[row["source_id"]] = []
+    assert actual == expected
     assert len(set(corpus.memories["memory_id"].to_pylist())) == corpus.memories.num_rows
-    doubled = len(values) - len(wanted)
+    doubled = len(values) - len(expected)
     assert corpus.problems["rule"].to_pylist().count("duplicate_name") == doubled
     counted = {row["name"]: row["observations"] for row in corpus.tables["entities"].to_pylist()}
-    assert counted == {key: len(items) for key, items in wanted.items()}
+    assert counted == {key: len(items) for key, items in expected.items()}
 
 
 @settings(max_examples=40)
@@ -70,8 +72,8 @@ def test_the_place_of_an_observation_holds_it(values: list[dict[str, Any]], wind
     text = dumped(*values).replace("\n", "\r\n" if windows else "\n")
     for line, value in zip(items_of(text), values, strict=True):
         assert line.value == value
-        found = [(said, json.loads(text[start:end])) for said, start, end in places_of(text, line)]
-        assert found == [(text_of(item), item) for item in value["observations"]]
+        places = [(item_text, json.loads(text[start:end])) for item_text, start, end in places_of(text, line)]
+        assert places == [(text_of(item), item) for item in value["observations"]]
 
 
 ANNA = {"name": "Анна", "entityType": "person", "observations": [{"text": "ведёт Склад", "timestamp": "2026-03-01"}]}
@@ -80,8 +82,8 @@ LEADS = {"from": "Анна", "to": "Склад", "relationType": "ведёт"}
 NEEDS = {"from": "Склад", "to": "Анна", "type": "needs"}
 
 
-def in_object(values: list[dict[str, Any]], relations: list[dict[str, Any]], indent: int | None, **more: Any) -> str:
-    return json.dumps({**more, "entities": values, "relations": relations}, ensure_ascii=False, indent=indent)
+def in_object(values: list[dict[str, Any]], relations: list[dict[str, Any]], indent: int | None, **fields: Any) -> str:
+    return json.dumps({**fields, "entities": values, "relations": relations}, ensure_ascii=False, indent=indent)
 
 
 @settings(max_examples=40)
@@ -94,16 +96,16 @@ def test_a_graph_in_one_object_is_read_as_its_lines_are(
     text = in_object(values, relations, indent)
     whole = graph_of({"a.json": text.replace("\n", "\r\n") if windows else text})
     lines = graph_of({"a.json": dumped(*values, *relations)})
-    held = ["memory_id", "format", "kind", "title", "text", "scope", "source_id", "created_at", "extra"]
-    assert whole.memories.select(held).to_pylist() == lines.memories.select(held).to_pylist()
+    columns = ["memory_id", "format", "kind", "title", "text", "scope", "source_id", "created_at", "extra"]
+    assert whole.memories.select(columns).to_pylist() == lines.memories.select(columns).to_pylist()
     ends = ["from_id", "to_id", "type", "state"]
     assert whole.tables["relations"].select(ends).to_pylist() == lines.tables["relations"].select(ends).to_pylist()
     assert whole.problems["rule"].to_pylist() == lines.problems["rule"].to_pylist()
     written = text.split("\n")
     for row in whole.memories.to_pylist() if indent is not None else ():
         first, last = row["line_start"], row["line_end"]
-        said = json.dumps(row["text"], ensure_ascii=False)
-        assert any(said in line for line in written[first - 1 : last])
+        encoded = json.dumps(row["text"], ensure_ascii=False)
+        assert any(encoded in line for line in written[first - 1 : last])
 
 
 def test_what_forks_write_into_an_object_is_read(subtests: pytest.Subtests) -> None:
@@ -141,7 +143,11 @@ def test_an_object_that_breaks_off_keeps_what_stands_before_and_the_rest_as_text
     for end in range(begun, len(text), 7):
         corpus = graph_of({"a.json": text[:end]})
         read = [row["text"] for row in corpus.memories.to_pylist() if row["kind"] == "observation"]
-        whole = [said for said, behind in (("ведёт Склад", ends[0]), ("two floors", ends[1])) if behind <= end]
+        whole = [
+            observation
+            for observation, its_end in (("ведёт Склад", ends[0]), ("two floors", ends[1]))
+            if its_end <= end
+        ]
         if "unparsable" not in corpus.problems["rule"].to_pylist() or not set(whole) <= set(read):
             wrong.append(end)
     assert not wrong
@@ -152,8 +158,18 @@ def test_an_object_that_breaks_off_keeps_what_stands_before_and_the_rest_as_text
 
 
 def test_what_is_no_item_of_an_object_is_a_row_with_a_problem() -> None:
-    many = [{**ANNA, "name": f"Анна {number}"} for number in range(9)]
-    odd: list[Any] = [ANNA, *many, 7, None, "w1w", [], {"nameless": "w2w"}, {"name": None, "observations": []}, STOCK]
+    entities = [{**ANNA, "name": f"Анна {number}"} for number in range(9)]
+    odd: list[Any] = [
+        ANNA,
+        *entities,
+        7,
+        None,
+        "w1w",
+        [],
+        {"nameless": "w2w"},
+        {"name": None, "observations": []},
+        STOCK,
+    ]
     corpus = graph_of({"a.json": in_object(odd, [LEADS, {"from": "Анна"}, {"x": "w3w"}], 2)})
     assert corpus.memories["memory_id"].to_pylist() == list(dict.fromkeys(corpus.memories["memory_id"].to_pylist()))
     rules = corpus.problems["rule"].to_pylist()
@@ -211,11 +227,14 @@ def test_variants_of_forks_are_read_by_their_keys(tmp_path: Path) -> None:
             {"m.jsonl": dumped({"name": "Склад", "entityType": "t", **fields}, {"name": "x", "observations": []})}
         )
         rows = [row for row in corpus.memories.to_pylist() if row["source_id"] == "Склад"]
-        found = [
+        observations = [
             (row["text"], row["created_at"] and row["created_at"].replace(tzinfo=None).isoformat()) for row in rows
         ]
-        if found != wanted or corpus.problems.filter(pc.not_equal(corpus.problems["field"], "entityType")).num_rows:
-            wrong[name] = found, corpus.problems["message"].to_pylist()
+        if (
+            observations != wanted
+            or corpus.problems.filter(pc.not_equal(corpus.problems["field"], "entityType")).num_rows
+        ):
+            wrong[name] = observations, corpus.problems["message"].to_pylist()
     assert not wrong
 
 
@@ -254,7 +273,7 @@ def test_lines_that_the_host_skips_are_rows_with_a_problem() -> None:
 
 def test_files_that_are_no_graphs_are_left_to_other_formats() -> None:
     wisdom = {"fact_id": "f", "content": "c", "category": "c", "confidence": 0.5, "relations": []}
-    others = {
+    contents = {
         "records.jsonl": json.dumps(wisdom),
         "package.json": json.dumps({"name": "x", "type": "module"}),
         "labels.json": json.dumps({"entities": [{"text": "Анна", "label": "PER"}], "relations": []}),
@@ -262,7 +281,7 @@ def test_files_that_are_no_graphs_are_left_to_other_formats() -> None:
         "said.json": json.dumps({"text": 'he wrote "observations" and "relationType"'}),
         "deep.jsonl": "\n" * 60 + json.dumps({"name": "x", "observations": ["below the lines that are looked at"]}),
     }
-    formats = graph_of(dict(others)).memories["format"].to_pylist()
+    formats = graph_of(dict(contents)).memories["format"].to_pylist()
     assert "mcp_graph" not in formats
 
 

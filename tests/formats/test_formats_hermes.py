@@ -22,14 +22,14 @@ entry_texts = texts.map(lambda text: text.replace("\r", "").strip()).filter(
 
 def as_the_host(text: str) -> list[str]:
     """What the host makes of a file: split at the exact delimiter, stripped, equal ones once."""
-    said = [part.strip() for part in text.replace("\r\n", "\n").split("\n§\n")]
-    return list(dict.fromkeys(filter(None, said)))
+    parts = [part.strip() for part in text.replace("\r\n", "\n").split("\n§\n")]
+    return list(dict.fromkeys(filter(None, parts)))
 
 
 @settings(max_examples=60)
 @given(st.lists(st.one_of(entry_texts, st.sampled_from(["", " ", "§", "чай", "§ ", "\n"])), max_size=6), st.booleans())
-def test_entries_are_those_of_the_host_and_parts_are_the_text(said: list[str], windows: bool) -> None:
-    text = "\n§\n".join(said)
+def test_entries_are_those_of_the_host_and_parts_are_the_text(entries: list[str], windows: bool) -> None:
+    text = "\n§\n".join(entries)
     text = text.replace("\n", "\r\n") if windows else text
     assert hermes.entries(text) == as_the_host(text)
     parts = list(hermes.parts(text))
@@ -44,11 +44,11 @@ def test_entries_are_those_of_the_host_and_parts_are_the_text(said: list[str], w
 
 @settings(max_examples=30)
 @given(st.lists(entry_texts, min_size=2, max_size=5, unique=True))
-def test_a_file_that_is_read_has_the_entries_and_their_lines(said: list[str]) -> None:
-    text = "\n§\n".join(said)
+def test_a_file_that_is_read_has_the_entries_and_their_lines(entries: list[str]) -> None:
+    text = "\n§\n".join(entries)
     with tempfile.TemporaryDirectory() as folder:
         memories = mk.read(write_files(folder, {"MEMORY.md": text})).memories
-    assert [value.strip() for value in memories["text"].to_pylist()] == said
+    assert [value.strip() for value in memories["text"].to_pylist()] == entries
     lines = text.split("\n")
     for row in memories.to_pylist():
         assert row["text"] == "\n".join(lines[row["line_start"] - 1 : row["line_end"]])
@@ -73,15 +73,17 @@ def test_what_a_memory_file_is_depends_on_what_stands_in_it_and_beside_it(tmp_pa
     for number, (name, (files, formats)) in enumerate(cases.items()):
         folder = write_files(tmp_path / str(number), files)
         root = folder / "x/.hermes/memories" if name == "the folder's name" else folder
-        found = set(mk.read(root).memories["format"].to_pylist())
-        if found != formats:
-            wrong[name] = found
+        actual = set(mk.read(root).memories["format"].to_pylist())
+        if actual != formats:
+            wrong[name] = actual
     assert not wrong
 
 
 def test_what_the_host_leaves_beside_its_files_is_silent(tmp_path: Path) -> None:
-    left = dict.fromkeys(("MEMORY.md.lock", "USER.md.lock", "MEMORY.md.bak", "MEMORY.md.bak.2", ".mem_ab.tmp"), "x")
-    folder = write_files(tmp_path, {"MEMORY.md": "a\n§\nb", **left})
+    leftovers = dict.fromkeys(
+        ("MEMORY.md.lock", "USER.md.lock", "MEMORY.md.bak", "MEMORY.md.bak.2", ".mem_ab.tmp"), "x"
+    )
+    folder = write_files(tmp_path, {"MEMORY.md": "a\n§\nb", **leftovers})
     assert mk.read(folder).problems.num_rows == 0
     (folder / "other.bak").write_text("x")
     assert mk.read(folder).problems["path"].to_pylist() == ["other.bak"]
@@ -90,9 +92,9 @@ def test_what_the_host_leaves_beside_its_files_is_silent(tmp_path: Path) -> None
 def test_limits_are_counted_in_characters_with_the_delimiters(tmp_path: Path) -> None:
     for name, limit in hermes.LIMITS.items():
         first = "ж" * 1000  # two bytes each
-        rest = limit - 1000 - len("\n§\n")
-        for more, expected in ((0, []), (1, ["over_limit"])):
-            folder = write_files(tmp_path / f"{name}{more}", {name: f"{first}\n§\n{'ы' * (rest + more)}"})
+        second = limit - 1000 - len("\n§\n")
+        for excess, expected in ((0, []), (1, ["over_limit"])):
+            folder = write_files(tmp_path / f"{name}{excess}", {name: f"{first}\n§\n{'ы' * (second + excess)}"})
             assert mk.read(folder).problems["rule"].to_pylist() == expected
     shown = mk.read(write_files(tmp_path / "far", {"MEMORY.md": "\n§\n".join(f"{n} " + "ж" * 995 for n in range(5))}))
     (message,) = shown.problems["message"].to_pylist()

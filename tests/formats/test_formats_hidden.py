@@ -38,9 +38,9 @@ def test_every_known_place_is_read_at_any_depth_and_can_be_written(tmp_path: Pat
 
 def test_what_lies_beside_a_known_place_is_neither_read_nor_written(tmp_path: Path) -> None:
     for place in (name.replace("*", "host") for name in HIDDEN_PLACES):
-        top, _, rest = place.partition("/")
-        beside = [f"{top}/settings.md", f"{top}/hooks/x.md", f"{top}/projects/.git/memory/x.md"] if rest else []
-        beside += [f"{place}/.draft.md", f"{top.upper()}/{rest or 'x'}/x.md", f"{place}.bak/x.md"]
+        top, _, below = place.partition("/")
+        beside = [f"{top}/settings.md", f"{top}/hooks/x.md", f"{top}/projects/.git/memory/x.md"] if below else []
+        beside += [f"{place}/.draft.md", f"{top.upper()}/{below or 'x'}/x.md", f"{place}.bak/x.md"]
         assert [path for path in beside if not is_hidden(path)] == []
         for path in [*beside, f"{place}/../../x.md"]:
             with pytest.raises(ChangeRefusedError):
@@ -74,9 +74,9 @@ def test_hidden_markdown_is_named_in_a_row_a_folder_with_what_to_type(tmp_path: 
 
 def test_more_names_than_are_counted_are_said_to_be_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_files(tmp_path, {".notes/a.md": "x", ".notes/b.md": "x", ".notes/c.txt": "x"})
-    for most, count in ((4, "2 Markdown"), (3, "2 or more Markdown")):
-        monkeypatch.setattr("memkit.formats.disk.files.MOST_COUNTED", most)
-        assert f" {count} files" in mk.read(root).problems["message"][0].as_py(), most
+    for limit, count in ((4, "2 Markdown"), (3, "2 or more Markdown")):
+        monkeypatch.setattr("memkit.formats.disk.files.MOST_COUNTED", limit)
+        assert f" {count} files" in mk.read(root).problems["message"][0].as_py(), limit
 
 
 def test_what_is_hidden_is_told_by_what_begins_with_a_dot(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def lines(*rows: Any) -> str:
 
 def test_json_of_an_unknown_shape_with_texts_becomes_rows(tmp_path: Path) -> None:
     stored = [{"id": f"m{n}", "memory": f"Факт {n}", "user_id": "анна", "created_at": "2026-01-02"} for n in range(3)]
-    kept = {"results": [{"uuid": "a", "content": "чай", "tags": ["x"], "score": 1}, {"content": "кофе"}, {"n": 1}]}
-    files = {"store.jsonl": lines(*stored), "kept.json": json.dumps(kept, indent=1), "one.json": '{"text": "один"}'}
+    wrapped = {"results": [{"uuid": "a", "content": "чай", "tags": ["x"], "score": 1}, {"content": "кофе"}, {"n": 1}]}
+    files = {"store.jsonl": lines(*stored), "kept.json": json.dumps(wrapped, indent=1), "one.json": '{"text": "один"}'}
     files["package.json"] = '{"name": "a", "description": "no memory"}'
     corpus = mk.read(write_files(tmp_path, files))
     rows = {row["memory_id"]: row for row in corpus.memories.to_pylist()}
@@ -235,8 +235,8 @@ def test_dates_of_files_are_used_where_there_are_no_others(tmp_path: Path) -> No
     files = {"MEMORY.md": "# A\ntext\n", "b.md": "# B\ntext\n", "memory/2026-02-03.md": "# C\ntext\n"}
     root = write_files(tmp_path, files)
     seconds = {"MEMORY.md": 1_700_000_000, "b.md": 1_700_000_030, "memory/2026-02-03.md": 1_600_000_000}
-    for name, at in seconds.items():
-        os.utime(root / name, (at, at))
+    for name, mtime in seconds.items():
+        os.utime(root / name, (mtime, mtime))
     corpus = mk.read(root, dates="mtime")
     rows = {row["path"]: row for row in corpus.memories.to_pylist()}
     assert {path: row["date_source"] for path, row in rows.items()} == {
@@ -281,7 +281,7 @@ def test_a_line_that_is_no_json_leaves_the_rows_around_it_what_they_are(tmp_path
         "transcript": ([*turns, '{"sessionId": "a", "ty'], [], ["transcript"]),
         "nothing else": (["чай", "{oops"], ["чай", "{oops"], ["unparsable", "unparsable"]),
     }
-    for name, (given, texts, rules) in cases.items():
-        corpus = mk.read(write_files(tmp_path / name, {"store/data.jsonl": "\n".join(given)}))
+    for name, (written, texts, rules) in cases.items():
+        corpus = mk.read(write_files(tmp_path / name, {"store/data.jsonl": "\n".join(written)}))
         assert sorted(corpus.memories["text"].to_pylist()) == sorted(texts), name
         assert sorted(corpus.problems["rule"].to_pylist()) == rules, name

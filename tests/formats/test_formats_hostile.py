@@ -26,7 +26,7 @@ from memkit.tables.samples import write_files
 SECRET = "СЕКРЕТ secret-8821"
 
 
-def tree(folder: Path, *entries: object, branch: str = "b/index.json", **more: str | bytes) -> Path:
+def tree(folder: Path, *entries: object, branch: str = "b/index.json", **contents: str | bytes) -> Path:
     """A memory folder one below `folder`, with a secret beside it and one index that names `entries`."""
     root = {"type": "index-root", "branches": [{"category": "b", "path": branch}]}
     index = {"type": "index-branch", "files": list(entries)}
@@ -37,7 +37,7 @@ def tree(folder: Path, *entries: object, branch: str = "b/index.json", **more: s
         "memory/b/index.json": json.dumps(index),
         "memory/b/inside.md": "Внутри.\n",
     }
-    write_files(folder, {**written, **{f"memory/{name}": text for name, text in more.items()}})
+    write_files(folder, {**written, **{f"memory/{name}": text for name, text in contents.items()}})
     return folder / "memory"
 
 
@@ -70,9 +70,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     real = os.open
 
-    def note(path: str, *rest: int, **named: Any) -> int:
+    def note(path: str, *args: int, **kwargs: Any) -> int:
         paths.append(os.path.realpath(path))
-        return real(path, *rest, **named)
+        return real(path, *args, **kwargs)
 
     monkeypatch.setattr(files.os, "open", note)
     return paths
@@ -133,9 +133,9 @@ def test_links_are_never_followed(tmp_path: Path, opened: list[str]) -> None:
         (folder / name).symlink_to(target)
     corpus = mk.read(folder)
     assert corpus.memories["path"].to_pylist() == ["MEMORY.md", "sub/a.md"]
-    found = {row["path"]: row["rule"] for row in corpus.problems.to_pylist() if row["path"] in links}
+    rules = {row["path"]: row["rule"] for row in corpus.problems.to_pylist() if row["path"] in links}
     outside = {"file_out.md", "folder_out", "broken_out.md", "self.md", "ping.md", "pong.md", "through.md"}
-    assert found == {name: "outside_root" if name in outside else "symlink" for name in links}
+    assert rules == {name: "outside_root" if name in outside else "symlink" for name in links}
     assert not [path for path in opened if "outside" in path]
 
 
@@ -335,10 +335,10 @@ def test_runs_of_blanks_cost_linear_time() -> None:
     """A pattern that looks for the blanks at the end of a line would take 4e10 steps for each of these."""
     n = 200_000
     front = front_matter.split(f"---\na: x{' ' * n}y\nb:\n- x{' ' * n}y\n---\n")
-    (found,) = headings(f"# a{' ' * n}b{'#' * n}c\n", Fences([]))
+    (heading,) = headings(f"# a{' ' * n}b{'#' * n}c\n", Fences([]))
     assert front is not None
     assert len(front.fields["a"]) == len(front.fields["b"][0]) == n + 2
-    assert len(found.text) == 2 * n + 3
+    assert len(heading.text) == 2 * n + 3
 
 
 def test_many_records_on_one_line_are_not_searched_once_each(tmp_path: Path) -> None:
@@ -423,17 +423,17 @@ def test_large_nonsense_is_read_within_memory_that_its_size_allows(
 
 
 @pytest.mark.parametrize(
-    ("name", "unit", "most"),
+    ("name", "unit", "most_bytes"),
     [("MEMORY.md", "#\n", 400), ("users/u/profile.md", "x\n", 400), ("sessions/2026-01-01-a.md", "ai:\n", 200)],
 )
 def test_rows_of_tiny_lines_are_not_held_as_objects(
-    tmp_path: Path, measure: Measure, name: str, unit: str, most: int
+    tmp_path: Path, measure: Measure, name: str, unit: str, most_bytes: int
 ) -> None:
     """As dicts, they would take some 900 bytes for each byte; `tests/audit/tiny_lines.py` shows 64 MiB."""
     size = 2**18
     small = write_files(tmp_path / "small", {"MEMORY.md": "# Чай\n"})
     folder = write_files(tmp_path / "large", {name: unit * (size // len(unit))})
-    assert measure(small, folder)[0] < most * size
+    assert measure(small, folder)[0] < most_bytes * size
 
 
 def test_many_problems_of_one_rule_in_one_file_are_listed_up_to_a_bound_and_then_counted(
@@ -443,35 +443,37 @@ def test_many_problems_of_one_rule_in_one_file_are_listed_up_to_a_bound_and_then
     over = {"a.md": 107, "b.md": 100, "c.md": 101}
     corpus = mk.read(write_files(tmp_path, {f"memory/lessons/{name}": "#\n" * count for name, count in over.items()}))
     assert corpus.memories.num_rows == sum(over.values())
-    found = corpus.sql(
+    counts = corpus.sql(
         "select path[-4:], count(line), any_value(split_part(message, ': ', 2)[:6]) filter (line is null) from problems"
         " where rule = 'empty_section' group by path order by path"
     )
-    assert found.fetchall() == [("a.md", 100, "7 more"), ("b.md", 100, None), ("c.md", 100, "1 more")]
+    assert counts.fetchall() == [("a.md", 100, "7 more"), ("b.md", 100, None), ("c.md", 100, "1 more")]
 
 
 def test_numbers_given_to_equal_memories_are_not_given_again(tmp_path: Path) -> None:
-    own = ["a", "a", "a", f"a~{hash_of('x')}.2", f"a~{hash_of('x')}.02", f"a~{hash_of('x')}.3"]
-    corpus = mk.read(write_files(tmp_path, {"users/u/profile.md": "\n".join(f"- [id:{name}] x" for name in own)}))
-    found = [memory_id.partition("#")[2] for memory_id in corpus.memories["memory_id"].to_pylist()]
-    assert len(set(found)) == len(own)
-    assert found[4:] == own[4:]
+    written_ids = ["a", "a", "a", f"a~{hash_of('x')}.2", f"a~{hash_of('x')}.02", f"a~{hash_of('x')}.3"]
+    corpus = mk.read(
+        write_files(tmp_path, {"users/u/profile.md": "\n".join(f"- [id:{name}] x" for name in written_ids)})
+    )
+    ids = [memory_id.partition("#")[2] for memory_id in corpus.memories["memory_id"].to_pylist()]
+    assert len(set(ids)) == len(written_ids)
+    assert ids[4:] == written_ids[4:]
 
 
 def test_undecoded_lines_are_kept_with_their_memories_also_where_rows_are_handed_over(tmp_path: Path) -> None:
     count = HELD_ROWS + 10
     (tmp_path / "MEMORY.md").write_bytes(b"".join(b"# %d\n\xe4\xe0\n" % number for number in range(count)))
     corpus = mk.read(tmp_path)
-    kept = [json.loads(extra)["windows-1251"] for extra in corpus.memories["extra"].to_pylist()]
-    assert kept == [{str(2 * number): "да"} for number in range(1, count + 1)]
+    decoded = [json.loads(extra)["windows-1251"] for extra in corpus.memories["extra"].to_pylist()]
+    assert decoded == [{str(2 * number): "да"} for number in range(1, count + 1)]
     assert corpus.problems["line"].to_pylist() == list(range(2, 2 * count + 1, 2))
 
 
 def test_an_ordinal_and_an_own_id_that_is_a_number_stay_apart(tmp_path: Path) -> None:
     lines = ["x", "- [id:1] a", "- [id:4] b", "y", "- [id:4] c", "- [id:#] d", "- [id:%23] e"]
     corpus = mk.read(write_files(tmp_path, {"users/u/profile.md": "\n".join(lines)}))
-    found = [memory_id.partition("#")[2] for memory_id in corpus.memories["memory_id"].to_pylist()]
-    assert found == [
+    ids = [memory_id.partition("#")[2] for memory_id in corpus.memories["memory_id"].to_pylist()]
+    assert ids == [
         "1",
         f"1~{hash_of('a')}",
         "4",

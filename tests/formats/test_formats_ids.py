@@ -45,17 +45,17 @@ def plain_slug(title: str) -> str:
     return "-".join(words)[:60].rstrip("-") or "section"
 
 
-def stable(before: Sections, after: Sections, at: int, shift: int) -> None:
-    """Every section but the one at `at` has the id it had, but for those that became or ceased to be the first."""
+def stable(before: Sections, after: Sections, position: int, shift: int) -> None:
+    """Every section but the one at `position` has its id, but for those that became or ceased to be the first."""
     old, new = ids_of(before), ids_of(after)
     slugs = [slug_of(title) for title, _ in before]
-    touched = {slug_of(title) for title, _ in (before[at : at + 1] + after[at : at + 1])}
-    for place, (section, id) in enumerate(zip(before, old, strict=True)):
-        if place == at and shift <= 0:
+    touched = {slug_of(title) for title, _ in (before[position : position + 1] + after[position : position + 1])}
+    for place, (title_and_body, id) in enumerate(zip(before, old, strict=True)):
+        if place == position and shift <= 0:
             continue
-        now = new[place + (shift if place >= at else 0)]
-        said = (slugs[place], section[1])
-        twins = [(slug_of(title), body) for title, body in before + after].count(said) > 2
+        now = new[place + (shift if place >= position else 0)]
+        section_before = (slugs[place], title_and_body[1])
+        twins = [(slug_of(title), body) for title, body in before + after].count(section_before) > 2
         is_first = "~" not in id or "~" not in now
         if slugs[place] not in touched or not (is_first or twins):
             assert now == id
@@ -64,45 +64,45 @@ def stable(before: Sections, after: Sections, at: int, shift: int) -> None:
 @settings(max_examples=60)
 @given(sections)
 def test_an_id_is_the_slug_and_a_further_one_the_hash_of_its_text(written: Sections) -> None:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     expected = []
     for title, body in written:
         name = plain_slug(title)
-        if name in seen:
+        if name in counts:
             text = f"## {title}\n{body}"
             name += f"~{blake2b(text.encode(), digest_size=4).hexdigest()}"
-        seen[name] = seen.get(name, 0) + 1
-        expected.append(name if seen[name] == 1 else f"{name}.{seen[name]}")
+        counts[name] = counts.get(name, 0) + 1
+        expected.append(name if counts[name] == 1 else f"{name}.{counts[name]}")
     assert ids_of(written) == expected
 
 
 @settings(max_examples=60)
 @given(sections, st.data())
 def test_a_new_section_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(written)))
-    stable(written, [*written[:at], data.draw(st.tuples(titles, bodies)), *written[at:]], at, 1)
+    position = data.draw(st.integers(0, len(written)))
+    stable(written, [*written[:position], data.draw(st.tuples(titles, bodies)), *written[position:]], position, 1)
 
 
 @settings(max_examples=60)
 @given(sections, st.data())
 def test_a_section_that_goes_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(written) - 1))
-    stable(written, written[:at] + written[at + 1 :], at, -1)
+    position = data.draw(st.integers(0, len(written) - 1))
+    stable(written, written[:position] + written[position + 1 :], position, -1)
 
 
 @settings(max_examples=60)
 @given(sections, st.data())
 def test_an_edit_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(written) - 1))
-    stable(written, [*written[:at], (written[at][0], "другое"), *written[at + 1 :]], at, 0)
+    position = data.draw(st.integers(0, len(written) - 1))
+    stable(written, [*written[:position], (written[position][0], "другое"), *written[position + 1 :]], position, 0)
 
 
 def test_entries_without_a_file_are_named_by_their_titles(tmp_path: Path) -> None:
     def ids(*titles: str) -> list[str]:
         files = ", ".join(f'{{"title": "{title}", "file": "gone-{title}.md"}}' for title in titles)
         write_files(tmp_path, {"memory/index.json": f'{{"type": "index-branch", "files": [{files}]}}'})
-        found: list[str] = mk.read(tmp_path).memories["memory_id"].to_pylist()
-        return [id.partition("#")[2] for id in found]
+        memory_ids: list[str] = mk.read(tmp_path).memories["memory_id"].to_pylist()
+        return [id.partition("#")[2] for id in memory_ids]
 
     assert ids("Пул", "Выпуск") == ["пул", "выпуск"]
     assert ids("Новый", "Пул", "Выпуск") == ["новый", "пул", "выпуск"]
@@ -200,21 +200,21 @@ def test_labels_of_old_are_brought_over_by_the_texts_of_the_lake(old_lake: tuple
     old = [f"workspace:docs/x.md#{number}" for number in range(1, 7)]
     old += [f"workspace:MEMORY.md#{number}" for number in range(1, 4)]
     labels = pa.table({"query_id": ["q"] * 9, "memory_id": old, "relevance": [0, 1, 2, 3, 1, 1, 3, 2, 1]})
-    found = mk.convert_ids(labels, lake)
+    converted = mk.convert_ids(labels, lake)
     x, y = "workspace:docs/x.md#", "workspace:MEMORY.md#"
     hashed = blake2b("## Пул\nпять".encode(), digest_size=4).hexdigest()
-    assert found.to_pydict() == {
+    assert converted.to_pydict() == {
         "query_id": ["q"] * 7,
         "memory_id": [f"{x}c", f"{x}d", f"{x}e", f"{x}f", f"{y}top", f"{y}пул", f"{y}пул~{hashed}"],
         "relevance": [2, 3, 1, 1, 3, 2, 1],
     }
-    assert set(found["memory_id"].to_pylist()) == set(corpus.memories["memory_id"].to_pylist())
+    assert set(converted["memory_id"].to_pylist()) == set(corpus.memories["memory_id"].to_pylist())
 
 
 def test_an_id_that_the_lake_does_not_have_stays_with_a_warning(old_lake: tuple[mk.Corpus, Path]) -> None:
     with pytest.warns(RuntimeWarning, match="1 ids of the labels are not in it and stay as they are: 'gone'"):
-        found = mk.convert_ids(pd.DataFrame({"memory_id": ["gone"]}), old_lake[1])
-    assert found["memory_id"].to_pylist() == ["gone"]
+        converted = mk.convert_ids(pd.DataFrame({"memory_id": ["gone"]}), old_lake[1])
+    assert converted["memory_id"].to_pylist() == ["gone"]
 
 
 def test_labels_without_ids_are_refused(old_lake: tuple[mk.Corpus, Path]) -> None:

@@ -46,9 +46,9 @@ GRAMMAR: dict[str, Observation | Relation | None] = {
 def test_observations_and_relations_are_those_of_the_host() -> None:
     wrong = {}
     for line, wanted in GRAMMAR.items():
-        found = relation(line) or observation(line)
-        if found != wanted:
-            wrong[line] = found
+        parsed = relation(line) or observation(line)
+        if parsed != wanted:
+            wrong[line] = parsed
     assert not wrong
 
 
@@ -96,9 +96,9 @@ def test_layouts_are_told_by_what_is_in_a_folder(tmp_path: Path) -> None:
     wrong = {}
     for number, (name, (files, wanted)) in enumerate(cases.items()):
         memories = mk.read(write_files(tmp_path / str(number), files)).memories
-        found = dict(zip(memories["path"].to_pylist(), memories["layout"].to_pylist(), strict=True))
-        if found != wanted:
-            wrong[name] = found
+        layouts = dict(zip(memories["path"].to_pylist(), memories["layout"].to_pylist(), strict=True))
+        if layouts != wanted:
+            wrong[name] = layouts
     assert not wrong
 
 
@@ -112,9 +112,9 @@ def test_files_of_a_memfs_have_a_description_and_keep_to_their_limit(tmp_path: P
         "skills/t/SKILL.md": "---\nname: t\n---\nx\n",
     }
     corpus = mk.read(write_files(tmp_path, files))
-    found = [(row["path"], row["rule"], row["field"]) for row in corpus.problems.to_pylist()]
+    problems = [(row["path"], row["rule"], row["field"]) for row in corpus.problems.to_pylist()]
     over, loose = ("system/b.md", "over_limit", None), ("system/c.md", "loose_front_matter", None)
-    assert found == [("notes/d.md", "missing_field", "description"), over, loose]
+    assert problems == [("notes/d.md", "missing_field", "description"), over, loose]
     titles = dict(zip(corpus.memories["path"].to_pylist(), corpus.memories["title"].to_pylist(), strict=True))
     assert titles == {"system/a.md": "a", "system/b.md": "b", "system/c.md": "c", "notes/d.md": "notes/d"}
     assert "цены: в копейках" in corpus.memories["description"].to_pylist()
@@ -131,7 +131,7 @@ def test_a_memory_of_serena_has_its_name_and_the_day_that_it_says(tmp_path: Path
     corpus = mk.read(write_files(tmp_path, {f".serena/memories/{name}": text for name, text in files.items()}))
     rows = {row["path"].removeprefix(".serena/memories/"): row for row in corpus.memories.to_pylist()}
     days = {
-        name: tuple(row[of] and row[of].date().isoformat() for of in ("created_at", "updated_at"))
+        name: tuple(row[column] and row[column].date().isoformat() for column in ("created_at", "updated_at"))
         for name, row in rows.items()
     }
     assert days == {
@@ -157,11 +157,11 @@ def test_the_samples_have_no_problem_and_are_searched_in_both_languages(tmp_path
         "serena": (("порядок выкладки на стенд", "выкладки"), ("make stock queue", "make stock")),
         "basic-memory": (("в чём храним цены", "копейках"), ("reserves stock minutes", "Reserves")),
     }
-    for name, asked in questions.items():
+    for name, queries in questions.items():
         corpus = mk.read(LAYOUTS / name)
         assert "error" not in corpus.problems["severity"].to_pylist()
         search = mk.Retriever(encoder=None).fit(corpus)
-        for query, wanted in asked:
+        for query, wanted in queries:
             assert any(wanted in text for text in search.search(query, k=2)["text"].to_pylist()), (name, query)
         corpus.save(str(tmp_path / name))
         opened = mk.open(str(tmp_path / name))

@@ -130,8 +130,8 @@ def test_the_samples_are_read_whole(folder: str) -> None:
     for path in {*corpus.memories["path"].to_pylist()}:
         text = (LAYOUTS / folder / path).read_text("utf-8")
         rows = [row for row in corpus.memories.to_pylist() if row["path"] == path]
-        said = {number for row in rows for number in range(row["line_start"], row["line_end"] + 1)}
-        missed = [line for number, line in enumerate(text.split("\n"), 1) if line.strip() and number not in said]
+        covered = {number for row in rows for number in range(row["line_start"], row["line_end"] + 1)}
+        missed = [line for number, line in enumerate(text.split("\n"), 1) if line.strip() and number not in covered]
         front = text.split("---")[1].split("\n") if text.startswith("---") else []
         assert set(missed) <= {*front, "---"}, path
 
@@ -198,15 +198,15 @@ OPEN_LISTS = {
 
 def test_a_list_that_is_not_closed_gives_its_words(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for number, (line, (tags, spelling)) in enumerate(OPEN_LISTS.items()):
-        for others in ("", "title: t\n", "title: a: b\naliases: [x\n"):
-            name = f"{number}/{len(others)}"
-            with subtests.test(line, others=others):
-                text = f"---\nscope: x\n{line}\n{others}---\ntext\n"
+        for more_lines in ("", "title: t\n", "title: a: b\naliases: [x\n"):
+            name = f"{number}/{len(more_lines)}"
+            with subtests.test(line, more_lines=more_lines):
+                text = f"---\nscope: x\n{line}\n{more_lines}---\ntext\n"
                 corpus = mk.read(write_files(tmp_path / name, {"a.md": text}))
                 (row,) = corpus.memories.to_pylist()
                 assert (row["tags"], row["text"]) == (tags, "text")
-                assert row["title"] == {"": "a", "title: t\n": "t"}.get(others, "a: b")
-                assert row["aliases"] == (["x"] if "aliases" in others else None)
+                assert row["title"] == {"": "a", "title: t\n": "t"}.get(more_lines, "a: b")
+                assert row["aliases"] == (["x"] if "aliases" in more_lines else None)
                 (problem,) = corpus.problems.to_pylist()
                 assert problem["rule"] == "loose_front_matter"
                 assert spelling is None or (problem["line"] == 3 and spelling in problem["message"])
@@ -276,8 +276,8 @@ def test_a_hostile_page_costs_no_more_than_its_length(tmp_path: Path) -> None:
 def test_links_are_found_as_they_are_written() -> None:
     text = "[[a]] ![[b|x]] | [[c\\|y]] |\n"
     text += '[z](<d e.md#p> "t") [w](f%20g.md) [q](https://a.b/c.md) ![i](j.png) [k](#l)\n[[#m]]'
-    found = [(link.target, link.part, link.text, link.line, link.is_embed) for link in links_in(text)]
-    assert found == [
+    links = [(link.target, link.part, link.text, link.line, link.is_embed) for link in links_in(text)]
+    assert links == [
         ("a", "", "", 1, False),
         ("b", "", "x", 1, True),
         ("c", "", "y", 1, False),

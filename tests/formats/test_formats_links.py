@@ -45,7 +45,7 @@ WAYS = {
     "a bar in a table": ("notes/a.md", "| [[leaf\\|лист]] |", "other/deep/leaf.md"),
     "an embed": ("notes/a.md", "![[leaf]]", "other/deep/leaf.md"),
 }
-OTHERS = {
+OTHER_PAGES = {
     "notes/b.md": PAGE.format(title="B", text="б"),
     "notes/my page.md": PAGE.format(title="Mine", text="моя"),
     "notes/v1.2.md": PAGE.format(title="Release", text="выпуск"),
@@ -61,12 +61,12 @@ OTHERS = {
 def test_a_link_is_found_by_each_of_the_names_of_a_page(tmp_path: Path) -> None:
     wrong = {}
     for number, (way, (source, link, target)) in enumerate(WAYS.items()):
-        pages = {**OTHERS, source: PAGE.format(title=f"Source {number}", text=link)}
-        found = [row for row in targets(corpus_of(tmp_path / str(number), pages)) if row[0] in link]
-        if [(state, path) for _, state, path in found if path != "bundle/x/b.md" or target == path] != [
+        pages = {**OTHER_PAGES, source: PAGE.format(title=f"Source {number}", text=link)}
+        links = [row for row in targets(corpus_of(tmp_path / str(number), pages)) if row[0] in link]
+        if [(state, path) for _, state, path in links if path != "bundle/x/b.md" or target == path] != [
             ("found", target)
         ]:
-            wrong[way] = found
+            wrong[way] = links
     assert wrong == {}
 
 
@@ -149,29 +149,29 @@ def test_an_index_that_lists_most_pages_tells_the_others_and_orphans_are_one_row
     orphan = [row for row in corpus_of(tmp_path / "sub", pages).problems.to_pylist() if row["rule"] == "orphan"]
     assert [row["path"] for row in orphan] == ["sub"]
     assert "1 of 3 that none links to: sub/s.md" in orphan[0]["message"]
-    few = {name: text for name, text in pages.items() if name[0] == "p"}
-    few["p0.md"] = PAGE.format(title="P0", text="[[p1]] [[p2]]")
-    assert "orphan" not in {row["rule"] for row in corpus_of(tmp_path / "few", few).problems.to_pylist()}
+    linked = {name: text for name, text in pages.items() if name[0] == "p"}
+    linked["p0.md"] = PAGE.format(title="P0", text="[[p1]] [[p2]]")
+    assert "orphan" not in {row["rule"] for row in corpus_of(tmp_path / "few", linked).problems.to_pylist()}
 
 
 def test_links_follow_a_page_that_comes_and_goes(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path, {"a.md": PAGE.format(title="A", text="[[b]]")})
     assert targets(corpus) == [("[[b]]", "dead", None)]
     write_files(tmp_path, {"b.md": PAGE.format(title="B", text="б")})
-    there = corpus.refresh()
-    assert targets(there) == [("[[b]]", "found", "b.md")]
+    refreshed = corpus.refresh()
+    assert targets(refreshed) == [("[[b]]", "found", "b.md")]
     (tmp_path / "b.md").unlink()
-    assert targets(there.refresh()) == [("[[b]]", "dead", None)]
+    assert targets(refreshed.refresh()) == [("[[b]]", "dead", None)]
 
 
 def test_a_page_is_stale_from_its_day_on_and_only_where_a_moment_is_given(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.md": "---\ntitle: A\nstale_after: 2026-09-23\n---\nтекст\n\n## Ещё\n\nтекст\n"})
-    told = {
+    rules = {
         day: [row["rule"] for row in mk.read(tmp_path, as_of=day).problems.to_pylist()]
         for day in ("2026-09-22", "2026-09-24")
     }
-    assert told["2026-09-24"].count("stale") == 1
-    assert "stale" not in told["2026-09-22"]
+    assert rules["2026-09-24"].count("stale") == 1
+    assert "stale" not in rules["2026-09-22"]
     assert "stale" not in mk.read(tmp_path).problems["rule"].to_pylist()
 
 
@@ -193,11 +193,11 @@ def test_whatever_stands_in_a_page_every_row_is_whole_and_leads_to_a_memory_or_n
 
 
 def test_the_samples_links_are_counted_as_by_hand() -> None:
-    found = {}
+    counts = {}
     for name in ("wiki", "okf", "vault", "basic-memory", "serena", "memfs"):
         states = [state for _, state, _ in targets(mk.read(posixpath.join(sample_data(), "layouts", name)))]
-        found[name] = (len(states), states.count("dead"))
-    assert found == {
+        counts[name] = (len(states), states.count("dead"))
+    assert counts == {
         "wiki": (16, 0),
         "okf": (11, 0),
         "vault": (6, 1),
@@ -222,8 +222,8 @@ def test_named_queries_tell_of_links(tmp_path: Path) -> None:
 
 def test_the_picture_names_the_pages_around_one_page() -> None:
     okf = mk.read(sample_data() / "layouts" / "okf")
-    said = mk.plot.words(mk.plot.links(okf, "tables/orders.md", steps=1))
-    assert said.splitlines()[0].endswith("(tables/orders.md): 3 pages within 1 link")
+    words = mk.plot.words(mk.plot.links(okf, "tables/orders.md", steps=1))
+    assert words.splitlines()[0].endswith("(tables/orders.md): 3 pages within 1 link")
     with pytest.raises(mk.ParameterError, match=r"Did you mean 'tables/orders.md'"):
         mk.plot.links(okf, "tables/order.md")
     assert "no page links" in mk.plot.links(mk.from_table({"text": ["чай"]})).texts[0].get_text()

@@ -70,8 +70,8 @@ def mk_kind(kind: str) -> Any:
 
 @fast
 @given(texts, texts, st.lists(texts, max_size=3))
-def test_the_texts_of_records_come_back_from_json(said: str, answer: str, tags: list[str]) -> None:
-    item = {"user_id": "u", "input": said, "response": answer, "tags": tags, "timestamp": "2026-01-01T00:00:00Z"}
+def test_the_texts_of_records_come_back_from_json(question: str, answer: str, tags: list[str]) -> None:
+    item = {"user_id": "u", "input": question, "response": answer, "tags": tags, "timestamp": "2026-01-01T00:00:00Z"}
     for name, text in {
         "a.json": json.dumps(item, ensure_ascii=False),
         "a.jsonl": json.dumps(item),
@@ -79,7 +79,7 @@ def test_the_texts_of_records_come_back_from_json(said: str, answer: str, tags: 
         "c.json": json.dumps({"items": [item]}),
     }.items():
         (row,) = read_files({name: text}).memories.to_pylist()
-        assert (row["title"], row["text"], row["tags"]) == (said, answer, tags)
+        assert (row["title"], row["text"], row["tags"]) == (question, answer, tags)
 
 
 @fast
@@ -155,13 +155,13 @@ WORD = re.compile(r"w\d+w")
 
 def words_of(corpus: mk.Corpus) -> set[str]:
     """The marked words in every column but those of messages and paths."""
-    found: set[str] = set()
+    words: set[str] = set()
     for name, table in corpus.tables.items():
         if name != "problems":
-            found |= set(
+            words |= set(
                 WORD.findall(repr(table.drop_columns([c for c in table.column_names if c == "path"]).to_pylist()))
             )
-    return found
+    return words
 
 
 class Words:
@@ -260,8 +260,14 @@ def test_every_word_of_an_index_tree_is_kept() -> None:
         "edit_count": w(),
         w(): w.tree(),
     }
-    gone = {"title": w(), "file": w(), "summary": w(), "more": w.tree()}
-    branch = {"type": "index-branch", "category": w(), "files": [entry, gone, w(), [w()]], "about": w.tree(), w(): w()}
+    entry_without_file = {"title": w(), "file": w(), "summary": w(), "more": w.tree()}
+    branch = {
+        "type": "index-branch",
+        "category": w(),
+        "files": [entry, entry_without_file, w(), [w()]],
+        "about": w.tree(),
+        w(): w(),
+    }
     first = {"category": "c", "path": "b/index.json", "description": w(), w(): w()}
     root = {"type": "index-root", "branches": [first, {"category": w(), "note": w()}], "about": w.tree()}
     part = {"files": [{"title": w(), "file": "c.md"}], w(): w()}
@@ -276,8 +282,8 @@ def test_every_word_of_an_index_tree_is_kept() -> None:
     everything = set(WORD.findall(json.dumps(written)))
     # The last item has no entry after it to be kept with: the problem rows hold it.
     corpus = read_files(written)
-    kept = words_of(corpus) | set(WORD.findall(repr(corpus.problems["message"].to_pylist())))
-    assert kept >= everything
+    words = words_of(corpus) | set(WORD.findall(repr(corpus.problems["message"].to_pylist())))
+    assert words >= everything
 
 
 def test_every_word_of_a_flat_index_is_kept() -> None:
@@ -289,8 +295,8 @@ def test_every_word_of_a_flat_index_is_kept() -> None:
     written = {"index.json": json.dumps(items, indent=1), "a.md": w()}
     corpus = read_files(written)
     assert words_of(corpus) >= set(WORD.findall(json.dumps(written)))
-    gone = corpus.memories.to_pylist()[0]
-    assert 1 < gone["line_start"] <= gone["line_end"]
+    memory = corpus.memories.to_pylist()[0]
+    assert 1 < memory["line_start"] <= memory["line_end"]
 
 
 def test_every_word_of_a_note_is_kept() -> None:
@@ -390,8 +396,8 @@ def comments_in(files: Mapping[str, str | bytes]) -> list[dict[str, str]]:
 
 
 def test_comments_of_a_note_are_in_its_extra_by_their_lines() -> None:
-    kept = {"2": "# made by hand", "4": "# зелёный", "5": "# two", "9": "# folded by hand"}
-    assert comments_in({"550e8400-e29b-41d4-a716-446655440000.md": NOTE}) == [kept]
+    comments = {"2": "# made by hand", "4": "# зелёный", "5": "# two", "9": "# folded by hand"}
+    assert comments_in({"550e8400-e29b-41d4-a716-446655440000.md": NOTE}) == [comments]
 
 
 def test_comments_of_records_in_yaml_are_with_the_record_that_begins_above_them() -> None:
@@ -407,8 +413,8 @@ def test_a_comment_that_a_text_holds_is_not_kept_again() -> None:
 
 def test_a_field_named_as_the_comments_are_stays_beside_them() -> None:
     note = NOTE.replace("why: |  # folded by hand\n  not # a comment\n", '"#": mine\n')
-    [kept] = comments_in({"550e8400-e29b-41d4-a716-446655440000.md": note})
-    assert kept == {"": "mine", "2": "# made by hand", "4": "# зелёный", "5": "# two"}
+    [comments] = comments_in({"550e8400-e29b-41d4-a716-446655440000.md": note})
+    assert comments == {"": "mine", "2": "# made by hand", "4": "# зелёный", "5": "# two"}
 
 
 _COMMENTED = st.lists(

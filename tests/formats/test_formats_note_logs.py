@@ -23,11 +23,11 @@ def uuid(number: int) -> str:
     return f"550e8400-e29b-41d4-a716-44665544000{number}"
 
 
-def lines_of(done: list[tuple[str, int]]) -> list[dict[str, Any]]:
+def lines_of(changes: list[tuple[str, int]]) -> list[dict[str, Any]]:
     return [
         {"action": action, "id": uuid(number)}
-        | ({"subject": f"с {at}", "content": f"текст заметки {at}", **FIELDS} if action == "add" else {})
-        for at, (action, number) in enumerate(done, 1)
+        | ({"subject": f"с {line}", "content": f"текст заметки {line}", **FIELDS} if action == "add" else {})
+        for line, (action, number) in enumerate(changes, 1)
     ]
 
 
@@ -38,22 +38,22 @@ def read(folder: Path, lines: list[Any]) -> mk.Corpus:
 
 @settings(max_examples=60)
 @given(steps)
-def test_what_was_added_and_not_deleted_stays(done: list[tuple[str, int]]) -> None:
+def test_what_was_added_and_not_deleted_stays(changes: list[tuple[str, int]]) -> None:
     alive: dict[int, list[int]] = {}
     named, unknown = list[str](), 0
-    for at, (action, number) in enumerate(done, 1):
+    for line, (action, number) in enumerate(changes, 1):
         if action == "add":
-            alive.setdefault(number, []).append(at)
+            alive.setdefault(number, []).append(line)
         elif action == "delete":
             if places := alive.pop(number, None):
                 named.append(f"which line {places[-1]} adds")
             else:
                 unknown += 1
     with tempfile.TemporaryDirectory() as folder:
-        corpus = read(Path(folder), lines_of(done))
-    left = sorted(at for places in alive.values() for at in places)
-    assert corpus.memories["line_start"].to_pylist() == left
-    assert corpus.memories["text"].to_pylist() == [f"текст заметки {at}" for at in left]
+        corpus = read(Path(folder), lines_of(changes))
+    alive_lines = sorted(line for places in alive.values() for line in places)
+    assert corpus.memories["line_start"].to_pylist() == alive_lines
+    assert corpus.memories["text"].to_pylist() == [f"текст заметки {line}" for line in alive_lines]
     rules, messages = corpus.problems["rule"].to_pylist(), corpus.problems["message"].to_pylist()
     assert sorted(re.findall(r"a deletion of .*(which line \d+ adds)", "\n".join(messages))) == sorted(named)
     assert (rules.count("deleted"), rules.count("bad_value")) == (len(named), unknown)

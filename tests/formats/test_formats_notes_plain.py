@@ -99,8 +99,8 @@ def taken(text: str, path: str = PATH) -> dict[str, pa.Table] | None:
 
 
 def taken_bytes(data: bytes, path: str = PATH) -> dict[str, pa.Table] | None:
-    tables, left = read_plain([(path, ((len(data), 0, 0), data))])
-    assert [path for path, _ in left] == ([] if tables else [path])
+    tables, untaken = read_plain([(path, ((len(data), 0, 0), data))])
+    assert [path for path, _ in untaken] == ([] if tables else [path])
     return {name: tables.get(name, schema.empty_table()) for name, schema in RAW_SCHEMAS.items()} if tables else None
 
 
@@ -118,8 +118,8 @@ def test_a_note_as_the_document_writes_it_is_taken() -> None:
     st.lists(st.tuples(st.integers(0, len(NOTE)), st.integers(0, 5), SIGNS | WORDS), max_size=3),
 )
 def test_what_is_taken_is_what_one_by_one_gives(text: str, edits: list[tuple[int, int, str]]) -> None:
-    for at, length, piece in edits:
-        text = text[:at] + piece + text[at + length :]
+    for start, length, piece in edits:
+        text = text[:start] + piece + text[start + length :]
     tables = taken(text)
     assert tables is None or tables == one_by_one(text)
 
@@ -183,15 +183,15 @@ def test_a_note_in_a_file_of_another_name_is_taken_and_reported() -> None:
 
 
 def test_layouts_without_end_cost_no_pattern_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = list[object]()
+    layouts = list[object]()
     real = notes_plain._layout
-    monkeypatch.setattr(notes_plain, "_layout", lambda opened: made.append(opened) or real(opened))
+    monkeypatch.setattr(notes_plain, "_layout", lambda opened: layouts.append(opened) or real(opened))
     notes = [NOTE.replace("---\nid", f"---\nkey{number}: x\nid").encode() for number in range(100)]
-    _, left = read_plain([(PATH, ((len(data), 0, 0), data)) for data in notes])
-    assert len(made) == 8
-    assert len(left) == 100 - 8
-    many = "".join(f"key{number}: x\n" for number in range(100_000))
-    assert taken(NOTE.replace("---\nid", f"---\n{many}id")) is None
+    _, untaken = read_plain([(PATH, ((len(data), 0, 0), data)) for data in notes])
+    assert len(layouts) == 8
+    assert len(untaken) == 100 - 8
+    keys = "".join(f"key{number}: x\n" for number in range(100_000))
+    assert taken(NOTE.replace("---\nid", f"---\n{keys}id")) is None
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_a_note_with_undecoded_bytes_is_left() -> None:
 def test_a_folder_of_taken_and_left_notes_is_read_as_one_by_one(tmp_path: Path, faulty: int) -> None:
     faults = [("2025-01-15", "2025-13-15"), ("# Пул", "```"), ("area:", "zone:"), ("---\n\n", "---\n\n\xff\n")]
     for number in range(faulty + 20):
-        own = str(UUID(int=number * 7919 % 101 << 96 | number, version=4))
-        note = NOTE.replace(ID, own).replace(*faults[number % 4]) if number < faulty else NOTE.replace(ID, own)
-        (tmp_path / f"{own}.md").write_bytes(note.encode().replace("\xff".encode(), b"\xff"))
+        note_id = str(UUID(int=number * 7919 % 101 << 96 | number, version=4))
+        note = NOTE.replace(ID, note_id).replace(*faults[number % 4]) if number < faulty else NOTE.replace(ID, note_id)
+        (tmp_path / f"{note_id}.md").write_bytes(note.encode().replace("\xff".encode(), b"\xff"))
     whole = mk.read(tmp_path).tables
     single = mk.read(tmp_path, rules=(*RULES,)).tables  # rules of its own leave every note to the reader of one
     assert {name: table.to_pylist() for name, table in whole.items()} == {

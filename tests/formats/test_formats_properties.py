@@ -220,8 +220,8 @@ def test_what_the_standard_library_refuses_is_refused(text: str) -> None:
             load_json(text)
         assert 1 <= caught.value.line <= text.count("\n") + 1
     else:
-        found = load_json(text)
-        assert found == expected or isinstance(found, str) or "1e" in text  # an overflowing number stays as written
+        actual = load_json(text)
+        assert actual == expected or isinstance(actual, str) or "1e" in text  # an overflowing number stays as written
 
 
 def test_json_objects_know_their_lines() -> None:

@@ -15,7 +15,7 @@ from memkit.formats.workspace import dated
 from memkit.tables.samples import sample_data, write_files
 
 
-def at(text: str) -> datetime:
+def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
@@ -70,7 +70,7 @@ def test_an_old_pathway_is_led_on_to_the_present_shape(tmp_path: Path) -> None:
     first, second = corpus.tables["pathways"].to_pylist()
     assert (first["template"], first["hits"], first["success_rate"]) == ("Ответ", 3 + 1, 3 / (3 + 1))
     assert (second["hits"], second["success_rate"]) == (0, None)
-    assert first["last_used_at"] == at("2026-01-02")
+    assert first["last_used_at"] == utc("2026-01-02")
     steps = corpus.tables["migrations"].select(["kind", "from_version", "to_version"]).to_pylist()
     assert steps == [{"kind": "pathway", "from_version": "0.template", "to_version": "1.0.0"}] * 2
     assert json.loads(first["extra"]) == {"success_count": 3, "failure_count": 1, "last_used": "2026-01-02T00:00:00Z"}
@@ -80,7 +80,7 @@ def test_an_old_item_is_a_response_without_a_question(tmp_path: Path) -> None:
     old = {"text": "Живёт в Риге", "timestamp": "2026-01-02", "category": "profile", "importance": "medium"}
     (row,) = records(tmp_path, [old]).memories.to_pylist()
     assert (row["kind"], row["text"], row["title"], row["tags"]) == ("memory_item", "Живёт в Риге", "", ["profile"])
-    assert (row["importance"], row["created_at"]) == ("normal", at("2026-01-02"))
+    assert (row["importance"], row["created_at"]) == ("normal", utc("2026-01-02"))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_relations_are_told_when_they_lead_nowhere_or_against_themselves(tmp_pat
         return {**fields, "relations": relations}
 
     facts = [fact("a", ("b", "supports"), ("a", "extends"), ("z", "supports")), fact("b", ("a", "contradicts"))]
-    found = [(row["rule"], row["memory_id"]) for row in records(tmp_path, facts).problems.to_pylist()]
-    assert sorted(found) == [
+    problems = [(row["rule"], row["memory_id"]) for row in records(tmp_path, facts).problems.to_pylist()]
+    assert sorted(problems) == [
         ("contradictory_relation", "records:r.json#b"),
         ("dangling_relation", "records:r.json#a"),
         ("self_relation", "records:r.json#a"),
@@ -145,7 +145,7 @@ def test_a_date_is_utc_and_a_wrong_one_is_missing(tmp_path: Path, written: str, 
     text = f"---\nid: x\nsubject: s\nkeywords: [a]\napplies_to: global\ncreated_at: {written}\n---\nтело заметки\n"
     corpus = mk.read(write_files(tmp_path, {"x.md": text}))
     (row,) = corpus.memories.to_pylist()
-    assert (row["created_at"], row["updated_at"]) == ((at(moment), at(moment)) if moment else (None, None))
+    assert (row["created_at"], row["updated_at"]) == ((utc(moment), utc(moment)) if moment else (None, None))
     assert ("bad_date" in corpus.problems["rule"].to_pylist()) == (moment is None)
     assert moment or json.loads(row["extra"]) == {"created_at": written}
 
@@ -197,7 +197,7 @@ def test_the_turns_of_a_session(tmp_path: Path) -> None:
         ("assistant", None, "без времени"),
         ("Оля", None, "обычное имя"),
     ]
-    assert [turn["said_at"] for turn in turns] == [at("2026-02-03T10:00"), at("2026-02-03T10:01"), None, None, None]
+    assert [turn["said_at"] for turn in turns] == [utc("2026-02-03T10:00"), utc("2026-02-03T10:01"), None, None, None]
     assert turns[1]["text"].endswith("```\nuser: это код\n```")
     assert [(turn["line_start"], turn["line_end"]) for turn in turns[:3]] == [(3, 3), (4, 8), (10, 10)]
     of_turns = [turn["memory_id"].partition("#")[2] for turn in turns]
@@ -219,10 +219,10 @@ def test_a_section_takes_day_and_time_of_its_heading_before_the_files(tmp_path: 
     text = "начало\n# 14:30 Сбой\nx\n## 2026-02-05 9:05 Разбор\nx\n### Итог\nx\n"
     corpus = mk.read(write_files(tmp_path, {"memory/2026-02-03-0800.md": text}))
     assert corpus.memories["created_at"].to_pylist() == [
-        at("2026-02-03T08:00"),
-        at("2026-02-03T14:30"),
-        at("2026-02-05T09:05"),
-        at("2026-02-05T09:05"),
+        utc("2026-02-03T08:00"),
+        utc("2026-02-03T14:30"),
+        utc("2026-02-05T09:05"),
+        utc("2026-02-05T09:05"),
     ]
     assert corpus.memories["updated_at"].equals(corpus.memories["created_at"])
 
@@ -307,7 +307,7 @@ def test_logs_of_one_week_make_a_far_one_implausible(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "column", "kept"),
+    ("name", "value", "column", "converted"),
     [
         ("content", 4021, "text", "4021"),
         ("content", True, "text", "true"),
@@ -317,7 +317,7 @@ def test_logs_of_one_week_make_a_far_one_implausible(tmp_path: Path) -> None:
     ],
 )
 def test_json_of_another_type_is_converted_with_a_problem(
-    tmp_path: Path, name: str, value: object, column: str, kept: object
+    tmp_path: Path, name: str, value: object, column: str, converted: object
 ) -> None:
     fact = {
         "format_version": "1.0.0",
@@ -328,7 +328,7 @@ def test_json_of_another_type_is_converted_with_a_problem(
         "relations": [],
     }
     corpus = records(tmp_path, [fact | {name: value}])
-    assert corpus.memories[column].to_pylist() == [kept]
+    assert corpus.memories[column].to_pylist() == [converted]
     assert [(row["field"], row["rule"]) for row in corpus.problems.to_pylist()] == [(name, "bad_value")]
     assert json.loads(corpus.memories["extra"][0].as_py()) == {}
 
@@ -348,8 +348,8 @@ def test_what_an_index_or_the_counters_hold_of_another_type_is_reported_by_a_lis
     meta = {"version": ["w4"], "profileCount": "w5", "workingCount": 0, "archiveCount": 0}
     files = {"index.json": json.dumps(root), "b/index.json": json.dumps(branch), "b/a.md": "текст w6\n"}
     corpus = mk.read(write_files(tmp_path, files | {"users/a/meta.json": json.dumps(meta)}))
-    found = {(row["path"], row["field"], row["rule"]) for row in corpus.problems.to_pylist()}
-    assert found >= {
+    problems = {(row["path"], row["field"], row["rule"]) for row in corpus.problems.to_pylist()}
+    assert problems >= {
         ("index.json", "category", "bad_value"),
         ("b/index.json", "category", "bad_value"),
         ("b/index.json", "files", "bad_value"),
@@ -357,6 +357,6 @@ def test_what_an_index_or_the_counters_hold_of_another_type_is_reported_by_a_lis
         ("users/a/meta.json", "profileCount", "bad_value"),
     }
     listed = {(row["field"], row["code"]) for row in mk.rules().to_pylist()}
-    assert {(field, rule) for _, field, rule in found if field} <= listed
-    kept = repr([corpus.tables[name].to_pylist() for name in ("memories", "users", "problems")])
-    assert all(f"w{number}" in kept for number in range(1, 7))
+    assert {(field, rule) for _, field, rule in problems if field} <= listed
+    printed = repr([corpus.tables[name].to_pylist() for name in ("memories", "users", "problems")])
+    assert all(f"w{number}" in printed for number in range(1, 7))

@@ -130,10 +130,10 @@ def quick_saves() -> Iterator[None]:
         yield
 
 
-def assert_equal(found: mk.Corpus, expected: mk.Corpus) -> None:
-    assert found.tables.keys() == expected.tables.keys()
+def assert_equal(actual: mk.Corpus, expected: mk.Corpus) -> None:
+    assert actual.tables.keys() == expected.tables.keys()
     for name, table in expected.tables.items():
-        assert found.tables[name].equals(table) or found.tables[name].to_pylist() == table.to_pylist(), name
+        assert actual.tables[name].equals(table) or actual.tables[name].to_pylist() == table.to_pylist(), name
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -214,8 +214,8 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., mk.Corpus]:
 
 
 def test_two_processes_read_what_one_reads(tmp_path: Path, two: Callable[..., mk.Corpus]) -> None:
-    many = {f"m/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
-    folder = write_files(tmp_path, {**START, **many})
+    notes = {f"m/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
+    folder = write_files(tmp_path, {**START, **notes})
     alone = mk.read(folder)
     corpus = two(folder)
     assert_equal(corpus, alone)
@@ -238,9 +238,9 @@ def test_a_batch_that_is_held_in_pieces_is_read_as_one(tmp_path: Path, monkeypat
 
 
 def test_every_role_is_the_same_in_another_process(tmp_path: Path, two: Callable[..., mk.Corpus]) -> None:
-    many = {f"a/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
+    notes = {f"a/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
     old_facts = {"u/users/1/profile.md": "- [2026-01-01] a fact\n"}
-    folder = write_files(tmp_path, {**many, **START, **old_facts})
+    folder = write_files(tmp_path, {**notes, **START, **old_facts})
     (folder / os.fsdecode(b"b\xff.md")).write_text("# name", encoding="utf-8")
     alone = mk.read(folder)
     assert {"unindexed", "encoding"} <= set(alone.problems["rule"].to_pylist())
@@ -271,10 +271,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     real = os.open
 
-    def note(path: str, flags: int, *rest: int, **named: Any) -> int:
+    def note(path: str, flags: int, *args: int, **kwargs: Any) -> int:
         if not flags & os.O_DIRECTORY and not str(path).endswith(LOCK):  # the lock of writers is no memory
             paths.append(Path(path).name)
-        return real(path, flags, *rest, **named)
+        return real(path, flags, *args, **kwargs)
 
     monkeypatch.setattr(files.os, "open", note)
     return paths

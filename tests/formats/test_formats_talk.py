@@ -12,7 +12,7 @@ import memkit as mk
 from memkit.tables.samples import write_files
 
 
-def at(written: str) -> datetime:
+def utc(written: str) -> datetime:
     return datetime.fromisoformat(written).replace(tzinfo=UTC)
 
 
@@ -47,7 +47,7 @@ def turns(folder: Path, path: str, text: str) -> list[dict[str, Any]]:
 def test_a_turn_in_each_form_that_folders_have(tmp_path: Path, line: str, role: str, clock: str | None) -> None:
     (turn,) = turns(tmp_path, "sessions/2026-02-03-пул.md", f"# Разговор\n\n{line}\nи ещё\n\n")
     assert (turn["role"], turn["text"]) == (role, "да\nи ещё")
-    assert turn["said_at"] == (at(f"2026-02-03T{clock}") if clock else None)
+    assert turn["said_at"] == (utc(f"2026-02-03T{clock}") if clock else None)
     assert (turn["line_start"], turn["line_end"]) == (3, 3 + line.count("\n") + 1)
 
 
@@ -58,7 +58,7 @@ def test_what_only_looks_like_a_turn_is_none(tmp_path: Path, line: str) -> None:
 
 def test_a_turn_of_another_day_says_so(tmp_path: Path) -> None:
     (turn,) = turns(tmp_path, "sessions/2026-02-03-a.md", "[2026-02-04 00:01] user: ночь\n")
-    assert turn["said_at"] == at("2026-02-04T00:01")
+    assert turn["said_at"] == utc("2026-02-04T00:01")
 
 
 TALK = (
@@ -105,11 +105,11 @@ def test_the_timed_lines_of_a_log_without_headings_are_its_entries(tmp_path: Pat
     corpus = mk.read(write_files(tmp_path, {"memory/2026-02-03.md": LOG}))
     rows = corpus.memories.to_pylist()
     assert [(row["created_at"], row["title"], row["line_start"], row["line_end"]) for row in rows] == [
-        (at("2026-02-03"), "", 1, 1),
-        (at("2026-02-03T10:15"), "10:15", 2, 4),
-        (at("2026-02-03T15:05"), "3:05 pm", 5, 5),
-        (at("2026-02-03T18:00"), "18:00", 6, 6),
-        (at("2026-02-03T18:00"), "18:00", 7, 8),
+        (utc("2026-02-03"), "", 1, 1),
+        (utc("2026-02-03T10:15"), "10:15", 2, 4),
+        (utc("2026-02-03T15:05"), "3:05 pm", 5, 5),
+        (utc("2026-02-03T18:00"), "18:00", 6, 6),
+        (utc("2026-02-03T18:00"), "18:00", 7, 8),
     ]
     assert "\n".join(row["text"] for row in rows) + "\n" == LOG
     ids = [row["memory_id"].partition("#")[2] for row in rows]
@@ -145,7 +145,7 @@ def test_other_lines_with_times_are_no_entries(tmp_path: Path, path: str, text: 
 )
 def test_a_time_of_twelve_hours_is_one_of_24(tmp_path: Path, heading: str, clock: str) -> None:
     corpus = mk.read(write_files(tmp_path, {"memory/2026-02-03.md": f"## {heading}\nтекст\n"}))
-    assert corpus.memories["created_at"].to_pylist() == [at(f"2026-02-03T{clock}")]
+    assert corpus.memories["created_at"].to_pylist() == [utc(f"2026-02-03T{clock}")]
     assert corpus.tables["documents"]["time"].to_pylist() == [clock]
 
 

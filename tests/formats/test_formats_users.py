@@ -46,7 +46,7 @@ def test_old_files_alone_in_a_memory_folder_are_facts_by_their_lines(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "more",
+    "other_files",
     [
         {"data/memory/2026-02-03.md": "- 10:15 пул\n"},
         {"data/memory/plan.md": "Просто текст.\n"},
@@ -56,8 +56,8 @@ def test_old_files_alone_in_a_memory_folder_are_facts_by_their_lines(tmp_path: P
         {"data/MEMORY.md": "- долго\n"},
     ],
 )
-def test_with_other_files_beside_them_they_are_documents(tmp_path: Path, more: dict[str, str]) -> None:
-    corpus = mk.read(write_files(tmp_path, ALONE | more))
+def test_with_other_files_beside_them_they_are_documents(tmp_path: Path, other_files: dict[str, str]) -> None:
+    corpus = mk.read(write_files(tmp_path, ALONE | other_files))
     assert set(corpus.memories["format"].to_pylist()) == {"workspace"}
 
 

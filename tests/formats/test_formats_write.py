@@ -318,7 +318,9 @@ def test_every_reader_of_yaml_reads_a_scalar_back(text: str) -> None:
     STRING,
     st.lists(STRING, min_size=1, max_size=3),
 )
-def test_a_note_is_read_back_as_it_was_written(more: dict[str, Any], subject: str, body: str, words: list[str]) -> None:
+def test_a_note_is_read_back_as_it_was_written(
+    other_fields: dict[str, Any], subject: str, body: str, words: list[str]
+) -> None:
     fields = {
         "id": "550e8400-e29b-41d4-a716-446655440000",
         "subject": f"с {subject}",
@@ -326,7 +328,7 @@ def test_a_note_is_read_back_as_it_was_written(more: dict[str, Any], subject: st
         "applies_to": "area:чай",
         "created_at": "2025-01-15T10:30:00Z",
         "updated_at": "2025-01-15T10:30:00Z",
-        **more,
+        **other_fields,
     }
     body = f"Десять знаков {body}"
     assert parse_note(format_note(fields, body)) == (fields, body)
@@ -389,9 +391,9 @@ def test_a_record_in_json_and_in_yaml_is_the_same_record(kind: str) -> None:
                 mk.testing.write_files(place, {f"j/{number}.json": as_json, f"y/{number}.yaml": as_yaml})
             tables = [mk.read(f"{place}/{name}").tables for name in ("j", "y")]
             table = {"pathway": "pathways", "memory_item": "memory_items", "wisdom_fact": "wisdom_facts"}[kind]
-            for name, gone in ((table, ["memory_id", "path", "extra"]), ("relations", ["memory_id"])):
-                one, other = (found[name].drop_columns(gone) for found in tables)
-                assert one.equals(other)
+            for name, dropped in ((table, ["memory_id", "path", "extra"]), ("relations", ["memory_id"])):
+                from_json, from_yaml = (read_tables[name].drop_columns(dropped) for read_tables in tables)
+                assert from_json.equals(from_yaml)
             assert tables[0]["memories"]["text"].equals(tables[1]["memories"]["text"])
             assert set(tables[0]["problems"]["rule"].to_pylist()) <= {
                 *(
@@ -435,7 +437,7 @@ GOOD_NOTE = parse_note(NOTE)[0]
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "said"),
+    ("changes", "field", "message"),
     [
         ({"id": None}, "id", "must be there"),
         ({"subject": "x" * 201}, "subject", "1 to 200 characters"),
@@ -446,9 +448,9 @@ GOOD_NOTE = parse_note(NOTE)[0]
         ({"subject": "\ud800"}, "subject", "lone surrogates"),
     ],
 )
-def test_a_note_is_written_strictly(changes: dict[str, Any], field: str, said: str) -> None:
+def test_a_note_is_written_strictly(changes: dict[str, Any], field: str, message: str) -> None:
     """Memory Format, Validation Rules."""
-    with pytest.raises(FormatError, match=said) as caught:
+    with pytest.raises(FormatError, match=message) as caught:
         format_note({**GOOD_NOTE, **changes}, "Десять знаков и ещё.")
     assert caught.value.field == field
     with pytest.raises(FormatError, match="at least 10 characters"):
@@ -456,7 +458,7 @@ def test_a_note_is_written_strictly(changes: dict[str, Any], field: str, said: s
 
 
 @pytest.mark.parametrize(
-    ("text", "changes", "said"),
+    ("text", "changes", "message"),
     [
         (WISDOM, {"confidence": 1.5}, r"field 'confidence' must be a number in 0\.\.1\. Got 1\.5"),
         (WISDOM, {"confidence": "0.5"}, "field 'confidence' must be a number"),
@@ -476,16 +478,16 @@ def test_a_note_is_written_strictly(changes: dict[str, Any], field: str, said: s
         (ITEM, {"response": "\ud800"}, "lone surrogates"),
     ],
 )
-def test_a_record_is_written_strictly(text: str, changes: dict[str, Any], said: str) -> None:
+def test_a_record_is_written_strictly(text: str, changes: dict[str, Any], message: str) -> None:
     """Data formats, section 2: the fields, their types and ranges."""
-    with pytest.raises(FormatError, match=said):
+    with pytest.raises(FormatError, match=message):
         a_file({**json.loads(text), **changes})
     with pytest.raises(FormatError, match="expected a pathway, memory_item or wisdom_fact"):
         a_file({"a": 1})
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"priority": "urgent"}, "high, medium, low"),
         ({"updated": "25.06.2025"}, "a date YYYY-MM-DD"),
@@ -495,9 +497,9 @@ def test_a_record_is_written_strictly(text: str, changes: dict[str, Any], said: 
         ({"access_count": -1}, "0 or more"),
     ],
 )
-def test_an_entry_is_written_strictly(changes: dict[str, Any], said: str) -> None:
+def test_an_entry_is_written_strictly(changes: dict[str, Any], message: str) -> None:
     """Index standard, section 1: required fields, priority, updated."""
-    with pytest.raises(FormatError, match=said):
+    with pytest.raises(FormatError, match=message):
         format_branch("lessons", [{**json.loads(BRANCH)["files"][0], **changes}])
     with pytest.raises(FormatError, match="'path' must be a string"):
         format_root([{"category": "a"}])
@@ -532,10 +534,10 @@ def test_a_field_of_front_matter_changes_and_nothing_else(head: str, mark: str, 
     if refused:
         assert ("сложено" in head and key == "subject") or "# note" in head or "!foo" in head
         return
-    done = spliced(text, [splice])
-    assert done[: splice.start] == text[: splice.start]
-    assert done[splice.start + len(splice.text) :] == text[splice.end :]
-    before, after = (front_matter.split(t.removeprefix("\ufeff").replace("\r\n", "\n")) for t in (text, done))
+    changed = spliced(text, [splice])
+    assert changed[: splice.start] == text[: splice.start]
+    assert changed[splice.start + len(splice.text) :] == text[splice.end :]
+    before, after = (front_matter.split(t.removeprefix("\ufeff").replace("\r\n", "\n")) for t in (text, changed))
     assert before
     assert after
     assert dict(after.fields) == {**before.fields, key: value}
@@ -543,7 +545,7 @@ def test_a_field_of_front_matter_changes_and_nothing_else(head: str, mark: str, 
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("чай", "no front matter"),
         ("---\na: 1\na: 2\n---\n", "twice"),
@@ -554,17 +556,17 @@ def test_a_field_of_front_matter_changes_and_nothing_else(head: str, mark: str, 
         ("---\na: {b: 1}\n---\n", "spread over lines"),
     ],
 )
-def test_what_cannot_be_spliced_is_refused_with_the_reason(text: str, why: str) -> None:
-    with pytest.raises(ChangeRefusedError, match=why):
+def test_what_cannot_be_spliced_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(ChangeRefusedError, match=reason):
         Head(text).set_value(["a"], "x")
 
 
 def test_a_value_within_a_yaml_record_changes_and_nothing_else() -> None:
     text = PATHWAY_YAML.replace("hits: 128", "hits:  128   # много")
-    done = spliced(text, [Yaml(text).set_value(["usage_stats", "hits"], 129)])
-    assert done == text.replace("128 ", "129 ")
-    done = spliced(text, [Yaml(text).set_value(["usage_stats", "last_used_at"], "2026-01-01T00:00:00Z")])
-    assert done == text.replace("2025-01-14T10:15:30Z", "2026-01-01T00:00:00Z")
+    changed = spliced(text, [Yaml(text).set_value(["usage_stats", "hits"], 129)])
+    assert changed == text.replace("128 ", "129 ")
+    changed = spliced(text, [Yaml(text).set_value(["usage_stats", "last_used_at"], "2026-01-01T00:00:00Z")])
+    assert changed == text.replace("2025-01-14T10:15:30Z", "2026-01-01T00:00:00Z")
     with pytest.raises(ChangeRefusedError, match=r"no field 'usage_stats[.]misses'"):
         Yaml(text).set_value(["usage_stats", "misses"], 1)
 
