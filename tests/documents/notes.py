@@ -33,7 +33,7 @@ The pool has these settings:
 
 
 def written(id: str, heading: str = "# Auth middleware requires user context\n\n") -> str:
-    """The file of a note that is made with `MADE`."""
+    """The file of a note that is made with `NEW_NOTE`."""
     return f"""\
 ---
 id: {id}
@@ -50,7 +50,7 @@ updated_at: 2025-01-16T14:20:00Z
 """
 
 
-MADE = (
+NEW_NOTE = (
     "Auth middleware requires user context",
     ["auth", "user-context"],
     "file:src/middleware/auth.ts",

@@ -41,9 +41,9 @@ def tree(root: Path) -> dict[str, str]:
     }
 
 
-def store(root: Path, files: dict[str, str], **how: Any) -> FactStore:
+def store(root: Path, files: dict[str, str], **options: Any) -> FactStore:
     """A store as the document's bot would have it: its lines know no day of their own."""
-    return mk.store(mk.testing.write_files(root, files), **{"created_tag": False, "encoder": None} | how).facts
+    return mk.store(mk.testing.write_files(root, files), **{"created_tag": False, "encoder": None} | options).facts
 
 
 # --- the folder, and the operations on the document's own lines ---------------------------------------------------
@@ -64,7 +64,7 @@ def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path
         facts.save("test-user", "Ездила в Москву поездом.", now=NOW),
         facts.save("test-user", "Готовит отчёт к пятнице.", {"type": "working", "expiresAt": "2026-02-27"}, now=NOW),
     ]
-    assert [found.id for found in saved if isinstance(found, Saved)] == ["pf_002", "wk_015", "ar_121", "wk_016"]
+    assert [fact.id for fact in saved if isinstance(fact, Saved)] == ["pf_002", "wk_015", "ar_121", "wk_016"]
     after = tree(tmp_path)
     assert after[f"{HOME}/test-user/profile.md"] == (
         PROFILE + "- [id:pf_002] [t:profile] [imp:high] Меня зовут Анна, я из Казани.\n"
@@ -201,9 +201,9 @@ def test_the_first_access_that_writes_migrates(call: str, tmp_path: Path) -> Non
     facts = store(tmp_path, OLD)
     WRITES[call](facts)
     after = tree(tmp_path)
-    kept = OLD["data/memory/boris.md"]  # what is forgotten is forgotten there too
+    old_text = OLD["data/memory/boris.md"]  # what is forgotten is forgotten there too
     assert after["data/memory/boris.md.bak"] == (
-        kept.replace("* Drives a red car.\n", "") if call == "forget" else kept
+        old_text.replace("* Drives a red car.\n", "") if call == "forget" else old_text
     )
     assert "data/memory/boris.md" not in after
     if call in ("cleanup", "migrate"):
@@ -288,9 +288,9 @@ NOTHING: dict[str, tuple[dict[str, str], type[mk.MemkitError], str]] = {
 
 @pytest.mark.parametrize("case", NOTHING)
 def test_a_migration_that_can_do_nothing_says_which_of_its_reasons_it_is(case: str, tmp_path: Path) -> None:
-    files, error, said = NOTHING[case]
+    files, error, message = NOTHING[case]
     facts = store(tmp_path, files)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         facts.migrate_user("bori" if case == "no such user" else "boris", now=NOW)
     assert tree(tmp_path) == files
 
@@ -365,7 +365,7 @@ def test_a_full_archive_takes_a_new_fact_and_the_oldest_low_one_goes(tmp_path: P
 
 # --- words in place of ids ---------------------------------------------------------------------------------------
 
-SAID = [
+FACT_TEXTS = [
     "Не ест мясо, рыбу ест.",
     "В самолёте садится у прохода.",
     "Боится летать, едет поездом.",
@@ -381,10 +381,10 @@ SAID = [
 
 def test_a_query_offers_five_with_scores_and_gaps_and_confirm_decides(tmp_path: Path) -> None:
     facts = store(tmp_path, {})
-    for text in SAID:
+    for text in FACT_TEXTS:
         facts.save("anna", text, now=NOW)
-    asked = facts.forget("anna", query="у прохода в самолёте, боится летать", now=NOW)
-    rows = asked.to_pylist()  # type: ignore[union-attr]  # candidates
+    candidates = facts.forget("anna", query="у прохода в самолёте, боится летать", now=NOW)
+    rows = candidates.to_pylist()  # type: ignore[union-attr]  # candidates
     assert rows[0]["text"] == "В самолёте садится у прохода."
     assert 2 <= len(rows) <= 5
     scores = [row["score"] for row in rows]
@@ -392,7 +392,7 @@ def test_a_query_offers_five_with_scores_and_gaps_and_confirm_decides(tmp_path: 
     with pytest.raises(NotFoundError, match=r"score of 1.00. The best: ar_\d+ 0\.\d\d, "):
         facts.forget("anna", query="летать", confirm=True, least_score=1.0, now=NOW)
     assert facts.forget("anna", query="летать", confirm=True, now=NOW) is not None
-    assert facts.read("anna", now=NOW).num_rows == len(SAID) - 1
+    assert facts.read("anna", now=NOW).num_rows == len(FACT_TEXTS) - 1
     with pytest.raises(NotFoundError, match="no fact answers 'xyzzy'"):
         facts.forget("anna", query="xyzzy", confirm=True, now=NOW)
     with pytest.raises(ParameterError, match="least_score: expected"):
@@ -438,11 +438,11 @@ BAD: dict[str, Callable[[FactStore], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_what_is_no_argument_gets_a_message_of_ours(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", BAD)
+def test_what_is_no_argument_gets_a_message_of_ours(call: str, tmp_path: Path) -> None:
     facts = store(tmp_path, {"users/anna/profile.md": PROFILE})
     with pytest.raises(ParameterError):
-        BAD[what](facts)
+        BAD[call](facts)
     assert tree(tmp_path) == {"users/anna/profile.md": PROFILE}
 
 

@@ -31,9 +31,9 @@ def tools(tmp_path: Path) -> Tools:
 
 
 def test_a_search_gives_ids_that_forgetting_knows_and_nothing_that_scores_nought(tools: Tools) -> None:
-    found = tools.memory_search("структуру памяти", k=10)["results"]
-    assert all(hit["score"] > 0 for hit in found)
-    ids = {hit["memory_id"]: hit["fact_id"] for hit in found}
+    hits = tools.memory_search("структуру памяти", k=10)["results"]
+    assert all(hit["score"] > 0 for hit in hits)
+    ids = {hit["memory_id"]: hit["fact_id"] for hit in hits}
     assert ids[f"facts:{HOME}/test-user/archive.md#ar_120"] == "ar_120"
     assert ids["facts:elsewhere/users/eva/archive.md#ar_007"] is None  # of a home that the store has not
     assert tools.memory_search("xyzzy")["results"] == []
@@ -47,13 +47,13 @@ def test_a_search_gives_ids_that_forgetting_knows_and_nothing_that_scores_nought
 
 
 def test_words_give_candidates_with_a_gap(tools: Tools) -> None:
-    asked = tools.memory_forget("boris", query="чай")
-    first, second = (hit["score"] for hit in asked["candidates"])
-    assert not asked["ok"]
-    assert asked["gap"] == pytest.approx(first - second)
-    asked = tools.memory_forget("borris", query="чай")
-    assert asked["candidates"] == []
-    assert "Near it: boris" in asked["message"]
+    answer = tools.memory_forget("boris", query="чай")
+    first, second = (hit["score"] for hit in answer["candidates"])
+    assert not answer["ok"]
+    assert answer["gap"] == pytest.approx(first - second)
+    answer = tools.memory_forget("borris", query="чай")
+    assert answer["candidates"] == []
+    assert "Near it: boris" in answer["message"]
 
 
 BAD: dict[str, Callable[[Any], object]] = {
@@ -69,10 +69,10 @@ BAD: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_a_wrong_argument_gets_one_message_of_ours(what: str, tools: Tools) -> None:
+@pytest.mark.parametrize("call", BAD)
+def test_a_wrong_argument_gets_one_message_of_ours(call: str, tools: Tools) -> None:
     with pytest.raises(ParameterError) as caught:
-        BAD[what](tools)
+        BAD[call](tools)
     assert "http" not in str(caught.value)
 
 
@@ -94,16 +94,16 @@ def test_a_server_that_writes_migrates_and_cleans_up_and_says_so(is_read_only: b
     files = BOT | OLD | {f"{HOME}/test-user/working.md": past}
     root = mk.testing.write_files(tmp_path, files)
     command = [sys.executable, "-m", "memkit", "serve", str(root), "--set", "encoder=null"]
-    done = subprocess.run(
+    process = subprocess.run(
         command + ["--read-only"] * is_read_only, input="", capture_output=True, text=True, env=os.environ, timeout=300
     )
     now = {path: (root / path).read_text() for path in files if (root / path).exists()}
     if is_read_only:
         assert now == files
-        assert done.stderr == ""
+        assert process.stderr == ""
     else:
         assert now[f"{HOME}/test-user/working.md"] == ""
         assert "data/memory/boris.md" not in now
-        assert "expired, deleted: data/memory/users/test-user/working.md: - [id:wk_001]" in done.stderr
-        assert "migrated: data/memory/boris.md:1: ar_001, an item" in done.stderr
+        assert "expired, deleted: data/memory/users/test-user/working.md: - [id:wk_001]" in process.stderr
+        assert "migrated: data/memory/boris.md:1: ar_001, an item" in process.stderr
         assert json.loads((root / f"{HOME}/boris/meta.json").read_text())["archiveCount"] == 2

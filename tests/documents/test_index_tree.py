@@ -51,8 +51,8 @@ def test_the_documents_folder_is_what_the_operations_make_of_nothing(document: M
     index.add_category("lessons")
     entry = dict(document.ENTRY)
     assert index.add_entry("lessons", **entry) == "lessons/intro.md"
-    made = {path: data.decode() for path, data in tree(tmp_path).items() if data != b"(folder)"}
-    assert made == document.files()
+    files = {path: data.decode() for path, data in tree(tmp_path).items() if data != b"(folder)"}
+    assert files == document.files()
     assert faults(tmp_path) == []
 
 
@@ -64,8 +64,8 @@ def test_the_memory_folder_itself_may_be_given(document: ModuleType, tmp_path: P
     index.add_category("context", "plans/context/index.json")
     index.add_category("lessons")
     index.add_entry("lessons", **document.ENTRY)
-    made = {f"memory/{path}": data.decode() for path, data in tree(home).items() if data != b"(folder)"}
-    assert made == document.files()
+    files = {f"memory/{path}": data.decode() for path, data in tree(home).items() if data != b"(folder)"}
+    assert files == document.files()
     fresh = mk.testing.write_files(tmp_path / "two/memory", {"lessons/intro.md": document.INTRO})
     assert mk.store(fresh).index.add_category("lessons") == "lessons/index.json"
 
@@ -92,7 +92,7 @@ def test_a_file_is_written_in_one_form_the_one_of_its_index(
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         ("plans/context/plan.md", "invalid: plans/context/plan.md lies outside of lessons/"),
         ("lessons/none.md", "missing: there is no file lessons/none.md"),
@@ -106,17 +106,17 @@ def test_a_file_is_written_in_one_form_the_one_of_its_index(
     ],
 )
 def test_an_entry_is_saved_only_where_the_reader_finds_nothing_wrong(
-    file: str, said: str, document: ModuleType, root: Path
+    file: str, message: str, document: ModuleType, root: Path
 ) -> None:
     """Section 4, and section 3: each category has an index of its own."""
     added = {"plans/context/plan.md": "# Plan\n", "lessons/sofia-memory-plugin/tool.md": "# Tool\n"}
     mk.testing.write_files(root, {f"memory/{path}": text for path, text in added.items()} | {"secret.md": "x"})
     before = tree(root)
     index = mk.store(root).index
-    with pytest.raises(ChangeRefusedError, match=said):
+    with pytest.raises(ChangeRefusedError, match=message):
         index.add_entry("lessons", "т", file, [], "low", now=DAY)
     if file != "lessons/intro.md":
-        with pytest.raises(ChangeRefusedError, match=said):
+        with pytest.raises(ChangeRefusedError, match=message):
             index.update_entry("lessons/intro.md", file=file, now=DAY)
     assert tree(root) == before
 
@@ -127,22 +127,22 @@ def test_the_options_of_section_four_and_five_are_given_where_the_store_is_made(
     wrong = [{**branch["files"][0], "file": name} for name in ("lessons/none.md", "../out.md")]
     whole = {"memory/lessons/index.json": json.dumps({**branch, "files": [*branch["files"], *wrong]}, indent=2)}
     new = ("lessons", "Two", "lessons/two.md", [], "low")
-    for options, left in (
+    for options, remaining in (
         ({"auto_clean_missing": True}, ["lessons/intro.md", "../out.md"]),
         ({"auto_clean_invalid": True}, ["lessons/intro.md", "lessons/none.md"]),
         ({"auto_clean_missing": True, "auto_clean_invalid": True}, ["lessons/intro.md"]),
     ):
         mk.testing.write_files(root, {"memory/lessons/two.md": "# Two\n\nтекст\n\n# Three\n\nтекст\n", **whole})
         index = mk.store(root, **options, max_tokens_per_file=4).index
-        if len(left) > 1:
+        if len(remaining) > 1:
             with pytest.warns(RuntimeWarning, match="1 other entries break a rule"):
                 index.add_entry(*new, now=DAY)
         else:
             index.add_entry(*new, now=DAY)
-        assert index.load().tables["entries"]["file"].to_pylist() == [*left, "lessons/two.md"]
+        assert index.load().tables["entries"]["file"].to_pylist() == [*remaining, "lessons/two.md"]
         mk.testing.write_files(root, whole)
         assert index.clean(now=DAY)["op"].to_pylist() == ["update"]
-        assert index.load().tables["entries"]["file"].to_pylist() == left
+        assert index.load().tables["entries"]["file"].to_pylist() == remaining
     index.add_entry(*new, now=DAY)
     assert "create" in index.split("lessons/two.md", now=DAY)["op"].to_pylist()
     with pytest.raises(ParameterError, match="max_tokens_per_file"):
@@ -226,7 +226,7 @@ def test_two_entries_on_one_file_can_be_mended(layout: str, document: ModuleType
 
 
 @pytest.fixture
-def noted(document: ModuleType, root: Path) -> Path:
+def notes_root(document: ModuleType, root: Path) -> Path:
     """The folder with the category and the file that section 5 splits."""
     mk.testing.write_files(root, {"memory/notes/note.md": document.NOTE})
     index = mk.store(root).index
@@ -242,16 +242,16 @@ def split_store(root: Path) -> Any:
 @pytest.mark.parametrize("bom", ["", BOM])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_large_file_becomes_a_folder_and_one_file_again(
-    newline: str, bom: str, document: ModuleType, noted: Path
+    newline: str, bom: str, document: ModuleType, notes_root: Path
 ) -> None:
     """Section 5: the parts, their index.md, the entry that names it; and the way back, a BOM and line ends kept."""
     whole = (bom + document.NOTE.replace("\n", newline)).encode()
-    (noted / "memory/notes/note.md").write_bytes(whole)
-    before = tree(noted)
-    index = split_store(noted)
-    done = index.split("notes/note.md", now=DAY)
-    assert set(done["op"].to_pylist()) == {"create", "update", "delete"}
-    after = tree(noted)
+    (notes_root / "memory/notes/note.md").write_bytes(whole)
+    before = tree(notes_root)
+    index = split_store(notes_root)
+    changes = index.split("notes/note.md", now=DAY)
+    assert set(changes["op"].to_pylist()) == {"create", "update", "delete"}
+    after = tree(notes_root)
     assert after.keys() - before.keys() == {
         *(
             "memory/notes/note",
@@ -266,21 +266,21 @@ def test_a_large_file_becomes_a_folder_and_one_file_again(
     assert after["memory/notes/note/index.md"].decode() == document.HEAD.format(tokens=tokens)
     named = before["memory/notes/index.json"].replace(b"notes/note.md", b"notes/note/index.md")
     assert after["memory/notes/index.json"] == named
-    assert faults(noted) == []
-    mk.undo(noted)
-    assert tree(noted) == before
+    assert faults(notes_root) == []
+    mk.undo(notes_root)
+    assert tree(notes_root) == before
     index.split("notes/note.md", now=DAY)
     index.rejoin("notes/note/index.md", now="2025-06-25")
-    assert tree(noted) == before
-    mk.undo(noted)
-    assert tree(noted) == after
+    assert tree(notes_root) == before
+    mk.undo(notes_root)
+    assert tree(notes_root) == after
 
 
 @pytest.mark.parametrize("call", ["split", "split all", "plan"])
-@pytest.mark.parametrize("why", ["one long line", "a taken part", "no entry", "two entries"])
-def test_what_cannot_be_split_is_said(why: str, call: str, document: ModuleType, noted: Path) -> None:
+@pytest.mark.parametrize("case", ["one long line", "a taken part", "no entry", "two entries"])
+def test_what_cannot_be_split_is_said(case: str, call: str, document: ModuleType, notes_root: Path) -> None:
     """Section 5: a file that stays over the limit is never an empty answer."""
-    made, said = {
+    files, message = {
         "one long line": ({"memory/notes/note.md": "слово " * 40 + "\n"}, "one line.*never cut"),
         "a taken part": ({"memory/notes/note/part1.md": "Моё.\n"}, "part1.md exists already"),
         "no entry": ({"memory/notes/loose.md": document.NOTE}, "no index names it"),
@@ -292,49 +292,49 @@ def test_what_cannot_be_split_is_said(why: str, call: str, document: ModuleType,
             },
             "2 entries name it",
         ),
-    }[why]
-    mk.testing.write_files(noted, made)
-    if why == "no entry":
-        (noted / "memory/notes/note.md").write_text("Кратко.\n", "utf-8")
-    before = tree(noted)
-    index = split_store(noted)
-    if call == "split" and why == "no entry":
+    }[case]
+    mk.testing.write_files(notes_root, files)
+    if case == "no entry":
+        (notes_root / "memory/notes/note.md").write_text("Кратко.\n", "utf-8")
+    before = tree(notes_root)
+    index = split_store(notes_root)
+    if call == "split" and case == "no entry":
         with pytest.raises(mk.NotFoundError):
             index.split("notes/loose.md", now=DAY)
     elif call == "split":
-        with pytest.raises(ChangeRefusedError, match=said):
+        with pytest.raises(ChangeRefusedError, match=message):
             index.split("notes/note.md", now=DAY)
     elif call == "split all":
         rows = index.split(now=DAY).to_pylist()
         assert [row["op"] for row in rows] == ["refused"]
         assert rows[0]["path"] in ("memory/notes/note.md", "memory/notes/loose.md")
-        assert re.search(said, rows[0]["reason"])
+        assert re.search(message, rows[0]["reason"])
     else:
-        plan = mk.plan(mk.read(noted), mk.SplitPlan(max_tokens_per_file=12))
+        plan = mk.plan(mk.read(notes_root), mk.SplitPlan(max_tokens_per_file=12))
         assert plan.table.num_rows == 0
         assert plan.refused.num_rows == 1
-    assert tree(noted) == before
+    assert tree(notes_root) == before
 
 
-def test_a_file_within_the_limit_is_said_to_be(noted: Path) -> None:
+def test_a_file_within_the_limit_is_said_to_be(notes_root: Path) -> None:
     """Section 5: only a file over the limit is split."""
-    (row,) = mk.store(noted).index.split("notes/note.md").to_pylist()
+    (row,) = mk.store(notes_root).index.split("notes/note.md").to_pylist()
     assert (row["path"], row["op"]) == ("memory/notes/note.md", "kept")
     assert "4096" in row["reason"]
 
 
-def test_a_split_file_goes_with_its_folder(noted: Path) -> None:
-    index = split_store(noted)
-    before = tree(noted)
+def test_a_split_file_goes_with_its_folder(notes_root: Path) -> None:
+    index = split_store(notes_root)
+    before = tree(notes_root)
     index.split(now=DAY)
-    split = tree(noted)
+    split = tree(notes_root)
     index.remove_entry("notes/note/index.md", delete_file=True, now=DAY)
-    assert [path for path in tree(noted) if path.startswith("memory/notes/note")] == []
-    mk.undo(noted)
-    assert tree(noted) == split
-    mk.testing.write_files(noted, {"memory/notes/note/mine.txt": "моё"})
+    assert [path for path in tree(notes_root) if path.startswith("memory/notes/note")] == []
+    mk.undo(notes_root)
+    assert tree(notes_root) == split
+    mk.testing.write_files(notes_root, {"memory/notes/note/mine.txt": "моё"})
     index.rejoin("notes/note/index.md", now="2025-06-25")
-    assert tree(noted).keys() - before.keys() == {"memory/notes/note", "memory/notes/note/mine.txt"}
+    assert tree(notes_root).keys() - before.keys() == {"memory/notes/note", "memory/notes/note/mine.txt"}
 
 
 TEXTS = st.lists(st.sampled_from(["# Раздел", "текст текста", "", "```", "ещё слово и слово"]), max_size=12)
@@ -354,12 +354,12 @@ def test_what_is_split_is_put_together_byte_for_byte(
     (root / "memory/a/t.md").write_bytes((bom + newline.join(lines)).encode())
     before = tree(root)
     index = mk.store(root, max_tokens_per_file=limit).index
-    said, ops = "", []
+    message, ops = "", []
     try:
         ops = index.split("a/t.md", now=DAY)["op"].to_pylist()
     except ChangeRefusedError as error:
-        said = str(error)
-    assert not said or "one line" in said
+        message = str(error)
+    assert not message or "one line" in message
     if "create" in ops:
         index.rejoin("a/t/index.md", now=DAY)
     assert tree(root) == before
@@ -399,8 +399,8 @@ def test_what_has_a_wrong_type_is_refused_in_one_message(call: str, odd: Any, ro
         return
     mk.testing.write_files(root, {"memory/lessons/two.md": "# Two\n"})
     before = tree(root)
-    with pytest.raises(MemkitError) as found:
+    with pytest.raises(MemkitError) as caught:
         CALLS[call](mk.store(root).index, odd)
-    assert str(found.value)
-    assert "\n" not in str(found.value)
+    assert str(caught.value)
+    assert "\n" not in str(caught.value)
     assert tree(root) == before

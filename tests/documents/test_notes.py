@@ -23,13 +23,13 @@ BODY = "Почему так: пул мал, и соединений не хва�
 
 
 @pytest.fixture(scope="module")
-def told(script: Callable[[str], ModuleType]) -> ModuleType:
+def document(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("documents/notes.py")
 
 
 @pytest.fixture
-def root(told: ModuleType, tmp_path: Path) -> Path:
-    return Path(told.build(tmp_path / "root"))
+def root(document: ModuleType, tmp_path: Path) -> Path:
+    return Path(document.build(tmp_path / "root"))
 
 
 @pytest.fixture
@@ -37,12 +37,14 @@ def notes(root: Path) -> NoteStore:
     return mk.store(root).notes
 
 
-def test_a_note_is_written_as_file_structure_shows_it(notes: NoteStore, root: Path, told: ModuleType) -> None:
+def test_a_note_is_written_as_file_structure_shows_it(notes: NoteStore, root: Path, document: ModuleType) -> None:
     """Memory Format, File Structure: front matter, a heading from the subject, the content; beside the other notes."""
-    id = notes.create(*told.MADE, now=NOW)
-    assert (root / f"memories/{id}.md").read_text("utf-8") == told.written(id)
+    id = notes.create(*document.NEW_NOTE, now=NOW)
+    assert (root / f"memories/{id}.md").read_text("utf-8") == document.written(id)
     assert mk.read(root).problems.num_rows == 0
-    assert notes.get(str(id))["content"] == "\n# Auth middleware requires user context\n\n" + told.MADE[3] + "\n"
+    assert (
+        notes.get(str(id))["content"] == "\n# Auth middleware requires user context\n\n" + document.NEW_NOTE[3] + "\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,18 +60,18 @@ def test_a_sign_within_code_is_no_heading(notes: NoteStore, root: Path) -> None:
     assert (root / f"memories/{id}.md").read_text("utf-8").endswith("---\n\n# Чай\n\n```sh\n# комментарий\n```\n")
 
 
-def test_a_new_note_goes_where_the_others_lie(tmp_path: Path, told: ModuleType) -> None:
+def test_a_new_note_goes_where_the_others_lie(tmp_path: Path, document: ModuleType) -> None:
     notes = mk.store(tmp_path).notes
     first = notes.create("Раз", ["чай"], "global", BODY, now=NOW)
     assert (tmp_path / f"{first}.md").exists()
     second = notes.create("Два", ["чай"], "global", BODY, folder="a/b", now=NOW)
     third = notes.create("Три", ["чай"], "global", BODY, folder="a/b", now=NOW)
-    assert {notes.list()["path"].to_pylist()[at].rpartition("/")[0] for at in range(3)} == {"", "a/b"}
+    assert {notes.list()["path"].to_pylist()[number].rpartition("/")[0] for number in range(3)} == {"", "a/b"}
     assert (tmp_path / f"a/b/{notes.create('Четыре', ['чай'], 'global', BODY, now=NOW)}.md").exists()
     assert {first, second, third} < set(notes.list()["id"].to_pylist())
-    own = mk.store(tmp_path, notes_folder="c").notes
-    assert (tmp_path / f"c/{own.create('Пять', ['чай'], 'global', BODY, now=NOW)}.md").exists()
-    assert (tmp_path / f"{own.create('Шесть', ['чай'], 'global', BODY, folder='', now=NOW)}.md").exists()
+    in_folder = mk.store(tmp_path, notes_folder="c").notes
+    assert (tmp_path / f"c/{in_folder.create('Пять', ['чай'], 'global', BODY, now=NOW)}.md").exists()
+    assert (tmp_path / f"{in_folder.create('Шесть', ['чай'], 'global', BODY, folder='', now=NOW)}.md").exists()
     for wrong in ("../x", "/x", ".git", 3):
         with pytest.raises(MemkitError):
             notes.create("Чай", ["чай"], "global", BODY, folder=wrong)
@@ -105,33 +107,33 @@ def test_a_new_note_goes_where_the_others_lie(tmp_path: Path, told: ModuleType) 
     ],
 )
 def test_what_the_rules_refuse_is_refused_by_create_and_by_update(
-    notes: NoteStore, root: Path, told: ModuleType, field: str, value: object
+    notes: NoteStore, root: Path, document: ModuleType, field: str, value: object
 ) -> None:
     """Memory Format, Validation Rules; one message that names the field, and nothing is written."""
-    given: dict[str, Any] = {"subject": "Чай", "keywords": ["чай"], "applies_to": "global", "content": BODY}
+    fields: dict[str, Any] = {"subject": "Чай", "keywords": ["чай"], "applies_to": "global", "content": BODY}
     before = {path: path.read_bytes() for path in root.rglob("*.md")}
     with pytest.raises((FormatError, ParameterError), match=field):
-        notes.create(**{**given, field: value})
+        notes.create(**{**fields, field: value})
     with pytest.raises((FormatError, ParameterError), match=field):
-        notes.update(told.ID, **{field: value})
+        notes.update(document.ID, **{field: value})
     assert {path: path.read_bytes() for path in root.rglob("*.md")} == before
 
 
 def test_update_changes_its_fields_and_the_time_and_no_other_byte(
-    notes: NoteStore, root: Path, told: ModuleType
+    notes: NoteStore, root: Path, document: ModuleType
 ) -> None:
     """Memory Format, updated_at: on every modification; created_at never."""
-    path = root / f"memories/{told.ID}.md"
-    notes.update(told.ID, subject="Pool", now="2025-02-01")
-    assert path.read_text("utf-8") == told.POOL.replace("Database connection pooling settings", "Pool").replace(
+    path = root / f"memories/{document.ID}.md"
+    notes.update(document.ID, subject="Pool", now="2025-02-01")
+    assert path.read_text("utf-8") == document.POOL.replace("Database connection pooling settings", "Pool").replace(
         "2025-01-18T11:30:00Z", "2025-02-01T00:00:00Z"
     )
-    notes.update(told.ID, content=BODY, now="2025-02-02")
+    notes.update(document.ID, content=BODY, now="2025-02-02")
     assert path.read_text("utf-8").endswith(f"---\n\n# Pool\n\n{BODY}")
     with pytest.raises(ParameterError, match="expected some of subject, keywords, applies_to, content"):
-        notes.update(told.ID)
+        notes.update(document.ID)
     with pytest.raises(ParameterError, match="subjekt"):
-        notes.update(told.ID, subjekt="x")
+        notes.update(document.ID, subjekt="x")
     for wrong in (None, 5, ""):
         with pytest.raises(ParameterError, match="id"):
             notes.update(wrong, subject="x")
@@ -139,8 +141,8 @@ def test_update_changes_its_fields_and_the_time_and_no_other_byte(
         notes.update("x", subject="y")
 
 
-def test_a_note_is_never_updated_before_it_was_created(notes: NoteStore, root: Path, told: ModuleType) -> None:
-    notes.update(told.ID, subject="Pool", now="2020-01-01")
+def test_a_note_is_never_updated_before_it_was_created(notes: NoteStore, root: Path, document: ModuleType) -> None:
+    notes.update(document.ID, subject="Pool", now="2020-01-01")
     row = notes.list().to_pylist()[0]
     assert row["updated_at"] == row["created_at"]
     assert mk.read(root).problems.num_rows == 0
@@ -153,11 +155,11 @@ ODD = ["2025-01-15", "2025-01-15T10:30:00Z", "yes", "No", "on", "Y", "true", "nu
 
 @pytest.mark.parametrize("value", ODD)
 def test_other_readers_take_a_value_for_the_text_that_it_is(
-    notes: NoteStore, root: Path, told: ModuleType, value: str
+    notes: NoteStore, root: Path, document: ModuleType, value: str
 ) -> None:
     id = str(notes.create(value, [value, "чай"], f"area:{value}", f"# Чай\n\n{BODY}", now=NOW))
-    notes.update(told.ID, subject=value, keywords=["чай", value], applies_to=f"area:{value}", now=NOW)
-    for name in (id, told.ID):
+    notes.update(document.ID, subject=value, keywords=["чай", value], applies_to=f"area:{value}", now=NOW)
+    for name in (id, document.ID):
         head = (root / f"memories/{name}.md").read_text("utf-8").split("---\n")[1]
         read = yaml.safe_load(head)  # what YAML 1.1 makes of it, as most readers do
         assert (read["subject"], set(read["keywords"]), read["applies_to"]) == (value, {value, "чай"}, f"area:{value}")
@@ -178,11 +180,11 @@ def test_any_subject_is_read_as_itself_by_others(tmp_path_factory: pytest.TempPa
     assert notes.get(id)["subject"] == subject
 
 
-def test_search_shows_subject_id_and_scope(notes: NoteStore, told: ModuleType) -> None:
+def test_search_shows_subject_id_and_scope(notes: NoteStore, document: ModuleType) -> None:
     """Memory Format, subject: used in search results and listings."""
     (hit,) = notes.search("postgres pool", k=1).to_pylist()
     assert (hit["subject"], hit["id"], hit["scope"]) == (
-        "Database connection pooling settings", told.ID, "area:database",
+        "Database connection pooling settings", document.ID, "area:database",
     )  # fmt: skip
     assert hit["rank"] == 1
     assert min(notes.search("цеппелин pool")["score"].to_pylist()) > 0
@@ -195,10 +197,10 @@ def test_search_shows_subject_id_and_scope(notes: NoteStore, told: ModuleType) -
         notes.search("x", k=0)
 
 
-def test_validate_delete_and_get(notes: NoteStore, root: Path, told: ModuleType) -> None:
+def test_validate_delete_and_get(notes: NoteStore, root: Path, document: ModuleType) -> None:
     """Memory Format, Validation Rules; an operation gives one message for what is no id."""
     assert notes.validate().num_rows == 0
-    broken = f"---\nid: {told.ID}\nsubject: Чай\n---\n\n# Чай\n\nБез сахара, без мёда.\n"
+    broken = f"---\nid: {document.ID}\nsubject: Чай\n---\n\n# Чай\n\nБез сахара, без мёда.\n"
     mk.testing.write_files(root, {"other/rules.json": "{", "broken.md": broken})
     assert {*mk.read(root).problems["path"].to_pylist()} > {*notes.validate()["path"].to_pylist()} >= {"broken.md"}
     assert "other/rules.json" not in notes.validate()["path"].to_pylist()
@@ -207,25 +209,25 @@ def test_validate_delete_and_get(notes: NoteStore, root: Path, told: ModuleType)
         for wrong in (None, 5, "", ["x"]):
             with pytest.raises(ParameterError, match="id: expected a text"):
                 call(wrong)
-    notes.delete(told.ID)
+    notes.delete(document.ID)
     assert notes.list().num_rows == 0
     with pytest.raises(NotFoundError):
-        notes.get(told.ID)
+        notes.get(document.ID)
 
 
 # --- MCP -------------------------------------------------------------------------------------------------------
 
 
-def test_notes_are_made_and_found_over_mcp(root: Path, told: ModuleType) -> None:
+def test_notes_are_made_and_found_over_mcp(root: Path, document: ModuleType) -> None:
     """Memory Format, Validation Rules, Search: note_create and note_search, declared as the other tools are."""
     tools = Tools(root, {"encoder": None})
-    made = tools.note_create(*told.MADE)
-    assert made["ok"]
-    text = (root / f"memories/{made['id']}.md").read_text("utf-8")
-    assert text.endswith(f"---\n\n# {told.MADE[0]}\n\n{told.MADE[3]}\n")
+    created = tools.note_create(*document.NEW_NOTE)
+    assert created["ok"]
+    text = (root / f"memories/{created['id']}.md").read_text("utf-8")
+    assert text.endswith(f"---\n\n# {document.NEW_NOTE[0]}\n\n{document.NEW_NOTE[3]}\n")
     (hit,) = tools.note_search("unauthenticated", k=1)["results"]
-    assert (hit["id"], hit["subject"], hit["scope"]) == (made["id"], told.MADE[0], told.MADE[2])
-    assert hit["file_path"] == f"memories/{made['id']}.md"
+    assert (hit["id"], hit["subject"], hit["scope"]) == (created["id"], document.NEW_NOTE[0], document.NEW_NOTE[2])
+    assert hit["file_path"] == f"memories/{created['id']}.md"
     assert {"note_search"} <= set(Tools.READING)
     assert {"note_create"} <= set(Tools.WRITING)
     secret = "sk-" + "a1B2" * 8
@@ -234,16 +236,16 @@ def test_notes_are_made_and_found_over_mcp(root: Path, told: ModuleType) -> None
     with pytest.raises(ParameterError, match="k: expected 1 to 100"):
         tools.note_search("x", k=0)
     for wrong in ({"subject": "x" * 201}, {"keywords": ["чай", "чай"]}, {"content": "мало"}, {"applies_to": "x"}):
-        given = dict(zip(("subject", "keywords", "applies_to", "content"), told.MADE, strict=True))
+        fields = dict(zip(("subject", "keywords", "applies_to", "content"), document.NEW_NOTE, strict=True))
         with pytest.raises(FormatError):
-            tools.note_create(**{**given, **wrong})
+            tools.note_create(**{**fields, **wrong})
 
 
-def test_a_server_of_one_user_neither_finds_nor_fills_anothers_folder(tmp_path: Path, told: ModuleType) -> None:
-    other = told.POOL.replace("postgres", "кукумбер")
-    root = mk.testing.write_files(tmp_path / "r", {f"users/boris/{told.ID}.md": other})
+def test_a_server_of_one_user_neither_finds_nor_fills_anothers_folder(tmp_path: Path, document: ModuleType) -> None:
+    other = document.POOL.replace("postgres", "кукумбер")
+    root = mk.testing.write_files(tmp_path / "r", {f"users/boris/{document.ID}.md": other})
     tools = Tools(root, {"encoder": None}, user="anna")
     assert tools.note_search("кукумбер")["results"] == []
-    made = tools.note_create("Чай", ["чай"], "global", BODY)["id"]
-    assert (root / f"{made}.md").exists()
-    assert [hit["id"] for hit in tools.note_search("пул соединений")["results"]] == [made]
+    note_id = tools.note_create("Чай", ["чай"], "global", BODY)["id"]
+    assert (root / f"{note_id}.md").exists()
+    assert [hit["id"] for hit in tools.note_search("пул соединений")["results"]] == [note_id]

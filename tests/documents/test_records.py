@@ -33,8 +33,8 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def rows(root: Path, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = mk.read(root).tables[table].to_pylist()
-    return found
+    records: list[dict[str, Any]] = mk.read(root).tables[table].to_pylist()
+    return records
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_the_documents_examples_are_written_byte_for_byte(name: str, document: M
 def test_the_examples_are_put_at_once_each_in_its_own_file_or_in_one(document: ModuleType, tmp_path: Path) -> None:
     """Section 2: one record, or a list of them, all or none."""
     records = mk.store(tmp_path).records
-    given = [document.PATHWAY, document.ITEM, document.KNOWN, document.FACT]
-    names = records.put(given, now=NOW)
+    examples = [document.PATHWAY, document.ITEM, document.KNOWN, document.FACT]
+    names = records.put(examples, now=NOW)
     assert names == [
         *("pathway.intent.support.json", "user_42-2025-01-14T10-17-02Z.json"),
         *("wisdom.security.input_validation.json", "wisdom.safety.no_exec.json"),
@@ -72,7 +72,7 @@ def test_the_examples_are_put_at_once_each_in_its_own_file_or_in_one(document: M
         records.put([document.ITEM, document.PATHWAY, document.PATHWAY])
     assert tree(tmp_path) == {}
     for name in ("all.json", "all.jsonl", "all.yaml"):
-        assert records.put(given, name, now=NOW) == [name] * 4
+        assert records.put(examples, name, now=NOW) == [name] * 4
         assert mk.read(tmp_path).memories["source_id"].to_pylist() == [
             *("pathway.intent.support", None, "wisdom.security.input_validation", "wisdom.safety.no_exec")
         ]
@@ -94,7 +94,7 @@ def test_two_items_of_one_user_in_one_second_are_two_files(document: ModuleType,
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "said"),
+    ("changed", "error", "message"),
     [
         ({"format_version": "2.0.0"}, VersionError, "MAJOR 1"),
         ({"format_version": "0.9.0"}, VersionError, "MAJOR 1"),
@@ -115,10 +115,10 @@ def test_two_items_of_one_user_in_one_second_are_two_files(document: ModuleType,
     ids=str,
 )
 def test_what_the_reader_would_report_is_not_written(
-    changed: dict[Any, Any], error: type[MemkitError], said: str, document: ModuleType, tmp_path: Path
+    changed: dict[Any, Any], error: type[MemkitError], message: str, document: ModuleType, tmp_path: Path
 ) -> None:
     """Sections 1 and 2: the version's MAJOR, the types, the ranges."""
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         mk.store(tmp_path).records.put({**document.PATHWAY, **changed})
     assert tree(tmp_path) == {}
 
@@ -143,15 +143,15 @@ def test_what_the_document_only_recommends_is_written_with_a_warning(
     record: str, changed: dict[str, Any], rule: str, document: ModuleType, tmp_path: Path
 ) -> None:
     """Section 2: the tiers are examples, the structure of usage_stats and relations is recommended."""
-    given = {**getattr(document, record), **changed}
-    with pytest.warns(RuntimeWarning) as said:
-        name = mk.store(tmp_path).records.put(given)
+    fields = {**getattr(document, record), **changed}
+    with pytest.warns(RuntimeWarning) as caught:
+        name = mk.store(tmp_path).records.put(fields)
     problems = mk.read(tmp_path).problems.to_pylist()
     assert rule in [problem["rule"] for problem in problems]
-    assert len(said) == 1
-    assert all(problem["message"] in str(said[0].message) for problem in problems)
-    assert json.loads(tree(tmp_path)[name]) == given
-    assert Path(said[0].filename).name == "test_records.py"
+    assert len(caught) == 1
+    assert all(problem["message"] in str(caught[0].message) for problem in problems)
+    assert json.loads(tree(tmp_path)[name]) == fields
+    assert Path(caught[0].filename).name == "test_records.py"
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_a_record_is_put_only_where_the_reader_takes_it_for_one(
     }
     mk.testing.write_files(tmp_path, files)
     before = tree(tmp_path)
-    with pytest.raises(error) as found:
+    with pytest.raises(error) as caught:
         mk.store(tmp_path).records.put(document.PATHWAY, name)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
     assert tree(tmp_path) == before
 
 
@@ -212,22 +212,22 @@ def test_a_list_grows_at_its_end_in_yaml_as_in_json(name: str, document: ModuleT
     """Section 2: a record goes into the list where that is; no byte of the others changes."""
     text, count = LISTS[name]
     for id in ("old", "older"):
-        one = json.dumps({**document.KNOWN, "fact_id": id}, ensure_ascii=False)
-        text = text.replace(f"{{{id}}}", one)
+        item = json.dumps({**document.KNOWN, "fact_id": id}, ensure_ascii=False)
+        text = text.replace(f"{{{id}}}", item)
     (tmp_path / name).write_bytes(text.encode())
     records = mk.store(tmp_path).records
     records.put([document.KNOWN, document.PATHWAY], name, now=NOW)
     after = (tmp_path / name).read_bytes().decode()
-    kept = text.rstrip("\r\n]").removesuffix("\n# конец") if count else text[: text.index("[")]
-    assert after.startswith(kept)
+    start = text.rstrip("\r\n]").removesuffix("\n# конец") if count else text[: text.index("[")]
+    assert after.startswith(start)
     assert ("\r\n" in after) == ("\r\n" in text)
     assert after.replace("\r\n", "").count("\r") == 0
-    found = mk.read(tmp_path)
-    assert found.memories["source_id"].to_pylist() == [
+    corpus = mk.read(tmp_path)
+    assert corpus.memories["source_id"].to_pylist() == [
         *("old", "older")[:count],
         *("wisdom.security.input_validation", "pathway.intent.support"),
     ]
-    assert found.problems.num_rows == 0
+    assert corpus.problems.num_rows == 0
     records.put(document.ITEM, name, now=NOW)
     assert mk.read(tmp_path).problems.num_rows == 0
     mk.undo(tmp_path)
@@ -258,14 +258,14 @@ def test_a_use_is_counted_in_a_list_of_yaml_too(
 ) -> None:
     """Section 2.1: wherever the pathway stands, its three numbers change."""
     text = document.WRITTEN["pathway.yaml"][1]
-    one = indent + "- " + text.replace("\n", f"\n{indent}  ").rstrip(" ")
-    other = one.replace("pathway.intent.support", "other")
-    whole = f"# мои\n{other}{one}# между\n{other.replace('other', 'last')}".replace("\n", newline)
+    item = indent + "- " + text.replace("\n", f"\n{indent}  ").rstrip(" ")
+    other_item = item.replace("pathway.intent.support", "other")
+    whole = f"# мои\n{other_item}{item}# между\n{other_item.replace('other', 'last')}".replace("\n", newline)
     (tmp_path / "list.yaml").write_bytes(whole.encode())
     used = mk.store(tmp_path).records.record_use("pathway.intent.support", True, now=NOW)
-    new = one.replace("128", "129").replace("0.94", str(used["success_rate"]))
+    new = item.replace("128", "129").replace("0.94", str(used["success_rate"]))
     new = new.replace("2025-01-14T10:15:30Z", used["last_used_at"])
-    after = whole.replace(one.replace("\n", newline), new.replace("\n", newline))
+    after = whole.replace(item.replace("\n", newline), new.replace("\n", newline))
     assert (tmp_path / "list.yaml").read_bytes().decode() == after
     assert mk.read(tmp_path).problems.num_rows == 0
 
@@ -292,14 +292,14 @@ def test_success_is_true_or_false(success: Any, document: ModuleType, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("stats", "said"), [({"hits": -3}, "'hits'"), ({"hits": 2, "success_rate": 7}, "'success_rate'")]
+    ("stats", "message"), [({"hits": -3}, "'hits'"), ({"hits": 2, "success_rate": 7}, "'success_rate'")]
 )
 def test_a_use_is_not_counted_on_numbers_that_cannot_be(
-    stats: dict[str, Any], said: str, document: ModuleType, tmp_path: Path
+    stats: dict[str, Any], message: str, document: ModuleType, tmp_path: Path
 ) -> None:
     """Section 2.1: a share of 0..1 and a count."""
     mk.testing.write_files(tmp_path, {"p.json": json.dumps({**document.PATHWAY, "usage_stats": stats})})
-    with pytest.raises(FormatError, match=said):
+    with pytest.raises(FormatError, match=message):
         mk.store(tmp_path).records.record_use("pathway.intent.support", True)
 
 
@@ -321,17 +321,17 @@ def test_what_was_migrated_is_said_and_check_knows_the_journal(tmp_path: Path) -
     records = mk.store(tmp_path).records
     with pytest.raises(ChangeRefusedError, match=r"records\.migrate"):
         records.record_use("p", True)
-    done = records.migrate(now=NOW).to_pylist()
-    assert [(row["path"], row["op"]) for row in done] == [
+    changes = records.migrate(now=NOW).to_pylist()
+    assert [(row["path"], row["op"]) for row in changes] == [
         *(("migrations.jsonl", "create"), ("old.json", "update"), ("old.yaml", "refused")),
     ]
-    assert "JSON alone" in done[2]["reason"]
+    assert "JSON alone" in changes[2]["reason"]
     assert "migrations.jsonl" not in mk.read(tmp_path).problems["path"].to_pylist()
     mk.testing.write_files(
         tmp_path, {"migrations.jsonl": '{"record": "x"}\n', "old.md.bak": "- Пьёт чай\n", "x.bak": ""}
     )
-    told = {row["path"]: row["rule"] for row in mk.read(tmp_path).problems.to_pylist()}
-    assert (told["migrations.jsonl"], told["x.bak"], told.get("old.md.bak")) == ("unclaimed", "unclaimed", None)
+    rules = {row["path"]: row["rule"] for row in mk.read(tmp_path).problems.to_pylist()}
+    assert (rules["migrations.jsonl"], rules["x.bak"], rules.get("old.md.bak")) == ("unclaimed", "unclaimed", None)
 
 
 # --- every operation -----------------------------------------------------------------------------------------------
@@ -341,9 +341,9 @@ ODD: list[Any] = [None, 5, b"x", "x", [], {}, [None], [[]], {"id": 5}, 0.5, {"fa
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_what_is_no_record_is_refused_in_one_message(odd: Any, tmp_path: Path) -> None:
-    with pytest.raises(MemkitError) as found:
+    with pytest.raises(MemkitError) as caught:
         mk.store(tmp_path).records.put(odd)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
     assert tree(tmp_path) == {}
 
 
@@ -363,7 +363,9 @@ TEXT = st.text(max_size=12) | st.sampled_from(["1.10", "yes", "null", "- a", "#x
 WORDS = st.lists(TEXT, max_size=3)
 RATIO = st.floats(0, 1, width=32)
 TIME = st.datetimes().map(lambda at: at.replace(microsecond=0).isoformat() + "Z")
-MORE = st.dictionaries(st.sampled_from(["note", "(file)", "ключ", "1"]), TEXT | st.integers() | WORDS, max_size=2)
+OTHER_FIELDS = st.dictionaries(
+    st.sampled_from(["note", "(file)", "ключ", "1"]), TEXT | st.integers() | WORDS, max_size=2
+)
 PATHWAYS = st.fixed_dictionaries(
     {"id": TEXT, "triggers": WORDS, "template": TEXT, "variables": st.dictionaries(TEXT, TEXT, max_size=2)}
     | {"tier": st.sampled_from(["core", "adaptive", "experimental", "gold"])}
@@ -382,7 +384,7 @@ FACTS = st.fixed_dictionaries(
         )
     }
 )
-RECORDS = st.tuples(PATHWAYS | ITEMS | FACTS, MORE).map(lambda pair: {**pair[1], **pair[0]})
+RECORDS = st.tuples(PATHWAYS | ITEMS | FACTS, OTHER_FIELDS).map(lambda pair: {**pair[1], **pair[0]})
 NAMES = st.sampled_from([None, "a.json", "a.jsonl", "a.yaml", "б/в.yml", "x.ndjson"])
 PUTS = st.lists(st.tuples(st.lists(RECORDS, min_size=1, max_size=3), NAMES), min_size=1, max_size=3)
 COLUMNS = {
@@ -398,20 +400,20 @@ def test_whatever_is_put_is_read_with_the_same_values_and_no_problem_that_was_no
     puts: list[tuple[list[dict[str, Any]], str | None]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = tmp_path_factory.mktemp("put")
-    records, kept, said = mk.store(root).records, list[dict[str, Any]](), ""
+    records, accepted, messages = mk.store(root).records, list[dict[str, Any]](), ""
     for given_records, name in puts:
         before = tree(root)
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 records.put(given_records if len(given_records) > 1 else given_records[0], name)
-                kept += given_records
-                said += " ".join(str(one.message) for one in heard)
+                accepted += given_records
+                messages += " ".join(str(warning.message) for warning in caught)
             except MemkitError:
                 assert tree(root) == before
     corpus = mk.read(root)
-    assert [row["message"] for row in corpus.problems.to_pylist() if row["message"] not in said] == []
+    assert [row["message"] for row in corpus.problems.to_pylist() if row["message"] not in messages] == []
     for table, columns in COLUMNS.items():
-        found = [tuple(row[name] for name in columns) for row in corpus.tables[table].to_pylist()]
-        meant = [tuple(record[name] for name in columns) for record in kept if columns[2] in record]
-        assert sorted(map(repr, found)) == sorted(map(repr, meant))
+        actual = [tuple(row[name] for name in columns) for row in corpus.tables[table].to_pylist()]
+        expected = [tuple(record[name] for name in columns) for record in accepted if columns[2] in record]
+        assert sorted(map(repr, actual)) == sorted(map(repr, expected))

@@ -27,13 +27,13 @@ MOSCOW = timezone(timedelta(hours=3))
 
 
 @pytest.fixture(scope="module")
-def told(script: Callable[[str], ModuleType]) -> ModuleType:
+def document(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("documents/workspace.py")
 
 
 @pytest.fixture
-def root(told: ModuleType, tmp_path: Path) -> Path:
-    return Path(told.build(tmp_path / "root"))
+def root(document: ModuleType, tmp_path: Path) -> Path:
+    return Path(document.build(tmp_path / "root"))
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def storage(root: Path) -> mk.MemoryStorage:
     return mk.MemoryStorage(root)
 
 
-def at(written: str) -> datetime:
+def utc(written: str) -> datetime:
     return datetime.fromisoformat(written).replace(tzinfo=UTC)
 
 
-def said_in(root: Path) -> list[tuple[str, str]]:
+def turns_in(root: Path) -> list[tuple[str, str]]:
     return [(turn["role"], turn["text"]) for turn in mk.read(root).tables["turns"].to_pylist()]
 
 
@@ -56,8 +56,8 @@ def test_the_documents_folder_is_read_whole_without_a_problem(root: Path) -> Non
     """Workspace, three levels: MEMORY.md, HEARTBEAT.md, daily logs, sessions."""
     corpus = mk.read(root)
     assert corpus.problems.num_rows == 0
-    found = {(row["kind"], row["title"], row["text"].count("\n") + 1) for row in corpus.memories.to_pylist()}
-    assert found == {
+    sections = {(row["kind"], row["title"], row["text"].count("\n") + 1) for row in corpus.memories.to_pylist()}
+    assert sections == {
         ("long_term", "2025-02-01 09:00", 5),
         ("heartbeat", "Heartbeat", 4),
         ("daily_log", "10:15", 3),
@@ -70,22 +70,22 @@ def test_the_documents_folder_is_read_whole_without_a_problem(root: Path) -> Non
 # --- MEMORY.md and daily logs ----------------------------------------------------------------------------------
 
 
-def test_append_to_memory_adds_a_section_with_the_time(storage: mk.MemoryStorage, told: ModuleType) -> None:
+def test_append_to_memory_adds_a_section_with_the_time(storage: mk.MemoryStorage, document: ModuleType) -> None:
     """Workspace, MEMORY.md: read_memory, append_to_memory."""
     assert storage.append_to_memory("Живёт в Казани.", now=NOW) == "MEMORY.md"
-    assert storage.read_memory() == told.FILES["MEMORY.md"] + "\n## 2025-02-03 14:30\n\nЖивёт в Казани.\n"
+    assert storage.read_memory() == document.FILES["MEMORY.md"] + "\n## 2025-02-03 14:30\n\nЖивёт в Казани.\n"
 
 
-def test_a_log_is_appended_to_and_its_entries_stay_what_they_were(root: Path, told: ModuleType) -> None:
+def test_a_log_is_appended_to_and_its_entries_stay_what_they_were(root: Path, document: ModuleType) -> None:
     """Workspace, daily logs: append_to_daily_log, read_daily_log; the document's own entries are lines with a time."""
     storage, before = mk.MemoryStorage(root), mk.read(root).memories["memory_id"].to_pylist()
-    path = f"memory/{told.DAY}.md"
+    path = f"memory/{document.DAY}.md"
     assert storage.append_to_daily_log("Пул вырос.", now=NOW) == path
-    assert storage.read_daily_log(told.DAY) == told.FILES[path] + "\n### 14:30\n\nПул вырос.\n"
+    assert storage.read_daily_log(document.DAY) == document.FILES[path] + "\n### 14:30\n\nПул вырос.\n"
     assert storage.read_daily_log(date(2025, 2, 3)) == storage.read_daily_log(now=NOW)
     assert storage.read_daily_log("2025-02-02") == ""
     assert set(before) < set(mk.read(root).memories["memory_id"].to_pylist())
-    assert storage.get_recent_context(now="2025-02-04T01:00") == storage.read_daily_log(told.DAY)
+    assert storage.get_recent_context(now="2025-02-04T01:00") == storage.read_daily_log(document.DAY)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_lines_with_a_time_are_entries_where_the_days_title_is_the_sole_heading(
     assert [row["title"] for row in memories] == titles
     assert "\n".join(row["text"] for row in memories) == text.rstrip("\n")
     timed = [row["created_at"] for row in memories if row["title"][:1] == "1"]
-    assert timed == ([at("2025-02-03T10:15"), at("2025-02-03T11:40")] if len(timed) else [])
+    assert timed == ([utc("2025-02-03T10:15"), utc("2025-02-03T11:40")] if len(timed) else [])
     assert corpus.problems.num_rows == 0
     if title.startswith("#") and timed:
         assert all("2025-02-03" in row["heading_path"] for row in memories if row["title"][0] == "1")
@@ -162,23 +162,23 @@ def test_what_is_written_in_a_zone_is_read_in_it(tmp_path: Path, zone: object) -
     storage.append_to_session("ночь", "user", "Ночь.", now=now)
     corpus = mk.read(tmp_path, timezone=zone)
     times = dict(zip(*(corpus.memories[name].to_pylist() for name in ("kind", "created_at")), strict=True))
-    assert times["daily_log"] == times["long_term"] == at("2025-02-03T21:30")
-    assert corpus.tables["turns"]["said_at"].to_pylist() == [at("2025-02-03T21:30")]
+    assert times["daily_log"] == times["long_term"] == utc("2025-02-03T21:30")
+    assert corpus.tables["turns"]["said_at"].to_pylist() == [utc("2025-02-03T21:30")]
     assert corpus.tables["documents"]["date"].to_pylist()[-1] == date(2025, 2, 4)
-    assert mk.read(tmp_path).tables["turns"]["said_at"].to_pylist() == [at("2025-02-04T00:30")]
+    assert mk.read(tmp_path).tables["turns"]["said_at"].to_pylist() == [utc("2025-02-04T00:30")]
     assert corpus.refresh().memories["created_at"].to_pylist() == corpus.memories["created_at"].to_pylist()
     corpus.save(tmp_path / "lake")
     again = mk.open(tmp_path / "lake", source=tmp_path)
     mk.testing.write_files(tmp_path, {"memory/2025-02-05.md": "### 01:00\n\nУтро.\n"})
-    assert max(again.refresh().memories["created_at"].to_pylist()) == at("2025-02-04T22:00")
+    assert max(again.refresh().memories["created_at"].to_pylist()) == utc("2025-02-04T22:00")
 
 
 def test_a_time_with_its_own_offset_and_a_bare_day_do_not_move(tmp_path: Path) -> None:
     text = "---\ndate: 2025-02-03T10:00:00+01:00\n---\n# Чай\n\nБез сахара.\n"
     folder = mk.testing.write_files(tmp_path, {"a.md": text, "memory/2025-02-03.md": "Тихий день.\n"})
     memories = mk.read(folder, timezone=MOSCOW).memories.to_pylist()
-    found = {row["path"]: row["created_at"] for row in memories}
-    assert found == {"a.md": at("2025-02-03T09:00"), "memory/2025-02-03.md": at("2025-02-03")}
+    created = {row["path"]: row["created_at"] for row in memories}
+    assert created == {"a.md": utc("2025-02-03T09:00"), "memory/2025-02-03.md": utc("2025-02-03")}
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "+25:00", 3, object()])
@@ -204,32 +204,34 @@ def test_the_tools_write_and_read_in_the_zone_of_the_server(tmp_path: Path) -> N
 
 def test_the_command_line_takes_the_zone(tmp_path: Path) -> None:
     command = ["add", str(tmp_path), "Ночь.", "--kind", "log", "--timezone", "Europe/Moscow", "--yes"]
-    done = CliRunner().invoke(app, [*command, "--as-of", "2025-02-03T21:30:00Z"])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(app, [*command, "--as-of", "2025-02-03T21:30:00Z"])
+    assert result.exit_code == 0, result.output
     assert (tmp_path / "memory/2025-02-04.md").read_text("utf-8") == "# Daily Log: 2025-02-04\n\n### 00:30\n\nНочь.\n"
 
 
 # --- sessions --------------------------------------------------------------------------------------------------
 
 
-def test_transcripts_are_written_as_the_document_shows_them(root: Path, told: ModuleType) -> None:
+def test_transcripts_are_written_as_the_document_shows_them(root: Path, document: ModuleType) -> None:
     """Workspace, sessions: save_session, append_to_session."""
     storage = mk.MemoryStorage(root)
     path = storage.append_to_session("task", "user", "Спасибо.", now=NOW)
-    assert path == root / f"sessions/{told.DAY}-task.md"
-    assert path.read_text("utf-8") == told.FILES[f"sessions/{told.DAY}-task.md"] + "\n**[14:30] user**: Спасибо.\n"
+    assert path == root / f"sessions/{document.DAY}-task.md"
+    assert (
+        path.read_text("utf-8") == document.FILES[f"sessions/{document.DAY}-task.md"] + "\n**[14:30] user**: Спасибо.\n"
+    )
     assert storage.save_session("other", "Записано.", now=NOW).read_text("utf-8") == "Записано.\n"
 
 
-def test_code_in_a_transcript_still_compiles(root: Path, told: ModuleType) -> None:
+def test_code_in_a_transcript_still_compiles(root: Path, document: ModuleType) -> None:
     storage = mk.MemoryStorage(root)
-    path = storage.append_to_session("code", "assistant", told.CODE, now=NOW)
-    assert path.read_text("utf-8") == f"# Session: code\n\n**[14:30] assistant**: {told.CODE}\n"
+    path = storage.append_to_session("code", "assistant", document.CODE, now=NOW)
+    assert path.read_text("utf-8") == f"# Session: code\n\n**[14:30] assistant**: {document.CODE}\n"
     storage.append_to_session("code", "user", "```python\nx: int = 1\n```", now=NOW)
     assert "**[14:30] user**:\n```python\nx: int = 1\n```\n" in path.read_text("utf-8"), "a mark has its own line"
     storage.append_to_session("code", "user", "Спасибо.", now=NOW)
-    ((_, first), (_, second), (_, third)) = [turn for turn in said_in(root) if turn[1] not in ("Как дела?", "Хорошо.")]
-    assert (first, third) == (told.CODE, "Спасибо.")
+    ((_, first), (_, second), (_, third)) = [turn for turn in turns_in(root) if turn[1] not in ("Как дела?", "Хорошо.")]
+    assert (first, third) == (document.CODE, "Спасибо.")
     for text in (first, second):
         ast.parse(text.partition("```python\n")[2].partition("```")[0])
 
@@ -255,15 +257,15 @@ def test_a_transcript_gives_back_what_was_said(tmp_path_factory: pytest.TempPath
     for place, content in enumerate(contents):
         storage.append_to_session("talk", f"role{place}", content, now=NOW)
     wanted = [content.replace("\r\n", "\n").replace("\r", "\n") for content in contents]
-    assert said_in(root) == [(f"role{place}", text) for place, text in enumerate(wanted)]
+    assert turns_in(root) == [(f"role{place}", text) for place, text in enumerate(wanted)]
 
 
-def test_a_turn_after_a_fence_that_never_closed_is_a_turn(tmp_path: Path, told: ModuleType) -> None:
+def test_a_turn_after_a_fence_that_never_closed_is_a_turn(tmp_path: Path, document: ModuleType) -> None:
     storage = mk.MemoryStorage(tmp_path)
     storage.save_session("x", "```\nобрыв", now=NOW)
-    for text in (told.CODE, "да"):
+    for text in (document.CODE, "да"):
         storage.append_to_session("x", "user", text, now=NOW)
-    assert said_in(tmp_path) == [("user", told.CODE), ("user", "да")]
+    assert turns_in(tmp_path) == [("user", document.CODE), ("user", "да")]
 
 
 def test_a_talk_past_midnight_stays_one_session(tmp_path: Path) -> None:
@@ -274,7 +276,7 @@ def test_a_talk_past_midnight_stays_one_session(tmp_path: Path) -> None:
     assert storage.append_to_session("деплой", "bot", "Готово.", now="2025-02-04T03:00") == path
     assert path.read_text("utf-8").endswith("**[2025-02-04 03:00] bot**: Готово.\n")
     times = mk.read(tmp_path).tables["turns"]["said_at"].to_pylist()
-    assert times == [at("2025-02-03T23:50"), at("2025-02-04T00:10"), at("2025-02-04T03:00")]
+    assert times == [utc("2025-02-03T23:50"), utc("2025-02-04T00:10"), utc("2025-02-04T03:00")]
     assert storage.append_to_session("другой", "bot", "Да.", now="2025-02-04T00:10") != path
     later = storage.append_to_session("деплой", "user", "Снова.", now="2025-02-04T09:00")
     assert later == tmp_path / "sessions/2025-02-04-деплой.md"
@@ -287,8 +289,8 @@ def test_a_talk_is_of_the_day_of_its_zone(tmp_path: Path) -> None:
     storage = mk.MemoryStorage(tmp_path, MOSCOW)
     path = storage.append_to_session("a", "user", "раз", now="2025-02-03T20:50:00Z")
     assert storage.append_to_session("a", "user", "два", now="2025-02-03T21:10:00Z") == path
-    said = mk.read(tmp_path, timezone=MOSCOW).tables["turns"]["said_at"].to_pylist()
-    assert said == [at("2025-02-03T20:50"), at("2025-02-03T21:10")]
+    times = mk.read(tmp_path, timezone=MOSCOW).tables["turns"]["said_at"].to_pylist()
+    assert times == [utc("2025-02-03T20:50"), utc("2025-02-03T21:10")]
 
 
 def test_a_dry_run_writes_nothing_and_undo_takes_a_turn_back(root: Path) -> None:
@@ -317,12 +319,12 @@ def test_the_index_has_the_documents_numbers(root: Path, encoder: object) -> Non
     oracle = mk.Retriever(**{**mk.presets.workspace, "encoder": encoder}).fit(mk.read(root))
     assert (mk.presets.workspace["vector_weight"], mk.presets.workspace["bm25_weight"]) == (0.7, 0.3)
     assert (mk.presets.workspace["chunk_tokens"], mk.presets.workspace["overlap_tokens"]) == (400, 80)
-    wanted = oracle.search("зелёный чай бота", k=5).to_pylist()
-    found = index.search("зелёный чай бота")
-    assert [(one.content, one.file_path, one.line_start, one.score) for one in found] == [
-        (hit["text"], hit["path"], hit["line_start"], min(1.0, hit["score"])) for hit in wanted if hit["score"] > 0
+    expected = oracle.search("зелёный чай бота", k=5).to_pylist()
+    results = index.search("зелёный чай бота")
+    assert [(result.content, result.file_path, result.line_start, result.score) for result in results] == [
+        (hit["text"], hit["path"], hit["line_start"], min(1.0, hit["score"])) for hit in expected if hit["score"] > 0
     ]
-    assert all(0 < one.score <= 1 for one in found)
+    assert all(0 < result.score <= 1 for result in results)
     assert index.index_all() == oracle.chunks_.num_rows
     each = [index.index_file(path) for path in ("MEMORY.md", "HEARTBEAT.md", root / "memory/2025-02-03.md")]
     assert each == [1, 1, 2]
