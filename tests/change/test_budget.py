@@ -39,8 +39,8 @@ CASES = {
 
 
 def files_of(root: Path) -> dict[str, bytes]:
-    found = (path for path in root.rglob("*") if path.is_file() and ".memkit" not in path.parts)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in root.rglob("*") if path.is_file() and ".memkit" not in path.parts)
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
 
 
 def words(files: dict[str, bytes]) -> set[str]:
@@ -49,8 +49,8 @@ def words(files: dict[str, bytes]) -> set[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp_path: Path, name: str) -> None:
-    others, text, settings = CASES[name]
-    root = mk.testing.write_files(tmp_path, others)
+    topic_files, text, settings = CASES[name]
+    root = mk.testing.write_files(tmp_path, topic_files)
     (root / HOME / "MEMORY.md").write_bytes(text.encode())
     before, budget = files_of(root), mk.IndexBudget(**settings)
     edits = mk.plan(mk.read(root), [budget])
@@ -61,7 +61,7 @@ def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp
     assert loaded(new.replace("\r\n", "\n"), budget.lines, budget.units).cut is None
     assert words(after) >= words(before)
     assert ("\r\n" in text) == ("\r\n" in new)
-    assert {path for path in before if after.get(path) != before[path]} <= {HOME + "MEMORY.md", *others}
+    assert {path for path in before if after.get(path) != before[path]} <= {HOME + "MEMORY.md", *topic_files}
     corpus = mk.read(root)
     assert "dead_link" not in corpus.problems["rule"].to_pylist()
     assert mk.plan(corpus, [budget]).table.num_rows == 0, "once is enough"
@@ -92,8 +92,8 @@ def test_links_that_a_log_says_were_used_come_first_of_their_type(tmp_path: Path
     ]
     log = tmp_path / "calls.jsonl"
     log.write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
-    for given in (log, pa.Table.from_pylist(calls)):
-        edits = mk.plan(corpus, [mk.IndexBudget(log=given)])
+    for log_or_table in (log, pa.Table.from_pylist(calls)):
+        edits = mk.plan(corpus, [mk.IndexBudget(log=log_or_table)])
         assert {row["reason"] for row in edits.table.to_pylist()} >= {"links by type, use, then newest first"}
     edits.apply(force=True)
     order = [int(n) for n in re.findall(r"\(t(\d+)\.md\)", (root / HOME / "MEMORY.md").read_text("utf-8"))]
@@ -131,8 +131,8 @@ def test_the_sample_is_seen_whole_afterwards(tmp_path: Path) -> None:
 
 def test_a_new_topic_is_a_file_and_a_line_after_those_of_its_type(tmp_path: Path) -> None:
     index = "# Память\r\n- [A](user_a.md) — a\r\n- [B](project_b.md) — b\r\n\r\n## Проза\r\nтекст"
-    others = {f"{HOME}{name}.md": TOPIC.format(name, name[:-2], 1) for name in ("user_a", "project_b")}
-    root = mk.testing.write_files(tmp_path, others)
+    topic_files = {f"{HOME}{name}.md": TOPIC.format(name, name[:-2], 1) for name in ("user_a", "project_b")}
+    root = mk.testing.write_files(tmp_path, topic_files)
     (root / HOME / "MEMORY.md").write_bytes(index.encode())
     before, store = files_of(root), mk.store(root).claude
     text = "Анна читает Python.\n\n" + "Длинный рассказ о ней. " * 30

@@ -20,8 +20,8 @@ def read(place: Path, **files: str) -> mk.Corpus:
     return mk.read(mk.testing.write_files(place, {f"{name}.md": text for name, text in files.items()}))
 
 
-def changes(found: object) -> list[tuple[str, str | None, str]]:
-    rows = found.table.to_pylist()
+def changes(difference: object) -> list[tuple[str, str | None, str]]:
+    rows = difference.table.to_pylist()
     return [(row["change"], row["memory_id_before"], row["memory_id"]) for row in rows]
 
 
@@ -63,14 +63,14 @@ def test_lines_that_shift_are_no_change_and_equal_titles_stay_apart(tmp_path: Pa
 def test_two_revisions_differ_by_what_was_committed_between_them(tmp_path: Path) -> None:
     states = [("2026-01-01", {"a.md": "# Чай\nзелёный\n"}), ("2026-01-05", {"a.md": "# Чай\nчёрный\n"})]
     root = mk.testing.write_commits(tmp_path, states)
-    one, other = mk.read(root, rev="2026-01-02"), mk.read(root, rev="HEAD")
-    table = mk.diff(one, other).table
+    before, after = mk.read(root, rev="2026-01-02"), mk.read(root, rev="HEAD")
+    table = mk.diff(before, after).table
     assert table.select(["change", "words_removed", "words_added"]).to_pylist() == [
         {"change": "changed", "words_removed": ["зелёный"], "words_added": ["чёрный"]}
     ]
-    told = {key: json.loads(table.schema.metadata[key.encode()]) for key in ("before", "after")}
-    assert told == {"before": one.revision, "after": other.revision}
-    assert mk.diff(other, mk.read(root)).table.num_rows == 0
+    revisions = {key: json.loads(table.schema.metadata[key.encode()]) for key in ("before", "after")}
+    assert revisions == {"before": before.revision, "after": after.revision}
+    assert mk.diff(after, mk.read(root)).table.num_rows == 0
 
 
 def test_what_a_policy_does_is_what_differs_afterwards(tmp_path: Path) -> None:
@@ -98,11 +98,11 @@ def test_own_ids_that_go_to_another_file_are_moved(tmp_path: Path) -> None:
 
 def test_secrets_are_masked_in_the_picture_and_kept_in_the_table(tmp_path: Path) -> None:
     attack = "<script>alert(1)</script>"
-    found = mk.diff(
+    difference = mk.diff(
         mk.from_table({"text": ["чай"]}), read(tmp_path / "b", MEMORY=f"# {attack}\n{KEY} пароль: sova-2026\n")
     )
-    page, words = found._repr_html_(), repr(found)
-    assert KEY in found.table["after"][-1].as_py()
+    page, words = difference._repr_html_(), repr(difference)
+    assert KEY in difference.table["after"][-1].as_py()
     for hidden in (attack, KEY, KEY[3:20], "sova"):
         assert hidden not in page
         assert hidden not in words or hidden == attack
@@ -123,8 +123,8 @@ def test_every_memory_is_matched_at_most_once_and_none_is_lost(
 
     before, after = state(a), state(b)
     chance.shuffle(after)
-    found = matches(before, after)
-    assert len(set(found.values())) == len(found)
+    matched = matches(before, after)
+    assert len(set(matched.values())) == len(matched)
     schema = pa.schema({"memory_id": pa.string(), "text": pa.string()})
     old, new = (mk.from_table(pa.Table.from_pylist([vars(m) for m in s], schema)) for s in (before, after))
     rows = mk.diff(old, new).table.to_pylist()
@@ -142,12 +142,12 @@ def test_matching_grows_with_the_memories() -> None:
 def test_a_removed_text_says_where_the_same_stands(tmp_path: Path) -> None:
     before = mk.from_table({"memory_id": ["a", "b", "c"], "text": ["Зелёный чай", "Зелёный чай\n", "Кофе"]})
     after = mk.from_table({"memory_id": ["a"], "text": ["Зелёный чай"]})
-    found = mk.diff(before, after)
-    assert dict(zip(*(found.table[name].to_pylist() for name in ("memory_id", "stands_in")), strict=True)) == {
+    difference = mk.diff(before, after)
+    assert dict(zip(*(difference.table[name].to_pylist() for name in ("memory_id", "stands_in")), strict=True)) == {
         "b": "a",
         "c": None,
     }
-    assert found.diff().count("@@ the same text stands in a\n") == 1
+    assert difference.diff().count("@@ the same text stands in a\n") == 1
     text = "- [id:ar_1] [t:archive] [imp:normal] Анна пьёт зелёный чай.\n"
     twice = text + text.replace("ar_1", "ar_2")
     folder = mk.testing.write_files(tmp_path, {"users/anna/archive.md": twice})

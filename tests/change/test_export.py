@@ -66,27 +66,27 @@ def check(corpus: mk.Corpus, planned: mk.Export, folder: Path) -> None:
     back = {row["memory_id"]: row for row in mk.read(folder).memories.to_pylist()}
     files, rows, table = below(folder), corpus.memories.to_pylist(), planned.table.to_pylist()
     assert [row["memory_id"] for row in table] == [row["memory_id"] for row in rows]
-    for row, said in zip(rows, table, strict=True):
-        listed = [*said["held"], *said["beside"], *said["lost"]]
+    for row, exported in zip(rows, table, strict=True):
+        listed = [*exported["held"], *exported["beside"], *exported["lost"]]
         extra = ["extra"] if set(json.loads(row["extra"])) - {"#", "(parts)"} else []
         assert sorted(set(listed) - LINKS) == sorted([*extra, *(name for name in COMPARED if is_given(row, name))])
         assert len(listed) == len(set(listed))
-        if said["path"] is None:
-            assert said["reason"]
-            assert not said["held"]
+        if exported["path"] is None:
+            assert exported["reason"]
+            assert not exported["held"]
             continue
-        came, text = back[said["to_id"]], files[said["path"]]
-        assert came["path"] == said["path"]
-        for name in set(said["held"]) - LINKS - {"extra"}:
+        read_back, text = back[exported["to_id"]], files[exported["path"]]
+        assert read_back["path"] == exported["path"]
+        for name in set(exported["held"]) - LINKS - {"extra"}:
             if name == "text":
-                assert row["text"].strip("\n") == came["text"].strip("\n") or row["text"].strip("\n") in text
+                assert row["text"].strip("\n") == read_back["text"].strip("\n") or row["text"].strip("\n") in text
             elif name == "title":
-                assert row["title"] in (came["title"], came["heading_path"]) or row["title"] in text
+                assert row["title"] in (read_back["title"], read_back["heading_path"]) or row["title"] in text
             elif name in ("tags", "aliases"):
-                assert set(came[name]) == set(row[name])
+                assert set(read_back[name]) == set(row[name])
             elif name != "superseded_by":
-                assert came[name] == row[name], name
-        for name in said["beside"]:
+                assert read_back[name] == row[name], name
+        for name in exported["beside"]:
             values = row[name] if isinstance(row[name], list) else [str(row[name])[:10]]
             assert all(value.lower() in text.lower() for value in values), name
 
@@ -126,16 +126,16 @@ def test_what_a_layout_can_hold_is_held(rows: list[dict[str, Any]]) -> None:
     corpus = mk.from_table(pa.Table.from_pylist(rows, schema=schema))
     with tempfile.TemporaryDirectory() as name:
         for layout in ("okf", "obsidian", "basic-memory"):  # what has no key of its own stands under the column's name
-            said = mk.export(corpus, Path(name) / layout, layout, as_of=DAY).table
-            assert said["lost"].to_pylist() == [[]] * len(rows), layout
-            assert {word for words in said["beside"].to_pylist() for word in words} <= {"importance"}
+            table = mk.export(corpus, Path(name) / layout, layout, as_of=DAY).table
+            assert table["lost"].to_pylist() == [[]] * len(rows), layout
+            assert {word for words in table["beside"].to_pylist() for word in words} <= {"importance"}
         notes = mk.export(corpus, Path(name) / "notes", "notes", as_of=DAY).table
         assert notes["lost"].to_pylist() == [[]] * len(rows)
         graph = mk.export(corpus, Path(name) / "graph", "mcp-graph", as_of=DAY).table.to_pylist()
         titles = [row["title"] for row in rows]
-        for row, said in zip(rows, graph, strict=True):
+        for row, exported in zip(rows, graph, strict=True):
             wanted = {"text", "title", "scope"} & {key for key, value in row.items() if value}
-            assert titles.count(row["title"]) > 1 or wanted <= set(said["held"])
+            assert titles.count(row["title"]) > 1 or wanted <= set(exported["held"])
 
 
 def test_a_page_goes_through_every_layout_of_pages_unchanged(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_what_a_fact_cannot_hold_is_named_and_nothing_is_cut(tmp_path: Path) -> 
     assert reasons[3] == "a fact has 12 to 240 characters, not 241"
     assert reasons[4] == "a fact is one line, so its lines are joined"
     assert reasons[5] == "a fact belongs to a user: give user="
-    given = mk.export(corpus, tmp_path / "f", "facts", user="anna", as_of=DAY).table.to_pylist()[5]
-    assert "'text' must not open with a tag" in given["reason"]
+    with_user = mk.export(corpus, tmp_path / "f", "facts", user="anna", as_of=DAY).table.to_pylist()[5]
+    assert "'text' must not open with a tag" in with_user["reason"]
 
 
 def test_facts_keep_their_ids_types_and_days_and_counters(tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_facts_keep_their_ids_types_and_days_and_counters(tmp_path: Path) -> Non
     planned = exported(corpus, "facts", tmp_path / "f")
     rows = {row["memory_id"]: row for row in planned.table.to_pylist()}
     facts = [row for row in corpus.memories.to_pylist() if row["kind"] in ("profile", "working", "archive")]
-    kept = [row for row in facts if 12 <= len(row["text"]) <= 240]
-    assert len(kept) > 100
-    for row in kept:
+    valid = [row for row in facts if 12 <= len(row["text"]) <= 240]
+    assert len(valid) > 100
+    for row in valid:
         if row["source_id"]:
             assert not rows[row["memory_id"]]["lost"], row["memory_id"]
     assert "counter_mismatch" not in mk.read(tmp_path / "f").problems["rule"].to_pylist()

@@ -138,9 +138,9 @@ def test_each_rule_with_a_fix_is_mended_and_the_rest_stays(code: str, tmp_path: 
     assert problems(root, code)
     edits = mk.plan(mk.read(root), mk.Fix(rules=(code,)), as_of=DAY)
     edits.apply()
-    found = tree(root)
+    fixed = tree(root)
     moved = set() if code != "name_mismatch" else {"notes/tea.md"}
-    assert found == {path: text for path, text in (before | after).items() if path not in moved}
+    assert fixed == {path: text for path, text in (before | after).items() if path not in moved}
     assert problems(root, code) == []
     assert len(mk.plan(mk.read(root), mk.Fix(), as_of=DAY)) == 0
     mk.undo(root)
@@ -160,8 +160,8 @@ def test_the_first_file_of_an_index_is_named_from_the_folder_above(tmp_path: Pat
 
 def test_every_fix_is_said_by_the_rules_and_only_those() -> None:
     rows = mk.rules().to_pylist()
-    said = {(row["code"], row["format"], row["field"]) for row in rows if row["fix"]}
-    assert said == FIXES.keys()
+    fixable = {(row["code"], row["format"], row["field"]) for row in rows if row["fix"]}
+    assert fixable == FIXES.keys()
     assert {code for code, _, _ in FIXES} == set(CODES) == set(BROKEN)
 
 
@@ -224,7 +224,7 @@ def test_the_sample_is_brought_up_to_date_and_loses_nothing(sample: Path) -> Non
     edits.apply()
     after = mk.read(sample)
     assert after.tables["migrations"].num_rows == 0
-    texts = [sorted(found.memories["text"].to_pylist()) for found in (corpus, after)]
+    texts = [sorted(each.memories["text"].to_pylist()) for each in (corpus, after)]
     assert texts[0] == texts[1]
     assert "error" not in set(after.problems["severity"].to_pylist()) - set(corpus.problems["severity"].to_pylist())
     assert len(mk.plan(after, mk.Migrate(), as_of=DAY)) == 0

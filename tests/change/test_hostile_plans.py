@@ -39,9 +39,9 @@ def tree(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def change(root: Path, op: str, path: str, **more: Any) -> dict[str, Any]:
+def change(root: Path, op: str, path: str, **fields: Any) -> dict[str, Any]:
     """A row about a file as it is there now."""
-    return {"op": op, "path": path, "sha256": hash_of((root / path).read_bytes()), **more}
+    return {"op": op, "path": path, "sha256": hash_of((root / path).read_bytes()), **fields}
 
 
 def removals(root: Path) -> list[list[dict[str, Any]]]:
@@ -95,10 +95,10 @@ def test_an_index_that_forgets_its_files_and_texts_that_only_move_take_nothing_a
 def test_exactly_30_percent_go_and_one_more_does_not(folder: Folder) -> None:
     lines = [f"- [id:ar_{n}] [t:archive] [imp:low] Слово номер {n}\n" for n in range(10)]
     root = folder({"users/u/archive.md": "".join(lines)})
-    for kept in (6, 7):
-        row = change(root, "update", "users/u/archive.md", after="".join(lines[:kept]))
+    for n_kept in (6, 7):
+        row = change(root, "update", "users/u/archive.md", after="".join(lines[:n_kept]))
         edits = mk.Edits.from_json(json.dumps([row]), root)
-        if kept == 6:
+        if n_kept == 6:
             with pytest.raises(ChangeRefusedError, match="4 of 10 memories would be removed, more than 30%"):
                 edits.apply()
         else:
@@ -176,15 +176,15 @@ def test_a_file_with_an_odd_name_that_is_there_can_be_changed(folder: Folder) ->
 def test_no_two_rows_give_one_name_twice(folder: Folder) -> None:
     root = folder({"a.md": LOG, "b.md": LOG, "c.md": LOG})
     a, b = (change(root, "move", f"{name}.md", to="d.md") for name in "ab")
-    gone = change(root, "delete", "c.md")
+    deletion = change(root, "delete", "c.md")
     twice = [
         [a, b],
         [a, {"op": "create", "path": "d.md", "after": "x"}],
         [{"op": "create", "path": "D.md", "after": "x"}, a],
-        [gone, {**a, "to": "c.md"}],
-        [{**a, "to": "c.md"}, gone],
+        [deletion, {**a, "to": "c.md"}],
+        [{**a, "to": "c.md"}, deletion],
         [{"op": "create", "path": "e.md", "after": "x"}, {"op": "create", "path": "e.md/f.md", "after": "x"}],
-        [gone, {"op": "create", "path": "c.md/f.md", "after": "x"}],
+        [deletion, {"op": "create", "path": "c.md/f.md", "after": "x"}],
         [{"op": "create", "path": "й.md", "after": "x"}, {"op": "create", "path": "й.md", "after": "x"}],
     ]
     for rows in twice:
@@ -230,7 +230,7 @@ def test_a_column_of_a_wrong_type_is_refused_with_what_was_expected(column: str,
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields",
     [
         {"op": "create", "after": "x"},
         {"op": "create", "sha256": None, "after": None},
@@ -242,10 +242,10 @@ def test_a_column_of_a_wrong_type_is_refused_with_what_was_expected(column: str,
         {"op": "update", "sha256": None, "after": "x"},
     ],
 )
-def test_a_row_does_what_its_operation_says(more: dict[str, Any], folder: Folder) -> None:
+def test_a_row_does_what_its_operation_says(fields: dict[str, Any], folder: Folder) -> None:
     root = folder(FILES)
     with pytest.raises(MemkitError, match=r"MEMORY[.]md"):
-        mk.Edits.from_json(json.dumps([{**change(root, "update", "MEMORY.md"), **more}]), root)
+        mk.Edits.from_json(json.dumps([{**change(root, "update", "MEMORY.md"), **fields}]), root)
 
 
 def test_a_plan_shows_what_stands_there_and_not_what_it_says_stands_there(folder: Folder) -> None:

@@ -98,7 +98,7 @@ def test_only_the_fields_that_are_meant_change(index: IndexStore, root: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         ("lessons/none.md", "missing: there is no file"),
         ("../secret.md", "invalid: .* lies outside"),
@@ -107,13 +107,13 @@ def test_only_the_fields_that_are_meant_change(index: IndexStore, root: Path) ->
         ("x/sofia-memory-plugin/a.md", "invalid: .* plugin"),
     ],
 )
-def test_the_three_rules_are_checked_before_saving(file: str, said: str, index: IndexStore, root: Path) -> None:
+def test_the_three_rules_are_checked_before_saving(file: str, message: str, index: IndexStore, root: Path) -> None:
     """Index standard, section 4: inside memory/, there, not the plugin's."""
     before = tree(root)
-    with pytest.raises(ChangeRefusedError, match=said):
+    with pytest.raises(ChangeRefusedError, match=message):
         index.add_entry("lessons", "т", file, [], "low", now=NOW)
     if file != "lessons/tea.md":
-        with pytest.raises(ChangeRefusedError, match=said):
+        with pytest.raises(ChangeRefusedError, match=message):
             index.update_entry("lessons/tea.md", file=file, now=NOW)
     assert tree(root) == before
 
@@ -249,12 +249,12 @@ def test_pinned_entries_are_cleaned_only_where_it_is_said(index: IndexStore, roo
     assert index.load().tables["entries"].num_rows == 0
 
 
-@pytest.mark.parametrize("kept", [0, 1])
-def test_saving_an_entry_says_which_others_break_a_rule_or_cleans_them(kept: int, root: Path) -> None:
+@pytest.mark.parametrize("n_sound", [0, 1])
+def test_saving_an_entry_says_which_others_break_a_rule_or_cleans_them(n_sound: int, root: Path) -> None:
     """Index standard, section 4: every entry is checked before saving; auto_clean_invalid, auto_clean_missing."""
     branch = json.loads(BRANCH)
     wrong = [{**branch["files"][0], "file": name} for name in ("lessons/none.md", "../out.md")]
-    branch["files"] = [wrong[0], *branch["files"][:kept], wrong[1]]
+    branch["files"] = [wrong[0], *branch["files"][:n_sound], wrong[1]]
     mk.testing.write_files(root, {"memory/lessons/index.json": json.dumps(branch, ensure_ascii=False, indent=2)})
     before = tree(root)
     with pytest.warns(RuntimeWarning, match=r"2 other entries break a rule: lessons/none[.]md is missing; [.][.]/out"):
@@ -264,8 +264,8 @@ def test_saving_an_entry_says_which_others_break_a_rule_or_cleans_them(kept: int
     strict = IndexStore(root, auto_clean_invalid=True, auto_clean_missing=True)
     strict.add_entry("lessons", "Мёд", "lessons/honey.md", [], "low", now=NOW)
     files = [entry["file"] for entry in json.loads(tree(root)["memory/lessons/index.json"])["files"]]
-    assert files == ["lessons/tea.md"] * kept + ["lessons/honey.md"]
+    assert files == ["lessons/tea.md"] * n_sound + ["lessons/honey.md"]
     mk.undo(root)
-    if kept:
+    if n_sound:
         strict.update_entry("lessons/tea.md", title="т", now=NOW)
         assert [entry["title"] for entry in json.loads(tree(root)["memory/lessons/index.json"])["files"]] == ["т"]

@@ -107,7 +107,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_tree(tmp_path: Path, fault
 def test_an_exception_at_any_step_leaves_the_old_or_the_new_tree(
     tmp_path: Path, faults: ModuleType, work: str, error: BaseException
 ) -> None:
-    found = set()
+    states = set()
     for step in range(200):
         root = faults.write_tree(tmp_path / f"{step}", faults.OLD)
         if work == "undo_on":
@@ -115,12 +115,12 @@ def test_an_exception_at_any_step_leaves_the_old_or_the_new_tree(
         disk = faults.Falling(root, step, "after" if step % 3 == 0 else "before", error)
         with suppress(MemkitError, OSError, KeyboardInterrupt):
             getattr(faults, work)(disk)
-        found.add(faults.state_of(root))
+        states.add(faults.state_of(root))
         shutil.rmtree(root)
         if disk.steps <= step:
             break
     assert step > 20
-    assert found == {"old", "new"}
+    assert states == {"old", "new"}
 
 
 def test_where_the_disk_is_full_nothing_changes_and_the_next_change_works(root: Path, faults: ModuleType) -> None:
@@ -256,39 +256,39 @@ def test_a_file_with_bytes_that_are_no_utf8_is_left_alone(data: bytes, root: Pat
 
 
 def test_a_second_writer_is_told_that_it_is_busy(root: Path) -> None:
-    said = []
+    messages = []
 
     def second() -> None:
         try:
             with opened(root, patience=0.1):
                 pass
         except MemkitError as error:
-            said.append(str(error))
+            messages.append(str(error))
 
     with opened(root):
         thread = threading.Thread(target=second)
         thread.start()
         thread.join()
-    assert len(said) == 1
-    assert "busy" in said[0]
+    assert len(messages) == 1
+    assert "busy" in messages[0]
 
 
 def test_a_reader_waits_for_a_writer_and_gives_up_in_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memkit.formats.disk.lock.PATIENCE", 0.05)
-    said = []
+    messages = []
 
     def read() -> None:
         try:
             mk.read(root)
         except MemkitError as error:
-            said.append(str(error))
+            messages.append(str(error))
 
     with opened(root):
         mk.read(root)  # the writer itself may read
         thread = threading.Thread(target=read)
         thread.start()
         thread.join()
-    assert "another process is changing it" in said[0]
+    assert "another process is changing it" in messages[0]
     waiting, sleep = threading.Event(), time.sleep
     monkeypatch.setattr("memkit.formats.disk.lock.PATIENCE", 300)
     monkeypatch.setattr("memkit.formats.disk.lock.time.sleep", lambda seconds: waiting.set() or sleep(seconds))
@@ -298,7 +298,7 @@ def test_a_reader_waits_for_a_writer_and_gives_up_in_time(root: Path, monkeypatc
         while thread.is_alive() and not waiting.wait(0.05):
             pass
     thread.join()
-    assert len(said) == 1, said[1:]
+    assert len(messages) == 1, messages[1:]
 
 
 def test_readers_do_not_see_memkits_own_folder(root: Path, journal: Journal, faults: ModuleType) -> None:
@@ -342,16 +342,16 @@ def test_indexes_change_after_what_they_name_and_before_what_they_no_longer_name
     faults: ModuleType, root: Path
 ) -> None:
     """A reader of any other program between two names never finds an index that names a missing file."""
-    seen: list[set[str]] = []
+    missing_by_step: list[set[str]] = []
 
     class Watched(Disk):
         def rename(self, path: str, to: str) -> None:
             super().rename(path, to)
-            seen.append(self._names())
+            missing_by_step.append(self._names())
 
         def remove(self, path: str) -> None:
             super().remove(path)
-            seen.append(self._names())
+            missing_by_step.append(self._names())
 
         def _names(self) -> set[str]:
             split = b"note/index.md" in (root / "memory/lessons/index.json").read_bytes()
@@ -364,8 +364,8 @@ def test_indexes_change_after_what_they_name_and_before_what_they_no_longer_name
 
     for work in (faults.apply_on, faults.undo_on):
         work(Watched(root))
-    assert len(seen) > 10
-    assert set().union(*seen) == set()
+    assert len(missing_by_step) > 10
+    assert set().union(*missing_by_step) == set()
 
 
 def test_warnings_and_stacks_are_not_left_behind(root: Path) -> None:

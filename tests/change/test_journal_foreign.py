@@ -32,29 +32,29 @@ VICTIM = b"nobody but me\n"
 JOURNAL = ".memkit/journal"
 
 
-def record(number: int = 1, /, *files: dict[str, Any], **more: Any) -> bytes:
+def record(number: int = 1, /, *files: dict[str, Any], **changes: Any) -> bytes:
     """The bytes of a record, whole as far as its own hash goes."""
     values = {"number": number, "files": list(files), "made": [], "dropped": [], "undoes": None, "about": {}}
-    text = json.dumps(values | more).encode()
+    text = json.dumps(values | changes).encode()
     return hash_of(text).encode() + b"\n" + text + b"\n"
 
 
-def file(path: str, before: bytes | None = None, after: bytes | None = None, **more: Any) -> dict[str, Any]:
+def file(path: str, before: bytes | None = None, after: bytes | None = None, **changes: Any) -> dict[str, Any]:
     """One file of a record."""
     hashes = {"before": before and hash_of(before), "after": after and hash_of(after)}
-    rest = {"staged": None, "image": before and before.decode(), "mode": 0o644}
-    return {"path": path} | hashes | rest | more
+    defaults = {"staged": None, "image": before and before.decode(), "mode": 0o644}
+    return {"path": path} | hashes | defaults | changes
 
 
-def snapshot(folder: Path, but: Path | None = None) -> dict[str, Any]:
+def snapshot(folder: Path, without: Path | None = None) -> dict[str, Any]:
     """Everything below `folder`, what is in `but` left out: kind, mode and content."""
-    found: dict[str, Any] = {}
+    status_by_path: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
-        if but is None or not path.is_relative_to(but):
+        if without is None or not path.is_relative_to(without):
             status = path.lstat()
             content = path.read_bytes() if path.is_file() and not path.is_symlink() else None
-            found[str(path.relative_to(folder))] = status.st_mode, status.st_mtime_ns * path.is_file(), content
-    return found
+            status_by_path[str(path.relative_to(folder))] = status.st_mode, status.st_mtime_ns * path.is_file(), content
+    return status_by_path
 
 
 @pytest.fixture
@@ -105,15 +105,15 @@ DOORS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("what", TRIES)
-def test_a_strangers_journal_moves_nothing_outside_of_its_folder(home: Path, what: str, door: str) -> None:
-    name, data = hostile(home)[what]
+@pytest.mark.parametrize("attack", TRIES)
+def test_a_strangers_journal_moves_nothing_outside_of_its_folder(home: Path, attack: str, door: str) -> None:
+    name, data = hostile(home)[attack]
     (home / "empty").mkdir()
     root = mk.testing.write_files(home / "repo", {f"{JOURNAL}/{name}": data, "payload": b"#!/bin/sh\n"})
-    before = snapshot(home, but=root)
+    before = snapshot(home, without=root)
     with suppress(MemkitError):
         DOORS[door](root)
-    assert snapshot(home, but=root) == before
+    assert snapshot(home, without=root) == before
     assert (root / "payload").read_bytes() == b"#!/bin/sh\n"
 
 
@@ -157,10 +157,10 @@ CASES = [("file", name, value) for name, values in ODD_FILES.items() for value i
 CASES += [("record", name, value) for name, values in ODD_RECORDS.items() for value in values]
 
 
-@pytest.mark.parametrize(("of", "name", "value"), CASES, ids=repr)
-def test_a_record_with_a_field_that_memkit_does_not_write_is_refused(of: str, name: str, value: object) -> None:
+@pytest.mark.parametrize(("level", "name", "value"), CASES, ids=repr)
+def test_a_record_with_a_field_that_memkit_does_not_write_is_refused(level: str, name: str, value: object) -> None:
     assert to_record(record(7, GOOD), 7) is not None
-    odd = record(7, GOOD | {name: value}) if of == "file" else record(7, GOOD, **{name: value})
+    odd = record(7, GOOD | {name: value}) if level == "file" else record(7, GOOD, **{name: value})
     with pytest.raises((FormatError, ChangeRefusedError)):
         to_record(odd, 7)
 
@@ -171,11 +171,11 @@ def test_a_record_that_is_no_object_of_its_fields_is_refused(text: bytes) -> Non
         to_record(hash_of(text).encode() + b"\n" + text + b"\n", 1)
 
 
-@pytest.mark.parametrize("what", TRIES)
-def test_a_record_that_leads_outside_is_refused_also_where_it_is_signed(home: Path, what: str) -> None:
+@pytest.mark.parametrize("attack", TRIES)
+def test_a_record_that_leads_outside_is_refused_also_where_it_is_signed(home: Path, attack: str) -> None:
     (home / "empty").mkdir()
     root = mk.testing.write_files(home / "repo", {"payload": b"#!/bin/sh\n"})
-    name, data = hostile(home)[what]
+    name, data = hostile(home)[attack]
     signed(root, name[name.rfind(".") :], data)
     before = snapshot(home)
     for door in (mk.undo, mk.recover, DOORS["store"]):
@@ -221,12 +221,12 @@ def test_what_memkit_writes_it_reads(changes: dict[str, tuple[str | None, str | 
     with tempfile.TemporaryDirectory() as folder:
         before = {path: text.encode() for path, (text, _) in changes.items() if text is not None}
         root = mk.testing.write_files(Path(folder), before)
-        made = [
+        planned = [
             Change(path, before.get(path), None if new is None else new.encode()) for path, (_, new) in changes.items()
         ]
         with opened(root, disk=Unsynced) as journal:
-            done = journal.apply(made, {"policy": "x"})
-            assert to_record(done.to_bytes(), done.number) == done == journal.last()
+            written = journal.apply(planned, {"policy": "x"})
+            assert to_record(written.to_bytes(), written.number) == written == journal.last()
             journal.undo()
         assert {path: (root / path).read_bytes() for path in changes if (root / path).exists()} == before
 
@@ -329,18 +329,18 @@ def test_a_record_is_followed_only_under_the_name_that_this_users_key_gave_it(ho
     assert not any(map(Signer(key, root).owns, [*renamed, *odd]))
 
 
-def made(root: Path) -> Path:
+def written_record(root: Path) -> Path:
     """A change of this user's, and the record of it."""
     mk.store(root).workspace.append_to_memory("своё", now="2026-03-01")
-    (found,) = (root / JOURNAL).iterdir()
-    return found
+    (record_path,) = (root / JOURNAL).iterdir()
+    return record_path
 
 
 def test_a_record_of_what_is_done_cannot_be_renamed_to_one_that_is_to_do(home: Path) -> None:
     root = home / "repo"
-    done = made(root)
+    path = written_record(root)
     (root / "MEMORY.md").write_text("# Чай\nбез сахара\n")  # as it was: the change could be made again
-    done.rename(done.with_suffix(".todo"))
+    path.rename(path.with_suffix(".todo"))
     with pytest.warns(RuntimeWarning, match="1 records of a journal were set aside"), opened(root):
         pass
     assert (root / "MEMORY.md").read_text() == "# Чай\nбез сахара\n"
@@ -348,9 +348,9 @@ def test_a_record_of_what_is_done_cannot_be_renamed_to_one_that_is_to_do(home: P
 
 def test_a_record_whose_content_was_changed_is_not_followed(home: Path) -> None:
     root = home / "repo"
-    done = made(root)
+    path = written_record(root)
     for data in (record(1, file("MEMORY.md", b"theirs", (root / "MEMORY.md").read_bytes())), b"", b"\xff" * 99):
-        done.write_bytes(data)
+        path.write_bytes(data)
         with pytest.raises(MemkitError, match="no change to undo"):
             mk.undo(root)
     assert "своё" in (root / "MEMORY.md").read_text()
@@ -369,7 +369,7 @@ def test_reading_says_that_a_journal_is_anothers_and_moves_nothing(home: Path) -
 
 
 def test_of_this_users_own_journal_reading_says_nothing(home: Path) -> None:
-    made(home / "repo")
+    written_record(home / "repo")
     assert mk.read(home / "repo").problems.num_rows == 0
 
 
@@ -398,22 +398,22 @@ def test_what_was_set_aside_before_is_kept_beside_what_comes(home: Path) -> None
 
 def warned(root: Path) -> list[str]:
     """What recovering says, as a warning too."""
-    said = mk.recover(root)
-    for text in said:
+    messages = mk.recover(root)
+    for text in messages:
         warnings.warn(text, RuntimeWarning, stacklevel=1)
-    return said
+    return messages
 
 
 @pytest.mark.parametrize("writes_first", [False, True])
 def test_a_copied_folder_is_taken_up_where_its_user_says_so(home: Path, writes_first: bool) -> None:
-    made(home / "repo")
+    written_record(home / "repo")
     copy = shutil.copytree(home / "repo", home / "copy")
     before = (copy / "MEMORY.md").read_text()
     if writes_first:
         with pytest.warns(RuntimeWarning, match="copied or moved"):
             mk.store(copy).workspace.append_to_memory("второе", now="2026-03-02")
-    (said,) = mk.recover(copy, trust=True)
-    assert "followed as if it were yours: a change of 'MEMORY.md'" in said
+    (message,) = mk.recover(copy, trust=True)
+    assert "followed as if it were yours: a change of 'MEMORY.md'" in message
     if writes_first:
         mk.undo(copy)
     assert (copy / "MEMORY.md").read_text() == before
@@ -436,25 +436,25 @@ def test_the_journal_of_an_older_memkit_is_taken_up_where_its_user_says_so(home:
     assert (root / "MEMORY.md").read_bytes() == old
 
 
-@pytest.mark.parametrize("what", TRIES)
-def test_also_who_trusts_a_journal_has_nothing_outside_changed(home: Path, what: str) -> None:
-    name, data = hostile(home)[what]
+@pytest.mark.parametrize("attack", TRIES)
+def test_also_who_trusts_a_journal_has_nothing_outside_changed(home: Path, attack: str) -> None:
+    name, data = hostile(home)[attack]
     (home / "empty").mkdir()
     root = mk.testing.write_files(home / "repo", {f"{JOURNAL}/{name}": data, "payload": b"#!/bin/sh\n"})
-    before = snapshot(home, but=root)
-    (said,) = mk.recover(root, trust=True)
-    assert "it is not followed" in said
+    before = snapshot(home, without=root)
+    (message,) = mk.recover(root, trust=True)
+    assert "it is not followed" in message
     with suppress(MemkitError):
         mk.undo(root)
-    assert snapshot(home, but=root) == before
+    assert snapshot(home, without=root) == before
 
 
 def test_paths_of_others_are_said_without_what_drives_a_terminal(home: Path) -> None:
     odd = "a\x1b[2J\u202eb.md"
     mk.testing.write_files(home / "repo", {f"{JOURNAL}/000001.todo": record(1, file(odd, VICTIM))})
-    said = mk.recover(home / "repo") + mk.recover(home / "repo", trust=True)
-    assert len(said) >= 2
-    assert all(text.replace("\n", "").isprintable() for text in said)
+    messages = mk.recover(home / "repo") + mk.recover(home / "repo", trust=True)
+    assert len(messages) >= 2
+    assert all(text.replace("\n", "").isprintable() for text in messages)
 
 
 def test_forgetting_removes_what_was_staged_for_a_record_that_lies_aside(home: Path) -> None:
@@ -524,7 +524,7 @@ def pipe(state: Path) -> None:
 def test_a_key_that_others_could_have_written_is_refused_and_reading_goes_on(
     home: Path, state: Path, spoil: Callable[[Path], None]
 ) -> None:
-    made(home / "repo")
+    written_record(home / "repo")
     spoil(state)
     with pytest.raises(MemkitError, match=r"journal\.key|state/memkit: .*MEMKIT_STATE") as caught:
         mk.undo(home / "repo")
@@ -595,7 +595,7 @@ def test_a_state_folder_that_is_a_link_is_not_looked_into(home: Path) -> None:
 @pytest.mark.parametrize("text", ["", "!*\n", "*\n!journal\n", "journal-of-mine\n"])
 def test_what_would_bring_old_texts_into_a_repository_is_written_anew(home: Path, text: str) -> None:
     root = mk.testing.write_files(home / "repo", {".memkit/.gitignore": text})
-    made(root)
+    written_record(root)
     assert (root / ".memkit/.gitignore").read_text() == "*\n"
 
 
@@ -654,11 +654,11 @@ def mutated(chance: random.Random, value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("how", ["unsigned", "trusted", "signed"])
-def test_no_mutated_record_moves_anything_outside_of_its_folder(home: Path, how: str) -> None:
+@pytest.mark.parametrize("trust", ["unsigned", "trusted", "signed"])
+def test_no_mutated_record_moves_anything_outside_of_its_folder(home: Path, trust: str) -> None:
     (home / "empty").mkdir()
     repo = home / "repo"
-    before, chance = snapshot(home, but=repo), random.Random(how)
+    before, chance = snapshot(home, without=repo), random.Random(trust)
     sound = [json.loads(data.split(b"\n")[1]) for _, data in hostile(home).values()] + [
         json.loads(record(1, file("MEMORY.md", VICTIM, VICTIM * 2, staged=".~memkit-1-0.tmp")).split(b"\n")[1])
     ]
@@ -668,13 +668,13 @@ def test_no_mutated_record_moves_anything_outside_of_its_folder(home: Path, how:
         mk.testing.write_files(repo, files)
         text = json.dumps(mutated(chance, chance.choice(sound))).encode()
         data, state = hash_of(text).encode() + b"\n" + text + b"\n", chance.choice([".new", ".todo", ".done"])
-        if how == "signed":
+        if trust == "signed":
             signed(repo, state, data)
         else:
             mk.testing.write_files(repo, {f"{JOURNAL}/000001{state}": data})
         with suppress(MemkitError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mk.read(repo)
-            mk.recover(repo, trust=how == "trusted")
+            mk.recover(repo, trust=trust == "trusted")
             mk.undo(repo)
-        assert snapshot(home, but=repo) == before
+        assert snapshot(home, without=repo) == before

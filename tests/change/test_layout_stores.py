@@ -37,17 +37,17 @@ class Without:
 @settings(max_examples=40)
 @given(st.lists(words, min_size=1, max_size=6, unique=True), st.data())
 def test_entries_that_a_plan_removes_leave_the_others_as_they_are(entries: list[str], data: st.DataObject) -> None:
-    gone = data.draw(st.lists(st.sampled_from(entries), unique=True))
+    removed = data.draw(st.lists(st.sampled_from(entries), unique=True))
     windows = data.draw(st.booleans())
     text = "\n§\n".join(entries)
     with tempfile.TemporaryDirectory() as folder:
         write_files(folder, {"MEMORY.md": text.replace("\n", "\r\n" if windows else "\n"), "USER.md": "x\n§\nyyy"})
-        edits = mk.plan(mk.read(folder), Without(gone), as_of=NOW)
+        edits = mk.plan(mk.read(folder), Without(removed), as_of=NOW)
         edits.apply(force=True)
         after = (Path(folder) / "MEMORY.md").read_bytes().decode()
-        assert hermes.entries(after) == [entry for entry in entries if entry not in gone]
+        assert hermes.entries(after) == [entry for entry in entries if entry not in removed]
         assert ("\r\n" in after) == (windows and "\n" in after)
-        if gone:
+        if removed:
             mk.undo(folder)
             assert (Path(folder) / "MEMORY.md").read_bytes().decode().replace("\r\n", "\n") == text
 
@@ -122,17 +122,17 @@ observed = st.lists(st.sampled_from(["чай", "мёд", "a, b", '"x"', "]"]), m
 def test_observations_that_a_plan_removes_leave_all_other_bytes(
     graph: dict[str, list[str]], data: st.DataObject
 ) -> None:
-    gone = data.draw(st.lists(st.sampled_from(["чай", "мёд", "a, b", '"x"', "]"]), unique=True))
+    removed = data.draw(st.lists(st.sampled_from(["чай", "мёд", "a, b", '"x"', "]"]), unique=True))
     name = data.draw(st.sampled_from(["m.json", "m.jsonl"]))
     lines = [line_of("entity", name=key, entityType="t", observations=items) for key, items in graph.items()]
     kept = [
-        line_of("entity", name=k, entityType="t", observations=[i for i in v if i not in gone])
+        line_of("entity", name=k, entityType="t", observations=[i for i in v if i not in removed])
         for k, v in graph.items()
     ]
     with tempfile.TemporaryDirectory() as folder:
         write_files(folder, {name: "\n".join([*lines, "bad line"])})
         corpus = mk.read(folder)
-        mk.plan(corpus, Without(gone), as_of=NOW).apply(force=True)
+        mk.plan(corpus, Without(removed), as_of=NOW).apply(force=True)
         assert (Path(folder) / name).read_text("utf-8") == "\n".join([*kept, "bad line"])
 
 
@@ -176,8 +176,8 @@ def test_unknown_keys_blanks_and_line_ends_of_a_fork_stay(tmp_path: Path) -> Non
     graph.create_entity("Анна", "p", ["x"], now=NOW)
     graph.create_relation("Анна", "Склад", "r", now=NOW)
     grown = first.replace("1.10}]", f'1.10}}, {{"text": "мёд", "timestamp": "{NOW}"}}]')
-    said = f'[{{"text": "x", "timestamp": "{NOW}"}}]'
-    anna = f'{{"_type": "entity", "name": "Анна", "entityType": "p", "observations": {said}}}'
+    observations = f'[{{"text": "x", "timestamp": "{NOW}"}}]'
+    anna = f'{{"_type": "entity", "name": "Анна", "entityType": "p", "observations": {observations}}}'
     relation = '{"_type": "relation", "from": "Анна", "to": "Склад", "relationType": "r"}'
     assert (tmp_path / "g.json").read_bytes().decode() == f"\ufeff{grown}\r\n{anna}\r\n{relation}\r\nbad\r\n\r\n"
 
@@ -187,38 +187,38 @@ def test_unknown_keys_blanks_and_line_ends_of_a_fork_stay(tmp_path: Path) -> Non
 def test_a_graph_in_one_object_is_edited_in_its_lists(
     graph: dict[str, list[str]], indent: int | None, windows: bool, data: st.DataObject
 ) -> None:
-    name, gone = data.draw(st.sampled_from(sorted(graph))), data.draw(observed)
+    name, removed = data.draw(st.sampled_from(sorted(graph))), data.draw(observed)
     ends = {"from": name, "to": sorted(graph)[0]}
-    held: dict[str, Any] = {
+    content: dict[str, Any] = {
         "version": 1.10,
         "entities": [{"name": key, "type": "t", "n": 1e5, "observations": items} for key, items in graph.items()],
         "relations": [{**ends, "relationType": "r"}],
     }
-    text = json.dumps(held, ensure_ascii=False, indent=indent)
+    text = json.dumps(content, ensure_ascii=False, indent=indent)
     text = "\ufeff" + f"{text}\n".replace("\n", "\r\n" if windows else "\n")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.json"
         path.write_bytes(text.encode())
-        store, by_name = mk.store(folder).graph, {entity["name"]: entity for entity in held["entities"]}
+        store, by_name = mk.store(folder).graph, {entity["name"]: entity for entity in content["entities"]}
         assert store.add_observations(name, ["новое", *graph[name]], now=NOW) == ["новое"]
         store.create_entity("Борис", "person", ["кофе"], now=NOW)
         store.create_relation("Борис", name, "знает", now=NOW)
         with pytest.raises(PolicyRefusal):
             store.create_relation(**{"from_name": name, "to_name": ends["to"], "relation_type": "r"})
-        mk.plan(mk.read(folder), Without(gone), as_of=NOW).apply(force=True)
+        mk.plan(mk.read(folder), Without(removed), as_of=NOW).apply(force=True)
         by_name[name]["observations"].append("новое")
-        for entity in held["entities"]:
-            entity["observations"] = [item for item in entity["observations"] if item not in gone]
-        held["entities"].append({"name": "Борис", "type": "person", "observations": ["кофе"]})
-        held["relations"].append({"from": "Борис", "to": name, "relationType": "знает"})
+        for entity in content["entities"]:
+            entity["observations"] = [item for item in entity["observations"] if item not in removed]
+        content["entities"].append({"name": "Борис", "type": "person", "observations": ["кофе"]})
+        content["relations"].append({"from": "Борис", "to": name, "relationType": "знает"})
         written = path.read_bytes().decode()
-        assert json.loads(written.removeprefix("\ufeff")) == held
+        assert json.loads(written.removeprefix("\ufeff")) == content
         assert written.startswith("\ufeff")
         assert written.count("\r\n") == (written.count("\n") if windows else 0)
         store.delete_entity(name, now=NOW)
-        left = json.loads(path.read_text("utf-8-sig"))
-        assert [entity["name"] for entity in left["entities"]] == [*(key for key in graph if key != name), "Борис"]
-        assert not [one for one in left["relations"] if name in one.values()]
+        remaining = json.loads(path.read_text("utf-8-sig"))
+        assert [entity["name"] for entity in remaining["entities"]] == [*(key for key in graph if key != name), "Борис"]
+        assert not [relation for relation in remaining["relations"] if name in relation.values()]
         mk.undo(folder)
         assert path.read_bytes().decode() == written
 
@@ -266,8 +266,8 @@ def test_what_a_graph_cannot_hold_is_refused(tmp_path: Path) -> None:
     corpus = mk.read(
         write_files(tmp_path / "e", {"g.json": line_of("entity", name="Чай", entityType="t", observations=[])})
     )
-    gone = ["Чай"]
-    assert "delete_entity" in mk.plan(corpus, Without(gone), as_of=NOW).refused["reason"][0].as_py()
+    removed = ["Чай"]
+    assert "delete_entity" in mk.plan(corpus, Without(removed), as_of=NOW).refused["reason"][0].as_py()
 
 
 PAGE = "---\ntitle: Склад\ntype: note\npermalink: stock\n---\n# Склад\n\n- [tech] Go\n- [x] задача #a\n"

@@ -150,13 +150,13 @@ OPERATIONS = [
 def functions_of(file: str) -> dict[str, tuple[str, str]]:
     """The docstring and the source, decorators included, of every test of a file."""
     text = (TESTS / file).read_text("utf-8")
-    found = {}
+    functions = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):
             above = [ast.get_source_segment(text, part) or "" for part in node.decorator_list]
             source = "\n".join([*above, ast.get_source_segment(text, node) or ""])
-            found[node.name] = (ast.get_docstring(node) or "", source)
-    return found
+            functions[node.name] = (ast.get_docstring(node) or "", source)
+    return functions
 
 
 @pytest.mark.parametrize(
@@ -167,16 +167,19 @@ def test_an_operation_has_a_test_that_names_document_and_section(
 ) -> None:
     file, _, name = test.partition("::")
     assert name in functions_of(file), f"{file} has no such test"
-    told, source = functions_of(file)[name]
-    assert document in told
-    assert section in told
+    docstring, source = functions_of(file)[name]
+    assert document in docstring
+    assert section in docstring
     assert f"{operation}(" in source or f'"{operation}"' in source, f"{name} does not do it"
 
 
 def test_no_operation_of_a_store_and_no_tool_is_left_out() -> None:
     stores: list[type] = [IndexStore, mk.MemoryStorage, mk.MemoryIndex, NoteStore, RecordStore, FactStore]
     public = {
-        name for store in stores for name, what in vars(store).items() if inspect.isfunction(what) and name[0] != "_"
+        name
+        for store in stores
+        for name, member in vars(store).items()
+        if inspect.isfunction(member) and name[0] != "_"
     }
     public |= {*Tools.READING, *Tools.WRITING, "get_storage", "get_index"}
     assert public - {operation for _, _, operation, _ in OPERATIONS} == set()
@@ -284,5 +287,5 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
 def test_the_workspaces_files_are_where_the_document_has_them(path: str, tmp_path: Path) -> None:
     """Workspace, the three levels: MEMORY.md, memory/DAY.md, sessions/DAY-task.md."""
     WRITTEN[path](mk.MemoryStorage(tmp_path))
-    found = [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.md")]
-    assert found == [path]
+    paths = [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.md")]
+    assert paths == [path]

@@ -55,8 +55,8 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-def applied(root: Path, policies: object, **how: object) -> dict[str, bytes]:
-    mk.plan(mk.read(root), policies, as_of="2026-03-01").apply(force=True, **how)
+def applied(root: Path, policies: object, **options: object) -> dict[str, bytes]:
+    mk.plan(mk.read(root), policies, as_of="2026-03-01").apply(force=True, **options)
     return tree(root)
 
 
@@ -85,15 +85,15 @@ def test_every_other_byte_of_a_fact_file_stays(
     if lines and not is_ended:
         lines[-1] = lines[-1].removesuffix(newline)
     ids = [f"f{number}" for number, shape in enumerate(shapes) if "{}" in shape]
-    gone = chance.sample(ids, chance.randrange(len(ids) + 1))
+    removed = chance.sample(ids, chance.randrange(len(ids) + 1))
     mark = "\ufeff" if has_mark else ""
     with tempfile.TemporaryDirectory() as place:
         root = mk.testing.write_files(place, {"users/u/archive.md": mark + "".join(lines)})
         before = tree(root)
-        after = applied(root, Drop(ids=tuple(gone)))
-        kept = [line for number, line in enumerate(lines) if f"f{number}" not in gone]
+        after = applied(root, Drop(ids=tuple(removed)))
+        kept = [line for number, line in enumerate(lines) if f"f{number}" not in removed]
         assert after["users/u/archive.md"].decode() == mark + "".join(kept)
-        if gone:
+        if removed:
             mk.undo(root)
         assert tree(root) == before
 
@@ -124,15 +124,19 @@ def odd_json(value: object, chance: random.Random) -> str:
 @given(st.lists(VALUES, max_size=6), st.randoms(use_true_random=False))
 def test_items_leave_a_list_with_their_commas_and_nothing_else(values: list[object], chance: random.Random) -> None:
     text = "\ufeff" + odd_json({"files": values, "end": 1}, chance)
-    gone = chance.sample(range(len(values)), chance.randrange(len(values) + 1))
+    removed = chance.sample(range(len(values)), chance.randrange(len(values) + 1))
     parts = [Json(text).find(["files", place]) for place in range(len(values))]
-    new = spliced(text, Json(text).without([part.start for place, part in enumerate(parts) if place in gone and part]))
-    kept = [value for place, value in enumerate(values) if place not in gone]
+    new = spliced(
+        text, Json(text).without([part.start for place, part in enumerate(parts) if place in removed and part])
+    )
+    kept = [value for place, value in enumerate(values) if place not in removed]
     assert json.loads(new.removeprefix("\ufeff")) == {"files": kept, "end": 1}
     for place, part in enumerate(parts):
-        if place not in gone and part:
+        if place not in removed and part:
             assert text[part.start : part.end] in new
-    assert len(text) - len(new) <= sum(len(text[p.start : p.end]) + 12 for n, p in enumerate(parts) if n in gone and p)
+    assert len(text) - len(new) <= sum(
+        len(text[p.start : p.end]) + 12 for n, p in enumerate(parts) if n in removed and p
+    )
 
 
 @given(VALUES, VALUES, st.randoms(use_true_random=False))
@@ -142,14 +146,14 @@ def test_a_value_takes_the_place_of_another_and_every_other_character_stays(
     text = odd_json({"a": value, "b": {"c": [value]}}, chance)
     for path in (["a"], ["b", "c", 0], ["b", "new"]):
         splice = Json(text).set_value(path, new)
-        done = spliced(text, [splice])
+        changed = spliced(text, [splice])
         expected = json.loads(text)
         inner = expected
         for step in path[:-1]:
             inner = inner[step]
         inner[path[-1]] = new
-        assert json.loads(done) == expected
-        assert (done[: splice.start], done[len(done) - len(text) + splice.end :]) == (
+        assert json.loads(changed) == expected
+        assert (changed[: splice.start], changed[len(changed) - len(text) + splice.end :]) == (
             text[: splice.start],
             text[splice.end :],
         )
@@ -160,8 +164,8 @@ def test_an_item_is_appended_in_the_way_of_its_neighbours(
     values: list[object], new: object, chance: random.Random
 ) -> None:
     text = odd_json({"files": values}, chance)
-    done = spliced(text, [Json(text).append(["files"], new)])
-    assert json.loads(done) == {"files": [*values, new]}
+    changed = spliced(text, [Json(text).append(["files"], new)])
+    assert json.loads(changed) == {"files": [*values, new]}
 
 
 ENTRIES = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, min_size=1, max_size=4), min_size=1, max_size=7)
@@ -176,25 +180,25 @@ def test_what_is_planned_on_one_parse_is_what_comes_of_one_change_after_the_othe
     text = odd_json({"files": entries}, chance) if is_odd else json.dumps({"files": entries}, **layout)
     places = range(len(entries))
     sets = [(place, chance.choice("abx")) for place in places if chance.random() < 0.5]
-    gone = [place for place in places[:-1] if chance.random() < 0.5 and place not in dict(sets)]
-    once, whole = Json(text), text
+    removed = [place for place in places[:-1] if chance.random() < 0.5 and place not in dict(sets)]
+    once, one_by_one = Json(text), text
     splices = [once.set_value(["files", place, key], value) for place, key in sets]
     splices += once.append_all(["files"], new)
-    splices += [Splice(part.start, part.end, "") for place in gone if (part := once.find(["files", place]))]
+    splices += [Splice(part.start, part.end, "") for place in removed if (part := once.find(["files", place]))]
     for entry in new:
-        whole = spliced(whole, [Json(whole).append(["files"], entry)])
+        one_by_one = spliced(one_by_one, [Json(one_by_one).append(["files"], entry)])
     for place, key in sets:
-        whole = spliced(whole, [Json(whole).set_value(["files", place, key], value)])
-    for place in reversed(gone):
-        part = Json(whole).find(["files", place])
+        one_by_one = spliced(one_by_one, [Json(one_by_one).set_value(["files", place, key], value)])
+    for place in reversed(removed):
+        part = Json(one_by_one).find(["files", place])
         assert part is not None
-        whole = spliced(whole, Json(whole).without([part.start]))
-    done = spliced(text, once.settled(splices))
-    assert json.loads(done) == json.loads(whole)
+        one_by_one = spliced(one_by_one, Json(one_by_one).without([part.start]))
+    at_once = spliced(text, once.settled(splices))
+    assert json.loads(at_once) == json.loads(one_by_one)
     # A further item is laid out as the last one is, and one after the other the last one is new: a list within a list,
     # which takes lines of its own, shows the one after it the same.
-    if not any(isinstance(part, (list, dict)) for entry in new for held in entry.values() for part in nested(held)):
-        assert done == whole
+    if not any(isinstance(part, (list, dict)) for entry in new for field in entry.values() for part in nested(field)):
+        assert at_once == one_by_one
 
 
 def nested(value: object) -> list[object]:
@@ -209,8 +213,8 @@ def test_what_comes_where_all_goes_is_all_there_is(
 ) -> None:
     text = odd_json({"files": entries, "end": [1]}, chance)
     once = Json(text)
-    gone = [Splice(part.start, part.end, "") for n in range(len(entries)) if (part := once.find(["files", n]))]
-    assert json.loads(spliced(text, once.settled([*once.append_all(["files"], new), *gone]))) == {
+    removals = [Splice(part.start, part.end, "") for n in range(len(entries)) if (part := once.find(["files", n]))]
+    assert json.loads(spliced(text, once.settled([*once.append_all(["files"], new), *removals]))) == {
         "files": new,
         "end": [1],
     }
@@ -226,10 +230,10 @@ def test_an_appended_entry_is_indented_as_those_before_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [('{"a": 1, "a": 2}', "twice"), ("{'a': 1}", "no JSON"), ('{"a": 1} // x', "no JSON")]
+    ("text", "reason"), [('{"a": 1, "a": 2}', "twice"), ("{'a': 1}", "no JSON"), ('{"a": 1} // x', "no JSON")]
 )
-def test_what_has_no_certain_place_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ChangeRefusedError, match=why):
+def test_what_has_no_certain_place_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ChangeRefusedError, match=reason):
         Json(text).set_value(["a"], 3)
 
 
@@ -307,22 +311,22 @@ NOTE = (
 
 
 def test_duplicate_notes_leave_one_file_and_daily_logs_are_left_alone(folder: Folder) -> None:
-    one, two = "3f0c9a52-6f0e-4c3b-9d57-1b7a6d2f8e41", "550e8400-e29b-41d4-a716-446655440000"
+    older, newer = "3f0c9a52-6f0e-4c3b-9d57-1b7a6d2f8e41", "550e8400-e29b-41d4-a716-446655440000"
     log = "# Чай\n\nПил чай с лимоном и ходил гулять.\n"
     root = folder(
         {
-            f"n/{one}.md": NOTE.format(one, 1),
-            f"n/{two}.md": NOTE.format(two, 2),
+            f"n/{older}.md": NOTE.format(older, 1),
+            f"n/{newer}.md": NOTE.format(newer, 2),
             "memory/2026-01-01.md": log,
             "memory/2026-01-02.md": log,
         }
     )
     edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None, survivor="newest"))
     assert edits.refused["reason"].to_pylist() == ["memory/2026-01-01.md: a daily log is only appended to."]
-    assert edits.table["reason"].to_pylist() == [f"duplicate of notes:n/{two}.md#{two}"]
+    assert edits.table["reason"].to_pylist() == [f"duplicate of notes:n/{newer}.md#{newer}"]
     edits.apply()
-    assert f"n/{one}.md" not in tree(root)
-    assert f"n/{two}.md" in tree(root)
+    assert f"n/{older}.md" not in tree(root)
+    assert f"n/{newer}.md" in tree(root)
 
 
 WISDOM = (
@@ -354,8 +358,8 @@ WISDOM = (
 )
 def test_a_record_leaves_its_file_and_the_rest_stays(name: str, text: str, after: str | None, folder: Folder) -> None:
     root = folder({name: text, "MEMORY.md": "# Чай\n"})
-    found = applied(root, Drop(ids=("b",)))
-    assert found.get(name) == (None if after is None else after.encode())
+    files = applied(root, Drop(ids=("b",)))
+    assert files.get(name) == (None if after is None else after.encode())
     mk.undo(root)
     assert tree(root)[name] == text.encode()
 
@@ -383,8 +387,8 @@ def test_a_filter_keeps_rows_and_works_the_counters_out_again(folder: Folder) ->
     root = folder({"users/anna/working.md": WORKING, "users/anna/meta.json": META})
     edits = mk.plan(mk.read(root), Drop(ids=("wk_1", "wk_2")))
     assert edits.table.filter(edits.table["derived"])["after"].to_pylist() == ["0"]
-    one = edits.filter("memory_id like '%wk_2'")
-    assert one.table.filter(one.table["derived"])["after"].to_pylist() == ["1"]
+    filtered = edits.filter("memory_id like '%wk_2'")
+    assert filtered.table.filter(filtered.table["derived"])["after"].to_pylist() == ["1"]
     assert len(edits.filter("false")) == 0
     for wrong in ("reason = ", "1; drop table edits", "select 1", "nothing = 1", "true) or (true"):
         with pytest.raises(QueryError, match="where: expected one SQL predicate"):
@@ -514,13 +518,13 @@ def test_the_sample_changes_and_comes_back(tmp_path: Path) -> None:
     corpus = mk.read(root)
     ids = pc.unique(corpus.memories["source_id"]).drop_null().to_pylist()[::3]
     edits = mk.plan(corpus, Drop(ids=tuple(ids)))
-    gone = edits.removed()
-    assert len(gone) > 30
+    removed = edits.removed()
+    assert len(removed) > 30
     edits.apply(force=True)
     after = mk.read(root)
-    kept = pc.invert(pc.is_in(corpus.memories["memory_id"], value_set=edits.table["memory_id"].combine_chunks()))
+    is_kept = pc.invert(pc.is_in(corpus.memories["memory_id"], value_set=edits.table["memory_id"].combine_chunks()))
     names = ["source_id", "text", "title"]
-    assert after.memories.select(names).equals(corpus.memories.filter(kept).select(names))
+    assert after.memories.select(names).equals(corpus.memories.filter(is_kept).select(names))
     errors = pc.field("severity") == "error"
     assert after.problems.filter(errors).num_rows <= corpus.problems.filter(errors).num_rows
     mk.undo(root)

@@ -34,21 +34,21 @@ def links(root: Path) -> list[tuple[str, int | None, str, str | None]]:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    found = (path for path in root.rglob("*") if path.is_file() and ".memkit" not in path.parts)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+    paths = (path for path in root.rglob("*") if path.is_file() and ".memkit" not in path.parts)
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
 
 
 @pytest.mark.parametrize("new", ["drinks/green tea.md", "tea.md", "sweets/deep/er/чай (новый).md", "x.md"])
 def test_each_link_leads_where_it_led_and_nothing_else_changes(tmp_path: Path, new: str) -> None:
     root, old = write_files(tmp_path, PAGES), "drinks/tea.md"
-    before, led = contents(root), links(root)
-    assert all(state == "found" for _, _, state, _ in led), led
+    before, links_before = contents(root), links(root)
+    assert all(state == "found" for _, _, state, _ in links_before), links_before
     store = mk.store(root).pages
     plan: Any = store.rename(old, new, dry_run=True)
     assert isinstance(plan, Edits)
     assert contents(root) == before
     assert store.rename(old, new) == new
-    moved = [tuple(new if value == old else value for value in link) for link in led]
+    moved = [tuple(new if value == old else value for value in link) for link in links_before]
     assert sorted(links(root), key=str) == sorted(moved, key=str)
     after = contents(root)
     assert before.keys() - {old} == after.keys() - {new}
@@ -57,7 +57,7 @@ def test_each_link_leads_where_it_led_and_nothing_else_changes(tmp_path: Path, n
     assert "`[[tea]]` в коде".encode() in after[new]
     for path in after.keys() - {new}:
         pairs = zip(before[path].split(b"\n"), after[path].split(b"\n"), strict=True)
-        assert all(one == other or b"[" in one for one, other in pairs), path
+        assert all(old_line == new_line or b"[" in old_line for old_line, new_line in pairs), path
     assert "[[Чай зелёный]]".encode() in after["drinks/coffee.md"], "a title stays"
     mk.undo(root)
     assert contents(root) == before

@@ -41,13 +41,13 @@ def facts(tmp_path: Path) -> FactStore:
 
 
 def meta(root: Path, user: str = "anna") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((root / f"users/{user}/meta.json").read_text())
-    return found
+    counters: dict[str, Any] = json.loads((root / f"users/{user}/meta.json").read_text())
+    return counters
 
 
 def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Path) -> None:
     """Memory v2, memory_save: validation, classification, the right .md, counters and version in meta.json."""
-    said = [
+    answers = [
         facts.save("anna", "Меня зовут Анна, я из Казани.", now=NOW),
         facts.save("anna", "Сейчас чиним пул соединений.", now=NOW),
         facts.save("anna", "Обсуждали структуру памяти.", now=NOW),
@@ -58,7 +58,7 @@ def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Pat
             now=NOW,
         ),
     ]
-    assert [(found.id, found.type, found.importance) for found in said if isinstance(found, Saved)] == [
+    assert [(fact.id, fact.type, fact.importance) for fact in answers if isinstance(fact, Saved)] == [
         ("pf_001", "profile", "high"),
         ("wk_001", "working", "normal"),
         ("ar_001", "archive", "low"),
@@ -124,8 +124,8 @@ def test_what_means_the_same_is_refused_and_what_differs_in_a_number_is_not(tmp_
     mk.testing.write_files(tmp_path, {"users/anna/archive.md": "".join(lines)})
     facts = mk.store(tmp_path, encoder=encode).facts
     encode(["Обсуждали предмет 7 подробно."])
-    for said in ("Говорили про тему 7 детально.", "Говорили про тему 8 детально."):
-        vectors[said] = vectors["Обсуждали предмет 7 подробно."] + 0.01
+    for paraphrase in ("Говорили про тему 7 детально.", "Говорили про тему 8 детально."):
+        vectors[paraphrase] = vectors["Обсуждали предмет 7 подробно."] + 0.01
     with pytest.raises(PolicyRefusal, match="ar_007 says it already") as caught:
         facts.save("anna", "Говорили про тему 7 детально.", now=NOW)
     assert caught.value.reason == "semantic_duplicate"
@@ -262,9 +262,9 @@ def test_a_query_alone_never_deletes(facts: FactStore, tmp_path: Path) -> None:
     facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
     facts.save("anna", "I prefer short answers in English.", now=NOW)
     before = tree(tmp_path)
-    found = facts.forget("anna", query="пул соединений", now=NOW)
-    assert not isinstance(found, (str, mk.Edits))
-    assert found["source_id"].to_pylist()[:1] == ["wk_001"]
+    candidates = facts.forget("anna", query="пул соединений", now=NOW)
+    assert not isinstance(candidates, (str, mk.Edits))
+    assert candidates["source_id"].to_pylist()[:1] == ["wk_001"]
     with pytest.raises(NotFoundError, match=r"no fact answers .* with a score of 0\.99\. The best: wk_001 0\.\d\d"):
         facts.forget("anna", query="пул соединений", confirm=True, least_score=0.99, now=NOW)
     with pytest.raises(NotFoundError, match="no fact answers"):
@@ -294,11 +294,11 @@ def test_a_user_is_the_name_of_a_folder(user: str, facts: FactStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"type": "secret"}, {"importance": "medium"}, {"expires_at": "2026-02-30"}, {"colour": 1}]
+    "meta", [{"type": "secret"}, {"importance": "medium"}, {"expires_at": "2026-02-30"}, {"colour": 1}]
 )
-def test_meta_is_checked(given: dict[str, Any], facts: FactStore) -> None:
+def test_meta_is_checked(meta: dict[str, Any], facts: FactStore) -> None:
     with pytest.raises(ParameterError, match="meta: "):
-        facts.save("anna", "Обсуждали структуру памяти.", given)
+        facts.save("anna", "Обсуждали структуру памяти.", meta)
 
 
 def test_blocks_are_what_a_prompt_gets(facts: FactStore) -> None:
@@ -330,14 +330,14 @@ def test_the_old_file_of_a_user_is_migrated_once(tmp_path: Path) -> None:
 
 def holding(word: str, *places: Path) -> set[str]:
     """The files below some folders that hold a word: as bytes, or within the columns of Parquet."""
-    found = set()
+    names = set()
     for path in (path for place in places for path in place.rglob("*") if path.is_file()):
         parts = [path.read_bytes()]
         if path.suffix == ".parquet":
             parts.append(str(pq.read_table(path, partitioning=None).to_pylist()).encode())
         if any(word.encode() in part for part in parts):
-            found.add(path.name)
-    return found
+            names.add(path.name)
+    return names
 
 
 @pytest.fixture
@@ -376,7 +376,9 @@ def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: P
     search = mk.Retriever(encoder=Chance()).fit(corpus)
     assert word in search.search(word, k=1)["text"][0].as_py()
     search.corpus_.save(lake)
-    keys = {content_key(said, role) for said in (text, *search.chunks_["text"].to_pylist()[1:2]) for role in ROLES}
+    keys = {
+        content_key(encoded, role) for encoded in (text, *search.chunks_["text"].to_pylist()[1:2]) for role in ROLES
+    }
     assert keys & keys_in(cache)
     assert "bm25_terms.parquet" in holding(word, *lake.glob("saved-*/vectors"))
 
@@ -416,7 +418,7 @@ def begin_anew() -> None:
 def test_a_fresh_store_encodes_only_what_is_new_and_forgets_for_all(cache: Path, tmp_path: Path) -> None:
     """Memory v2, memory_forget: the vectors of a store stand in the user's cache, by their texts."""
     (root := tmp_path / "root").mkdir()
-    texts = [f"Обсуждали {what} долго." for what in ("погоду", "оперу", "футбол", "кино", "ремонт", "рыбалку")]
+    texts = [f"Обсуждали {topic} долго." for topic in ("погоду", "оперу", "футбол", "кино", "ремонт", "рыбалку")]
     encoder = Counting()
     facts = mk.store(root, encoder=encoder).facts
     for text in texts:
@@ -467,9 +469,9 @@ def test_a_lake_is_cleared_of_its_own_folder_alone(tmp_path: Path, facts: FactSt
     facts.save("anna", "Обсуждали погоду на море.", now=NOW)
     other = mk.testing.write_files(tmp_path / "other", {"MEMORY.md": "# Чай\n"})
     mk.read(other).save(tmp_path / "lake")
-    for said in ({"lake": tmp_path / "lake", "clear": True}, {"lake": tmp_path / "lake"}):
+    for options in ({"lake": tmp_path / "lake", "clear": True}, {"lake": tmp_path / "lake"}):
         with pytest.raises(ParameterError, match="lake"):
-            mk.undo(tmp_path, **said)
+            mk.undo(tmp_path, **options)
     mk.undo(tmp_path)
 
 
@@ -484,26 +486,26 @@ def test_two_processes_lose_no_fact_give_no_id_twice_and_keep_what_one_would(scr
 def test_a_note_is_created_listed_changed_and_deleted(tmp_path: Path) -> None:
     """Memory Format: id of version 4 names the file; created_at stays; updated_at sorts. Search, Validation Rules."""
     notes = mk.store(tmp_path).notes
-    one = notes.create("Чай", ["чай", "tea"], "area:кухня", "# Чай\n\nБез сахара.", now=NOW)
-    two = notes.create("Мёд", ["мёд"], "global", "# Мёд\n\nЛиповый, жидкий.", now="2026-03-02")
-    assert sorted(tree(tmp_path)) == sorted([f"{one}.md", f"{two}.md"])
-    assert notes.list()["id"].to_pylist() == [two, one]
-    before = tree(tmp_path)[f"{one}.md"].decode()
-    notes.update(str(one), keywords=["чай"], now="2026-03-03")
-    after = tree(tmp_path)[f"{one}.md"].decode()
+    tea = notes.create("Чай", ["чай", "tea"], "area:кухня", "# Чай\n\nБез сахара.", now=NOW)
+    honey = notes.create("Мёд", ["мёд"], "global", "# Мёд\n\nЛиповый, жидкий.", now="2026-03-02")
+    assert sorted(tree(tmp_path)) == sorted([f"{tea}.md", f"{honey}.md"])
+    assert notes.list()["id"].to_pylist() == [honey, tea]
+    before = tree(tmp_path)[f"{tea}.md"].decode()
+    notes.update(str(tea), keywords=["чай"], now="2026-03-03")
+    after = tree(tmp_path)[f"{tea}.md"].decode()
     assert after == before.replace('  - "чай"\n  - tea\n', '  - "чай"\n').replace(
         "updated_at: 2026-03-01T10:00:00Z", "updated_at: 2026-03-03T00:00:00Z"
     )
-    notes.update(str(one), content="# Чай\n\nС мёдом и лимоном.", now="2026-03-03")
-    assert notes.get(str(one))["content"] == "\n# Чай\n\nС мёдом и лимоном.\n"
-    assert notes.list()["id"].to_pylist() == [one, two]
+    notes.update(str(tea), content="# Чай\n\nС мёдом и лимоном.", now="2026-03-03")
+    assert notes.get(str(tea))["content"] == "\n# Чай\n\nС мёдом и лимоном.\n"
+    assert notes.list()["id"].to_pylist() == [tea, honey]
     assert notes.validate().num_rows == 0
-    assert notes.search("липовый")["memory_id"].to_pylist()[:1] == [f"notes:{two}.md#{two}"]
-    notes.delete(str(two))
-    assert notes.list()["id"].to_pylist() == [one]
+    assert notes.search("липовый")["memory_id"].to_pylist()[:1] == [f"notes:{honey}.md#{honey}"]
+    notes.delete(str(honey))
+    assert notes.list()["id"].to_pylist() == [tea]
     for _ in range(3):
         mk.undo(tmp_path)
-    assert tree(tmp_path)[f"{one}.md"].decode() == before
+    assert tree(tmp_path)[f"{tea}.md"].decode() == before
 
 
 def test_notes_refuse_what_the_format_refuses(tmp_path: Path) -> None:
@@ -567,9 +569,9 @@ def test_a_use_is_counted_and_nothing_else_changes(name: str | None, tmp_path: P
         **{"hits": 4, "success_rate": 0.75, "last_used_at": "2026-03-01T10:00:00Z"},
     }
     after = tree(tmp_path)[path].decode()
-    at = before.rindex("hits")
-    assert after[:at] == before[:at]
-    assert after[at:] == before[at:].replace("3", "4", 1).replace("1.0", "0.75", 1).replace(
+    start = before.rindex("hits")
+    assert after[:start] == before[:start]
+    assert after[start:] == before[start:].replace("3", "4", 1).replace("1.0", "0.75", 1).replace(
         "2025-01-14T10:15:30Z", "2026-03-01T10:00:00Z"
     )
     mk.undo(tmp_path)
@@ -687,9 +689,9 @@ LINES = (
 def test_a_fact_file_that_is_followed_reads_as_one_that_is_read_whole(edits: list[tuple[str, int, str]]) -> None:
     lines: list[str] = []
     before = None
-    for what, at, line in edits:
-        place = min(at, len(lines))
-        lines[place : place + (what != "+")] = [line] * (what != "-")
+    for operation, position, line in edits:
+        place = min(position, len(lines))
+        lines[place : place + (operation != "+")] = [line] * (operation != "-")
         text = "\n".join(lines)
         before = Parsed.from_text("users/u/archive.md", text, before)
         assert before == Parsed.from_text("users/u/archive.md", text)

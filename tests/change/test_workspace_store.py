@@ -114,10 +114,10 @@ def test_the_index_follows_what_is_written(storage: mk.MemoryStorage, tmp_path: 
     """Workspace, MemoryIndex: index_file, index_all, search → SearchResult."""
     storage.append_to_memory("Любит зелёный чай.", now=NOW)
     index = mk.MemoryIndex(storage, encoder=None)
-    (found,) = index.search("чай", limit=1)
-    assert (found.file_path, 0 <= found.score <= 1, "зелёный чай" in found.content) == ("MEMORY.md", True, True)
+    (hit,) = index.search("чай", limit=1)
+    assert (hit.file_path, 0 <= hit.score <= 1, "зелёный чай" in hit.content) == ("MEMORY.md", True, True)
     lines = (tmp_path / "MEMORY.md").read_text().split("\n")
-    assert found.content.strip() == "\n".join(lines[found.line_start - 1 : found.line_end]).strip()
+    assert hit.content.strip() == "\n".join(lines[hit.line_start - 1 : hit.line_end]).strip()
     assert index.index_file(tmp_path / "MEMORY.md") == index.index_all() >= 1
     storage.append_to_daily_log("Пьёт кофе.", now=NOW)
     assert index.search("кофе")[0].file_path == "memory/2025-02-03.md"
