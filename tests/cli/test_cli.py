@@ -103,7 +103,7 @@ ODD = {
 
 
 def test_a_value_of_any_type_can_be_shown(run: Run, folder: Path) -> None:
-    columns = [f"{value} as c{at}" for at, value in enumerate(ODD)]
+    columns = [f"{value} as c{number}" for number, value in enumerate(ODD)]
     code, out, err = run("sql", folder, f"select {', '.join(columns)}", "--json")
     assert (code, err) == (0, "")
     assert dict(zip(ODD, json.loads(out)[0].values(), strict=True)) == ODD
@@ -121,7 +121,7 @@ def test_columns_of_one_name_are_told_apart(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("sql", "PATH", "selec 1"), "syntax error"),
         (("sql", "PATH/none", "select 1"), "expected a folder or file"),
@@ -139,10 +139,10 @@ def test_columns_of_one_name_are_told_apart(run: Run, folder: Path) -> None:
         (("bogus",), "No such command"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, folder: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, folder: Path, words: tuple[str, ...], message: str) -> None:
     code, out, err = run(*(word.replace("PATH", str(folder)) for word in words))
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
@@ -265,8 +265,8 @@ def test_the_commands_that_an_overview_shows_are_whole_and_run(run: Run, tmp_pat
     assert len(commands) == 3
     for command in commands:
         name, *arguments = shlex.split(command)
-        more = ["--set", "encoder=none"] if arguments[0] == "search" else []
-        assert (name, run(*arguments, *more)[0]) == ("memkit", 0), command
+        options = ["--set", "encoder=none"] if arguments[0] == "search" else []
+        assert (name, run(*arguments, *options)[0]) == ("memkit", 0), command
 
 
 def test_options_of_reading_reach_every_verb_that_reads(run: Run, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_options_of_reading_reach_every_verb_that_reads(run: Run, tmp_path: Path
     (tmp_path / f"{uuid}.jsonl").write_text('{"text": "пул соединений: десять"}\n', encoding="utf-8")
     (tmp_path / "a.md").write_text("# Чай\nЗелёный.\n", encoding="utf-8")
     query = ("sql", tmp_path, "select count(*) as n from memories", "--json")
-    assert [json.loads(run(*query, *more)[1])[0]["n"] for more in ((), ("--json-rows",))] == [1, 2]
+    assert [json.loads(run(*query, *options)[1])[0]["n"] for options in ((), ("--json-rows",))] == [1, 2]
     code, _, err = run("check", tmp_path, "--instructions", tmp_path / "nothing.md")
     assert code == 2
     assert "'instructions' must be files" in err

@@ -58,7 +58,7 @@ def test_parameters_filters_and_standard_input(run: Any, root: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("plan", "{root}", "expirey"), "Did you mean 'expiry'"),
         (("plan", "{root}", "expiry", "--set", "grace=1"), "Did you mean 'grace_days'"),
@@ -68,10 +68,10 @@ def test_parameters_filters_and_standard_input(run: Any, root: Path, monkeypatch
         (("undo", "{root}/none"), "expected a folder"),
     ],
 )
-def test_what_is_wrong_is_one_line(words: tuple[str, ...], said: str, run: Any, root: Path) -> None:
+def test_what_is_wrong_is_one_line(words: tuple[str, ...], message: str, run: Any, root: Path) -> None:
     code, out, err = run(*(word.format(root=root) for word in words))
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert message in err
 
 
 def test_too_many_removals_need_force(run: Any, root: Path, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_add_plans_and_with_yes_writes(run: Any, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("x", "--kind", "thing"), "--kind"),
         (("x", "--kind", "fact"), "expected --user"),
@@ -122,9 +122,9 @@ def test_add_plans_and_with_yes_writes(run: Any, root: Path) -> None:
         (("x", "--kind", "fact", "--user", "../a"), "user: expected letters"),
     ],
 )
-def test_what_cannot_be_added_is_one_line(words: tuple[str, ...], said: str, run: Any, root: Path) -> None:
+def test_what_cannot_be_added_is_one_line(words: tuple[str, ...], message: str, run: Any, root: Path) -> None:
     code, out, err = run("add", root, *words)
-    assert (code, out, err.count("\n"), said in err) == (2, "", 1, True)
+    assert (code, out, err.count("\n"), message in err) == (2, "", 1, True)
 
 
 def test_every_operation_that_writes_is_a_command_by_its_signature(run: Any, root: Path) -> None:
@@ -142,7 +142,9 @@ def test_every_operation_that_writes_is_a_command_by_its_signature(run: Any, roo
     known = {"str", "bool", "int", "float", "None", "Any", "AsOf", "Sequence[str]", "Iterable[str]"}
     known |= {"Mapping[str, Any]", "Sequence[Mapping[str, Any]]"}
     for name in listed:  # a type that the command line does not know would be passed as a text
-        assert {kind for one in methods[name].values() for kind in str(one.annotation).split(" | ")} <= known, name
+        assert {
+            kind for parameter in methods[name].values() for kind in str(parameter.annotation).split(" | ")
+        } <= known, name
 
 
 def test_the_list_of_operations_is_whole_in_a_narrow_terminal(
@@ -201,7 +203,7 @@ def test_an_argument_that_is_a_list_is_given_word_by_word(run: Any, root: Path) 
 
 
 def test_what_no_operation_takes_is_one_line_that_says_what_it_takes(run: Any, root: Path) -> None:
-    for words, said in (
+    for words, message in (
         (("pages.renam",), "Did you mean 'pages.rename'"),
         (("anything",), "lists them"),
         (("pages.rename", "path=a.md"), "expected path=… to=…. Got no to."),
@@ -214,7 +216,7 @@ def test_what_no_operation_takes_is_one_line_that_says_what_it_takes(run: Any, r
         (("notes.update", "id=1", "colour=red"), "update: expected some of"),
     ):
         code, out, err = run("store", root, *words)
-        assert (code, out, err.count("\n"), said in err) == (2, "", 1, True), err
+        assert (code, out, err.count("\n"), message in err) == (2, "", 1, True), err
 
 
 def test_selftest_works_on_a_copy(run: Any, root: Path) -> None:
@@ -241,8 +243,8 @@ def test_an_export_is_a_plan_until_yes(run: Any, tmp_path: Path) -> None:
     assert not out.exists()
     assert run(*words, "--yes")[0] == 0
     assert mk.read(out).memories["text"].to_pylist() == ["Порт 8443 у сервера", "Деплой по вторникам"]
-    code, _, said = run(*words)
-    assert (code, "expected an empty folder" in said) == (2, True)
+    code, _, err = run(*words)
+    assert (code, "expected an empty folder" in err) == (2, True)
 
 
 def test_entries_and_observations_are_added(run: Any, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_verb_reads_a_revision(run: Run, repository: Path) -> None:
-    at = ("--rev", "2026-01-02")
+    revision = ("--rev", "2026-01-02")
     verbs = {
         "check": (repository,),
         "overview": (repository,),
@@ -39,12 +39,12 @@ def test_each_verb_reads_a_revision(run: Run, repository: Path) -> None:
     for verb, words in verbs.items():
         if verb == "context":  # whose search encodes
             words = (*words, "--user", "anna")
-        code, out, err = run(verb, *words, *at, "--json")
+        code, out, err = run(verb, *words, *revision, "--json")
         assert code in (0, 1), err
-        found = json.loads(out)
+        answer = json.loads(out)
         if verb in ("sql", "search", "policy"):
             assert "зелёный" in out or "Чинит пул" in out
-            assert found != json.loads(run(verb, *words, "--json")[1])
+            assert answer != json.loads(run(verb, *words, "--json")[1])
     code, _, err = run("sql", repository, "select 1", "--rev", "gone")
     assert (code, err.count("\n")) == (2, 1)
     assert "expected a branch, tag or commit" in err

@@ -31,8 +31,8 @@ def sources(path: Path) -> list[str]:
 
 
 def files(folder: Path) -> dict[str, tuple[bytes, int]]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
 def test_the_notebooks_are_copied_beside_one_that_reads_the_folder(

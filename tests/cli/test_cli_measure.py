@@ -21,8 +21,8 @@ def labels(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
     queries = {"query_id": ["чай", "2"], "text": ["зелёный чай", "maps"], "user_id": ["anna", None]}
     qrels = {"query_id": ["чай", "2"], "memory_id": [ids["pf_1"], ids["pf_2"]], "relevance": [1, 1]}
     beside = tmp_path_factory.mktemp("labels")
-    one, other = mk.labels.write(queries, beside / "q.csv"), mk.labels.write(qrels, beside / "all.qrels")
-    return ("--queries", str(one), "--qrels", str(other), "--as-of", "2026-01-01")
+    queries_path, qrels_path = mk.labels.write(queries, beside / "q.csv"), mk.labels.write(qrels, beside / "all.qrels")
+    return ("--queries", str(queries_path), "--qrels", str(qrels_path), "--as-of", "2026-01-01")
 
 
 def test_evaluate_answers_for_people_and_for_machines(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
@@ -45,8 +45,8 @@ def test_every_verb_that_measures_asks_as_a_user(run: Run, folder: Path, labels:
     assert (code, err) == (0, "")
     assert {row["disposition"]: row["n"] for row in json.loads(out)} == {"returned": 1, "filtered": 1}
     for verb in ("evaluate", "compare", "sweep", "tune", "audit"):
-        more = () if verb == "audit" else (*labels, *(["--b", "pool=1"] if verb == "compare" else []))
-        code, out, err = run(verb, folder, *more, *WORDS, "--user", "")
+        arguments = () if verb == "audit" else (*labels, *(["--b", "pool=1"] if verb == "compare" else []))
+        code, out, err = run(verb, folder, *arguments, *WORDS, "--user", "")
         assert (code, out) == (2, "")
         assert "'user_id' must be a user's id" in err
 
@@ -107,7 +107,7 @@ def test_tune_says_what_to_use_and_writes_it_down(
 
 
 def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
-    for words, said in (
+    for words, message in (
         (("evaluate", folder, *labels, *WORDS, "--metric", "ncdg"), "Did you mean 'ndcg'?"),
         (("evaluate", folder, *labels[:2], "--qrels", folder / "gone.csv", *WORDS), "gone.csv"),
         (("evaluate", folder, *labels, *WORDS, "--group", "project"), "'group' must be a column of queries"),
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ..
         code, out, err = run(*words)
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
-        assert said in err
+        assert message in err
 
 
 def test_a_sweep_goes_on_from_its_file_and_refuses_that_of_another(
@@ -144,13 +144,13 @@ def test_a_sweep_goes_on_from_its_file_and_refuses_that_of_another(
 @pytest.fixture
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A profile with all of its sections."""
-    kept = mk.Profile(
+    profile = mk.Profile(
         retriever={"encoder": None, "min_score": 0.48, "decay_kinds": ["archive"]},
         dedup={"survivor": "oldest", "encoder": None},
         policies={"quota": {"max_profile": 1}, "admission": {"max_chars": 15}},
         context={"profile_chars": 0},
     )
-    return kept.save(tmp_path_factory.mktemp("profiles") / "мой.toml")
+    return profile.save(tmp_path_factory.mktemp("profiles") / "мой.toml")
 
 
 def test_every_verb_that_searches_takes_a_profile(
@@ -166,9 +166,9 @@ def test_every_verb_that_searches_takes_a_profile(
     unreached = ("audit", folder, *chosen, "--as-of", "2026-01-01", "--table", "unreached", "--json")
     assert run(*unreached)[1] == "[]\n"
     assert len(json.loads(run(*unreached, "--set", "min_score=0.6")[1])) == 3
-    for more, gain in ((chosen, 0.5), ((*WORDS, "--b-profile", measured), -0.5)):
-        words = ("--b", "min_score=0") if more == chosen else ()
-        code, out, _ = run("compare", folder, *labels, *more, *words, "--metric", "mrr", "--json")
+    for options, gain in ((chosen, 0.5), ((*WORDS, "--b-profile", measured), -0.5)):
+        words = ("--b", "min_score=0") if options == chosen else ()
+        code, out, _ = run("compare", folder, *labels, *options, *words, "--metric", "mrr", "--json")
         assert json.loads(out)[0]["difference"] == gain
     code, out, err = run("evaluate", folder, *labels, *chosen, "--preset", "workspace")
     assert (code, out) == (2, "")
@@ -208,7 +208,7 @@ def test_lists_weights_and_mixtures_can_be_swept(run: Run, folder: Path, labels:
     assert [row["kinds_hidden"] for row in json.loads(out)][:3] == ["heartbeat, working", "working", ""]
     code, out, _ = run(*ask, "--grid", "bm25_weight,gram_weight=0.7,0.3;0.4,0.6")
     assert [(row["bm25_weight"], row["gram_weight"]) for row in json.loads(out)[:2]] == [(0.7, 0.3), (0.4, 0.6)]
-    for grid, said in (
+    for grid, message in (
         ("bm25_weight,gram_weight=0.7", "expected 2 values for bm25_weight,gram_weight. Got '0.7'."),
         ("bm25_weight,gram_wight=0.7,0.3", "Did you mean 'gram_weight' or"),
         ("kind_weights=working", "'kind_weights' must be a mapping of words to floats in [0, 1] or None."),
@@ -216,7 +216,7 @@ def test_lists_weights_and_mixtures_can_be_swept(run: Run, folder: Path, labels:
     ):
         code, out, err = run(*ask, "--grid", grid)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert said in err
+        assert message in err
     assert "Got pool again" in run(*ask, "--grid", "pool=5", "--grid", "pool=6")[2]
 
 

@@ -25,8 +25,8 @@ def test_the_command_line_names_every_policy(run: Any) -> None:
 def test_an_old_name_answers_with_a_hint(old: str, name: str, run: Any, tmp_path: Path) -> None:
     (tmp_path / "users" / "a").mkdir(parents=True)
     (tmp_path / "users" / "a" / "profile.md").write_text("- [id:pf_1] [t:profile] [imp:high] Пьёт зелёный чай\n")
-    more = ("--set", "encoder=none") if name == "deduplicator" else ()
-    code, out, err = run("policy", old, tmp_path, *more, "--json")
+    options = ("--set", "encoder=none") if name == "deduplicator" else ()
+    code, out, err = run("policy", old, tmp_path, *options, "--json")
     assert (code, len(json.loads(out))) == (0, 1)
     assert err == f"memkit: warning: the policy '{old}' is now called '{name}'.\n"
 

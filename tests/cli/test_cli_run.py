@@ -53,11 +53,13 @@ def test_a_path_that_is_no_folder_or_file_ends_at_once_with_exit_code_2(
     if odd == "a link":
         (tmp_path / "link").symlink_to("link")
     path = {"a link": tmp_path / "link"}.get(odd) or (odd if odd[0] == "/" else request.getfixturevalue(odd))
-    more = {"sql": ("select 1",), "search": ("чай",), "context": ("чай", "--user", "anna")}.get(command[0], ())
-    code, out, err = run(*command, path, *more)
+    arguments = {"sql": ("select 1",), "search": ("чай",), "context": ("чай", "--user", "anna")}.get(command[0], ())
+    code, out, err = run(*command, path, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    said = f"PATH: expected a path. Got '{path}': " if odd == "a link" else f"{path}: expected a folder or file. Got "
-    assert err.startswith(f"memkit: {said}")
+    message = (
+        f"PATH: expected a path. Got '{path}': " if odd == "a link" else f"{path}: expected a folder or file. Got "
+    )
+    assert err.startswith(f"memkit: {message}")
 
 
 def test_a_folder_that_can_no_longer_be_read_is_no_empty_one(a_locked_folder: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
     def loaded_by(*commands: tuple[str | Path, ...]) -> list[set[str]]:
         """What one process has loaded after each command."""
         words = json.dumps([list(map(str, command)) for command in commands])
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", f"HEAVY = {HEAVY}\n{COMMANDS}", words],
             env={**os.environ, "MEMKIT_CACHE": cache},
             capture_output=True,
@@ -191,7 +193,7 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
             encoding="utf-8",
             check=True,
         )
-        return [set(json.loads(line)) for line in done.stderr.splitlines() if line.startswith("[")]
+        return [set(json.loads(line)) for line in process.stderr.splitlines() if line.startswith("[")]
 
     checks, overview, search = loaded_by(("check", folder), ("overview", folder), ("search", folder, "чай"))
     assert checks == set()
@@ -211,11 +213,11 @@ def test_what_a_page_says_to_type_names_the_folder_and_can_be_typed(run: Run, tm
     mk.testing.write_files(root, {"a.md": "- [ ] купить чай\npassword: sova-ne-spit-2026\n"})
     (tmp_path / "empty").mkdir()
     pages = [run("digest", root), run("check", root), run("overview", tmp_path / "empty")]
-    said = " ".join(" ".join(out for _, out, _ in pages).split())
+    printed = " ".join(" ".join(out for _, out, _ in pages).split())
     quoted = f"'{root}'"
     for words in (f"memkit sql {quoted} open_tasks", f"memkit check {quoted} --secrets", "--hidden all"):
-        assert words in said
-    assert "--dates mtime" in said
+        assert words in printed
+    assert "--dates mtime" in printed
     code, out, _ = run("sql", root, "open_tasks")
     assert code == 0
     assert "купить чай" in out

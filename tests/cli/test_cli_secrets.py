@@ -23,7 +23,7 @@ from memkit.text.secrets import SECRETS
 
 Run = Callable[..., tuple[int, str, str]]
 DAY = "2026-03-01"
-SAID = {
+PASSWORDS = {
     "sova-ne-spit-2026": "Пароль от пула: {}",
     "Qm7vol3kd!a": "pool password: {}",
     "Tr0ub4dor&3x<y>": "password of the pool is {}",
@@ -39,21 +39,23 @@ ALONE = {
     for example in secret.examples
 }
 """Every example of the list, in the sentence that makes it one."""
-VALUES = [*SAID, *(value for value in ALONE if len(value) >= 8)]
+VALUES = [*PASSWORDS, *(value for value in ALONE if len(value) >= 8)]
 
 
 def files() -> dict[str, str]:
-    said = "".join(f"# Пул {at}\n\n{text.format(value)}\n\n" for at, (value, text) in enumerate(SAID.items()))
-    bare = "".join(f"# Вход {at}\n\n{BARE.format(value)}\n" for at, value in enumerate(SAID))
-    alone = "".join(f"# Пул примеров {at}\n\nпул: {text}\n\n" for at, text in enumerate(ALONE.values()))
+    pools = "".join(
+        f"# Пул {number}\n\n{text.format(value)}\n\n" for number, (value, text) in enumerate(PASSWORDS.items())
+    )
+    logins = "".join(f"# Вход {number}\n\n{BARE.format(value)}\n" for number, value in enumerate(PASSWORDS))
+    alone = "".join(f"# Пул примеров {number}\n\nпул: {text}\n\n" for number, text in enumerate(ALONE.values()))
     facts = "".join(
-        f"- [id:wk_{at}] [t:working] [imp:high] [exp:2026-01-0{at + 1}] {text.format(value)}, пул\n"
-        for at, (value, text) in enumerate(SAID.items())
+        f"- [id:wk_{number}] [t:working] [imp:high] [exp:2026-01-0{number + 1}] {text.format(value)}, пул\n"
+        for number, (value, text) in enumerate(PASSWORDS.items())
     )
     note = "---\nsubject: пул\nkeywords: [sova-ne-spit-2026, k7Jd83hsPq02mzLx, ok]\napplies_to: nowhere\n---\n\nпул\n"
     return {
-        "memory/2026-01-26.md": said,
-        "memory/2026-01-27.md": bare,
+        "memory/2026-01-26.md": pools,
+        "memory/2026-01-27.md": logins,
         "MEMORY.md": alone,
         "users/u/working.md": facts,
         "notes/a.md": note,
@@ -75,7 +77,7 @@ def search(corpus: mk.Corpus) -> mk.Retriever:
     return mk.Retriever(encoder=None).fit(corpus)
 
 
-def seen(page: str, values: Iterator[str] | list[str] | dict[str, str]) -> list[str]:
+def shown_values(page: str, values: Iterator[str] | list[str] | dict[str, str]) -> list[str]:
     """Which values a text still shows, whole or but for a sign or two, as they are or escaped."""
     plain = re.sub(r"<[^<>]*>", "", page)
     words = {page, plain, plain.replace("&#x27;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")}
@@ -88,7 +90,7 @@ def both(result: Any) -> str:
 
 def test_the_folder_holds_each_secret_as_planted(corpus: mk.Corpus) -> None:
     texts = "\n".join(corpus.memories["text"].to_pylist())
-    assert all(texts.count(value) >= 2 for value in SAID)
+    assert all(texts.count(value) >= 2 for value in PASSWORDS)
     assert all(value in texts for value in ALONE)
 
 
@@ -96,14 +98,16 @@ def test_the_folder_holds_each_secret_as_planted(corpus: mk.Corpus) -> None:
 def test_tables_and_searches_show_none_and_keep_all_as_data(corpus: mk.Corpus, search: mk.Retriever, k: int) -> None:
     hits = search.search("пул", k=k, as_of=DAY)
     for result in (corpus.memories, hits, search.trace("пул", k=k, as_of=DAY), corpus):
-        assert seen(both(result), VALUES) == []
-    assert seen("\n".join(search.search("пул", k=200, as_of=DAY)["text"].to_pylist()), SAID) == list(SAID)
+        assert shown_values(both(result), VALUES) == []
+    assert shown_values("\n".join(search.search("пул", k=200, as_of=DAY)["text"].to_pylist()), PASSWORDS) == list(
+        PASSWORDS
+    )
 
 
 def test_a_result_that_says_it_in_one_row_hides_it_in_all_rows_and_columns(corpus: mk.Corpus) -> None:
     judged = mk.Admission(max_chars=10_000).transform(corpus, as_of=DAY)
-    assert set(judged.filter(pa.compute.equal(judged["reason"], "secret"))["matched_span"].to_pylist()) & set(SAID)
-    assert seen(both(judged), VALUES) == []
+    assert set(judged.filter(pa.compute.equal(judged["reason"], "secret"))["matched_span"].to_pylist()) & set(PASSWORDS)
+    assert shown_values(both(judged), VALUES) == []
 
 
 def test_a_short_secret_is_not_shown_in_a_column_of_its_own() -> None:
@@ -114,22 +118,22 @@ def test_a_short_secret_is_not_shown_in_a_column_of_its_own() -> None:
 
 
 def test_the_overview_and_its_page_show_none(corpus: mk.Corpus, tmp_path: Path) -> None:
-    found = mk.overview(corpus, as_of=DAY)
-    page = found.report(tmp_path / "a.html", title="пароль: sova-ne-spit-2026").read_text("utf-8")
-    assert seen(found._repr_html_() + repr(found) + page, VALUES) == []
+    overview = mk.overview(corpus, as_of=DAY)
+    page = overview.report(tmp_path / "a.html", title="пароль: sova-ne-spit-2026").read_text("utf-8")
+    assert shown_values(overview._repr_html_() + repr(overview) + page, VALUES) == []
 
 
 def test_a_prompt_keeps_them_and_what_is_shown_of_it_does_not(corpus: mk.Corpus, search: mk.Retriever) -> None:
     built = mk.ContextBuilder(search, relevant_chars=5000).build(corpus, None, "пул", as_of=DAY)
-    assert seen(built.text, VALUES)
-    assert seen(built._repr_html_(), VALUES) == []
+    assert shown_values(built.text, VALUES)
+    assert shown_values(built._repr_html_(), VALUES) == []
 
 
 def test_a_diff_shows_none(corpus: mk.Corpus) -> None:
-    found = mk.diff(mk.from_table({"memory_id": ["x"], "text": ["чай"]}), corpus)
-    assert seen(found._repr_html_() + repr(found), VALUES) == []
+    difference = mk.diff(mk.from_table({"memory_id": ["x"], "text": ["чай"]}), corpus)
+    assert shown_values(difference._repr_html_() + repr(difference), VALUES) == []
     text = Diff("+пароль: sova-ne-spit-2026\n-root sova-ne-spit-2026\n")
-    assert seen(text._repr_html_(), SAID) == []
+    assert shown_values(text._repr_html_(), PASSWORDS) == []
 
 
 @pytest.mark.parametrize(
@@ -156,15 +160,15 @@ def test_a_diff_shows_none(corpus: mk.Corpus) -> None:
 def test_the_command_line_shows_none(run: Run, root: Path, verb: list[str]) -> None:
     _, out, err = run(verb[0], root, *verb[1:])
     assert out + err
-    assert seen(out + err, VALUES) == []
+    assert shown_values(out + err, VALUES) == []
 
 
 def test_a_message_of_check_hides_what_a_text_calls_a_secret(run: Run, tmp_path: Path) -> None:
-    words = ", ".join(["sova-ne-spit-2026", *(f"слово{at}" for at in range(40))])
+    words = ", ".join(["sova-ne-spit-2026", *(f"слово{number}" for number in range(40))])
     note = f"---\nid: x\nsubject: пул\nkeywords: [{words}]\napplies_to: global\n---\n\nпароль: sova-ne-spit-2026\n"
     _, out, _ = run("check", write_files(tmp_path, {"notes/a.md": note}), "--formats", "notes")
     assert "keywords" in out
-    assert seen(out, SAID) == []
+    assert shown_values(out, PASSWORDS) == []
     assert "1 secret in them" in out
 
 
@@ -177,7 +181,7 @@ def test_check_counts_them_without_being_asked(run: Run, root: Path) -> None:
     _, out, _ = run("check", root)
     _, listed, _ = run("check", root, "--secrets", "--json")
     count = sum(row["rule"] == "secret" for row in json.loads(listed))
-    assert count >= len(SAID) + len(ALONE)
+    assert count >= len(PASSWORDS) + len(ALONE)
     assert f"{count} secrets in them: memkit check {root} --secrets lists where." in out
     assert "\nwarning  secret" not in out
 
@@ -185,14 +189,14 @@ def test_check_counts_them_without_being_asked(run: Run, root: Path) -> None:
 def panels(corpus: mk.Corpus, search: mk.Retriever) -> dict[str, Panel]:
     queries = pa.table({"query_id": ["q"], "text": ["пул, пароль: sova-ne-spit-2026"]})
     qrels = pa.table({"query_id": ["q"], "memory_id": [corpus.memories["memory_id"][0].as_py()], "relevance": [1]})
-    asked = "пул, пароль: sova-ne-spit-2026, root / Qm7vol3kd!a, password Qm7vol3kd!a"
+    question = "пул, пароль: sova-ne-spit-2026, root / Qm7vol3kd!a, password Qm7vol3kd!a"
     dedup = mk.Deduplicator(encoder=None, lexical_floor=0.3).fit(corpus)
     return {
-        "search": mk.panels.search(search, asked, as_of=DAY, k=100),
-        "typed": mk.panels.policy(corpus, "admission", text=asked, as_of=DAY),
+        "search": mk.panels.search(search, question, as_of=DAY, k=100),
+        "typed": mk.panels.policy(corpus, "admission", text=question, as_of=DAY),
         "policy": mk.panels.policy(corpus, "admission", as_of=DAY),
         "expiry": mk.panels.policy(corpus, "expiry", as_of=DAY),
-        "context": mk.panels.context(corpus, mk.ContextBuilder(search), message=asked, as_of=DAY),
+        "context": mk.panels.context(corpus, mk.ContextBuilder(search), message=question, as_of=DAY),
         "pairs": mk.panels.dedup(dedup),
         "judge": mk.panels.judge(search, queries, qrels, as_of=DAY),
     }
@@ -206,7 +210,7 @@ def test_panels_and_what_they_export_show_none_and_only_memkits_own_script_can_r
         live = panel.view
         sent = "".join((live.body, live.strip, live.code, live.summary, live.words, repr(panel)))
         page = re.sub(r'src="data:[^"]*"', "", page)
-        assert (name, seen(page + sent, VALUES)) == (name, [])
+        assert (name, shown_values(page + sent, VALUES)) == (name, [])
         assert re.search(r'<meta http-equiv="Content-Security-Policy"\s+content="default-src \'none\';', page)
         assert "<script" not in page
 
@@ -215,31 +219,35 @@ def test_an_error_does_not_repeat_them(search: mk.Retriever, corpus: mk.Corpus) 
     for where in ("text = 'password: Qm7vol3kd!a' and (", "nothing = 'пароль: sova-ne-spit-2026'"):
         with pytest.raises(QueryError) as caught:
             search.search("пул", where=where)
-        assert seen(str(caught.value), SAID) == []
-    why = mk.explain(search, "пул", corpus.memories["memory_id"][0].as_py(), where="text = 'пароль: sova-ne-spit-2026'")
-    assert seen(why, SAID) == []
+        assert shown_values(str(caught.value), PASSWORDS) == []
+    explanation = mk.explain(
+        search, "пул", corpus.memories["memory_id"][0].as_py(), where="text = 'пароль: sova-ne-spit-2026'"
+    )
+    assert shown_values(explanation, PASSWORDS) == []
 
 
 def test_the_log_of_calls_holds_none(tmp_path: Path) -> None:
     calls = Calls(tmp_path)
-    for value, text in SAID.items():
+    for value, text in PASSWORDS.items():
         calls.log_search(text.format(value), f"password: {value}", {"k": 5}, {})
-    assert seen((tmp_path / ".memkit/calls.jsonl").read_text("utf-8"), SAID) == []
+    assert shown_values((tmp_path / ".memkit/calls.jsonl").read_text("utf-8"), PASSWORDS) == []
 
 
 def test_a_report_of_measuring_shows_none(search: mk.Retriever, corpus: mk.Corpus, tmp_path: Path) -> None:
     ids = corpus.memories["memory_id"].to_pylist()
-    queries = pa.table({"query_id": list("ab"), "text": [text.format(value) for value, text in list(SAID.items())[:2]]})
+    queries = pa.table(
+        {"query_id": list("ab"), "text": [text.format(value) for value, text in list(PASSWORDS.items())[:2]]}
+    )
     qrels = pa.table({"query_id": list("ab"), "memory_id": ids[:2], "relevance": [1, 1]})
-    found = mk.evaluate(search, queries, qrels, as_of=DAY)
-    page = found.report(tmp_path / "a.html").read_text("utf-8")
-    assert seen(page + found._repr_html_() + repr(found), SAID) == []
+    evaluation = mk.evaluate(search, queries, qrels, as_of=DAY)
+    page = evaluation.report(tmp_path / "a.html").read_text("utf-8")
+    assert shown_values(page + evaluation._repr_html_() + repr(evaluation), PASSWORDS) == []
 
 
-@pytest.mark.parametrize("text", [*(text.format(value) for value, text in SAID.items()), *ALONE.values()])
+@pytest.mark.parametrize("text", [*(text.format(value) for value, text in PASSWORDS.items()), *ALONE.values()])
 def test_what_a_screen_hides_is_not_saved(tmp_path: Path, text: str) -> None:
     facts = mk.store(tmp_path).facts
     with pytest.raises(PolicyRefusal) as caught:
         facts.save("u", f"Запомни: {text}"[:240], now=DAY)
     assert caught.value.reason == "secret"
-    assert seen(str(caught.value), VALUES) == []
+    assert shown_values(str(caught.value), VALUES) == []
