@@ -22,12 +22,12 @@ def root(tmp_path: Path) -> Path:
 
 def in_time(work: Callable[[], Any]) -> Any:
     """What `work` gives; one that waits for ever fails the test."""
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(work()), daemon=True)
     thread.start()
     thread.join(20)
-    assert found, "it waits for ever, or failed"
-    return found[0]
+    assert answers, "it waits for ever, or failed"
+    return answers[0]
 
 
 def link_to_folder(root: Path, aside: Path) -> None:
@@ -66,11 +66,11 @@ def test_a_log_that_is_no_file_of_memkits_own_is_not_written_and_the_search_says
     (aside / "calls.jsonl").write_text("another's\n")
     laid(root, aside)
     tools = Tools(root, {"encoder": None})
-    found = in_time(lambda: tools.memory_search("чай"))
-    assert found["results"][0]["file_path"] == "MEMORY.md"
-    assert "not logged: " in found["note"]
-    assert ".memkit" in found["note"]
-    assert in_time(lambda: tools.memory_get([found["results"][0]["chunk_id"]]))["results"]
+    answer = in_time(lambda: tools.memory_search("чай"))
+    assert answer["results"][0]["file_path"] == "MEMORY.md"
+    assert "not logged: " in answer["note"]
+    assert ".memkit" in answer["note"]
+    assert in_time(lambda: tools.memory_get([answer["results"][0]["chunk_id"]]))["results"]
     assert {path.name: path.read_text() for path in aside.iterdir()} == {"calls.jsonl": "another's\n"}
 
 

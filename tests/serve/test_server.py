@@ -47,8 +47,8 @@ def root(tmp_path: Path) -> Path:
 def talk(client: Any, talking: Callable[[Any], Awaitable[None]]) -> None:
     async def run() -> None:
         with anyio.fail_after(300):
-            async with client() as found:
-                await talking(found)
+            async with client() as connected:
+                await talking(connected)
 
     anyio.run(run)
 
@@ -66,8 +66,8 @@ async def drive(client: Any) -> None:
         assert not answer.is_error, answer.content
         return answer.structured_content
 
-    found = await call("memory_search", query="зелёный чай", k=1)
-    chunk = found["results"][0]["chunk_id"]
+    reply = await call("memory_search", query="зелёный чай", k=1)
+    chunk = reply["results"][0]["chunk_id"]
     assert (await call("memory_get", chunk_ids=[chunk]))["results"][0]["file_path"] == "MEMORY.md"
     assert "зелёный" in (await call("memory_read", path="MEMORY.md"))["text"]
     assert (await call("memory_append", content="Живёт в Казани."))["ok"]
@@ -110,13 +110,13 @@ def test_a_read_only_server_has_the_reading_tools_alone(root: Path) -> None:
     assert not (root / ".memkit").exists()
 
 
-def parameters(root: Path, *more: str) -> StdioServerParameters:
+def parameters(root: Path, *options: str) -> StdioServerParameters:
     paths = [str(Path(mk.__file__).parents[1]), os.environ.get("PYTHONPATH")]
     env = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     # The SDK's client passes few variables on, and the user's cache is none of the tests'.
     env |= {name: value for name, value in os.environ.items() if name.startswith("MEMKIT_")}
     return StdioServerParameters(
-        command=sys.executable, args=[*COMMAND, str(root), "--set", "encoder=none", *more], env=env
+        command=sys.executable, args=[*COMMAND, str(root), "--set", "encoder=none", *options], env=env
     )
 
 
@@ -133,8 +133,8 @@ def test_over_standard_input_and_output_with_odd_names(root: Path, tmp_path: Pat
 
 
 def message(id: int | None, method: str, **params: Any) -> bytes:
-    found = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if id is None else {"id": id})
-    return json.dumps(found).encode() + b"\n"
+    request = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if id is None else {"id": id})
+    return json.dumps(request).encode() + b"\n"
 
 
 HELLO = message(
@@ -162,10 +162,10 @@ def test_an_old_client_and_broken_lines_have_their_answers_and_never_end_the_ser
         10: called(10, "memory_search", query="чай " * 250_000),
         11: called(11, "memory_save", user_id="anna", text="Обсуждали структуру памяти."),
     }
-    given = parameters(root)
+    server = parameters(root)
     process = subprocess.Popen(
-        [given.command, *given.args],
-        env={**os.environ, **(given.env or {})},
+        [server.command, *server.args],
+        env={**os.environ, **(server.env or {})},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -181,25 +181,25 @@ def test_an_old_client_and_broken_lines_have_their_answers_and_never_end_the_ser
             process.stdin.write(line)
             process.stdin.flush()
             while id not in (6, 7, *answers):  # halves of characters are no JSON to the SDK, which is silent then
-                found = json.loads(process.stdout.readline())
-                answers[found.get("id")] = found
+                answer = json.loads(process.stdout.readline())
+                answers[answer.get("id")] = answer
     finally:
         watch.cancel()
         process.kill()
         process.communicate()
     assert answers[1]["result"]["protocolVersion"] == "2024-11-05"
     results = {id: answers[id]["result"] for id in lines if id in answers}
-    told = {id: result.get("structuredContent") for id, result in results.items()}
-    assert told[3]["results"][0]["content"] == "# Мёд\n\nЛиповый мёд."
-    assert [(told[id]["ok"], told[id]["reason"]) for id in (4, 5)] == [(False, "length"), (False, "secret")]
+    contents = {id: result.get("structuredContent") for id, result in results.items()}
+    assert contents[3]["results"][0]["content"] == "# Мёд\n\nЛиповый мёд."
+    assert [(contents[id]["ok"], contents[id]["reason"]) for id in (4, 5)] == [(False, "length"), (False, "secret")]
     assert [id for id, result in results.items() if result.get("isError")] == [2, 8, 10]
-    assert told[11]["id"] == "ar_001"
+    assert contents[11]["id"] == "ar_001"
     assert not [path for path in root.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
 
 def test_a_client_killed_within_a_call_leaves_no_process_and_no_lock(root: Path) -> None:
-    given = parameters(root)
-    command = [given.command, "-c", IMPATIENT, *given.args[2:]]
+    server = parameters(root)
+    command = [server.command, "-c", IMPATIENT, *server.args[2:]]
     script = f"""import subprocess, sys
 child = subprocess.Popen({command!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 child.stdin.write({HELLO!r})
@@ -210,7 +210,7 @@ input()
 child.stdin.write({called(2, "memory_append", content="Никогда.")!r})
 child.stdin.flush()
 child.stdout.readline()"""
-    env = {**os.environ, **(given.env or {})}
+    env = {**os.environ, **(server.env or {})}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", script], env=env, **pipes) as process:
         assert process.stdin
@@ -241,14 +241,14 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_over_http_with_a_token_and_exact_host_and_origin(root: Path) -> None:
-    said: list[str] = []
+    notices: list[str] = []
     server = make_server(Tools(root, {"encoder": None}))
-    thread = threading.Thread(target=serve_http, args=(server, 0, "secret-token", said.append), daemon=True)
+    thread = threading.Thread(target=serve_http, args=(server, 0, "secret-token", notices.append), daemon=True)
     thread.start()
-    while not said:
+    while not notices:
         time.sleep(0.01)
-    url = said[0].split()[1]
-    assert "secret-token" not in said[0]
+    url = notices[0].split()[1]
+    assert "secret-token" not in notices[0]
     bearer = {"Authorization": "Bearer secret-token"}
 
     async def run() -> None:
@@ -274,12 +274,12 @@ def test_over_http_with_a_token_and_exact_host_and_origin(root: Path) -> None:
     anyio.run(run)
 
 
-@pytest.mark.parametrize("at", [0, 7])
-def test_a_client_that_hangs_up_half_way_reaches_no_tool_and_is_no_fault(at: int) -> None:
+@pytest.mark.parametrize("n_parts", [0, 7])
+def test_a_client_that_hangs_up_half_way_reaches_no_tool_and_is_no_fault(n_parts: int) -> None:
     sent: list[Any] = []
 
     async def run() -> None:
-        async def app(*given: Any) -> None:
+        async def app(*args: Any) -> None:
             sent.append("reached")
 
         async def receive() -> Any:
@@ -290,7 +290,7 @@ def test_a_client_that_hangs_up_half_way_reaches_no_tool_and_is_no_fault(at: int
 
         for _ in range(2):
             messages = iter(
-                [{"type": "http.request", "body": b"x", "more_body": True}] * at + [{"type": "http.disconnect"}]
+                [{"type": "http.request", "body": b"x", "more_body": True}] * n_parts + [{"type": "http.disconnect"}]
             )
             await _with_token(app, "t")({"type": "http", "headers": [(b"authorization", b"Bearer t")]}, receive, send)
 
@@ -299,7 +299,7 @@ def test_a_client_that_hangs_up_half_way_reaches_no_tool_and_is_no_fault(at: int
 
 
 def test_what_is_wrong_with_a_call_is_said_in_memkits_words(root: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     async def look(client: Any) -> None:
         for name, arguments in (
@@ -316,10 +316,10 @@ def test_what_is_wrong_with_a_call_is_said_in_memkits_words(root: Path) -> None:
         ):
             answer = await client.call_tool(name, arguments)
             assert answer.is_error
-            said.append(answer.content[0].text)
+            messages.append(answer.content[0].text)
 
     talk(lambda: Client(make_server(Tools(root, {"encoder": None}))), look)
-    assert said == [
+    assert messages == [
         "memory_search: expected an argument 'query', a text. Got none.",
         "memory_search: there is no argument 'users_id'. Expected some of query, k, user_id. Did you mean 'user_id'?",
         "memory_search: argument 'query' must be a text. Got None.",
@@ -336,8 +336,8 @@ def test_what_is_wrong_with_a_call_is_said_in_memkits_words(root: Path) -> None:
 def test_a_refused_update_is_an_answer(root: Path) -> None:
     async def look(client: Any) -> None:
         await client.call_tool("memory_save", {"user_id": "anna", "text": "Обсуждали структуру памяти."})
-        given = {"user_id": "anna", "fact_id": "ar_001"}
-        answer = await client.call_tool("memory_update", {**given, "text": "Как дела с памятью?"})
+        arguments = {"user_id": "anna", "fact_id": "ar_001"}
+        answer = await client.call_tool("memory_update", {**arguments, "text": "Как дела с памятью?"})
         assert not answer.is_error
         assert (answer.structured_content["ok"], answer.structured_content["reason"]) == (False, "question")
 
@@ -346,12 +346,12 @@ def test_a_refused_update_is_an_answer(root: Path) -> None:
 
 def test_calls_at_once_wait_for_each_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = Tools(root, {"encoder": None})
-    inside, most = [0], [0]
+    inside, most_inside = [0], [0]
     write = tools.store.workspace.append_to_daily_log
 
     def slow(content: str) -> Any:
         inside[0] += 1
-        most[0] = max(most[0], inside[0])
+        most_inside[0] = max(most_inside[0], inside[0])
         time.sleep(0.02)
         inside[0] -= 1
         return write(content)
@@ -368,7 +368,7 @@ def test_calls_at_once_wait_for_each_other(root: Path, monkeypatch: pytest.Monke
                 group.start_soon(one, number)
 
     talk(lambda: Client(make_server(tools)), crowd)
-    assert most == [1]
+    assert most_inside == [1]
     (log,) = (root / "memory").glob("*.md")
     assert all(f"Запись {number}." in log.read_text("utf-8") for number in range(12))
 
@@ -392,8 +392,8 @@ def test_a_server_of_one_user_fills_the_user_in_and_takes_no_other(root: Path) -
         ):
             answer = await client.call_tool(name, {**arguments, "user_id": "boris"})
             assert answer.content[0].text == "user_id: expected 'anna', the only user of this server. Got 'boris'."
-        found = (await client.call_tool("memory_search", {"query": "кукумбер"})).structured_content["results"]
-        assert {hit["file_path"] for hit in found} <= {"MEMORY.md", "users/anna/archive.md"}
+        hits = (await client.call_tool("memory_search", {"query": "кукумбер"})).structured_content["results"]
+        assert {hit["file_path"] for hit in hits} <= {"MEMORY.md", "users/anna/archive.md"}
 
     talk(lambda: Client(make_server(Tools(root, {"encoder": None}, user="anna"))), look)
     assert [path.name for path in (root / "users/boris").iterdir()] == ["profile.md"]
@@ -427,17 +427,17 @@ def test_control_c_ends_a_server_over_http_whose_tool_waits_without_a_traceback(
     assert "Никогда." not in (root / "MEMORY.md").read_text("utf-8")
 
 
-def started(root: Path, *more: str, **env: str) -> Any:
-    given = parameters(root, *more)
+def started(root: Path, *options: str, **env: str) -> Any:
+    server = parameters(root, *options)
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen([given.command, *given.args], env={**os.environ, **(given.env or {}), **env}, **pipes)
+    return subprocess.Popen([server.command, *server.args], env={**os.environ, **(server.env or {}), **env}, **pipes)
 
 
 def ended(process: Any) -> tuple[int, bytes]:
     """The exit code after Ctrl-C, and what was said of it."""
     process.send_signal(signal.SIGINT)
-    said: bytes = process.communicate(timeout=300)[1]
-    return process.returncode, said
+    stderr: bytes = process.communicate(timeout=300)[1]
+    return process.returncode, stderr
 
 
 async def _until_up(url: str) -> None:

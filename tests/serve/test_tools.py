@@ -73,9 +73,9 @@ def test_facts_are_saved_read_changed_and_forgotten(tools: Tools) -> None:
     assert hit["fact_id"] == "ar_001"
     assert tools.memory_search("структура памяти", user_id="boris")["results"] == []
     assert tools.memory_update("anna", "Обсуждали формат памяти и строк.", fact_id="ar_001")["ok"]
-    asked = tools.memory_forget("anna", query="формат памяти")
-    assert (asked["ok"], [hit["fact_id"] for hit in asked["candidates"]]) == (False, ["ar_001"])
-    assert "Nothing was changed" in asked["message"]
+    answer = tools.memory_forget("anna", query="формат памяти")
+    assert (answer["ok"], [hit["fact_id"] for hit in answer["candidates"]]) == (False, ["ar_001"])
+    assert "Nothing was changed" in answer["message"]
     assert tools.memory_forget("anna", fact_id="ar_001")["ok"]
     assert tools.memory_read(user_id="anna")["text"] == ""
     with pytest.raises(PolicyRefusal):
@@ -173,12 +173,12 @@ def test_what_was_forgotten_is_in_no_query_of_the_log(tools: Tools) -> None:
     assert holding("кукумбер", tools.root) == set()
     assert cleared.schema.metadata[b"note"].startswith(b"Old texts of 3 changes are gone, and 4 lines")
     assert (tools.root / ".memkit/calls.jsonl").read_text("utf-8").endswith("}\nстрока не наша\n")
-    kept = [chunk for chunk in both if saved not in chunk]
-    assert kept
-    other.memory_get(kept)  # it was of use: of a query that is not in the log any more nothing is said
+    remaining = [chunk for chunk in both if saved not in chunk]
+    assert remaining
+    other.memory_get(remaining)  # it was of use: of a query that is not in the log any more nothing is said
     assert [row["text"] for row in log_of_ours(tools)] == ["зелёный чай"]
     other.memory_search("погода", user_id="anna")
-    other.memory_get(kept)
+    other.memory_get(remaining)
     assert [row["text"] for row in log_of_ours(tools)] == ["зелёный чай", "погода", "погода"]
 
 
@@ -222,11 +222,11 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments"), LONG, ids=[f"{name} {max(given)}" for name, given in LONG])
+@pytest.mark.parametrize(("name", "arguments"), LONG, ids=[f"{name} {max(arguments)}" for name, arguments in LONG])
 def test_what_is_over_its_limit_is_refused_and_leaves_nothing(
     name: str, arguments: dict[str, object], tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(*given: object) -> None:
+    def never(*args: object) -> None:
         raise AssertionError("it cost something")
 
     monkeypatch.setattr("memkit.serve.tools.Live.retriever", never)
@@ -275,8 +275,8 @@ ANOTHERS = "кукумбер"
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    def item(user: str, said: str) -> dict[str, str]:
-        return {"user_id": user, "input": said, "response": said, "timestamp": "2026-01-01T00:00:00Z"}
+    def item(user: str, text: str) -> dict[str, str]:
+        return {"user_id": user, "input": text, "response": text, "timestamp": "2026-01-01T00:00:00Z"}
 
     return mk.testing.write_files(
         tmp_path / "shared",
@@ -295,14 +295,14 @@ def shared(tmp_path: Path) -> Path:
     )
 
 
-def said_by(tools: Tools, name: str, **arguments: Any) -> str:
+def answer_of(tools: Tools, name: str, **arguments: Any) -> str:
     """All that a tool says, or the words of its refusal, but for what it was asked."""
     try:
         answer = json.dumps(getattr(tools, name)(**arguments), ensure_ascii=False)
     except MemkitError as error:
         answer = str(error)
-    for asked in arguments.values():
-        for word in asked if isinstance(asked, list) else [asked]:
+    for argument in arguments.values():
+        for word in argument if isinstance(argument, list) else [argument]:
             answer = answer.replace(repr(word), "")
     return answer
 
@@ -312,27 +312,28 @@ def test_of_a_server_of_one_user_no_other_is_reached_by_any_tool(shared: Path) -
     hits = everything.memory_search(ANOTHERS, k=100)["results"]
     assert {hit["file_path"] for hit in hits} >= {"users/boris/profile.md", "items/both.json", "users/boris/deep/er.md"}
     tools = Tools(shared, {"encoder": None}, user="anna")
-    said = [
-        said_by(tools, "memory_search", query=f"{ANOTHERS} чай", k=100),
-        said_by(tools, "memory_search", query=f"{ANOTHERS} чай", k=100, user_id="anna"),
-        said_by(tools, "memory_search", query="чай", user_id="boris"),
-        *(said_by(tools, "memory_get", chunk_ids=[hit["chunk_id"]]) for hit in hits),
-        *(said_by(tools, "memory_read", path=str(path.relative_to(shared))) for path in shared.rglob("*.*")
+    answers = [
+        answer_of(tools, "memory_search", query=f"{ANOTHERS} чай", k=100),
+        answer_of(tools, "memory_search", query=f"{ANOTHERS} чай", k=100, user_id="anna"),
+        answer_of(tools, "memory_search", query="чай", user_id="boris"),
+        *(answer_of(tools, "memory_get", chunk_ids=[hit["chunk_id"]]) for hit in hits),
+        *(answer_of(tools, "memory_read", path=str(path.relative_to(shared))) for path in shared.rglob("*.*")
           if path.name not in ("MEMORY.md", "own.json") and "anna" not in path.parts),
-        *(said_by(tools, "memory_read", path=path) for path in ("users/boris", "users/boris/profil.md", "users/b.md")),
-        said_by(tools, "memory_read", user_id="boris"),
-        said_by(tools, "memory_context"),
-        said_by(tools, "memory_context", message=ANOTHERS),
-        said_by(tools, "memory_context", user_id="boris", message=ANOTHERS),
-        said_by(tools, "memory_context", user_id="anna", message=ANOTHERS),
-        said_by(tools, "memory_forget", user_id="boris", fact_id="pf_777"),
-        said_by(tools, "memory_forget", user_id="anna", fact_id="pf_777"),
-        said_by(tools, "memory_forget", user_id="anna", query=ANOTHERS, confirm=True),
-        said_by(tools, "memory_update", user_id="boris", fact_id="pf_777", text="Любит зелёный чай с мёдом."),
-        said_by(tools, "memory_update", user_id="anna", fact_id="pf_777", text="Любит зелёный чай с мёдом."),
-        said_by(tools, "memory_save", user_id="boris", text="Любит зелёный чай с мёдом."),
+        *(answer_of(tools, "memory_read", path=path)
+          for path in ("users/boris", "users/boris/profil.md", "users/b.md")),
+        answer_of(tools, "memory_read", user_id="boris"),
+        answer_of(tools, "memory_context"),
+        answer_of(tools, "memory_context", message=ANOTHERS),
+        answer_of(tools, "memory_context", user_id="boris", message=ANOTHERS),
+        answer_of(tools, "memory_context", user_id="anna", message=ANOTHERS),
+        answer_of(tools, "memory_forget", user_id="boris", fact_id="pf_777"),
+        answer_of(tools, "memory_forget", user_id="anna", fact_id="pf_777"),
+        answer_of(tools, "memory_forget", user_id="anna", query=ANOTHERS, confirm=True),
+        answer_of(tools, "memory_update", user_id="boris", fact_id="pf_777", text="Любит зелёный чай с мёдом."),
+        answer_of(tools, "memory_update", user_id="anna", fact_id="pf_777", text="Любит зелёный чай с мёдом."),
+        answer_of(tools, "memory_save", user_id="boris", text="Любит зелёный чай с мёдом."),
     ]  # fmt: skip
-    for answer in said:
+    for answer in answers:
         assert ANOTHERS not in answer
         assert "boris" not in answer
         assert "pf_777" not in answer
@@ -345,17 +346,17 @@ def test_of_a_server_of_one_user_no_other_is_reached_by_any_tool(shared: Path) -
 
 def test_a_file_of_another_is_refused_in_the_words_of_one_that_is_not_there(shared: Path) -> None:
     tools = Tools(shared, {"encoder": None}, user="anna")
-    for there, not_there in (
+    for present, absent in (
         ("users/boris/profile.md", "users/doris/profile.md"),
         ("items/both.json", "items/bath.json"),
     ):
-        assert said_by(tools, "memory_read", path=there) == said_by(tools, "memory_read", path=not_there)
+        assert answer_of(tools, "memory_read", path=present) == answer_of(tools, "memory_read", path=absent)
 
 
 def test_a_user_of_a_server_has_what_is_the_users_and_what_is_nobodys(shared: Path) -> None:
     tools = Tools(shared, {"encoder": None}, user="anna")
-    found = {hit["file_path"] for hit in tools.memory_search("чай", k=100)["results"]}
-    assert found == {"MEMORY.md", "users/anna/profile.md", "items/own.json", "items/both.json"}
+    paths = {hit["file_path"] for hit in tools.memory_search("чай", k=100)["results"]}
+    assert paths == {"MEMORY.md", "users/anna/profile.md", "items/own.json", "items/both.json"}
     assert tools.memory_read(path="MEMORY.md")["text"].startswith("# Чай")
     assert tools.memory_read(path="items/own.json")["text"]
     assert tools.memory_read(user_id="anna")["text"] == "- [pf_001] [profile] Любит зелёный чай."
