@@ -76,11 +76,11 @@ class Stage:
         self.widget: Any = None
         self.shown = 0  # the number of the page
         self.sent: dict[str, Any] = {}
-        self.asked: list[str] = []  # the addresses that the last page asked for
+        self.addresses: list[str] = []  # the addresses that the last page asked for
         # One tab for all: a new one has a process of its own, and takes longer than the page that it is to show.
         self.tab: Tab = self._chromium.new_page(reduced_motion="reduce")
         self.tab.set_default_timeout(PATIENCE)
-        self.tab.on("request", lambda request: self.asked.append(request.url))
+        self.tab.on("request", lambda request: self.addresses.append(request.url))
 
     def __enter__(self) -> Self:
         return self
@@ -93,7 +93,7 @@ class Stage:
 
     def show(self, widget: Any, width: int = 1300, height: int = 1100, dark: bool = False) -> Tab:
         """The tab, once it shows the widget, on a page of its own."""
-        self.widget, self.sent, self.dark, self.asked = widget, {}, dark, []
+        self.widget, self.sent, self.dark, self.addresses = widget, {}, dark, []
         self.shown += 1
         self.tab.set_viewport_size({"width": width, "height": height})
         self.tab.goto(f"http://127.0.0.1:{self._server.server_port}/{self.shown}/", wait_until="commit")
@@ -102,14 +102,14 @@ class Stage:
 
     def photograph(self, page: Path, picture: Path, width: int, dark: bool) -> list[str]:
         """Take a picture of all of a page that is a file; the addresses that it asked for."""
-        asked: list[str] = []
+        addresses: list[str] = []
         scheme: Literal["dark", "light"] = "dark" if dark else "light"
         tab = self._chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("request", lambda request: addresses.append(request.url))
         tab.goto(page.as_uri())
         tab.screenshot(path=picture, full_page=True)
         tab.close()
-        return asked
+        return addresses
 
     def settle(self) -> None:
         """Wait until the page shows what Python has now."""
@@ -135,23 +135,25 @@ class Stage:
     def packed(self, everything: bool) -> bytes:
         """The traits that changed since they were sent last."""
         now = {name: getattr(self.widget, name) for name in TRAITS}
-        told = {name: value for name, value in now.items() if everything or self.sent.get(name) != value}
+        changed = {name: value for name, value in now.items() if everything or self.sent.get(name) != value}
         self.sent = now
-        return json.dumps(told).encode()
+        return json.dumps(changed).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, stage: Stage, *more: Any) -> None:
+    def __init__(self, stage: Stage, *args: Any) -> None:
         self.stage = stage
-        super().__init__(*more)
+        super().__init__(*args)
 
     def do_GET(self) -> None:
         name = self._name()
         if name in ("page.js", "page.css"):
-            own = self.stage.widget._css if name.endswith("css") else (files("memkit.panels") / name).read_text("utf-8")
-            text = str(own).encode()
+            source = (
+                self.stage.widget._css if name.endswith("css") else (files("memkit.panels") / name).read_text("utf-8")
+            )
+            text = str(source).encode()
             self._answer(text, "text/javascript" if name.endswith("js") else "text/css")
         elif name is not None and name.startswith("state"):
             self._answer(self.stage.packed(name.endswith("all")), "application/json")

@@ -85,7 +85,7 @@ def _shown(card: Card) -> dict[str, Any]:
     }
 
 
-def _said(panel: Panel, card: Card) -> dict[str, Any]:
+def _written_values(panel: Panel, card: Card) -> dict[str, Any]:
     """The values of a panel, as its card writes them."""
     return {
         name: (written(value) or "") if isinstance(card.controls[name], ipywidgets.Text) else value
@@ -120,9 +120,9 @@ def test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back
             if value is None:
                 continue
             widget.value = value
-            if panel.values != {**before, name: value} or _shown(card) != _said(panel, card):
+            if panel.values != {**before, name: value} or _shown(card) != _written_values(panel, card):
                 wrong.append((title, name, panel.values[name], value))
-            if not panel.undo() or panel.values != before or _shown(card) != _said(panel, card):
+            if not panel.undo() or panel.values != before or _shown(card) != _written_values(panel, card):
                 wrong.append((title, name, "not undone"))
         assert not card.error.value
     assert not wrong
@@ -178,10 +178,14 @@ def test_a_value_beyond_the_slider_is_shown_and_not_cut(panel: Panel) -> None:
 
 def test_what_is_refused_is_told_and_changes_nothing(panel: Panel) -> None:
     card, state = panel.widgets(), panel.session.state
-    for name, value, told in (("where", "foo bar", "foo"), ("as_of", "soon", "soon"), ("memory_id", "<b>", "expected")):
+    for name, value, words in (
+        ("where", "foo bar", "foo"),
+        ("as_of", "soon", "soon"),
+        ("memory_id", "<b>", "expected"),
+    ):
         card.controls[name].value = value
         assert panel.session.state is state
-        assert told in card.error.value
+        assert words in card.error.value
         assert "<b>" not in card.error.value
         assert card.controls[name].value == value  # to be mended
         card.controls[name].value = panel.values[name] or ""
@@ -209,11 +213,11 @@ def test_what_is_shown_is_escaped_and_has_no_secret(panels: Mapping[str, Panel])
 def test_buttons_do_what_the_page_s_do(panels: Mapping[str, Panel]) -> None:
     judge = panels["judge"]
     card, page = judge.widgets(), judge.view
-    drawn = page.n
+    n_drawn = page.n
     card.buttons["2"].click()
     assert judge.result["relevance"].to_pylist() == [2.0]
     assert "1 judged" in card.status.value
-    assert ("1 judged" in page.summary, page.n) == (True, drawn + 1)
+    assert ("1 judged" in page.summary, page.n) == (True, n_drawn + 1)
     assert judge.undo()
     assert "0 judged" in card.status.value
     pairs = panels["dedup"].widgets()
@@ -288,10 +292,10 @@ def test_a_lab_makes_a_panel_when_its_tab_is_chosen(corpus: mk.Corpus, search: m
 
 def test_the_slider_of_decay_says_what_its_days_mean(panels: Mapping[str, Panel]) -> None:
     # exp(-1) = .368 and 1/2 are left at the form's own time
-    said = {"e_folding": "e-folding: left after 60 days: 37 %", "half_life": "half-life: left after 60 days: 50 %"}
+    notes = {"e_folding": "e-folding: left after 60 days: 37 %", "half_life": "half-life: left after 60 days: 50 %"}
     for panel in (panels["search"], panels["decay"]):
         card, page = panel.widgets(), panel.view
-        for form, text in said.items():
+        for form, text in notes.items():
             panel.set(decay=form)
             assert text in card.notes["decay_days"].value
             assert text in page.notes["decay_days"]
@@ -310,8 +314,8 @@ def test_each_scalar_parameter_is_a_synced_trait_of_the_page(panels: Mapping[str
 
 
 def test_a_trait_sets_the_panel_and_the_panel_the_trait_once_each(panel: Panel) -> None:
-    page, heard = panel.view, []
-    page.observe(lambda change: heard.append((change["name"], change["old"], change["new"])), ["k", "decay", "as_of"])
+    page, changes = panel.view, []
+    page.observe(lambda event: changes.append((event["name"], event["old"], event["new"])), ["k", "decay", "as_of"])
     page.k = 3
     assert (panel.values["k"], len(panel.history)) == (3, 2)
     panel.set(k=4, decay="linear")
@@ -321,8 +325,8 @@ def test_a_trait_sets_the_panel_and_the_panel_the_trait_once_each(panel: Panel) 
     page._on_message(page, {"set": {"k": 5}}, [])
     page.as_of = "2026-02-01T12:00"
     assert page.as_of == panel.values["as_of"] == "2026-02-01T12:00:00+00:00"
-    assert [one for one in heard if one[0] == "k"] == [("k", 10, 3), ("k", 3, 4), ("k", 4, 3), ("k", 3, 5)]
-    assert len([one for one in heard if one[0] == "as_of"]) == 1
+    assert [change for change in changes if change[0] == "k"] == [("k", 10, 3), ("k", 3, 4), ("k", 4, 3), ("k", 3, 5)]
+    assert len([change for change in changes if change[0] == "as_of"]) == 1
     page.vector_weight = 0.5
     page.vector_weight = None
     assert panel.values["vector_weight"] is None
@@ -337,10 +341,10 @@ def test_a_trait_refuses_what_the_panel_refuses(panel: Panel) -> None:
     page.set_state({"k": 0})  # as the browser sends it
     assert "[1, inf)" in page.error
     assert (page.k, panel.session.state) == (10, state)
-    drawn = page.n
+    n_drawn = page.n
     page.set_state({"k": 3, "decay_days": 30})
     assert (page.error, panel.values["k"], panel.values["decay_days"]) == ("", 3, 30.0)
-    assert page.n > drawn
+    assert page.n > n_drawn
 
 
 def test_a_linked_slider_and_a_panel_move_together(panel: Panel) -> None:

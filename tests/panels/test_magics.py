@@ -15,10 +15,10 @@ import memkit as mk
 @pytest.fixture
 def shell() -> Iterator[Any]:
     InteractiveShell.clear_instance()
-    made = InteractiveShell.instance()
-    made.run_line_magic("load_ext", "memkit")
-    made.run_line_magic("reload_ext", "memkit")
-    yield made
+    instance = InteractiveShell.instance()
+    instance.run_line_magic("load_ext", "memkit")
+    instance.run_line_magic("reload_ext", "memkit")
+    yield instance
     InteractiveShell.clear_instance()
 
 

@@ -22,14 +22,14 @@ N = 60
 
 
 def rows() -> dict[str, list[Any]]:
-    texts = [f"{WORDS[at % 4]} номер {at}" for at in range(N)]
+    texts = [f"{WORDS[number % 4]} номер {number}" for number in range(N)]
     texts[5], texts[6], texts[7] = f"Чай {ATTACK}", f"password: {SECRET} от пула", ""
     return {
-        "memory_id": [f"it's {at:02d}" for at in range(N)],
+        "memory_id": [f"it's {number:02d}" for number in range(N)],
         "text": texts,
-        "kind": ["profile" if at % 3 else "working" for at in range(N)],
-        "user_id": [ATTACK if at == 5 else None if at % 5 == 0 else f"u{at % 2}" for at in range(N)],
-        "created_at": [None if at in (7, 9) else f"2026-0{1 + at % 2}-10" for at in range(N)],
+        "kind": ["profile" if number % 3 else "working" for number in range(N)],
+        "user_id": [ATTACK if number == 5 else None if number % 5 == 0 else f"u{number % 2}" for number in range(N)],
+        "created_at": [None if number in (7, 9) else f"2026-0{1 + number % 2}-10" for number in range(N)],
     }
 
 
@@ -50,21 +50,23 @@ def ids(panel: Any) -> list[str]:
 
 def test_what_is_set_narrows_together_and_can_be_undone(panel: Any, search: mk.Retriever) -> None:
     texts, kinds = rows()["text"], rows()["kind"]
-    placed = [f"it's {at:02d}" for at in range(N) if texts[at]]
+    placed = [f"it's {number:02d}" for number in range(N) if texts[number]]
     assert ids(panel) == placed
     lasso = placed[:30]
     panel.choose(lasso)
     assert ids(panel) == lasso
     panel.set(group="working")
-    working = [one for one in lasso if kinds[int(one[-2:])] == "working"]
+    working = [memory_id for memory_id in lasso if kinds[int(memory_id[-2:])] == "working"]
     assert ids(panel) == working
     panel.set(where="text like '%чай%'")
-    tea = [one for one in working if "чай" in texts[int(one[-2:])]]
+    tea = [memory_id for memory_id in working if "чай" in texts[int(memory_id[-2:])]]
     assert ids(panel) == tea
     panel.set(where=None, query="пул", k=20)
     hits = search.search("пул", k=20, as_of=DAY)["memory_id"].to_pylist()
     assert ids(panel) == sorted(set(working) & set(hits))
-    assert re.findall(r"memory:it&#x27;s (\d\d)", panel.body) == [one[-2:] for one in hits if one in working]
+    assert re.findall(r"memory:it&#x27;s (\d\d)", panel.body) == [
+        memory_id[-2:] for memory_id in hits if memory_id in working
+    ]
     assert panel.undo()
     assert panel.undo()
     assert ids(panel) == working
@@ -75,22 +77,22 @@ def test_what_is_set_narrows_together_and_can_be_undone(panel: Any, search: mk.R
 
 def test_the_code_is_sql_that_gives_the_table_and_a_large_choice_is_a_table(panel: Any) -> None:
     for n in (1, 20, 21, 40):
-        panel.choose([f"it's {at:02d}" for at in range(10, 10 + n)])
+        panel.choose([f"it's {number:02d}" for number in range(10, 10 + n)])
         assert ("from selection" in panel.code) == (n > 20)
-        found = eval(panel.code, {"panel": panel})  # noqa: S307  # memkit's own
-        assert found.equals(panel.result)
-        assert found["memory_id"].to_pylist() == [f"it's {at:02d}" for at in range(10, 10 + n)]
+        table = eval(panel.code, {"panel": panel})  # noqa: S307  # memkit's own
+        assert table.equals(panel.result)
+        assert table["memory_id"].to_pylist() == [f"it's {number:02d}" for number in range(10, 10 + n)]
     places = panel.corpus.sql("select memory_id, x, y from places order by memory_id").to_arrow_table()
-    assert places.filter(pa.array([10 <= int(one[-2:]) < 50 for one in places["memory_id"].to_pylist()])).equals(
-        panel.result.select(["memory_id", "x", "y"])
-    )
+    assert places.filter(
+        pa.array([10 <= int(memory_id[-2:]) < 50 for memory_id in places["memory_id"].to_pylist()])
+    ).equals(panel.result.select(["memory_id", "x", "y"]))
     assert "places" not in panel.search.corpus_.tables
 
 
 def test_every_row_is_reached_by_turning_pages_and_enter_shows_a_text(panel: Any) -> None:
     reached: list[str] = []
     for _ in range(4):
-        reached += [at for at in re.findall(r"memory:it&#x27;s (\d\d)", panel.body) if at not in reached]
+        reached += [number for number in re.findall(r"memory:it&#x27;s (\d\d)", panel.body) if number not in reached]
         panel.press("next")
     assert len(reached) == N - 1
     for _ in range(4):
@@ -129,11 +131,11 @@ def test_points_follow_the_panel_and_a_lasso_chooses_in_it(panel: Any) -> None:
     placed = panel.result["memory_id"].to_pylist()
     assert widget.points.shape == (N - 1, 4)
     widget.selection = np.array([30, 3, 4], np.uint32)
-    assert ids(panel) == [placed[at] for at in (3, 4, 30)]
+    assert ids(panel) == [placed[position] for position in (3, 4, 30)]
     panel.undo()
     assert len(widget.selection) == 0
     panel.set(group="working")
-    assert [placed[at] for at in widget.selection] == ids(panel)
+    assert [placed[position] for position in widget.selection] == ids(panel)
     before, groups = widget.color, panel.answer.groups
     panel.set(color="user")
     assert widget.color != before
@@ -187,10 +189,10 @@ def test_a_map_without_a_point_says_so() -> None:
 
 def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subtests) -> None:
     with subtests.test("the largest groups have a colour, all others one"):
-        kinds = [f"k{at}" for at in range(9) for _ in range(at + 1)]
+        kinds = [f"k{number}" for number in range(9) for _ in range(number + 1)]
         groups = grouped("kind", pa.table({"kind": kinds}), as_of_time(DAY), None)
         assert dict(zip(groups.names, groups.counts, strict=True)) == {
-            **{f"k{at}": at + 1 for at in range(8, 2, -1)},
+            **{f"k{number}": number + 1 for number in range(8, 2, -1)},
             "3 others": 1 + 2 + 3,
         }
         assert len(set(groups.colours)) == 7
@@ -231,12 +233,12 @@ def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subte
 def test_only_a_part_is_drawn_of_many_and_all_are_counted() -> None:
     n = 5000
     rng = np.random.default_rng(0)
-    table = {"text": [f"текст {at}" for at in range(n)], "kind": rng.choice(["profile", "working"], n).tolist()}
+    table = {"text": [f"текст {number}" for number in range(n)], "kind": rng.choice(["profile", "working"], n).tolist()}
     panel = mk.panels.map(
         mk.Retriever(encoder=lambda texts: rng.normal(size=(len(texts), 4))).fit(mk.from_table(table)),
         projection="pca",
         as_of=DAY,
     )
-    drawn = sum(len(mark.x) for mark in panel.marks.marks)
-    assert drawn == 2000
+    n_drawn = sum(len(mark.x) for mark in panel.marks.marks)
+    assert n_drawn == 2000
     assert sum(count for _, count in panel.marks.rows) == n

@@ -34,7 +34,7 @@ WATCH = """() => {
   window.seen = new Set([document.activeElement]);
   document.addEventListener("focusin", (event) => seen.add(event.target));
 }"""
-LEFT = """() => [...document.querySelectorAll(".mkp :is(button,input,select,summary,[tabindex])")]
+UNREACHED = """() => [...document.querySelectorAll(".mkp :is(button,input,select,summary,[tabindex])")]
   .filter((one) => one.tabIndex >= 0 && one.offsetParent && !seen.has(one)
     && !one.matches("details:not([open]) :not(summary)"))
   .map((one) => one.outerHTML)"""
@@ -43,8 +43,8 @@ LEFT = """() => [...document.querySelectorAll(".mkp :is(button,input,select,summ
 
 @pytest.fixture(scope="module")
 def stage(browser: str, script: Callable[[str], ModuleType]) -> Iterator[Any]:
-    with script("panels/stage.py").Stage(browser) as made:
-        yield made
+    with script("panels/stage.py").Stage(browser) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def corpus() -> mk.Corpus:
             "importance": ["high", "normal", "normal", "high", "low", "normal", "normal", "normal"],
             "user_id": ["u1", "u1", "u2", "u1", None, ATTACK, ATTACK, "u1"],
             "expires_at": [None, "2026-05-01", *[None] * 6],
-            "created_at": [f"2026-0{at}-01" if at else None for at in (1, 2, 0, 1, 2, 1, 2, 1)],
+            "created_at": [f"2026-0{month}-01" if month else None for month in (1, 2, 0, 1, 2, 1, 2, 1)],
         }
     )
 
@@ -100,7 +100,10 @@ def panel(request: pytest.FixtureRequest, corpus: mk.Corpus, search: mk.Retrieve
 
 
 def test_a_table_is_sorted_paged_filtered_and_opened_by_keys(stage: Any) -> None:
-    rows = {"name": [f"имя {at % 7}" for at in range(120)], "size": [(at * 37) % 120 for at in range(120)]}
+    rows = {
+        "name": [f"имя {number % 7}" for number in range(120)],
+        "size": [(number * 37) % 120 for number in range(120)],
+    }
     panel = mk.panels.table(rows)
     tab = stage.show(panel.view, width=700)
     cells = tab.locator(".mkgrid tbody tr[data-pick]")
@@ -144,7 +147,7 @@ BEYOND = """() => {
 
 
 def test_long_names_in_any_script_stay_within_the_picture(stage: Any) -> None:
-    users = [f"пользователь с очень длинным именем {at}" for at in range(6)] + ["記憶の所有者", "_$x^2$"]
+    users = [f"пользователь с очень длинным именем {number}" for number in range(6)] + ["記憶の所有者", "_$x^2$"]
     rows = {"text": ["чай"] * 8, "kind": ["archive"] * 8, "user_id": users, "created_at": ["2026-01-01"] * 8}
     tab = stage.show(mk.panels.policy(mk.from_table(rows), "quota", as_of=DAY).view)
     assert tab.evaluate(BEYOND) == []
@@ -159,9 +162,9 @@ def test_long_names_in_any_script_stay_within_the_picture(stage: Any) -> None:
 def test_every_control_has_a_name_and_is_reached_by_tab_and_no_hostile_word_acts(stage: Any, panel: Any) -> None:
     tab = stage.show(panel.view)
     tab.evaluate(WATCH)
-    for _ in range(len(tab.evaluate(LEFT)) + 4):
+    for _ in range(len(tab.evaluate(UNREACHED)) + 4):
         tab.keyboard.press("Tab")
-    assert tab.evaluate(LEFT) == []
+    assert tab.evaluate(UNREACHED) == []
     assert stage.unnamed() == []
     assert tab.evaluate("window.ran") is None
     assert tab.evaluate("document.querySelectorAll('.mkp script, .mkp svg[onload], .mkp [onerror]').length") == 0
@@ -169,8 +172,8 @@ def test_every_control_has_a_name_and_is_reached_by_tab_and_no_hostile_word_acts
     assert tab.evaluate(BEYOND) == []
     tab.locator(".mkp button", has_text="?").press("?")
     assert tab.get_by_role("table", name="Keys, outside of a text").is_visible()
-    assert len(stage.asked) > 3
-    assert [one for one in stage.asked if not one.startswith(("http://127.0.0.1:", "data:"))] == []
+    assert len(stage.addresses) > 3
+    assert [address for address in stage.addresses if not address.startswith(("http://127.0.0.1:", "data:"))] == []
 
 
 def test_nothing_is_without_a_name_in_any_tab_of_a_lab(
@@ -418,8 +421,8 @@ def test_an_automatic_value_is_said_and_the_slider_starts_there(stage: Any, sear
 def test_keys_work_where_a_panel_was_clicked_and_the_text_stands_at_its_chunk(stage: Any) -> None:
     lines = [f"Строка {number} о погоде, дороге и обеде в столовой." for number in range(60)]
     lines[40] = "Пароль от сейфа лежит у бухгалтера."
-    made = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["\n".join(lines)]}))
-    panel = mk.panels.judge(made, {"query_id": ["q"], "text": ["бухгалтер"]}, as_of=DAY)
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["\n".join(lines)]}))
+    panel = mk.panels.judge(search, {"query_id": ["q"], "text": ["бухгалтер"]}, as_of=DAY)
     tab = stage.show(panel.view)
     frame = tab.locator(".mkjudged")
     chunk, box = tab.locator("[data-scroll]").bounding_box(), frame.bounding_box()

@@ -54,7 +54,7 @@ def corpus() -> mk.Corpus:
             "kind": ["profile", "working", "archive", "profile", "working", "archive", "working", "archive"],
             "importance": ["high", "normal", "normal", "high", "low", "normal", "normal", "normal"],
             "user_id": ["u1", "u1", "u2", "u1", None, ATTACK, "u2", "u1"],
-            "created_at": [f"2026-0{at}-01" if at else None for at in (1, 2, 0, 1, 2, 1, 2, 1)],
+            "created_at": [f"2026-0{month}-01" if month else None for month in (1, 2, 0, 1, 2, 1, 2, 1)],
         }
     )
 
@@ -72,7 +72,7 @@ def dedup(corpus: mk.Corpus) -> mk.Deduplicator:
 @pytest.fixture(scope="module")
 def labels() -> tuple[pa.Table, pa.Table]:
     texts = ["пул", "чай", "деплой", "connection pool", "аренда", "сахар", "пятница"]
-    ids = [f"q{at}" for at in range(len(texts))]
+    ids = [f"q{number}" for number in range(len(texts))]
     queries = pa.table({"query_id": ids, "text": texts})
     qrels = pa.table({"query_id": ids, "memory_id": list("adechde"), "relevance": [1] * len(ids)})
     return queries, qrels
@@ -120,7 +120,7 @@ def test_the_code_gives_the_table_on_the_screen(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, data: st.DataObject
 ) -> None:
     names = {"corpus": corpus, "search": search, "dedup": dedup, "sweep": swept}
-    made: list[Callable[[], Panel]] = [
+    makers: list[Callable[[], Panel]] = [
         lambda: mk.panels.search(search, "пул", as_of=DAY),
         lambda: mk.panels.decay(search, as_of=DAY),
         lambda: mk.panels.dedup(dedup),
@@ -132,18 +132,18 @@ def test_the_code_gives_the_table_on_the_screen(
         lambda: mk.panels.surface(swept),
         lambda: mk.panels.map(search, projection="pca", as_of=DAY),
     ]
-    panel = data.draw(st.sampled_from(made))()
+    panel = data.draw(st.sampled_from(makers))()
     panel.session.is_moving = data.draw(st.booleans())
     unset = {"where", "as_of", "memory_id"}
     for name in data.draw(st.lists(st.sampled_from(sorted(panel.controls.keys() - unset)), max_size=4)):
-        drawn = data.draw(_values(panel.controls[name], name, panel.values[name]))
+        value = data.draw(_values(panel.controls[name], name, panel.values[name]))
         try:
-            panel.set(**{name: drawn})
+            panel.set(**{name: value})
         except mk.MemkitError:
             continue
-    found = run(panel, **names)
-    assert found.equals(panel.result)
-    assert found.schema.metadata == panel.result.schema.metadata
+    table = run(panel, **names)
+    assert table.equals(panel.result)
+    assert table.schema.metadata == panel.result.schema.metadata
 
 
 def _values(declared: Any, name: str, now: Any) -> st.SearchStrategy[Any]:
@@ -181,13 +181,13 @@ def test_each_panel_has_a_table_a_picture_words_and_a_page(
 @pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context", "table", "map"])
 def test_every_declared_parameter_has_a_control(panels: Mapping[str, Panel], name: str) -> None:
     panel = panels[name]
-    made = {one["name"]: one for group in panel.spec()["groups"] for one in group["controls"]}
-    assert made.keys() == panel.controls.keys()
-    assert all(one["label"] and one["help"] for one in made.values())
-    for one in made.values():
-        if one["kind"] == "number":
-            assert one["low"] < one["high"]
-            assert 0 < one["step"] <= one["high"] - one["low"]
+    specs = {spec["name"]: spec for group in panel.spec()["groups"] for spec in group["controls"]}
+    assert specs.keys() == panel.controls.keys()
+    assert all(spec["label"] and spec["help"] for spec in specs.values())
+    for spec in specs.values():
+        if spec["kind"] == "number":
+            assert spec["low"] < spec["high"]
+            assert 0 < spec["step"] <= spec["high"] - spec["low"]
 
 
 def test_each_change_can_be_undone_and_made_again(panels: Mapping[str, Panel]) -> None:
@@ -298,7 +298,7 @@ def test_of_what_is_stale_the_settings_with_the_least_come_first(swept: Any) -> 
     assert min(means) < max(means)
     panel = mk.panels.surface(stale)
     picks = [int(pick) for pick in re.findall(r'data-pick="(\d+)"', panel.body)]
-    assert [means[at] for at in picks] == sorted(means)
+    assert [means[setting] for setting in picks] == sorted(means)
     panel.pick(str(picks[0]))
     assert panel.current_index == stale.best
 
@@ -306,14 +306,14 @@ def test_of_what_is_stale_the_settings_with_the_least_come_first(swept: Any) -> 
 @pytest.mark.parametrize("where", ["text <> '') or (true", "text <> '' -- пояснение"])
 def test_no_predicate_shows_a_user_what_is_another_s(search: mk.Retriever, where: str) -> None:
     panel = mk.panels.search(search, "пул чай деплой", user_id="u1", as_of=DAY)
-    own = set(panel.result["memory_id"].to_pylist())
+    visible = set(panel.result["memory_id"].to_pylist())
     if ")" in where:
         with pytest.raises(mk.QueryError):
             panel.set(where=where)
     else:
         panel.set(where=where)
-    assert set(panel.result["memory_id"].to_pylist()) == own
-    assert own < set(search.search("пул чай деплой", as_of=DAY)["memory_id"].to_pylist())
+    assert set(panel.result["memory_id"].to_pylist()) == visible
+    assert visible < set(search.search("пул чай деплой", as_of=DAY)["memory_id"].to_pylist())
 
 
 def test_judging_of_two_searches_goes_on_from_labels_of_which_none_is_relevant(
@@ -327,7 +327,7 @@ def test_judging_of_two_searches_goes_on_from_labels_of_which_none_is_relevant(
 
 
 def test_a_labelled_query_is_opened_at_its_own_day(search: mk.Retriever, labels: Any) -> None:
-    days = pa.array([f"2026-02-0{at + 1}" for at in range(7)])
+    days = pa.array([f"2026-02-0{number + 1}" for number in range(7)])
     panel = mk.panels.search(search, "пул", labels[0].append_column("as_of", days), labels[1], as_of=DAY)
     panel.pick("query:q1")
     assert (panel.values["query"], panel.values["as_of"][:10]) == ("чай", "2026-02-02")
@@ -453,8 +453,8 @@ def test_a_judge_sees_what_each_query_may_see() -> None:
     search = mk.Retriever(encoder=None).fit(mk.from_table({**rows, "title": ["Мёд утром", "", "", ""]}))
     queries = {"query_id": ["a", "b", "c"], "text": ["чай"] * 3, "user_id": ["anna", "boris", "anna"]}
     panel = mk.panels.judge(search, {**queries, "as_of": ["2026-02-01", "2026-03-01", "2026-03-01"]}, k=9)
-    seen = {"a": {"anna", "nobody"}, "b": {"boris", "nobody"}, "c": {"anna", "nobody", "later"}}
-    assert set(panel._queue) == {(query, memory) for query, memories in seen.items() for memory in memories}
+    visible = {"a": {"anna", "nobody"}, "b": {"boris", "nobody"}, "c": {"anna", "nobody", "later"}}
+    assert set(panel._queue) == {(query, memory) for query, memories in visible.items() for memory in memories}
     hidden = {"query_id": ["h"], "text": ["утром"], "hidden_field": ["title"]}
     right = {"query_id": ["h", "h"], "memory_id": ["anna", "nobody"], "relevance": [1, 0]}
     assert mk.panels.judge(search, hidden | {"hidden_field": [None]})._queue == [("h", "anna")]
@@ -500,30 +500,30 @@ def test_what_is_left_to_memkit_is_said_and_adds_up(search: mk.Retriever) -> Non
 def test_an_explanation_stands_below_its_row(search: mk.Retriever) -> None:
     panel = mk.panels.search(search, "пул", as_of=DAY, k=3)
     ids = panel.result["memory_id"].to_pylist()
-    others = set("abcdefgh") - set(ids)
+    other_ids = set("abcdefgh") - set(ids)
     panel.pick(f"memory:{ids[1]}")
     rows = panel.body.split("<tr")
     place = next(number for number, row in enumerate(rows) if f'data-pick="memory:{ids[1]}"' in row)
     assert "mkwhy" in rows[place + 1]
     assert panel.body.count('class="mk mkwhy"') == 1
-    panel.pick(f"memory:{sorted(others)[0]}")
+    panel.pick(f"memory:{sorted(other_ids)[0]}")
     assert panel.body.count('class="mk mkwhy"') == 1
 
 
 def test_many_parameters_are_shown_a_few_at_first(panels: Mapping[str, Panel]) -> None:
     for name, panel in panels.items():
         groups = panel.spec()["groups"]
-        shown = [one["name"] for group in groups if not group.get("closed") for one in group["controls"]]
-        assert len([one for one in shown if one in panel.declared]) <= 8, name
-        every = [one["name"] for group in groups for one in group["controls"]]
+        shown = [spec["name"] for group in groups if not group.get("closed") for spec in group["controls"]]
+        assert len([spec for spec in shown if spec in panel.declared]) <= 8, name
+        every = [spec["name"] for group in groups for spec in group["controls"]]
         assert sorted(every) == sorted(panel.controls), name
 
 
 def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
     texts = ["Пул вырос до десяти.", "Пул вырос до пяти.", "зелёный чай с мёдом утром", "зелёный чай с мятой утром"]
-    made = mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(mk.from_table({"text": texts}))
-    panel = mk.panels.dedup(made)
-    conflicts = made.pairs_["contradiction"].to_pylist()
+    dedup = mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(mk.from_table({"text": texts}))
+    panel = mk.panels.dedup(dedup)
+    conflicts = dedup.pairs_["contradiction"].to_pylist()
     assert set(conflicts) == {True, False}
     assert [pair["contradiction"] for pair in panel.nearest()] == [False] * conflicts.count(False)
     assert f"{conflicts.count(True)} pair differs" in panel.body
@@ -536,7 +536,7 @@ def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
         panel.set(lexical_threshold=0.39)
     slider = control(panel.controls["lexical_threshold"])
     panel.set(lexical_threshold=slider["low"])
-    assert slider["low"] == made.floors_[1]
+    assert slider["low"] == dedup.floors_[1]
 
 
 def test_a_judge_opens_with_exactly_the_pairs_that_decide(search: mk.Retriever, labels: Any) -> None:
@@ -556,8 +556,8 @@ def test_a_judge_opens_with_exactly_the_pairs_that_decide(search: mk.Retriever, 
 def test_a_long_memory_is_scrolled_to_the_chunk_that_was_found() -> None:
     lines = [f"Строка {number} о погоде, дороге и обеде в столовой." for number in range(60)]
     lines[40] = "Пароль от сейфа лежит у бухгалтера."
-    made = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["\n".join(lines)]}))
-    panel = mk.panels.judge(made, {"query_id": ["q"], "text": ["бухгалтер"]}, as_of=DAY)
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["\n".join(lines)]}))
+    panel = mk.panels.judge(search, {"query_id": ["q"], "text": ["бухгалтер"]}, as_of=DAY)
     before, _, after = panel.body.partition("<span data-scroll>")
     assert "Строка 0 " in before
     assert "бухгалтера" in after.partition("</span>")[0]
@@ -586,15 +586,15 @@ def test_a_lab_says_which_labels_its_scores_rest_on(corpus: mk.Corpus, search: m
     plain = mk.panels.lab(titled, mk.Retriever(encoder=None).fit(titled), as_of=DAY)
     assert "not questions of people" in plain["surface"].strip_html
     assert "No labels were given" in plain["search"].strip_html
-    own = mk.panels.lab(corpus, search, "пул", *labels, as_of=DAY)
-    assert "rest on the labels given to the lab" in own["search"].strip_html
-    assert "known" not in own["judge"].strip_html
+    labelled = mk.panels.lab(corpus, search, "пул", *labels, as_of=DAY)
+    assert "rest on the labels given to the lab" in labelled["search"].strip_html
+    assert "known" not in labelled["judge"].strip_html
 
 
 def test_a_lab_without_labels_says_in_the_panel_what_is_missing_and_what_to_do() -> None:
     facts = {"text": ["Любит чай", "Живёт в Казани"]}
     one_title = {"title": ["Пул соединений", "", ""], "text": ["Совсем другие слова сейчас", "чай", "кофе"]}
-    for table, lacking, why in (
+    for table, lacking, message in (
         (facts, {"surface", "judge"}, "There are no questions to measure with"),
         ({"text": []}, {"surface", "judge"}, "There are no questions to measure with"),
         (one_title, {"surface"}, "found nothing for any of 1 queries"),
@@ -607,7 +607,7 @@ def test_a_lab_without_labels_says_in_the_panel_what_is_missing_and_what_to_do()
             assert (page.panel, page.error, lab[name].title) == (lab[name], "", name), page.error
         assert {name for name in lab.names if isinstance(lab[name], MissingPanel)} == lacking
         for name in lacking:
-            assert why in lab[name].body
+            assert message in lab[name].body
             assert "mk.panels.judge(search, queries)" in html.unescape(lab[name].body)
             assert "known items" not in lab[name].strip_html
 
@@ -650,9 +650,9 @@ def test_panels_of_a_lab_open_in_any_order(corpus: mk.Corpus, search: mk.Retriev
 
 def test_slider_keys_lead_to_the_ends_of_a_declaration() -> None:
     for declared in {**QueryValues.params(), **QuerySettings.params()}.values():
-        made = control(declared)
-        if made["kind"] == "number":
-            for end in (made["low"], made["high"]):
+        slider = control(declared)
+        if slider["kind"] == "number":
+            for end in (slider["low"], slider["high"]):
                 assert declared.accepts(parsed(declared, end)), declared.name
         elif declared.default is not None:
             assert declared.accepts(parsed(declared, written(declared.default))), declared.name
@@ -662,8 +662,8 @@ def test_judgements_are_read_again_by_the_code_on_the_screen(search: mk.Retrieve
     panel = mk.panels.judge(search, labels[0], tmp_path / "qrels.parquet", as_of=DAY)
     for key in ("3", "0", "1"):
         panel.press(key)
-    found = run(panel)
-    assert found.select(panel.result.column_names).to_pylist() == panel.result.to_pylist()
+    judgements = run(panel)
+    assert judgements.select(panel.result.column_names).to_pylist() == panel.result.to_pylist()
     other = tmp_path / "qrels.csv"
     other.write_text("query_id,memory_id,relevance\nq0,a,1\n", "utf-8")
     before = other.read_bytes()
@@ -683,17 +683,17 @@ def test_agreement_is_cohens_kappa(search: mk.Retriever, labels: Any) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_keeps_the_last_picture_and_table(panels: Mapping[str, Panel], name: str) -> None:
-    panel, kept = panels[name], []
+    panel, outputs = panels[name], []
     data, _ = panel._repr_mimebundle_()
     assert data["text/html"] == panel.html
     assert base64.b64decode(data["image/png"]) == panel.picture
     assert "application/vnd.jupyter.widget-view+json" in data
-    panel._shown = type("Handle", (), {"update": lambda self, data, raw: kept.append(data)})()
+    panel._shown = type("Handle", (), {"update": lambda self, data, raw: outputs.append(data)})()
     changes = {"search": {"k": 2}, "decay": {"decay_days": 3.0}, "dedup": {"linkage": "components"}}
     panel.set(**changes.get(name, {}))
     panel.view._on_message(panel.view, {"left": True}, [])
-    assert kept[-1]["text/html"] == panel.html
-    assert base64.b64encode(panel.picture).decode() in kept[-1]["text/html"]
+    assert outputs[-1]["text/html"] == panel.html
+    assert base64.b64encode(panel.picture).decode() in outputs[-1]["text/html"]
 
 
 def test_a_profile_holds_the_parameters_of_a_panel(panels: Mapping[str, Panel], tmp_path: Path) -> None:
@@ -722,24 +722,28 @@ def test_every_preset_fits_its_panel(panels: Mapping[str, Panel]) -> None:
         assert panel.presets
         for values in panel.presets.values():
             panel.reset(values)
-            assert all(panel.params[own] == value for own, value in values.items() if own in panel.params)
+            assert all(
+                panel.params[parameter] == value for parameter, value in values.items() if parameter in panel.params
+            )
 
 
 def test_no_arm_is_asked_again_by_a_slider(search: mk.Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = mk.panels.search(search, "пул", as_of=DAY)
-    asked: list[str] = []
+    queries: list[str] = []
     ask = mk.Retriever.ask
-    monkeypatch.setattr(mk.Retriever, "ask", lambda self, *a, **more: asked.append(a[0]) or ask(self, *a, **more))
+    monkeypatch.setattr(
+        mk.Retriever, "ask", lambda self, *args, **kwargs: queries.append(args[0]) or ask(self, *args, **kwargs)
+    )
     panel.press("pin")
     for values in ({"k": 3}, {"vector_weight": 0.0}, {"vector_weight": 0.7}, {"decay": "linear"}, {"pool": 50},
                    {"mmr_lambda": 0.5}, {"min_score": 0.1}, {"normalise": "max"}, {"fusion": "rrf"}):  # fmt: skip
         panel.set(**values)
         _ = panel.body, panel.picture
-    assert asked == []
+    assert queries == []
     panel.set(query="чай")
-    assert asked == ["чай"]
+    assert queries == ["чай"]
     panel.set(pool=200)
-    assert asked == ["чай", "чай"]
+    assert queries == ["чай", "чай"]
 
 
 def test_budgets_of_a_context_ask_no_arm_again(panels: Mapping[str, Panel], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -759,8 +763,8 @@ def test_a_memory_is_named_by_its_words(search: mk.Retriever) -> None:
 
 
 def test_a_large_corpus_is_judged_in_part_while_a_slider_moves() -> None:
-    rows = {"text": [f"Запись номер {at}" for at in range(2500)], "kind": ["archive"] * 2500}
-    corpus = mk.from_table({**rows, "user_id": [f"u{at % 50}" for at in range(2500)]})
+    rows = {"text": [f"Запись номер {number}" for number in range(2500)], "kind": ["archive"] * 2500}
+    corpus = mk.from_table({**rows, "user_id": [f"u{number % 50}" for number in range(2500)]})
     for policy, name, value in (("admission", "min_chars", 20), ("quota", "max_facts", 3)):
         panel = mk.panels.policy(corpus, policy, as_of=DAY)
         page = panel.view
@@ -804,7 +808,7 @@ def test_nothing_of_a_picture_is_cut_off(panels: Mapping[str, Panel], name: str)
 
 
 def test_long_names_in_any_script_stay_within_the_picture() -> None:
-    users = [f"пользователь с очень длинным именем {at}" for at in range(6)] + ["記憶の所有者", "_$x^2$"]
+    users = [f"пользователь с очень длинным именем {number}" for number in range(6)] + ["記憶の所有者", "_$x^2$"]
     rows = {"text": ["чай"] * 8, "kind": ["archive"] * 8, "user_id": users, "created_at": ["2026-01-01"] * 8}
     panel = mk.panels.policy(mk.from_table(rows), "quota", as_of=DAY)
     assert all(set(edge) == {255} for edge in _edges(panel.picture))
@@ -837,18 +841,19 @@ def test_what_a_policy_read_of_texts_before_does_not_stay_when_its_words_change(
 
 def test_a_slider_of_a_policy_makes_no_pattern_ready_again(corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = mk.panels.policy(corpus, "admission", as_of=DAY)
-    asked: list[str] = []
+    statements: list[str] = []
     monkeypatch.setattr(
-        "memkit.tables.statement.run", lambda con, sql, *more: asked.append(sql) or run_(con, sql, *more)
+        "memkit.tables.statement.run",
+        lambda con, sql, *parameters: statements.append(sql) or run_(con, sql, *parameters),
     )
     panel.set(max_chars=31)
-    assert len(asked) == 1
-    assert "regexp_" not in asked[0].replace("regexp_matches(token, '[0-9]')", "")
+    assert len(statements) == 1
+    assert "regexp_" not in statements[0].replace("regexp_matches(token, '[0-9]')", "")
     assert "length" in panel.result["reason"].to_pylist()
 
 
 def test_a_picture_of_many_hits_stays_one_that_can_be_read() -> None:
-    rows = {"text": [f"чай {at}" for at in range(300)], "memory_id": [f"m{at}" for at in range(300)]}
+    rows = {"text": [f"чай {number}" for number in range(300)], "memory_id": [f"m{number}" for number in range(300)]}
     panel = mk.panels.search(mk.Retriever(encoder=None).fit(mk.from_table(rows)), "чай", as_of=DAY)
     panel.set(pool=1000, k=1000)
     assert panel.result.num_rows == 300
@@ -861,13 +866,13 @@ def test_stale_memories_are_counted_where_labels_know_of_any(search: mk.Retrieve
     qrels = {"query_id": ["q", "q"], "memory_id": ["a", "b"], "relevance": [1, 1]}
     assert "stale" not in mk.panels.decay(search, queries, qrels, as_of=DAY).status
     known = mk.panels.decay(search, queries, {**qrels, "valid_to": ["2026-02-01", None]}, as_of=DAY)
-    found = search.search("пул соединений", k=10, as_of=DAY)["memory_id"].to_pylist()
-    assert f"stale@10 {('a' in found) / len(found):.3f}" in known.status
+    ids = search.search("пул соединений", k=10, as_of=DAY)["memory_id"].to_pylist()
+    assert f"stale@10 {('a' in ids) / len(ids):.3f}" in known.status
 
 
 @pytest.mark.parametrize("name", ["search", "dedup", "quota", "context", "policy"])
 def test_a_label_names_its_unit_once(panels: Mapping[str, Panel], name: str) -> None:
-    labels = [one["label"] for group in panels[name].spec()["groups"] for one in group["controls"]]
+    labels = [spec["label"] for group in panels[name].spec()["groups"] for spec in group["controls"]]
     assert len(set(labels)) == len(labels)
     for label in labels:
         words = label.replace(",", "").split()

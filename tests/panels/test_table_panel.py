@@ -46,22 +46,22 @@ def test_rows_are_filtered_and_ordered_as_python_does_and_pages_hold_them_all(
     rows: list[Any], size: int, name: str | None, descending: bool, letters: str, within: str
 ) -> None:
     columns = [*zip(*rows, strict=True)] or [()] * len(KINDS)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, KINDS.values(), strict=True)]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, KINDS.values(), strict=True)]
     table = pa.table([*arrays, pa.array(range(len(rows)), pa.int64())], names=[*KINDS, "at"])
     panel = mk.panels.table(table, rows=size)
     panel.set(sort=name, descending=descending, filter=f"{within}: {letters}" if within else letters)
 
     searched = [within.strip().lower()] if within else table.column_names
-    left = [
+    matching = [
         row
         for row in table.to_pylist()
-        if not letters or any(letters.lower() in written(row[one]) for one in searched if row[one] is not None)
+        if not letters or any(letters.lower() in written(row[column]) for column in searched if row[column] is not None)
     ]
     if name is not None:  # Python keeps equals as they stand, in both directions
-        missing = [row for row in left if row[name] in (None, "")]
-        known = [row for row in left if row not in missing]
-        left = sorted(known, key=lambda row: row[name], reverse=descending) + missing
-    wanted = [row["at"] for row in left]
+        missing = [row for row in matching if row[name] in (None, "")]
+        known = [row for row in matching if row not in missing]
+        matching = sorted(known, key=lambda row: row[name], reverse=descending) + missing
+    wanted = [row["at"] for row in matching]
     assert panel.result["at"].to_pylist() == wanted
     assert eval(panel.code, {"duckdb": duckdb, "data": table})["at"].to_pylist() == wanted  # noqa: S307  # memkit's own
     paged = []
@@ -72,20 +72,20 @@ def test_rows_are_filtered_and_ordered_as_python_does_and_pages_hold_them_all(
 
 
 def test_a_deep_page_and_the_first_ones_are_of_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = pa.table({"n": [(at * 7919) % 1000 for at in range(1000)]})
+    rows = pa.table({"n": [(position * 7919) % 1000 for position in range(1000)]})
     panel = mk.panels.table(rows)
     monkeypatch.setattr("memkit.panels.table_panel._TOP", 100)  # pages 1 and 2 are tops, others slices
     panel.set(sort="n", descending=True)
     numbers = []
     for page in (1, 2, 3, 20):
         panel.set(page=page)
-        numbers += [rows["n"][at].as_py() for at in panel.answer.positions]
+        numbers += [rows["n"][position].as_py() for position in panel.answer.positions]
     assert numbers == [*range(999, 849, -1), *range(49, -1, -1)]
 
 
 def test_what_is_given_may_be_of_any_kind() -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кофе"]})
-    given = {
+    tables = {
         "Arrow": pa.table({"text": ["чай", "кофе"]}),
         "pandas": pd.DataFrame({"text": ["чай", "кофе"]}),
         "a mapping": {"text": ["чай", "кофе"]},
@@ -94,7 +94,7 @@ def test_what_is_given_may_be_of_any_kind() -> None:
         "a corpus": corpus,
         "a result": mk.overview(corpus, as_of="2026-03-01"),
     }
-    panels = {name: mk.panels.table(data) for name, data in given.items()}
+    panels = {name: mk.panels.table(data) for name, data in tables.items()}
     for name, panel in panels.items():
         if name != "a result":
             assert panel.result["text"].to_pylist() == ["чай", "кофе"], name
@@ -155,17 +155,17 @@ def counted(panel: Any) -> dict[str, int]:
 
 
 def test_a_histogram_counts_every_value_once() -> None:
-    days = [dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=at // 2) for at in range(100)]
+    days = [dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=number // 2) for number in range(100)]
     panel = mk.panels.table(
         pa.table(
             {
                 "grade": [0, 0, 1, 3, None] * 20,
-                "share": [at / 100 for at in range(99)] + [float("nan")],
-                "wide": [at * at * at for at in range(100)],
+                "share": [number / 100 for number in range(99)] + [float("nan")],
+                "wide": [number * number * number for number in range(100)],
                 "day": days,
                 "one": [7.0] * 100,
                 "word": ["чай"] * 50 + ["кофе"] * 30 + [None] * 20,
-                "id": [f"m{at:03}" for at in range(100)],
+                "id": [f"m{number:03}" for number in range(100)],
             }
         )
     )
@@ -207,12 +207,12 @@ def test_no_secret_and_no_hostile_word_reaches_the_page() -> None:
         panel.set(column=name)
         panel.pick("row:0")
         page = panel.view
-        drawn = "".join((page.body, page.picture, card.body.value, card.picture.value, card.status.value))
-        told = "".join((page.words, page.code, page.summary, repr(panel), str(page.spec)))
+        markup = "".join((page.body, page.picture, card.body.value, card.picture.value, card.status.value))
+        text = "".join((page.words, page.code, page.summary, repr(panel), str(page.spec)))
         for secret in (SECRET, "sova"):
-            assert secret not in drawn + told, name
+            assert secret not in markup + text, name
         for tag in ("<script", "<img src=x"):
-            assert tag not in drawn, name
+            assert tag not in markup, name
         panel.pick("row:0")
     assert all(word not in panel.html for word in (SECRET, "sova", "<script", "<img src=x"))
     assert "[secret hidden]" in panel.body
@@ -227,7 +227,7 @@ def test_no_secret_and_no_hostile_word_reaches_the_page() -> None:
 def test_a_page_of_a_long_table_is_as_short_as_of_a_short_one_and_is_what_a_notebook_keeps() -> None:
     sizes = {}
     for n in (200, 20_000):
-        panel = mk.panels.table({"text": [f"память {at % 100:02}" for at in range(n)]}, rows=200)
+        panel = mk.panels.table({"text": [f"память {number % 100:02}" for number in range(n)]}, rows=200)
         sizes[n] = len(re.sub(r"[\d,]+", "", panel.body))
         assert panel.html.count("<tr data-pick") == 200
     assert sizes[200] == sizes[20_000]
