@@ -69,12 +69,12 @@ class Lab:
             "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
             "IPYTHONDIR": "ipython",
         }
-        own = {name: str(scratch / place) for name, place in places.items()}
+        environment = {name: str(scratch / place) for name, place in places.items()}
         command = [sys.executable, "-m", "memkit", "lab", memories, "--into", folder, "--no-browser", "--allow-root"]
         with (scratch / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [str(word) for word in (*command, "--port", self._port)],
-                env={**os.environ, **own, "JUPYTER_TOKEN": self._token},
+                env={**os.environ, **environment, "JUPYTER_TOKEN": self._token},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -133,16 +133,16 @@ class Notebook:
         sent = self._kernel.execute("", silent=True, user_expressions={"it": expression})
         while (reply := self._kernel.get_shell_msg(timeout=60))["parent_header"].get("msg_id") != sent:
             pass
-        found = reply["content"]["user_expressions"]["it"]
-        assert found["status"] == "ok", found
-        return ast.literal_eval(found["data"]["text/plain"])
+        answer = reply["content"]["user_expressions"]["it"]
+        assert answer["status"] == "ok", answer
+        return ast.literal_eval(answer["data"]["text/plain"])
 
     def panel(self, title: str, nth: int = 0) -> Locator:
         """A panel by its title, once it is drawn."""
-        found = self.page.locator(f'section.mkp[aria-label="{title}"]').nth(nth)
-        expect(found.locator("output.said")).to_have_attribute("data-n", re.compile("[0-9]"))
-        found.scroll_into_view_if_needed()
-        return found
+        section = self.page.locator(f'section.mkp[aria-label="{title}"]').nth(nth)
+        expect(section.locator("output.said")).to_have_attribute("data-n", re.compile("[0-9]"))
+        section.scroll_into_view_if_needed()
+        return section
 
     def close(self) -> None:
         self._kernel.stop_channels()
@@ -151,10 +151,10 @@ class Notebook:
 def write_notebook(path: Path, cells: Sequence[str]) -> None:
     """A notebook of code cells, never run; where there is one, they come after its own."""
     kernel = {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}}
-    made = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook(metadata=kernel)
-    for number, cell in enumerate(cells, len(made.cells)):
-        made.cells.append(nbformat.v4.new_code_cell(cell, id=f"cell-{number:02d}"))
-    nbformat.write(made, path)
+    notebook = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook(metadata=kernel)
+    for number, cell in enumerate(cells, len(notebook.cells)):
+        notebook.cells.append(nbformat.v4.new_code_cell(cell, id=f"cell-{number:02d}"))
+    nbformat.write(notebook, path)
 
 
 @contextmanager

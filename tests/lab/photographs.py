@@ -86,7 +86,7 @@ def pages() -> dict[str, Callable[[Path], Any]]:
     labels = (data / "queries.csv", data / "qrels.csv")
     best = search.search(QUERY, k=1, as_of=DAY)["memory_id"][0].as_py()
 
-    def kept(make: Callable[[], Any], *plots: Callable[[Any], Any]) -> Callable[[Path], Any]:
+    def page_of(make: Callable[[], Any], *plots: Callable[[Any], Any]) -> Callable[[Path], Any]:
         """The page of a result as a notebook shows it, with its pictures."""
 
         def write(path: Path) -> None:
@@ -109,17 +109,17 @@ def pages() -> dict[str, Callable[[Path], Any]]:
         "sweep": lambda path: mk.sweep(search, *labels, grid, as_of=DAY, unjudged="apart").report(path),
         "tune": lambda path: mk.tune(search, *labels, {"pool": [20, 50]}, as_of=DAY, unjudged="apart").report(path),
         "audit": lambda path: mk.audit(search, n=100, as_of=DAY).report(path),
-        "corpus": kept(lambda: corpus),
-        "hits": kept(lambda: search.search(QUERY, k=5, as_of=DAY)),
-        "explain": kept(lambda: mk.explain(search, QUERY, best, as_of=DAY)),
-        "trace": kept(lambda: search.trace(QUERY, as_of=DAY), mk.plot.funnel, mk.plot.contributions),
-        "problems": kept(lambda: corpus.problems),
-        "built": kept(
+        "corpus": page_of(lambda: corpus),
+        "hits": page_of(lambda: search.search(QUERY, k=5, as_of=DAY)),
+        "explain": page_of(lambda: mk.explain(search, QUERY, best, as_of=DAY)),
+        "trace": page_of(lambda: search.trace(QUERY, as_of=DAY), mk.plot.funnel, mk.plot.contributions),
+        "problems": page_of(lambda: corpus.problems),
+        "built": page_of(
             lambda: mk.ContextBuilder(search).build(corpus, "anna", "что с пулом?", as_of=DAY), mk.plot.budgets
         ),
-        "topics": kept(lambda: mk.topics(search, as_of=DAY), lambda topics: topics.plot()),
-        "timeline": kept(lambda: mk.timeline(search, "пул соединений", as_of=DAY), lambda dated: dated.plot()),
-        "map-plot": kept(lambda: search, lambda search: mk.plot.map(search, query=QUERY, as_of=DAY)),
+        "topics": page_of(lambda: mk.topics(search, as_of=DAY), lambda topics: topics.plot()),
+        "timeline": page_of(lambda: mk.timeline(search, "пул соединений", as_of=DAY), lambda dated: dated.plot()),
+        "map-plot": page_of(lambda: search, lambda search: mk.plot.map(search, query=QUERY, as_of=DAY)),
     }
 
 
@@ -142,42 +142,44 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[])
-    given = parser.parse_args()
+    options = parser.parse_args()
     command = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if command is None:
         sys.exit("photographs: expected a Chromium on PATH. Got none.")
-    given.folder.mkdir(parents=True, exist_ok=True)
-    mark = f"-{given.size}" if given.size else ""
+    options.folder.mkdir(parents=True, exist_ok=True)
+    mark = f"-{options.size}" if options.size else ""
     looks = [(width, is_dark) for width in WIDTHS for is_dark in (False, True)]
     with module("../panels/stage.py").Stage(command) as stage, tempfile.TemporaryDirectory() as scratch:
-        for name, make in panels(given.size).items():
-            if given.only and name not in given.only:
+        for name, make in panels(options.size).items():
+            if options.only and name not in options.only:
                 continue
             panel = make()
             for width, is_dark in looks:
                 tab = stage.show(panel.view, width=width, height=900, dark=is_dark)
                 tab.wait_for_timeout(500)
-                tab.screenshot(path=given.folder / _file(name + mark, width, is_dark), full_page=True)
+                tab.screenshot(path=options.folder / _file(name + mark, width, is_dark), full_page=True)
             print(f"{name}{mark}: Tab reaches {'; '.join(stops(tab))}", flush=True)
-            _say_outside(name, stage.asked)
-        for name, write in {} if given.size else pages().items():
-            if given.only and name not in given.only:
+            _say_outside(name, stage.addresses)
+        for name, write in {} if options.size else pages().items():
+            if options.only and name not in options.only:
                 continue
             path = Path(scratch) / f"{name}.html"
             write(path)
             for width, is_dark in looks:
-                asked = stage.photograph(path, given.folder / _file(name, width, is_dark), width, is_dark)
+                addresses = stage.photograph(path, options.folder / _file(name, width, is_dark), width, is_dark)
             print(f"{name}: {path.stat().st_size:,} bytes", flush=True)
-            _say_outside(name, asked)
+            _say_outside(name, addresses)
 
 
 def _file(name: str, width: int, is_dark: bool) -> str:
     return f"{name}-{width}-{'dark' if is_dark else 'light'}.png"
 
 
-def _say_outside(name: str, asked: list[str]) -> None:
-    outside = [one for one in asked if not one.startswith(("http://127.0.0.1:", "file://", "data:", "blob:"))]
-    print(f"{name}: {len(asked)} addresses, of them from outside: {outside}", flush=True)
+def _say_outside(name: str, addresses: list[str]) -> None:
+    outside = [
+        address for address in addresses if not address.startswith(("http://127.0.0.1:", "file://", "data:", "blob:"))
+    ]
+    print(f"{name}: {len(addresses)} addresses, of them from outside: {outside}", flush=True)
 
 
 if __name__ == "__main__":

@@ -93,19 +93,19 @@ DRAWN = """(panel, [before, patience]) => new Promise((drawn, failed) => {
 """A panel that is drawn anew, and at rest."""
 
 
-def seen(panel: Locator) -> tuple[str | None, str, str]:
+def drawing_of(panel: Locator) -> tuple[str | None, str, str]:
     """How often it was drawn, its picture and its table."""
-    drawn = panel.locator("output.said").get_attribute("data-n")
-    return drawn, panel.locator(".pic").inner_html(), panel.locator(".body").inner_html()
+    n_drawn = panel.locator("output.said").get_attribute("data-n")
+    return n_drawn, panel.locator(".pic").inner_html(), panel.locator(".body").inner_html()
 
 
-def press(panel: Locator, where: Locator, key: str) -> tuple[bool, bool]:
+def press(panel: Locator, control: Locator, key: str) -> tuple[bool, bool]:
     """Press a key; whether picture and table are others then."""
-    _, picture, table = before = seen(panel)
-    where.focus()
-    where.press(key)
+    _, picture, table = before = drawing_of(panel)
+    control.focus()
+    control.press(key)
     panel.evaluate(DRAWN, [before[0], PATIENCE])
-    _, now, body = seen(panel)
+    _, now, body = drawing_of(panel)
     return now != picture, body != table
 
 
@@ -197,7 +197,7 @@ def test_a_lasso_on_the_map_chooses_memories_and_nothing_comes_from_outside(note
     assert panel.locator("output.said").inner_text().startswith(f"{chosen:,} of")
     assert panel.locator(".body tbody tr").count() == min(chosen, 25)
     addresses = notebook.page.evaluate("() => performance.getEntriesByType('resource').map(({ name }) => name)")
-    assert [one for one in addresses if not one.startswith(("http://127.0.0.1", "data:", "blob:"))] == []
+    assert [address for address in addresses if not address.startswith(("http://127.0.0.1", "data:", "blob:"))] == []
 
 
 def test_the_map_of_a_lab_has_points_too_and_keeps_them_while_another_tab_is_shown(notebook: Any) -> None:
