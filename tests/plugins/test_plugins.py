@@ -123,9 +123,9 @@ def cards(site: Path) -> Path:
 
 def test_one_module_and_one_line_are_a_format(cards: Path) -> None:
     corpus = mk.read(cards, formats=["cards"])
-    found = {row["path"]: (row["format"], row["kind"], row["title"]) for row in corpus.memories.to_pylist()}
-    assert found["tea.card"] == ("cards", "card", "Чай")
-    assert found["MEMORY.md"] == ("workspace", "long_term", "Пул")
+    rows = {row["path"]: (row["format"], row["kind"], row["title"]) for row in corpus.memories.to_pylist()}
+    assert rows["tea.card"] == ("cards", "card", "Чай")
+    assert rows["MEMORY.md"] == ("workspace", "long_term", "Пул")
     assert corpus.sql("select path from cards where due is null").fetchall() == [("coffee.card",)]
     (problem,) = corpus.problems.to_pylist()
     assert (problem["path"], problem["rule"], problem["field"]) == ("coffee.card", "bad_date", "due")
@@ -189,7 +189,7 @@ def test_they_are_saved_opened_and_refreshed(cards: Path, tmp_path: Path) -> Non
 def test_a_lake_does_not_have_a_package_loaded_that_nobody_named(cards: Path, tmp_path: Path) -> None:
     mk.read(cards, formats=["cards"]).save(tmp_path / "lake")
     code = "import sys, memkit as mk; c = mk.open({lake!r}, source={folder!r}, trust={trust}); c.refresh()"
-    done = [
+    processes = [
         subprocess.run(
             [sys.executable, "-c", code.format(lake=str(tmp_path / "lake"), folder=str(cards), trust=trust)],
             env={"PYTHONPATH": f"{tmp_path / 'site'}:{Path(mk.__file__).parents[1]}"},
@@ -199,8 +199,8 @@ def test_a_lake_does_not_have_a_package_loaded_that_nobody_named(cards: Path, tm
         )
         for trust in (False, True)
     ]
-    assert "which this process did not name" in done[0].stderr
-    assert done[1].returncode == 0, done[1].stderr
+    assert "which this process did not name" in processes[0].stderr
+    assert processes[1].returncode == 0, processes[1].stderr
 
 
 def test_other_processes_read_with_it_too(cards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,14 +268,14 @@ def test_a_name_that_nobody_has_is_answered_with_the_one_that_was_meant(cards: P
 
 
 def format_of(**changes: Any) -> mk.extend.Format:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": "mine",
         "about": "*.x",
         "kinds": (),
         "tables": (),
         "parse": lambda file, rows: None,
     }
-    return mk.extend.Format(**given | changes)
+    return mk.extend.Format(**fields | changes)
 
 
 @pytest.mark.parametrize(
@@ -383,14 +383,14 @@ def test_an_encoder_of_a_package_is_had_by_its_name(cards: Path, site: Path) -> 
 
 def test_the_command_line_lists_and_takes_it(cards: Path) -> None:
     def run(*words: str) -> Any:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "memkit", *words, "--json"],
             env={"PYTHONPATH": f"{cards.parent / 'site'}:{Path(mk.__file__).parents[1]}"},
             capture_output=True,
             text=True,
             check=False,
         )
-        return json.loads(done.stdout)
+        return json.loads(process.stdout)
 
     listed = {row["name"]: row["package"] for row in run("formats")}
     assert listed["cards"] == "our_cards 1.5"
