@@ -47,7 +47,7 @@ def dated(corpus: mk.Corpus) -> dict[str, tuple[str | None, str, str]]:
     }
 
 
-OWN = {
+DATED_THEMSELVES = {
     "2026-02-03 Релиз": ("heading", "2026-02-03", "2026-02-03"),
     "Лог": ("name", "2026-01-02", "2026-01-02"),
     "Чай": ("own", "2025-05-05", "2025-05-06"),
@@ -57,10 +57,10 @@ OWN = {
 @needs_git
 def test_only_what_has_no_date_gets_one_of_git(root: Path) -> None:
     none = (None, "None", "None")
-    assert dated(mk.read(root)) == OWN | {"Пул": none, "Кот": none}
+    assert dated(mk.read(root)) == DATED_THEMSELVES | {"Пул": none, "Кот": none}
     of_git = {"Пул": ("git_first", "2026-03-01", "2026-03-09"), "Кот": ("git", "2026-03-05", "2026-03-05")}
     corpus = mk.read(root, dates="git")
-    assert dated(corpus) == OWN | of_git
+    assert dated(corpus) == DATED_THEMSELVES | of_git
     assert dated(mk.read(root, dates="git", rev="2026-03-06"))["Пул"] == ("git_first", "2026-03-01", "2026-03-01")
     assert not {"uncommitted", "no_repository"} & set(corpus.problems["rule"].to_pylist())
     age = mk.Decay(decay_kinds="*").transform(corpus, as_of="2026-03-10")

@@ -28,35 +28,37 @@ Script = Callable[[str], ModuleType]
 
 
 @pytest.fixture(scope="module")
-def made(script: Script) -> ModuleType:
+def repositories(script: Script) -> ModuleType:
     return script("repositories.py")
 
 
 @pytest.fixture(scope="module")
-def life(made: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def sample_repository(repositories: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     root = tmp_path_factory.mktemp("life") / "repository"
-    return root, made.build(root, made.lived(days=3))
+    return root, repositories.build(root, repositories.lived(days=3))
 
 
-def same(one: mk.Corpus, other: mk.Corpus) -> None:
+def same(actual: mk.Corpus, expected: mk.Corpus) -> None:
     """Every table, row by row; a folder reads the times of its files, which are not compared."""
-    assert one.tables.keys() == other.tables.keys()
-    for name, table in one.tables.items():
-        assert table.to_pylist() == other.tables[name].to_pylist(), name
+    assert actual.tables.keys() == expected.tables.keys()
+    for name, table in actual.tables.items():
+        assert table.to_pylist() == expected.tables[name].to_pylist(), name
 
 
-def test_every_commit_reads_as_git_checks_it_out(life: Any, made: ModuleType, tmp_path: Path) -> None:
-    root, commits = life
+def test_every_commit_reads_as_git_checks_it_out(
+    sample_repository: Any, repositories: ModuleType, tmp_path: Path
+) -> None:
+    root, commits = sample_repository
     for number, commit in enumerate(commits):
-        same(mk.read(root, rev=commit), mk.read(made.exported(root, commit, tmp_path / str(number))))
+        same(mk.read(root, rev=commit), mk.read(repositories.exported(root, commit, tmp_path / str(number))))
     head = mk.read(root, rev="HEAD")
     same(head, mk.read(root))
     assert head.memories.num_rows > 20
     assert set(head.memories["format"].to_pylist()) == {"workspace", "facts", "notes", "records", "index_tree"}
 
 
-def test_nothing_is_written(life: Any) -> None:
-    root, _ = life
+def test_nothing_is_written(sample_repository: Any) -> None:
+    root, _ = sample_repository
     before = {path: (path.stat().st_mtime_ns, path.stat().st_atime_ns) for path in root.rglob("*") if path.is_dir()}
     files = sorted(root.rglob("*"))
     mk.read(root, rev="HEAD~3")
@@ -64,33 +66,41 @@ def test_nothing_is_written(life: Any) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == {path: each[0] for path, each in before.items()}
 
 
-def test_a_refresh_parses_what_has_another_blob(life: Any, made: ModuleType, tmp_path: Path) -> None:
+def test_a_refresh_parses_what_has_another_blob(
+    sample_repository: Any, repositories: ModuleType, tmp_path: Path
+) -> None:
     root = tmp_path / "repository"
-    made.build(root, [{"a.md": "# Чай\n", "b.md": "# Мёд\n"}])
+    repositories.build(root, [{"a.md": "# Чай\n", "b.md": "# Мёд\n"}])
     corpus = mk.read(root, rev="HEAD")
     assert corpus.refresh().memories["title"].to_pylist() == ["Чай", "Мёд"]
     (root / "b.md").write_text("# Пул\n", encoding="utf-8")
     assert corpus.refresh().memories["title"].to_pylist() == ["Чай", "Мёд"]
-    made.git(root, "commit", "-qam", "x")
+    repositories.git(root, "commit", "-qam", "x")
     refreshed = corpus.refresh()
     assert refreshed.memories["title"].to_pylist() == ["Чай", "Пул"]
     assert refreshed.revision["revision"] != corpus.revision["revision"]
     same(refreshed, mk.read(root))
 
 
-def test_a_revision_may_be_named_in_many_ways(life: Any, made: ModuleType) -> None:
-    root, commits = life
-    made.git(root, "tag", "--force", "-a", "v1", "-m", "x", commits[3])
-    made.git(root, "branch", "--force", "план/2026", commits[4])
-    first = made.git(root, "rev-list", "--first-parent", "HEAD").decode().split()[::-1]
+def test_a_revision_may_be_named_in_many_ways(sample_repository: Any, repositories: ModuleType) -> None:
+    root, commits = sample_repository
+    repositories.git(root, "tag", "--force", "-a", "v1", "-m", "x", commits[3])
+    repositories.git(root, "branch", "--force", "план/2026", commits[4])
+    first = repositories.git(root, "rev-list", "--first-parent", "HEAD").decode().split()[::-1]
     for _ in range(2):  # loose refs, then packed ones
-        meant = {"HEAD~2": first[-3], "v1": commits[3], "план/2026": commits[4], "@": first[-1], "HEAD^": first[-2]}
-        assert {rev: mk.read(root, rev=rev).revision["revision"] for rev in meant} == meant
+        commits_by_name = {
+            "HEAD~2": first[-3],
+            "v1": commits[3],
+            "план/2026": commits[4],
+            "@": first[-1],
+            "HEAD^": first[-2],
+        }
+        assert {rev: mk.read(root, rev=rev).revision["revision"] for rev in commits_by_name} == commits_by_name
         assert mk.read(root, rev=commits[0][:9]).revision["revision"] == commits[0]
-        made.git(root, "pack-refs", "--all")
-    at = made.START + 3 * made.STEP_S
-    of = mk.read(root, rev=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at + 1))).revision
-    assert (of["revision"], of["revision_path"]) == (commits[2], "first parent")
+        repositories.git(root, "pack-refs", "--all")
+    moment = repositories.START + 3 * repositories.STEP_S
+    revision = mk.read(root, rev=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment + 1))).revision
+    assert (revision["revision"], revision["revision_path"]) == (commits[2], "first parent")
     assert mk.read(root, rev="2026-01-02").revision["revision_at"] <= "2026-01-02"
     with pytest.raises(NotFoundError, match="nothing was committed up to 2026-01-01"):
         mk.read(root, rev="2026-01-01")
@@ -103,25 +113,25 @@ def test_a_revision_may_be_named_in_many_ways(life: Any, made: ModuleType) -> No
         mk.read(root, rev=5)
 
 
-def test_the_revision_stands_in_what_comes_of_it(life: Any) -> None:
-    corpus = mk.read(life[0], rev="HEAD")
+def test_the_revision_stands_in_what_comes_of_it(sample_repository: Any) -> None:
+    corpus = mk.read(sample_repository[0], rev="HEAD")
     search = mk.Retriever(encoder=None).fit(corpus)
     built = mk.ContextBuilder(search).build(corpus, None, "чай", as_of="2026-02-01")
     results = [corpus.memories, corpus.problems, search.search("чай"), search.trace("чай"), built.table]
     results += [mk.Expiry().transform(corpus), mk.overview(corpus).table]
-    found = search.search("чай")["memory_id"][0].as_py()
-    labels = {"query_id": ["q"], "text": ["чай"]}, {"query_id": ["q"], "memory_id": [found], "relevance": [1]}
+    memory_id = search.search("чай")["memory_id"][0].as_py()
+    labels = {"query_id": ["q"], "text": ["чай"]}, {"query_id": ["q"], "memory_id": [memory_id], "relevance": [1]}
     results += [mk.evaluate(search, *labels).table, mk.compare(search, search, *labels).table]
     results += [mk.sweep(search, *labels, {"pool": [10, 20]}).table]
     results += [mk.audit(search, *labels).table, mk.audit(search, only="shadowed").tables["shadowed"]]
     for table in results:
         assert table.schema.metadata[b"revision"].decode() == corpus.revision["revision"]
         assert {b"revision_at", b"revision_path"} <= table.schema.metadata.keys()
-    assert mk.read(life[0]).revision == {}
+    assert mk.read(sample_repository[0]).revision == {}
 
 
-def test_a_revision_is_saved_and_read_again_and_never_changed(life: Any, tmp_path: Path) -> None:
-    corpus = mk.read(life[0], rev="2026-01-02")
+def test_a_revision_is_saved_and_read_again_and_never_changed(sample_repository: Any, tmp_path: Path) -> None:
+    corpus = mk.read(sample_repository[0], rev="2026-01-02")
     corpus.save(tmp_path)
     lake = mk.open(tmp_path)
     assert lake.revision == corpus.revision
@@ -134,9 +144,9 @@ def test_a_revision_is_saved_and_read_again_and_never_changed(life: Any, tmp_pat
     assert set(mk.overview(corpus).tables["links"]["target"].to_pylist()) == set()
 
 
-def test_a_folder_of_a_repository_and_one_file_are_read(made: ModuleType, tmp_path: Path) -> None:
+def test_a_folder_of_a_repository_and_one_file_are_read(repositories: ModuleType, tmp_path: Path) -> None:
     root = tmp_path / "repository"
-    made.build(
+    repositories.build(
         root, [{"a.md": "# Чай\n", "b/c.md": "# Мёд\n"}, {"b/c.md": None, "b": "x"}, {"b": None, "d/e.md": "# 1\n"}]
     )
     assert mk.read(root / "b", rev="HEAD~2").memories["path"].to_pylist() == ["c.md"]
@@ -166,7 +176,7 @@ ODD = {
 }
 
 
-def test_odd_names_links_and_modules_are_as_in_a_folder(made: ModuleType, tmp_path: Path) -> None:
+def test_odd_names_links_and_modules_are_as_in_a_folder(repositories: ModuleType, tmp_path: Path) -> None:
     root = tmp_path / "repository"
     links = {
         "link.md": "имя.md",
@@ -179,21 +189,21 @@ def test_odd_names_links_and_modules_are_as_in_a_folder(made: ModuleType, tmp_pa
     links |= {"n/out.md": "/etc/passwd"}
     module = {"sub": "a" * 40}
     modes = dict.fromkeys(links, "120000") | {"sub": "160000"}
-    made.build(root, [made.Step(ODD | links | module, mode=modes)])
-    ours, theirs = (mk.read(root, max_file_bytes=200, **how) for how in ({"rev": "HEAD"}, {}))
+    repositories.build(root, [repositories.Step(ODD | links | module, mode=modes)])
+    ours, theirs = (mk.read(root, max_file_bytes=200, **options) for options in ({"rev": "HEAD"}, {}))
     same_but = pc.not_equal(ours.problems["path"], "sub")
     assert ours.problems.filter(same_but).to_pylist() == theirs.problems.to_pylist()
     assert ours.memories.to_pylist() == theirs.memories.to_pylist()
-    made.git(root, "rm", "-q", "--cached", "-r", ".")
-    made.git(root, "commit", "-q", "-m", "gone")
-    made.git(
+    repositories.git(root, "rm", "-q", "--cached", "-r", ".")
+    repositories.git(root, "commit", "-q", "-m", "gone")
+    repositories.git(
         root, "add", "имя.md", "a\nb.md", os.fsdecode(b"\xff.md"), "q\"u'o.md", "link.md", "node_modules", ".hidden"
     )
-    made.git(root, "commit", "-q", "-m", "back")
-    came = [
+    repositories.git(root, "commit", "-q", "-m", "back")
+    added = [
         row["path"] for row in mk.history(root).versions.to_pylist() if row["change"] == "added" and not row["at_start"]
     ]
-    assert sorted(came) == sorted(["имя.md", "a\nb.md", "\\xff.md", "q\"u'o.md"])
+    assert sorted(added) == sorted(["имя.md", "a\nb.md", "\\xff.md", "q\"u'o.md"])
     (row,) = ours.problems.filter(pc.invert(same_but)).to_pylist()
     assert (row["rule"], row["severity"]) == ("unclaimed", "info")
     assert "submodule" in row["message"]
@@ -247,16 +257,18 @@ def hostile(root: Path, mark: Path) -> None:
 
 
 @pytest.fixture
-def trap(made: ModuleType, tmp_path: Path) -> tuple[Path, Path, list[str]]:
+def trap(repositories: ModuleType, tmp_path: Path) -> tuple[Path, Path, list[str]]:
     root, mark = tmp_path / "repository", tmp_path / "marks"
     mark.mkdir()
     signed = {".gitattributes": "* diff=x filter=x\n", "a.md": "# Чай\n"}
-    commits = made.build(root, [signed, {"a.md": "# Мёд\n"}, made.Step({"b.md": "# Пул\n"}, subject="x")])
-    body = made.git(root, "cat-file", "commit", "HEAD").replace(
+    commits = repositories.build(
+        root, [signed, {"a.md": "# Мёд\n"}, repositories.Step({"b.md": "# Пул\n"}, subject="x")]
+    )
+    body = repositories.git(root, "cat-file", "commit", "HEAD").replace(
         b"\n\nx", b"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\nx"
     )
-    head = made.git(root, "hash-object", "-t", "commit", "-w", "--stdin", input=body).decode().strip()
-    made.git(root, "update-ref", "refs/heads/main", head)
+    head = repositories.git(root, "hash-object", "-t", "commit", "-w", "--stdin", input=body).decode().strip()
+    repositories.git(root, "update-ref", "refs/heads/main", head)
     hostile(root, mark)
     return root, mark, [*commits[:-1], head]
 
@@ -265,15 +277,17 @@ def test_nothing_of_a_hostile_repository_runs(trap: tuple[Path, Path, list[str]]
     root, mark, _ = trap
     assert mk.read(root, rev="HEAD").memories["title"].to_pylist() == ["Мёд", "Пул"]
     assert mk.read(root, rev="2026-01-01T02:30:00").memories["title"].to_pylist() == ["Мёд"]
-    found = mk.history(root)
-    assert found.versions["change"].to_pylist() == ["added", "added", "removed", "added"]
-    assert found.problems.num_rows == 0
+    history = mk.history(root)
+    assert history.versions["change"].to_pylist() == ["added", "added", "removed", "added"]
+    assert history.problems.num_rows == 0
     assert list(mark.iterdir()) == []
 
 
-def test_the_trap_would_spring_for_git_itself(trap: tuple[Path, Path, list[str]], made: ModuleType) -> None:
+def test_the_trap_would_spring_for_git_itself(trap: tuple[Path, Path, list[str]], repositories: ModuleType) -> None:
     root, mark, _ = trap
-    subprocess.run(["git", "-C", str(root), "log", "-1"], env=made.ENVIRONMENT, capture_output=True, check=False)
+    subprocess.run(
+        ["git", "-C", str(root), "log", "-1"], env=repositories.ENVIRONMENT, capture_output=True, check=False
+    )
     assert list(mark.iterdir()) != []
 
 
@@ -284,18 +298,18 @@ def test_a_repository_of_somebody_else_is_read(trap: tuple[Path, Path, list[str]
     assert mk.read(trap[0], rev="HEAD").memories.num_rows == 2
 
 
-def test_foreign_names_for_objects_change_nothing(trap: tuple[Path, Path, list[str]], made: ModuleType) -> None:
+def test_foreign_names_for_objects_change_nothing(trap: tuple[Path, Path, list[str]], repositories: ModuleType) -> None:
     root, _, commits = trap
     (root / ".git/refs/replace").mkdir()
     (root / ".git/refs/replace" / commits[2]).write_text(commits[0] + "\n")
     assert mk.read(root, rev="HEAD").memories.num_rows == 2
 
 
-def test_a_partial_clone_asks_nobody(made: ModuleType, tmp_path: Path) -> None:
+def test_a_partial_clone_asks_nobody(repositories: ModuleType, tmp_path: Path) -> None:
     root, mark = tmp_path / "repository", tmp_path / "marks"
     mark.mkdir()
-    made.build(root, [{"a.md": "# Чай\n", "b.md": "# Пул\n"}])
-    blob = made.git(root, "hash-object", "a.md").decode().strip()
+    repositories.build(root, [{"a.md": "# Чай\n", "b.md": "# Пул\n"}])
+    blob = repositories.git(root, "hash-object", "a.md").decode().strip()
     (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
     hostile(root, mark)
     corpus = mk.read(root, rev="HEAD")
@@ -306,9 +320,11 @@ def test_a_partial_clone_asks_nobody(made: ModuleType, tmp_path: Path) -> None:
     assert corpus.memories["title"].to_pylist() == ["Пул"]
 
 
-def test_a_shallow_clone_is_read_as_far_as_it_goes(life: Any, made: ModuleType, tmp_path: Path) -> None:
-    root, _ = life
-    made.git(tmp_path, "clone", "--quiet", "--depth=3", f"file://{root}", "shallow")
+def test_a_shallow_clone_is_read_as_far_as_it_goes(
+    sample_repository: Any, repositories: ModuleType, tmp_path: Path
+) -> None:
+    root, _ = sample_repository
+    repositories.git(tmp_path, "clone", "--quiet", "--depth=3", f"file://{root}", "shallow")
     clone = tmp_path / "shallow"
     same(mk.read(clone, rev="HEAD~1"), mk.read(root, rev="HEAD~1"))
     with pytest.raises(NotFoundError, match="shallow clone"):
@@ -317,9 +333,11 @@ def test_a_shallow_clone_is_read_as_far_as_it_goes(life: Any, made: ModuleType, 
         mk.read(clone, rev="HEAD~5")
 
 
-def test_objects_that_lie_elsewhere_are_refused(life: Any, made: ModuleType, tmp_path: Path) -> None:
-    root, _ = life
-    made.git(tmp_path, "clone", "--quiet", "--shared", str(root), "shared")
+def test_objects_that_lie_elsewhere_are_refused(
+    sample_repository: Any, repositories: ModuleType, tmp_path: Path
+) -> None:
+    root, _ = sample_repository
+    repositories.git(tmp_path, "clone", "--quiet", "--shared", str(root), "shared")
     with pytest.raises(FormatError, match="outside of the root"):
         mk.read(tmp_path / "shared", rev="HEAD")
     (tmp_path / "linked").mkdir()
@@ -327,20 +345,20 @@ def test_objects_that_lie_elsewhere_are_refused(life: Any, made: ModuleType, tmp
     with pytest.raises(FormatError, match="link out of the root"):
         mk.read(tmp_path / "linked", rev="HEAD")
     place = tmp_path / "borrowed"
-    made.build(place, [{"a.md": "x"}])
+    repositories.build(place, [{"a.md": "x"}])
     shutil.rmtree(place / ".git/objects")
     (place / ".git/objects").symlink_to(root / ".git/objects")
     with pytest.raises(FormatError, match="git's objects"):
         mk.read(place, rev="HEAD")
 
 
-def test_a_linked_worktree_is_read_as_its_repository_is(made: ModuleType, tmp_path: Path) -> None:
+def test_a_linked_worktree_is_read_as_its_repository_is(repositories: ModuleType, tmp_path: Path) -> None:
     root, tree = tmp_path / "repository", tmp_path / "деревья" / "tree"
-    made.build(root, [{"m/a.md": "# Чай\n"}, {"m/a.md": "# Чай\nзелёный\n", "b.md": "# Пул\n"}])
-    made.git(root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD~1")
+    repositories.build(root, [{"m/a.md": "# Чай\n"}, {"m/a.md": "# Чай\nзелёный\n", "b.md": "# Пул\n"}])
+    repositories.git(root, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD~1")
     same(mk.read(tree, rev="HEAD"), mk.read(root, rev="HEAD~1"))  # its own HEAD
     same(mk.read(tree / "m", rev="main"), mk.read(root / "m", rev="main"))  # the branches of all
-    made.git(root, "pack-refs", "--all")
+    repositories.git(root, "pack-refs", "--all")
     same(mk.read(tree, rev="main"), mk.read(root, rev="main"))
     assert mk.history(tree).commits.num_rows == 1
     link = (tree / ".git").read_text("utf-8")
@@ -349,11 +367,11 @@ def test_a_linked_worktree_is_read_as_its_repository_is(made: ModuleType, tmp_pa
     same(mk.read(tree, rev="HEAD"), mk.read(root, rev="HEAD~1"))
 
 
-def test_a_git_file_that_no_repository_knows_is_not_followed(made: ModuleType, tmp_path: Path) -> None:
+def test_a_git_file_that_no_repository_knows_is_not_followed(repositories: ModuleType, tmp_path: Path) -> None:
     root, tree, other = tmp_path / "repository", tmp_path / "tree", tmp_path / "other"
-    made.build(root, [{"a.md": "# Тайна\n"}])
-    made.build(tmp_path / "part", [{"a.md": "x\n"}])
-    made.git(root, "worktree", "add", "--quiet", "--detach", str(tree))
+    repositories.build(root, [{"a.md": "# Тайна\n"}])
+    repositories.build(tmp_path / "part", [{"a.md": "x\n"}])
+    repositories.git(root, "worktree", "add", "--quiet", "--detach", str(tree))
     own = (tree / ".git").read_text("utf-8").removeprefix("gitdir: ").strip()
     other.mkdir()
     (other / "worktrees/x").mkdir(parents=True)
@@ -381,18 +399,20 @@ def test_a_git_file_that_no_repository_knows_is_not_followed(made: ModuleType, t
     assert read == {}
     with pytest.raises(FormatError, match="no repository calls its worktree"):
         mk.history(other)
-    made.git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "part"), "sub")
+    repositories.git(
+        root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "part"), "sub"
+    )
     with pytest.raises(FormatError, match="as in a submodule"):
         mk.read(root / "sub", rev="HEAD")
 
 
-def test_repositories_of_other_kinds_are_one_clear_error(made: ModuleType, tmp_path: Path) -> None:
-    made.git(tmp_path, "init", "--quiet", "--object-format=sha256", "long")
+def test_repositories_of_other_kinds_are_one_clear_error(repositories: ModuleType, tmp_path: Path) -> None:
+    repositories.git(tmp_path, "init", "--quiet", "--object-format=sha256", "long")
     (tmp_path / "long/.git/refs/heads/main").write_text("a" * 64)
     (tmp_path / "long/.git/HEAD").write_text("ref: refs/heads/main\n")
     with pytest.raises(FormatError, match="SHA-256"):
         mk.read(tmp_path / "long", rev="HEAD")
-    made.git(tmp_path, "init", "--quiet", "empty")
+    repositories.git(tmp_path, "init", "--quiet", "empty")
     with pytest.raises(NotFoundError, match="without any"):
         mk.read(tmp_path / "empty", rev="HEAD")
     (tmp_path / "empty/.git/reftable").mkdir()
@@ -401,17 +421,17 @@ def test_repositories_of_other_kinds_are_one_clear_error(made: ModuleType, tmp_p
     with pytest.raises(FormatError, match="in none"):
         mk.read(mk.testing.write_files(tmp_path / "plain", {"a.md": "x"}), rev="HEAD")
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:x\nsize 5\n"
-    made.build(tmp_path / "large", [{"a.md": pointer, "b.md": "# Чай\n"}])
+    repositories.build(tmp_path / "large", [{"a.md": pointer, "b.md": "# Чай\n"}])
     corpus = mk.read(tmp_path / "large", rev="HEAD")
     assert corpus.memories["path"].to_pylist() == ["b.md"]
     assert "git LFS" in corpus.problems["message"][0].as_py()
 
 
-def test_without_git_one_error_says_what_works(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_one_error_says_what_works(sample_repository: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MemkitError, match=r"need the program git, which is not here\. mk\.read\(folder\) does not"):
-        mk.read(life[0], rev="HEAD")
-    assert mk.read(life[0]).memories.num_rows > 20
+        mk.read(sample_repository[0], rev="HEAD")
+    assert mk.read(sample_repository[0]).memories.num_rows > 20
 
 
 def store(root: Path, kind: str, data: bytes) -> str:
@@ -425,19 +445,19 @@ def store(root: Path, kind: str, data: bytes) -> str:
 
 
 def commit_of(root: Path, tree_id: str) -> str:
-    who = "a <a> 1767225600 +0000"
-    return store(root, "commit", f"tree {tree_id}\nauthor {who}\ncommitter {who}\n\nx".encode())
+    person = "a <a> 1767225600 +0000"
+    return store(root, "commit", f"tree {tree_id}\nauthor {person}\ncommitter {person}\n\nx".encode())
 
 
 @pytest.fixture
-def bomb(made: ModuleType, tmp_path: Path) -> Path:
+def bomb(repositories: ModuleType, tmp_path: Path) -> Path:
     """A few hundred bytes that are 10^8 paths."""
     root = tmp_path / "bomb"
-    made.git(tmp_path, "init", "--quiet", "--initial-branch=main", "bomb")
+    repositories.git(tmp_path, "init", "--quiet", "--initial-branch=main", "bomb")
     data = bytes.fromhex(store(root, "blob", "# Чай\n".encode()))
-    id = store(root, "tree", b"".join(b"100644 %d.md\0" % at + data for at in range(10)))
+    id = store(root, "tree", b"".join(b"100644 %d.md\0" % number + data for number in range(10)))
     for _ in range(7):
-        id = store(root, "tree", b"".join(b"40000 %d\0" % at + bytes.fromhex(id) for at in range(10)))
+        id = store(root, "tree", b"".join(b"40000 %d\0" % number + bytes.fromhex(id) for number in range(10)))
     (root / ".git/refs/heads/main").write_text(commit_of(root, id))
     return root
 
@@ -458,7 +478,9 @@ def test_what_is_damaged_or_too_large_is_a_problem_and_the_rest_is_read(bomb: Pa
     path = root / ".git/objects" / files["b"][:2] / files["b"][2:]
     path.write_bytes(path.read_bytes()[:-9] + b"x" * 9)
     id = store(
-        root, "tree", b"".join(b"100644 %s.md\0" % name.encode() + bytes.fromhex(own) for name, own in files.items())
+        root,
+        "tree",
+        b"".join(b"100644 %s.md\0" % name.encode() + bytes.fromhex(blob_id) for name, blob_id in files.items()),
     )
     (root / ".git/refs/heads/main").write_text(commit_of(root, id))
     corpus = mk.read(root, rev="HEAD", max_file_bytes=100_000)
@@ -475,29 +497,32 @@ def test_what_is_damaged_or_too_large_is_a_problem_and_the_rest_is_read(bomb: Pa
     assert mk.read(root, rev="HEAD").memories.num_rows == 0
 
 
-def test_a_git_that_hangs_is_stopped(life: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_that_hangs_is_stopped(sample_repository: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tmp_path / "git"
     slow.write_text("#!/bin/sh\nexec sleep 600\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     started = time.monotonic()
-    with pytest.raises(MemkitError, match="did not end within"), opened(life[0], timeout_s=0.2) as repository:
+    with (
+        pytest.raises(MemkitError, match="did not end within"),
+        opened(sample_repository[0], timeout_s=0.2) as repository,
+    ):
         repository.commit("HEAD")
     assert time.monotonic() - started < 300
     assert [each.name for each in threading.enumerate() if "Timer" in each.name and each.is_alive()] == []
 
 
-def test_git_is_given_nothing_of_the_repository(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
+def test_git_is_given_nothing_of_the_repository(sample_repository: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
     start = Repository.start
 
-    def noted(self: Repository, *arguments: str) -> Any:
+    def noting_start(self: Repository, *arguments: str) -> Any:
         process = start(self, *arguments)
-        seen.append((process.args, Path(f"/proc/{process.pid}/environ")))
+        started.append((process.args, Path(f"/proc/{process.pid}/environ")))
         return process
 
-    monkeypatch.setattr(Repository, "start", noted)
+    monkeypatch.setattr(Repository, "start", noting_start)
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
-    mk.read(life[0], rev="HEAD")
-    assert {tuple(arguments[1:3]) for arguments, _ in seen} == {("--no-pager", "cat-file")}
-    assert all(str(life[0]) not in word for arguments, _ in seen for word in arguments)
+    mk.read(sample_repository[0], rev="HEAD")
+    assert {tuple(arguments[1:3]) for arguments, _ in started} == {("--no-pager", "cat-file")}
+    assert all(str(sample_repository[0]) not in word for arguments, _ in started for word in arguments)
