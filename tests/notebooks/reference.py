@@ -29,7 +29,7 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-_SAID = {"mk.panels": "panel", "mk.plot": "picture"}
+_KINDS = {"mk.panels": "panel", "mk.plot": "picture"}
 INTRO = """# Reference
 
 Every public name, table, column, rule, parameter, named query and command, as they are declared; memkit's own checks,
@@ -45,8 +45,12 @@ In Python: `help(mk.Retriever)`, `mk.Retriever.describe_params()`, `mk.rules()`,
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Rows as Markdown; columns in which nothing stands are left out."""
     cells = [[_cell(value) for value in row] for row in rows]
-    used = [at for at in range(len(heads)) if any(row[at] for row in cells)]
-    lines = [[heads[at] for at in used], ["---"] * len(used), *([row[at] for at in used] for row in cells)]
+    used = [position for position in range(len(heads)) if any(row[position] for row in cells)]
+    lines = [
+        [heads[position] for position in used],
+        ["---"] * len(used),
+        *([row[position] for position in used] for row in cells),
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -67,10 +71,10 @@ def names() -> str:
 
 def _public() -> dict[str, Any]:
     """Every public name with what it names: memkit's own, then those of its rooms."""
-    own = {name: getattr(mk, name) for name in sorted(mk.__all__, key=str.casefold)}
-    rooms = {name: value for name, value in own.items() if hasattr(value, "__all__")}
+    names = {name: getattr(mk, name) for name in sorted(mk.__all__, key=str.casefold)}
+    rooms = {name: value for name, value in names.items() if hasattr(value, "__all__")}
     inside = {f"mk.{room}.{name}": getattr(module, name) for room, module in rooms.items() for name in module.__all__}
-    return {f"mk.{name}": value for name, value in own.items()} | inside
+    return {f"mk.{name}": value for name, value in names.items()} | inside
 
 
 def _named(name: str, value: Any) -> tuple[str, str, str]:
@@ -78,7 +82,7 @@ def _named(name: str, value: Any) -> tuple[str, str, str]:
     kind = "module" if isinstance(value, types.ModuleType) else "class" if inspect.isclass(value) else "function"
     if inspect.isclass(value) and issubclass(value, mk.MemkitError):
         kind = "error"
-    kind = _SAID.get(name.rpartition(".")[0], kind)
+    kind = _KINDS.get(name.rpartition(".")[0], kind)
     return _code(name), kind, _first(value)
 
 
@@ -92,7 +96,12 @@ def tables() -> list[str]:
     parts = []
     for name, schema in {**TABLES, "chunks": CHUNKS}.items():
         rows = [
-            (_code(field.name), str(field.type).replace("item: ", ""), _said(field, "unit"), _said(field, "meaning"))
+            (
+                _code(field.name),
+                str(field.type).replace("item: ", ""),
+                _field_metadata(field, "unit"),
+                _field_metadata(field, "meaning"),
+            )
             for field in schema
         ]
         parts.append(f"### `{name}`\n\n" + table(("column", "type", "unit", "meaning"), rows))
@@ -101,7 +110,7 @@ def tables() -> list[str]:
     return ["\n\n".join([first, *parts[:half]]), "\n\n".join(parts[half:])]
 
 
-def _said(field: Any, key: str) -> str:
+def _field_metadata(field: Any, key: str) -> str:
     return (field.metadata or {}).get(key.encode(), b"").decode()
 
 
@@ -134,7 +143,7 @@ def parameters() -> list[str]:
         "needs another `fit`. *source*: the document behind it, and its section; where there is none, the parameter is "
         "memkit's."
     )
-    half = next(at for at, cls in enumerate(classes.values()) if cls is mk.Retriever)
+    half = next(position for position, cls in enumerate(classes.values()) if cls is mk.Retriever)
     return ["\n\n".join([first, *parts[:half]]), "\n\n".join(parts[half:])]
 
 
@@ -147,8 +156,8 @@ def _row(p: Param) -> tuple[str, ...]:
     return _code(p.name), _shortened(p.default_text), expected, p.unit, "yes" if p.refit else "", p.doc, p.source
 
 
-def _shortened(text: str, most: int = 80) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _shortened(text: str, max_chars: int = 80) -> str:
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 def presets() -> str:
@@ -168,13 +177,13 @@ def presets() -> str:
 
 def rules() -> list[str]:
     """Every check of a reader, by format."""
-    found = mk.rules().to_pylist()
-    formats = list(dict.fromkeys(rule["format"] for rule in found))
+    declared = mk.rules().to_pylist()
+    formats = list(dict.fromkeys(rule["format"] for rule in declared))
     parts = []
     for name in formats:
         rows = [
             (_code(rule["code"]), rule["severity"], rule["field"], rule["checks"], rule["fix"])
-            for rule in found
+            for rule in declared
             if rule["format"] == name
         ]
         parts.append(f"### {name}\n\n" + table(("rule", "severity", "field", "expected", "mended by mk.Fix"), rows))
@@ -224,14 +233,16 @@ def cells() -> list[str]:
     return [INTRO, names(), *tables(), kinds(), *parameters(), presets(), *rules(), queries(), metrics(), commands()]
 
 
-def made() -> str:
+def notebook_json() -> str:
     """The notebook as JSON."""
-    own = [nbformat.v4.new_markdown_cell(text, id=f"cell-{at:02d}") for at, text in enumerate(cells())]
-    notebook = nbformat.v4.new_notebook(cells=own, metadata=nbformat.from_dict(_METADATA))
+    markdown_cells = [
+        nbformat.v4.new_markdown_cell(text, id=f"cell-{number:02d}") for number, text in enumerate(cells())
+    ]
+    notebook = nbformat.v4.new_notebook(cells=markdown_cells, metadata=nbformat.from_dict(_METADATA))
     notebook.nbformat_minor = 5
     return nbformat.writes(notebook).rstrip("\n") + "\n"
 
 
 if __name__ == "__main__":
-    TARGET.write_text(made(), encoding="utf-8", newline="\n")
+    TARGET.write_text(notebook_json(), encoding="utf-8", newline="\n")
     print(f"{TARGET.name}: {len(cells())} cells")

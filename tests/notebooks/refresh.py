@@ -106,9 +106,9 @@ def main() -> None:
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: every notebook in notebooks/")
     named = parser.parse_args().notebooks
     if not named:
-        from reference import TARGET, made  # the script beside this one
+        from reference import TARGET, notebook_json  # the script beside this one
 
-        TARGET.write_text(made(), encoding="utf-8", newline="\n")
+        TARGET.write_text(notebook_json(), encoding="utf-8", newline="\n")
     for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):
         text = refreshed(path)
         changed = text != path.read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ def rows() -> dict[str, list[list[str]]]:
     cells = nbformat.read(NOTEBOOK, as_version=4).cells
     (source,) = (cell.source for cell in cells if cell.source.startswith("## Coming from"))
     table = [line.strip("|").split(" | ") for line in source.splitlines() if line.startswith("| ")][1:]
-    return {name.strip(): [re.findall(r"`([^`]+)`", cell) for cell in (taken, given)] for name, taken, given in table}
+    return {name.strip(): [re.findall(r"`([^`]+)`", cell) for cell in (theirs, ours)] for name, theirs, ours in table}
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     frame = pd.DataFrame({"memory_id": ["a", "b", "c"], "text": TEXTS})
     corpus = mk.from_table(frame)
     search = mk.Retriever(encoder=None).fit(corpus)
-    asked = mk.labels.read_queries({"query_id": ["q1", "q2"], "text": ["чай", "coffee sugar"]})
+    queries = mk.labels.read_queries({"query_id": ["q1", "q2"], "text": ["чай", "coffee sugar"]})
     judged = mk.labels.read_qrels({"query_id": ["q1", "q2"], "memory_id": ["a", "c"], "relevance": [1, 1]})
     mk.labels.write(judged, "qrels.json")
     mk.labels.write(judged, "all.qrels")
@@ -67,9 +67,9 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "frame": frame,
         "corpus": corpus,
         "search": search,
-        "asked": asked,
+        "asked": queries,
         "judged": judged,
-        "hits": search.search(asked),
+        "hits": search.search(queries),
         "con": duckdb.connect(),
         "documents": [Document(text, {}) for text in TEXTS],
         "embeddings": Embeddings(),

@@ -70,7 +70,7 @@ _INSIDE = re.compile(r"^ *(?:from memkit[\w.]* import|import memkit(?:\.|$|,))",
 
 
 def test_a_notebook_imports_no_part_of_memkit_that_is_not_public() -> None:
-    assert _found(lambda path: [cell.source for cell in _code(path) if _INSIDE.search(cell.source)]) == {}
+    assert _by_notebook(lambda path: [cell.source for cell in _code(path) if _INSIDE.search(cell.source)]) == {}
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +92,9 @@ def _headings(path: Path, level: int) -> list[str]:
     return re.findall(rf"^{'#' * level} (.+)$", "\n".join(texts), re.MULTILINE)
 
 
-def _found(look: Callable[[Path], list[Any]]) -> dict[str, list[Any]]:
+def _by_notebook(look: Callable[[Path], list[Any]]) -> dict[str, list[Any]]:
     """What is found in notebooks, by their names; those without it are left out."""
-    return {path.name: found for path in PATHS if (found := look(path))}
+    return {path.name: items for path in PATHS if (items := look(path))}
 
 
 def _tags(cell: Any) -> list[str]:
@@ -104,8 +104,8 @@ def _tags(cell: Any) -> list[str]:
 def test_there_is_a_tour_and_a_notebook_for_each_format() -> None:
     named = {path.stem.partition("_")[2] for path in PATHS}
     assert {"tour", *DOCUMENTED, "linked_notes", "small_layouts"} <= named
-    told = "\n".join(cell.source for path in PATHS for cell in _read(path).cells)
-    assert [format.name for format in FORMATS if not re.search(rf"\b{format.name.replace('_', '.')}\b", told)] == []
+    text = "\n".join(cell.source for path in PATHS for cell in _read(path).cells)
+    assert [format.name for format in FORMATS if not re.search(rf"\b{format.name.replace('_', '.')}\b", text)] == []
 
 
 def test_every_code_cell_was_run_once_from_the_top() -> None:
@@ -125,8 +125,8 @@ def test_the_file_is_as_refresh_writes_it(refresh: ModuleType, subtests: pytest.
 
 
 def test_the_tour_leads_to_every_other_notebook() -> None:
-    told = "\n".join(cell.source for cell in _read(NOTEBOOKS / "00_tour.ipynb").cells)
-    assert [path.name for path in PATHS if f"({path.name})" not in told] == ["00_tour.ipynb"]
+    text = "\n".join(cell.source for cell in _read(NOTEBOOKS / "00_tour.ipynb").cells)
+    assert [path.name for path in PATHS if f"({path.name})" not in text] == ["00_tour.ipynb"]
 
 
 def test_the_tour_is_short() -> None:
@@ -152,7 +152,7 @@ _OPENS = re.compile(r"""\bmk\.(?:read|open)\(f?["'].*""")
 
 
 def test_a_notebook_starts_from_data_that_ships() -> None:
-    assert _found(lambda path: _OPENS.findall("\n".join(cell.source for cell in _code(path)))) == {}
+    assert _by_notebook(lambda path: _OPENS.findall("\n".join(cell.source for cell in _code(path)))) == {}
 
 
 def test_no_line_ends_in_a_semicolon() -> None:
@@ -160,11 +160,11 @@ def test_no_line_ends_in_a_semicolon() -> None:
     def lines(path: Path) -> list[str]:
         return [line for cell in _code(path) for line in cell.source.splitlines()]
 
-    assert _found(lambda path: [line for line in lines(path) if line.rstrip().endswith(";")]) == {}
+    assert _by_notebook(lambda path: [line for line in lines(path) if line.rstrip().endswith(";")]) == {}
 
 
 def test_no_cell_fails_unless_it_says_so() -> None:
-    failed = _found(
+    failed = _by_notebook(
         lambda path: [
             cell.source
             for cell in _code(path)
@@ -178,7 +178,7 @@ def test_no_cell_writes_a_warning() -> None:
     def streams(path: Path) -> list[Any]:
         return [output for cell in _code(path) for output in cell.outputs if output.output_type == "stream"]
 
-    assert _found(lambda path: [output.text for output in streams(path) if output.name == "stderr"]) == {}
+    assert _by_notebook(lambda path: [output.text for output in streams(path) if output.name == "stderr"]) == {}
 
 
 _AS_OF = re.compile(r"as of[^0-9]{0,40}([0-9]{4}-[0-9]{2}-[0-9]{2})")
@@ -189,13 +189,13 @@ def test_no_output_is_of_the_day_on_which_it_was_made() -> None:
         sources = "".join(cell.source for cell in _read(path).cells)
         return sorted({day for cell in _code(path) for day in _AS_OF.findall(str(cell.outputs)) if day not in sources})
 
-    assert _found(days) == {}
+    assert _by_notebook(days) == {}
 
 
 def test_no_path_of_a_machine_is_in_it() -> None:
     of_this = re.compile("|".join(re.escape(f"{place}/") for place in (NOTEBOOKS.parent, tempfile.gettempdir())))
     texts = {path: path.read_text(encoding="utf-8") for path in PATHS}
-    assert _found(lambda path: MACHINE_PATH.findall(texts[path]) + of_this.findall(texts[path])) == {}
+    assert _by_notebook(lambda path: MACHINE_PATH.findall(texts[path]) + of_this.findall(texts[path])) == {}
 
 
 def test_it_opens_with_its_one_title(subtests: pytest.Subtests) -> None:
@@ -208,8 +208,8 @@ def test_it_opens_with_its_one_title(subtests: pytest.Subtests) -> None:
 
 
 def test_the_documented_headings_are_there_in_order() -> None:
-    told = {name: tuple(_headings(NOTEBOOKS / f"{name}.ipynb", 2)) for name in HEADINGS}
-    assert told == HEADINGS
+    headings = {name: tuple(_headings(NOTEBOOKS / f"{name}.ipynb", 2)) for name in HEADINGS}
+    assert headings == HEADINGS
 
 
 def test_a_notebook_says_at_its_end_where_to_go_next() -> None:
@@ -224,7 +224,7 @@ def test_links_to_other_notebooks_lead_somewhere() -> None:
     def linked(path: Path) -> list[str]:
         return re.findall(r"\]\(([^)#:]+\.ipynb)", "\n".join(cell.source for cell in _read(path).cells))
 
-    assert _found(lambda path: [name for name in linked(path) if not (path.parent / name).is_file()]) == {}
+    assert _by_notebook(lambda path: [name for name in linked(path) if not (path.parent / name).is_file()]) == {}
 
 
 def test_cleaning_keeps_content_and_takes_out_what_a_run_adds(refresh: ModuleType) -> None:

@@ -22,9 +22,9 @@ AGAIN = "make it anew: python tests/notebooks/reference.py"
 
 def section(title: str) -> str:
     """What stands below a heading of the third level."""
-    found = re.search(rf"^### `?{re.escape(title)}`?$(.*?)(?=^##|\Z)", "\n".join(CELLS), re.DOTALL | re.MULTILINE)
-    assert found is not None, f"{title}: {AGAIN}"
-    return found[1]
+    match = re.search(rf"^### `?{re.escape(title)}`?$(.*?)(?=^##|\Z)", "\n".join(CELLS), re.DOTALL | re.MULTILINE)
+    assert match is not None, f"{title}: {AGAIN}"
+    return match[1]
 
 
 def first_cells(text: str) -> set[str]:
@@ -54,8 +54,8 @@ def test_every_parameter_is_in_it_with_its_bounds_unit_and_source() -> None:
             for p in cls.params().values():
                 (row,) = re.findall(rf"^\| `{p.name}` \|.*$", section(name), re.MULTILINE)
                 expected = p.expected.removesuffix(f", {p.unit}") if p.unit else p.expected
-                for said in (expected, p.unit, p.doc, p.source):
-                    assert " ".join(said.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*") in row
+                for cell in (expected, p.unit, p.doc, p.source):
+                    assert " ".join(cell.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*") in row
 
 
 def test_every_rule_query_command_and_kind_is_in_it() -> None:
@@ -66,9 +66,9 @@ def test_every_rule_query_command_and_kind_is_in_it() -> None:
     headings = set(re.findall(r"^### `([^`]+)`$", text, re.MULTILINE))
     assert set(mk.named_queries()["name"].to_pylist()) <= headings, AGAIN
     assert {
-        f"memkit {one.name or one.callback.__name__}" for one in app.registered_commands if one.callback
+        f"memkit {command.name or command.callback.__name__}" for command in app.registered_commands if command.callback
     } <= headings
 
 
 def test_it_is_as_its_script_makes_it(script: Callable[[str], ModuleType]) -> None:
-    assert PAGE.read_text(encoding="utf-8") == script("notebooks/reference.py").made(), AGAIN
+    assert PAGE.read_text(encoding="utf-8") == script("notebooks/reference.py").notebook_json(), AGAIN
