@@ -48,7 +48,7 @@ def corpus() -> mk.Corpus:
     count = len(TEXTS)
     return mk.from_table(
         {
-            "memory_id": [f"{ATTACK}{at}" for at in range(count)],
+            "memory_id": [f"{ATTACK}{number}" for number in range(count)],
             "text": TEXTS,
             "title": [ATTACK, "東京", "❤️", "ключ", "", "a", "b"],
             "user_id": [ATTACK, *["анна"] * (count - 1)],
@@ -142,7 +142,7 @@ def test_the_text_form_is_within_the_width_and_aligned(results: dict[str, Any], 
     for sheet in shown(results[name]).sheets:
         lines = as_text(sheet, width).splitlines()
         assert all(wcswidth(line) <= width for line in lines)
-        rule = next((at for at, line in enumerate(lines) if line and set(line) <= {"─", " "}), None)
+        rule = next((number for number, line in enumerate(lines) if line and set(line) <= {"─", " "}), None)
         if rule is not None:
             rows = [line for line in lines[rule + 1 :] if not (sheet.leads and line.startswith("    "))]
             assert all(_keeps_gaps(line, lines[rule]) for line in [lines[rule - 1], *rows[: len(sheet.rows)]])
@@ -201,14 +201,16 @@ def test_a_hit_that_an_arm_did_not_find_shows_the_score_that_it_counts_with() ->
     search = mk.Retriever(encoder="hash", pool=1, fold="none").fit(read)
     hits = search.search("pool", as_of=DAY)
     assert hits.select(["memory_id", "vector"]).to_pylist()[0] == {"memory_id": "c", "vector": None}
-    last_found = hits["vector"][1].as_py()
+    last_score = hits["vector"][1].as_py()
     (sheet,) = shown(hits).sheets
-    at = [column.name for column in sheet.columns].index("vector")
-    assert [row[at].text for row in sheet.rows] == [f"as {last_found:.4g}", f"{last_found:.4g}"]
-    assert [row[at].bar for row in sheet.rows] == [1.0, 1.0]
+    column_number = [column.name for column in sheet.columns].index("vector")
+    assert [row[column_number].text for row in sheet.rows] == [f"as {last_score:.4g}", f"{last_score:.4g}"]
+    assert [row[column_number].bar for row in sheet.rows] == [1.0, 1.0]
     assert any("the arm did not retrieve the hit" in note for note in sheet.notes)
     by_ranks = search.with_params(fusion="rrf")
-    assert "as " not in {row[at].text[:3] for row in shown(by_ranks.search("pool", as_of=DAY)).sheets[0].rows}
+    assert "as " not in {
+        row[column_number].text[:3] for row in shown(by_ranks.search("pool", as_of=DAY)).sheets[0].rows
+    }
     assert "counts as" in mk.explain(search, "pool", "c", as_of=DAY)
     assert "counts as" not in mk.explain(by_ranks, "pool", "c", as_of=DAY)
     shown_alone = hits.replace_schema_metadata({"memkit": "hits"})
@@ -233,9 +235,17 @@ def test_results_stay_plain_tables_that_say_which_they_are(results: dict[str, An
 
 
 def test_a_table_of_another_program_that_claims_to_be_hits_is_shown_all_the_same() -> None:
-    for told in ("", "[", "[1]", '{"memories": {"a": 1}}', '{"queries": 5}', '{"counted": {"0": 1}}', "[" * 100_000):
+    for metadata in (
+        "",
+        "[",
+        "[1]",
+        '{"memories": {"a": 1}}',
+        '{"queries": 5}',
+        '{"counted": {"0": 1}}',
+        "[" * 100_000,
+    ):
         table = pa.table({"text": [ATTACK], "memory_id": ["a"]}).replace_schema_metadata(
-            {"memkit": "hits", "shown": told}
+            {"memkit": "hits", "shown": metadata}
         )
         assert "&lt;script&gt;" in shown(table)._repr_html_()
     table = pa.table({"score": ["high"], "rank": ["first"]}).replace_schema_metadata({"memkit": "hits"})
@@ -255,7 +265,7 @@ def test_views_name_columns_that_the_tables_have(results: dict[str, Any]) -> Non
 
 def test_a_column_that_the_user_adds_is_shown(results: dict[str, Any]) -> None:
     hits = results["hits"].append_column(
-        "my_label", pa.array([f"метка {at}" for at in range(results["hits"].num_rows)])
+        "my_label", pa.array([f"метка {number}" for number in range(results["hits"].num_rows)])
     )
     assert "my_label" in shown(hits).text(80)
 
@@ -313,8 +323,8 @@ print(shell.display_formatter.format(hits)[0]["text/html"][:16])
 
 
 def test_importing_memkit_within_ipython_is_enough() -> None:
-    done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
-    assert done.stdout == '<div class="mk">\n'
+    process = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+    assert process.stdout == '<div class="mk">\n'
 
 
 def test_python_s_own_prompt_shows_what_a_notebook_shows(
@@ -358,10 +368,10 @@ def test_nothing_in_a_text_drives_the_terminal_or_turns_it_round() -> None:
 
 
 @given(st.text(), st.integers(1, 60), st.integers(1, 4))
-def test_folding_keeps_to_the_width_and_loses_nothing_but_what_is_cut(text: str, width: int, most: int) -> None:
+def test_folding_keeps_to_the_width_and_loses_nothing_but_what_is_cut(text: str, width: int, max_lines: int) -> None:
     line = re.sub(r"\s+", " ", visible(text)).strip()
-    lines = fold(line, max(2, width), most)
-    assert len(lines) <= most
+    lines = fold(line, max(2, width), max_lines)
+    assert len(lines) <= max_lines
     assert all(wcswidth(part) <= max(2, width) for part in lines if wcswidth(part) >= 0)
 
 
@@ -384,50 +394,56 @@ def test_any_table_can_be_drawn(rows: list[dict[str, Any]]) -> None:
 def test_an_interval_is_drawn_on_one_scale_with_nought_where_it_is_crossed() -> None:
     rows = {"metric": ["ndcg@10", "mrr"], "difference": [0.1, -0.2], "low": [-0.1, -0.4], "high": [0.3, 0.0]}
     sheet = sheet_of(describe(pa.table(rows), memkit="compare"))
-    (column,) = (at for at, one in enumerate(sheet.columns) if one.look == "interval")
+    (position,) = (number for number, column in enumerate(sheet.columns) if column.look == "interval")
     # From -0.4 to 0.4: so 0 is in the middle, and 0.1 is an eighth of the whole beyond it.
-    assert [row[column].span for row in sheet.rows] == [
+    assert [row[position].span for row in sheet.rows] == [
         pytest.approx((0.375, 0.625, 0.875, 0.5)),
         pytest.approx((0.0, 0.25, 0.5, 0.5)),
     ]
-    assert [row[column].text for row in sheet.rows] == ["-0.100 to +0.300", "-0.400 to +0.000"]
+    assert [row[position].text for row in sheet.rows] == ["-0.100 to +0.300", "-0.400 to +0.000"]
     plain = pa.table({"metric": ["mrr", "p@1"], "value": [0.5, 0.2], "low": [0.25, None], "high": [0.75, None]})
     sheet = sheet_of(describe(plain, memkit="evaluate"))
-    (column,) = (at for at, one in enumerate(sheet.columns) if one.look == "interval")
-    assert [row[column].span for row in sheet.rows] == [(0.25, 0.5, 0.75, 0.0), None]
+    (position,) = (number for number, column in enumerate(sheet.columns) if column.look == "interval")
+    assert [row[position].span for row in sheet.rows] == [(0.25, 0.5, 0.75, 0.0), None]
     assert f"0.250 to 0.750 {line((0.25, 0.5, 0.75, 0.0))}" in as_text(sheet)
     assert "left:25%;width:50%" in as_html(sheet)
 
 
 def test_a_comparison_says_its_verdict_first_and_the_queries_that_moved_most_by_name() -> None:
-    texts = {f"m{at}": f"{word} слово" for at, word in enumerate(["чай", "кофе", "квас", "сок", "морс", "вода", "эль"])}
+    texts = {
+        f"m{number}": f"{word} слово"
+        for number, word in enumerate(["чай", "кофе", "квас", "сок", "морс", "вода", "эль"])
+    }
     corpus = mk.from_table({"memory_id": list(texts), "text": list(texts.values())})
     a = mk.Retriever(encoder=None).fit(corpus)
-    asked = [f"<script>{at}</script> {text if at < 3 else text.split()[0]}" for at, text in enumerate(texts.values())]
-    best = a.search(asked, k=1, as_of="2026-03-01")["score"].to_pylist()
-    queries = {"query_id": list("1234567"), "text": asked}
+    questions = [
+        f"<script>{number}</script> {text if number < 3 else text.split()[0]}"
+        for number, text in enumerate(texts.values())
+    ]
+    best = a.search(questions, k=1, as_of="2026-03-01")["score"].to_pylist()
+    queries = {"query_id": list("1234567"), "text": questions}
     qrels = {"query_id": list("1234567"), "memory_id": list(texts), "relevance": [1] * 7}
-    found = mk.compare(a, a.with_params(min_score=sorted(best)[3]), queries, qrels, "mrr", as_of="2026-03-01")
-    text, page = Shown(*found._sheets()).text(80), found._repr_html_()
-    assert text.startswith(str(found).partition(". ")[0][:60])
+    comparison = mk.compare(a, a.with_params(min_score=sorted(best)[3]), queries, qrels, "mrr", as_of="2026-03-01")
+    text, page = Shown(*comparison._sheets()).text(80), comparison._repr_html_()
+    assert text.startswith(str(comparison).partition(". ")[0][:60])
     below = text.partition("Where they differ, largest first")[2]
     assert "<script>" in below  # words, in a terminal
     assert "<script" not in page.replace("&lt;script", "")
-    gone = found.per_query.filter(pc.not_equal(found.per_query["difference"], 0)).num_rows
-    assert below.count("-1.000") == gone > 0
-    assert all(wcswidth(one) <= 80 for one in text.splitlines())
+    n_lost = comparison.per_query.filter(pc.not_equal(comparison.per_query["difference"], 0)).num_rows
+    assert below.count("-1.000") == n_lost > 0
+    assert all(wcswidth(printed_line) <= 80 for printed_line in text.splitlines())
 
 
 def test_a_p_too_small_for_its_digits_is_not_shown_as_0() -> None:
-    right = {"query_id": [str(at) for at in range(40)], "memory_id": ["a"] * 40, "relevance": [1] * 40}
+    right = {"query_id": [str(number) for number in range(40)], "memory_id": ["a"] * 40, "relevance": [1] * 40}
     queries = {"query_id": right["query_id"], "text": ["чай"] * 40}
     runs = [
         pa.table({"query_id": right["query_id"], "memory_id": [name] * 40, "rank": [1] * 40}) for name in ("b", "a")
     ]
-    found = mk.compare(*runs, queries, right, "mrr")
-    p = found.table["p"][0].as_py()
+    comparison = mk.compare(*runs, queries, right, "mrr")
+    p = comparison.table["p"][0].as_py()
     assert 0 < p < 0.0005
-    assert f"{p:.1g}" in mk.display.notebook.shown(found).text(100)
+    assert f"{p:.1g}" in mk.display.notebook.shown(comparison).text(100)
 
 
 def test_a_narrow_window_keeps_the_file_and_lets_go_of_its_kind_and_day(tmp_path: Path) -> None:
@@ -439,13 +455,17 @@ def test_a_narrow_window_keeps_the_file_and_lets_go_of_its_kind_and_day(tmp_path
 
 
 def test_a_page_names_as_many_memories_as_it_has_rows(tmp_path: Path) -> None:
-    rows = {"memory_id": [f"m{at}" for at in range(90)], "title": [f"Имя {at}" for at in range(90)], "text": ["—"] * 90}
+    rows = {
+        "memory_id": [f"m{number}" for number in range(90)],
+        "title": [f"Имя {number}" for number in range(90)],
+        "text": ["—"] * 90,
+    }
     search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
     page = mk.audit(
         search, {"query_id": [1], "text": ["Имя"]}, {"query_id": [1], "memory_id": ["m1"], "relevance": [1]}
     )
     text = page.report(tmp_path / "page.html").read_text("utf-8")
-    named = [at for at in range(90) if f"Имя {at}<" in text or f"Имя {at} " in text]
+    named = [number for number in range(90) if f"Имя {number}<" in text or f"Имя {number} " in text]
     assert len(named) > 60 or not page.tables["unsearchable"].num_rows
 
 
@@ -455,7 +475,7 @@ def test_memories_joined_to_a_score_look_like_memories_and_columns_without_a_val
     text = shown_as(joined).text(80)
     assert "Вырос до десяти." in text
     assert "score" in text
-    wide = pa.table({f"empty{at}": [None] for at in range(9)} | {"last": [5]})
+    wide = pa.table({f"empty{number}": [None] for number in range(9)} | {"last": [5]})
     assert "last" in shown_as(wide).text(80).splitlines()[1]
     narrow = pa.table({"empty": [None], "last": [5]})
     assert shown_as(narrow).text(80).splitlines()[1].split() == ["empty", "last"]

@@ -36,7 +36,7 @@ def results() -> list[Any]:
         }
     )
     search = mk.Retriever(encoder=None).fit(corpus)
-    wide = pa.table({f"{LONG}{at}": [LONG, ATTACK] for at in range(12)})
+    wide = pa.table({f"{LONG}{number}": [LONG, ATTACK] for number in range(12)})
     return [
         corpus,
         corpus.memories,
@@ -65,14 +65,14 @@ def test_in_a_browser_nothing_is_wider_than_700_pixels_and_no_text_runs(
     page = tmp_path / "page.html"
     head = "<!doctype html><meta charset='utf-8'><title>still</title><body style='margin:10px'>"
     page.write_text(head + "".join(parts) + PROBE, encoding="utf-8")
-    done = subprocess.run(
+    process = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=700,900", "--dump-dom", str(page)],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    found = re.search(r'data-w="(\d+) (\d+) (\w+)"', done.stdout)
-    assert found is not None
-    assert int(found[1]) <= int(found[2]) == 700
-    assert found[3] == "still"
+    measured = re.search(r'data-w="(\d+) (\d+) (\w+)"', process.stdout)
+    assert measured is not None
+    assert int(measured[1]) <= int(measured[2]) == 700
+    assert measured[3] == "still"
