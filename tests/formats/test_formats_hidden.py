@@ -134,6 +134,18 @@ def test_json_of_an_unknown_shape_with_texts_becomes_rows(tmp_path: Path) -> Non
     assert problems(corpus, "unclaimed")[0] == ("unclaimed", ".")
 
 
+def test_what_stands_beside_a_list_of_an_unknown_shape_is_kept_with_its_first_object(tmp_path: Path) -> None:
+    agent = {"core_memory": [{"label": "human", "value": "Анна играет на альте"}], "messages": [{"n": 1}]}
+    agent["messages"] += [{"text": "чай"}, {"text": "кофе"}]
+    corpus = mk.read(write_files(tmp_path, {"agent.json": json.dumps(agent, ensure_ascii=False)}))
+    first, *others = corpus.memories.to_pylist()
+    assert json.loads(first["text"]) == {"n": 1, "(file)": {"core_memory": agent["core_memory"]}}
+    assert [(row["text"], row["extra"]) for row in others] == [("чай", "{}"), ("кофе", "{}")]
+    chats = {"source": "chat", "items": [{"title": "Чай", "mapping": {"a": {"message": {"content": "чай"}}}}]}
+    (row,) = mk.read(write_files(tmp_path / "b", {"b.json": json.dumps(chats)})).memories.to_pylist()
+    assert json.loads(row["extra"])["(conversation)"] == {"title": "Чай", "(file)": {"source": "chat"}}
+
+
 def test_a_large_file_of_an_unknown_shape_is_named_and_read_when_asked_for(tmp_path: Path) -> None:
     text = lines(*({"text": "слово " * 100} for _ in range(1200)))
     assert len(text.encode()) > 2**20

@@ -92,7 +92,7 @@ class _Builder:
     """Makes objects from YAML events, with its own stack, so that depth and aliases are bounded."""
 
     def __init__(self, above: int) -> None:
-        self._first = above + 1
+        self._first = self._end = above + 1
         self._anchors: dict[str, _Open] = {}
         self._aliased = 0
 
@@ -110,8 +110,10 @@ class _Builder:
                 self._open(event, stack)
             elif isinstance(event, _CLOSING):
                 closed = stack.pop()
+                if event.end_mark.index > event.start_mark.index:  # a bracket; what is indented ends with its last leaf
+                    self._end = self._first + event.start_mark.line
                 if isinstance(closed.value, Node):
-                    closed.value.end_line = max(closed.value.line, self._first + event.start_mark.line - 1)
+                    closed.value.end_line = max(closed.value.line, self._end)
                 self._take(stack, closed)
             else:
                 self._take(stack, self._leaf(event))
@@ -134,7 +136,9 @@ class _Builder:
         stack.append(_Open(value, event.anchor, line))
 
     def _leaf(self, event: Any) -> _Open:
-        line = self._first + event.start_mark.line
+        line, end = self._first + event.start_mark.line, event.end_mark
+        is_block = end.column == 0 and end.line > event.start_mark.line  # it ends where the next line begins
+        self._end = self._first + end.line - is_block
         if isinstance(event, _ALIAS):
             known = self._anchors.get(event.anchor)
             self._aliased += _size(known.value) if known else 0
