@@ -27,7 +27,6 @@ from memkit.index.postings import (
     check_request,
     load_postings,
     save_postings,
-    strings,
     updated,
 )
 from memkit.index.turns import Turns
@@ -460,7 +459,7 @@ class Grams(CharGrams):
     """
 
     def _count(self, texts: Texts) -> Postings:
-        return Postings.count([plain_letters(text) for text in strings(texts).to_pylist()], "char")
+        return Postings.count(texts, "char", plain_letters)
 
     def _half(self, postings: Lists) -> np.ndarray:
         return np.zeros(len(self.idf_), np.int8)

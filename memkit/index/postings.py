@@ -36,6 +36,9 @@ Query = tuple[np.ndarray, np.ndarray]
 Texts: TypeAlias = Sequence[str] | Any
 """Strings, or an Arrow array of them."""
 
+Respelling: TypeAlias = Callable[[str], str]
+"""What is done to a piece of a text between blanks; it may put blanks in, and must not depend on other pieces."""
+
 CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
 
 Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
@@ -50,7 +53,7 @@ _PART = 1 << 18
 _SAMPLE_MAX = 4096
 _FEW_POSTINGS = 2_000_000
 _BLOCK = 4096
-"""Texts, or distinct words, that are cut at once, as one statement has its cost and all of them take memory."""
+"""Texts, or distinct pieces, that are cut at once, as one statement has its cost and all of them take memory."""
 _FEW_TERMS = 1_000_000
 """So many occurrences are counted by sorting: importing SciPy's matrices takes longer than that."""
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
@@ -160,31 +163,26 @@ class Postings(Lists):
         return values
 
     @classmethod
-    def count(cls, texts: Texts, analyser: str) -> Self:
-        """Count the terms of `texts`; in several processes if joblib is configured so."""
+    def count(cls, texts: Texts, analyser: str, respelled: Respelling | None = None) -> Self:
+        """Count the terms of `texts`; in several processes if joblib is configured so.
+
+        `respelled` changes each piece of a text between blanks before it is cut into words.
+        """
         if len(texts) > ROWS_A_TASK and workers() > 1:
             parts = (
-                (strings(texts[start : start + ROWS_A_TASK]), analyser) for start in range(0, len(texts), ROWS_A_TASK)
+                (strings(texts[start : start + ROWS_A_TASK]), analyser, respelled)
+                for start in range(0, len(texts), ROWS_A_TASK)
             )
             return cls.concatenated(list(results(cls.count, parts)))
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
-        words, spelled, terms = _words_and_terms(strings(texts), analyser)
-        # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
-        order = np.argsort(spelled["word"], kind="stable")
-        starts = np.searchsorted(spelled["word"][order], np.arange(spelled["word"].max(initial=-1) + 2))
-        sizes = np.diff(starts)[words["word"]]
-        if sizes.sum() <= _FEW_TERMS:
-            places = _ranges(starts[words["word"]], sizes)
-            return cls.from_occurrences(
-                terms, np.repeat(words["row"], sizes), spelled["term"][order][places], len(texts)
-            )
-        from scipy.sparse import csr_array
-
-        shape = (len(texts), len(starts) - 1, len(terms))
-        by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
-        by_word = csr_array((_ones(spelled["word"]), (spelled["word"], spelled["term"])), shape[1:])
-        return cls.from_matrix(terms, (by_row @ by_word).tocsc())
+        pieces, spelled, terms = _pieces_and_terms(strings(texts), analyser, respelled)
+        # Pieces by row times terms by piece: each distinct piece was cut and stemmed once, and no string is sorted.
+        if np.diff(spelled.starts)[pieces.numbers].sum() <= _FEW_TERMS:
+            found = pieces.through(spelled)
+            rows = np.repeat(np.arange(len(texts)), np.diff(found.starts))
+            return cls.from_occurrences(terms, rows, found.numbers, len(texts))
+        return cls.from_matrix(terms, (pieces.matrix(len(spelled)) @ spelled.matrix(len(terms))).tocsc())
 
     @classmethod
     def from_occurrences(cls, terms: list[str], row: np.ndarray, term: np.ndarray, n_rows: int) -> Self:
@@ -328,34 +326,60 @@ def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
     return slice(starts[place], stops[place]) if 0 < length <= _SAMPLE_MAX else slice(0)
 
 
-def _words_and_terms(texts: Any, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
-    """Words by row (row, word), terms by word (word, term), both by number, and the terms in order."""
+@dataclass(frozen=True)
+class _Numbers:
+    """The numbers of the strings of many lists, end to end, and where each list starts, with the end of the last."""
+
+    starts: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def counted(cls, blocks: Iterable[list[list[str]]], known: Mapping[str, int]) -> Self:
+        """Those of `blocks` of lists; `known` numbers a new string when it is asked for it."""
+        sizes, numbers = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
+        for block in blocks:
+            sizes.append(np.fromiter(map(len, block), np.int64, len(block)))
+            each = itertools.chain.from_iterable(block)
+            numbers.append(np.fromiter(map(known.__getitem__, each), np.int32, int(sizes[-1].sum())))
+        return cls(np.cumsum(np.concatenate(sizes)), np.concatenate(numbers))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def through(self, other: Self) -> Self:
+        """Each number replaced by the list that `other` has for it."""
+        starts, sizes = other.starts[self.numbers], np.diff(other.starts)[self.numbers]
+        ends = np.append(0, np.cumsum(sizes))
+        return type(self)(ends[self.starts], other.numbers[_ranges(starts, sizes)])
+
+    def matrix(self, width: int) -> Any:
+        """How often each list has each number below `width`, as a sparse matrix."""
+        from scipy.sparse import csr_array
+
+        return csr_array((np.ones(len(self.numbers), np.float32), self.numbers, self.starts), (len(self), width))
+
+
+def _pieces_and_terms(texts: Any, analyser: str, respelled: Respelling | None) -> tuple[_Numbers, _Numbers, list[str]]:
+    """The pieces of each text between blanks, the terms of each distinct piece, and the terms in order.
+
+    No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
+    """
     cut = terms_by(analyser)
-    words: dict[str, int] = defaultdict(itertools.count().__next__)
-    terms: dict[str, int] = defaultdict(itertools.count().__next__)
-    row, word = _numbered((cut.words([text or "" for text in block.to_pylist()]) for block in _blocks(texts)), words)
-    by_word = (cut.terms_of_words(block) for block in _blocks(list(words)))
-    owner, term = _numbered((list(of_block.values()) for of_block in by_word), terms)
+    pieces, words, terms = (defaultdict[str, int](itertools.count().__next__) for _ in range(3))
+    by_row = _Numbers.counted(
+        ([(text or "").split() for text in block.to_pylist()] for block in _blocks(texts)), pieces
+    )
+    spelled = list(pieces) if respelled is None else list(map(respelled, pieces))
+    by_piece = _Numbers.counted(map(cut.words, _blocks(spelled)), words)
+    by_word = _Numbers.counted((list(cut.terms_of_words(some).values()) for some in _blocks(list(words))), terms)
     ordered = sorted(terms)
     places = np.empty(len(ordered), np.int32)
     places[[terms[term] for term in ordered]] = np.arange(len(ordered))
-    return {"row": row, "word": word}, {"word": owner, "term": places[term]}, ordered
+    return by_row, by_piece.through(replace(by_word, numbers=places[by_word.numbers])), ordered
 
 
 def _blocks(values: Any) -> Iterator[Any]:
-    """At least one, so that there is something to concatenate."""
-    return (values[start : start + _BLOCK] for start in range(0, max(len(values), 1), _BLOCK))
-
-
-def _numbered(blocks: Iterable[list[list[str]]], numbers: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """For each string in many lists, the place of its list and its number; int32."""
-    sizes, strings = [], []
-    for block in blocks:
-        sizes.append(np.fromiter(map(len, block), np.int64, len(block)))
-        each = itertools.chain.from_iterable(block)
-        strings.append(np.fromiter(map(numbers.__getitem__, each), np.int32, int(sizes[-1].sum())))
-    size = np.concatenate(sizes)
-    return np.repeat(np.arange(len(size), dtype=np.int32), size), np.concatenate(strings)
+    return (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
 
 
 def _small(counts: np.ndarray) -> np.ndarray:
@@ -384,10 +408,6 @@ def check_chunks(chunks: pa.Table, texts: Texts) -> None:
 
 def strings(texts: Texts) -> Any:
     return texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
-
-
-def _ones(like: np.ndarray) -> np.ndarray:
-    return np.ones(len(like), np.float32)
 
 
 def plain(values: Any, kind: type) -> np.ndarray:

@@ -19,7 +19,7 @@ import memkit as mk
 from memkit.duck import session
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
-from memkit.index.lexical import BM25, CharGrams, Grams
+from memkit.index.lexical import BM25, CharGrams, Grams, plain_letters
 from memkit.params import Estimator
 from memkit.text.analyse import ANALYSERS, Analyser, count_terms_sql, load_fts
 
@@ -144,6 +144,32 @@ def test_terms_are_counted_as_one_sql_statement_counts_them(analyser: str, monke
     assert sorted(expected) == sorted(
         (int(row), term, int(count)) for term, of_term in lists.items() for row, count in zip(*of_term, strict=True)
     )
+
+
+def test_a_text_has_the_grams_of_all_its_letters_whatever_blanks_and_marks_stand_between() -> None:
+    marks = [
+        "\u00a0",
+        "\u3000",
+        "\x1c",
+        "\u2028",
+        " \u0301",
+        "\u0301",
+        "\u0301 ",
+        "\u00b4",
+        "\u00ad",
+        "\u00bd",
+        "-",
+        ".",
+    ]
+    texts = [
+        f"{left}{mark}{right}" for left, right in (("e", "ёж"), ("ＧＩＳ", "東京"), ("_", "2ГИС")) for mark in marks
+    ]
+    counted = fitted(texts, Grams()).postings_
+    found: list[Counter[str]] = [Counter() for _ in texts]
+    for term, number in counted.terms.items():
+        for row, count in zip(*counted.postings_of(number), strict=True):
+            found[row][term] = int(count)
+    assert found == [Counter(terms) for terms in Analyser("char").terms(list(map(plain_letters, texts)))]
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
