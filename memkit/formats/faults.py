@@ -41,6 +41,7 @@ ADVICE: dict[str, str] = {
     "over_limit": "Shorten it, or take out what is no longer needed.",
     "duplicate_entry": "The host drops it when it next writes the file; remove one.",
     "duplicate_name": "They are read as one; merge them.",
+    "bad_date": "Write a real day, such as 2025-03-04.",
     "unindexed": "It is read anyway; add it to an index.",
     "missing_index": "Its files are read anyway; add an index and name it in the root.",
     "two_homes": "Both are read, but a store uses only the first; move the users of the other there.",

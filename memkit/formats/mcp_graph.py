@@ -15,6 +15,7 @@ from typing import Any
 from memkit.errors import ChangeRefusedError
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
+from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format
 from memkit.formats.rows import Row, Rows, extra_of, json_text
 from memkit.formats.syntax.json import LINES, load_json, load_json_members
@@ -378,7 +379,7 @@ class _Graph:
             if (written := node.get(key)) is not None:
                 if (moment := time_of(written)) is not None:
                     return moment
-                self.problem("bad_date", _DATE.expected, written, number, field=key)
+                self.problem(_DATE.code, _DATE.expected, written, number, field=key)
         return None
 
     def _entity(self, name: str, entity: _Entity) -> None:
@@ -447,7 +448,7 @@ def parse(file: File, rows: Rows) -> None:
 _LINE = Rule("unclaimed", "mcp_graph", "", "an entity (name, observations) or a relation (from, to, relationType)")
 _LIST = Rule("bad_value", "mcp_graph", "observations", "a list")
 _OBSERVATION = Rule("bad_value", "mcp_graph", "observations", "strings, or objects with text")
-_DATE = Rule("bad_date", "mcp_graph", "createdAt", "an ISO 8601 time stamp")
+_DATE = Rule(TIME.code, "mcp_graph", "createdAt", TIME.expected)
 _DANGLING = Rule("dangling_relation", "mcp_graph", "", "the name of an entity of this file")
 _SELF = Rule("self_relation", "mcp_graph", "", "another entity than itself")
 FORMAT = Format(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.formats.faults import SEVERITIES, Rule
+from memkit.formats.fields import TIME
 from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
@@ -46,7 +47,7 @@ _ANY = (
     Rule("future_date", "any", "", "no date after as_of (checked only where read() was given one)"),
 )
 _TABLE = (
-    *(Rule("bad_date", "table", name, "an ISO 8601 time stamp") for name in ("created_at", "updated_at", "expires_at")),
+    *(Rule(TIME.code, "table", name, TIME.expected) for name in ("created_at", "updated_at", "expires_at")),
     Rule("bad_value", "table", "importance", "high, normal, medium or low"),
     Rule("out_of_range", "table", "confidence", "a number in 0..1"),
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from memkit.formats.fields import TIME
 from memkit.formats.format import File, Folder, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import Link
 from memkit.formats.linked.page import Page, kind_of_page
 from memkit.formats.linked.relations import MEM
-from memkit.formats.rows import Rows
+from memkit.formats.rows import Row, Rows
 from memkit.formats.syntax.values import day_of
 from memkit.formats.workspace import Section
 
@@ -40,6 +41,13 @@ class _Memory(Page):
         super().__init__(file, rows, kind if kind in ("index", "log") else "page")
         self._date()
 
+    def read(self) -> None:
+        super().read()
+        for number, match in self._dated_lines():
+            if day_of(match[3]) is None:
+                where: Row = {"line": number, "field": match[1] or match[2], "memory_id": self.first or None}
+                self.rows.problem(TIME.code, self.source.path, TIME.expected, match[3], **where)
+
     def links(self, section: Section) -> Iterator[Link]:
         """The links of a section, those by name alone (``mem:name``) included."""
         yield from super().links(section)
@@ -53,12 +61,16 @@ class _Memory(Page):
 
     def _date(self) -> None:
         """Take the dates that a line near the top says."""
-        for line in self.source.lines[self.above : self.above + _LOOKED_AT]:
-            if match := _DATED.match(line):
-                day = day_of(match[3])
-                self.created = self.created or (day if match[1] else None)
-                self.updated = self.updated or (day if match[2] else None)
+        for _, match in self._dated_lines():
+            day = day_of(match[3])
+            self.created = self.created or (day if match[1] else None)
+            self.updated = self.updated or (day if match[2] else None)
         self.updated = self.updated or self.created
+
+    def _dated_lines(self) -> Iterator[tuple[int, re.Match[str]]]:
+        lines = self.source.lines[self.above : self.above + _LOOKED_AT]
+        matches = ((number, _DATED.match(line)) for number, line in enumerate(lines, self.above + 1))
+        return ((number, match) for number, match in matches if match)
 
 
 def survey(folder: Folder) -> Survey:

@@ -20,12 +20,13 @@ from memkit.dates import day_in
 from memkit.fences import Heading, fences, headings
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
+from memkit.formats.fields import TIME
 from memkit.formats.format import MARKDOWN, File, Format, Role
-from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, slug_of
+from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, shown, slug_of
 from memkit.formats.spelling import CREATED, TITLES, UPDATED, first_of, plain
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, unescaped
-from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
+from memkit.formats.syntax.values import day_of, loose_words, states_date, text_of, time_of
 
 T = TypeVar("T")
 _DATED = re.compile(
@@ -51,6 +52,12 @@ _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:
 """A line of a log that opens with its time."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
+_UNREAD_DATE = Rule(TIME.code, "workspace", "created", TIME.expected)
+_UNFILLED = Rule("unknown_placeholder", "workspace", "created", "a date where a template has a mark for one")
+OF_DATES = (_UNREAD_DATE, _UNFILLED)
+"""The checks of dates in front matter, which all Markdown shares."""
+_PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
+"""What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _NOBODY = Turn("", None, "")
 OF_ENTRY = 7
@@ -198,15 +205,33 @@ class Sections:
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
         inner = front.fields.get("metadata") if front else None
-        places = [front.fields] if front else []
-        self.fields = [
-            {plain(key): value for key, value in place.items()}
-            for place in [*places, *([inner] if isinstance(inner, dict) else [])]
-        ]
+        self.places = [place for place in (front and front.fields, inner) if isinstance(place, Node)]
+        self.fields = [{plain(key): value for key, value in place.items()} for place in self.places]
         self.created = self.in_front(CREATED, moment_of)
         self.updated = self.in_front(UPDATED, moment_of) or self.created
         self.first, self.turn = "", 0
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
+
+    def unread_dates(self, name: str, value: object) -> Iterator[object]:
+        """What a field of the front matter, by its plain name, says in place of a date that can be read."""
+        if name in (*CREATED, *UPDATED) and moment_of(value) is None:
+            yield value
+
+    def _check_dates(self) -> None:
+        """Report each date of the front matter that cannot be read, and what a template has in place of one."""
+        for node in self.places:
+            for key, value in node.items():
+                for written in filter(states_date, self.unread_dates(plain(key), value)):
+                    self._unread_date(key, written, node.lines.get(key))
+
+    def _unread_date(self, key: str, written: object, line: int | None) -> None:
+        if line and not isinstance(written, str):  # in YAML ``{{date}}`` is an object
+            written = self.source.lines[line - 1].partition(":")[2].strip() or written
+        rule, got = _UNREAD_DATE, shown(written)
+        if isinstance(written, str) and _PLACEHOLDER.search(written):
+            rule, got = _UNFILLED, f"{got}, as a template has it: write the date, if the page is none"
+        where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None}
+        self.rows.problem(rule.code, self.source.path, _UNREAD_DATE.expected, got, quote=False, **where)
 
     def in_front(self, names: Iterable[str], read: Callable[[Any], T | None]) -> T | None:
         """What `read` makes of the first field of the front matter among `names` that it can read."""
@@ -230,6 +255,7 @@ class Sections:
     def read(self) -> None:
         """Add the rows of the file, and the problems that any Markdown may have."""
         self._sections()
+        self._check_dates()
         if self.dated and self.dated.day is None:
             self.problem(_NO_DAY.code, _NO_DAY.expected, self.dated.written)
         if not self.source.text.strip():
@@ -495,6 +521,7 @@ FORMAT = Format(
     dates={"created_at": None},
     rules=(
         _NO_DAY,
+        *OF_DATES,
         Rule("implausible_date", "workspace", "", "a date within a year of some other log of the folder"),
         _FENCE,
         Rule("empty_section", "workspace", "", "text below a heading, or a deeper heading with text"),

@@ -87,3 +87,70 @@ def test_a_key_that_stands_twice_is_reported_at_its_line_at_any_depth(tmp_path: 
     write_files(tmp_path, {"wiki/a.md": f"{front}# A\n[B](b.md)\n", "wiki/b.md": "---\ntype: page\n---\n[A](a.md)\n"})
     lines = {row["line"]: row["field"] for row in mk.read(tmp_path).problems.to_pylist()}
     assert lines == {7: "a", 8: "node", 9: "type"}
+
+
+def unread_in(root: Path, front: str) -> dict[str, tuple[int, str, str]]:
+    """Line, rule and what came, by field, of the dates of a page that cannot be read."""
+    text = f"---\ntype: page\n{front}\n---\n# A\n[B](b.md)\n"
+    write_files(root, {"wiki/a.md": text, "wiki/b.md": "[A](a.md)\n"})
+    rows = mk.read(root).problems.to_pylist()
+    rows = [row for row in rows if row["rule"] in ("bad_date", "unknown_placeholder")]
+    assert all(row["path"] == "wiki/a.md" and row["memory_id"] == "workspace:wiki/a.md#top" for row in rows)
+    assert all("must be an ISO 8601 time stamp" in row["message"] for row in rows)
+    return {row["field"]: (row["line"], row["rule"], row["message"].partition("Got ")[2]) for row in rows}
+
+
+ADVICE = "Write a real day, such as 2025-03-04."
+
+
+def test_a_date_that_cannot_be_read_is_reported_where_memkit_has_a_column_for_it(tmp_path: Path) -> None:
+    front = "\n".join([
+        "created: вчера", "Date Updated: 03/04/2025", "updated: 11/23/2025", "expires: 31.12.2026", "stale_after: 30d",
+        "verified:", "  - {by: anna, at: 2026-02-30}", "  - {by: pavel, at: 2026-02-03}", "reviewed: 1/2/2026",
+        "generated: {by: model-1.2.3, at: soon}", "metadata:", "  modified: [2026-01-02]", "deadline: в пятницу",
+    ])  # fmt: skip
+    assert unread_in(tmp_path, front) == {
+        field: (line, "bad_date", f"{got!r}. {ADVICE}")
+        for field, line, got in (
+            ("created", 3, "вчера"),
+            ("updated", 5, "11/23/2025"),
+            ("expires", 6, "31.12.2026"),
+            ("stale_after", 7, "30d"),
+            ("verified", 8, "2026-02-30"),
+            ("reviewed", 11, "1/2/2026"),
+            ("generated", 12, "soon"),
+            ("modified", 14, "[2026-01-02]"),
+        )
+    }
+
+
+def test_what_says_that_there_is_no_date_and_what_names_another_thing_is_no_problem(tmp_path: Path) -> None:
+    front = "\n".join([
+        "created:", "updated: ''", "date: []", "modified: ' - '", "expires: never", "stale_after: Никогда",
+        "verified: true", "reviewed: Anna", "last_verified: no", "generated: model-1.2.3 in a hurry", "timestamp: n/a",
+        "metadata: {updated: null}", "date_of_birth: вчера", "due: 11/23/2025", "review: 11/23/2025",
+    ])  # fmt: skip
+    assert unread_in(tmp_path, front) == {}
+    read_days = "created: 2 января 2026\nupdated: '[[2026-01-02]]'\nverified: [2026-01-02]\nexpires: 2026-01-02T10:00Z"
+    assert unread_in(tmp_path, read_days) == {}
+
+
+@pytest.mark.parametrize("mark", ["{{date}}", "'{{date}} {{time}}'", "<% tp.date.now() %>", "YYYY-MM-DD", "<today>"])
+def test_the_mark_of_a_template_is_no_bad_date_but_is_told(tmp_path: Path, mark: str) -> None:
+    line, rule, got = unread_in(tmp_path, f"created: {mark}")["created"]
+    assert (line, rule) == (3, "unknown_placeholder")
+    assert got.startswith(repr(mark.strip("'")))
+
+
+def test_plain_markdown_tells_of_dates_too_that_cannot_be_read(tmp_path: Path) -> None:
+    write_files(tmp_path, {"notes/plan.md": "---\ncreated: вчера\n---\nчай\n", "notes/b.md": "кофе\n", "c.md": "мёд\n"})
+    rows = mk.read(tmp_path, format="workspace").problems.to_pylist()
+    assert [(row["path"], row["line"], row["field"]) for row in rows] == [("notes/plan.md", 2, "created")]
+
+
+def test_a_line_of_a_serena_memory_that_dates_it_by_no_day_is_reported(tmp_path: Path) -> None:
+    text = "# Сборка\n**Date:** 2026-02-30\nUpdated: 2026-03-01\nмёд\n"
+    corpus = mk.read(write_files(tmp_path, {".serena/memories/build.md": text}))
+    (row,) = corpus.problems.to_pylist()
+    assert (row["rule"], row["line"], row["field"]) == ("bad_date", 2, "Date")
+    assert corpus.memories["updated_at"].to_pylist() == [moment(2026, 3, 1)]

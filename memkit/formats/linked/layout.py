@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from memkit.formats.faults import Rule
@@ -10,6 +11,7 @@ from memkit.formats.format import MARKDOWN, File, Format
 from memkit.formats.linked.page import LOOSE
 from memkit.formats.linked.relations import relate
 from memkit.formats.rows import Rows
+from memkit.formats.workspace import OF_DATES
 
 
 def layout(
@@ -57,6 +59,7 @@ def page_rules(name: str) -> tuple[Rule, ...]:
         Rule("no_successor", name, "", "the page that takes the place of a deprecated one"),
         Rule(LOOSE, name, "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
         Rule("bad_date", name, "", "a real date in the file's name"),
+        *(replace(rule, format=name) for rule in OF_DATES),
         Rule("unbalanced_fence", name, "", "a code fence that is closed"),
         Rule("empty_section", name, "", "text below a heading, or a deeper heading with text"),
     )

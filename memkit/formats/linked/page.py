@@ -50,6 +50,11 @@ _NO_WORD = re.compile(r"[\W_]+")
 _INDEX_NAMES, _LOG_NAMES = ("index", "_index"), ("log",)
 _LEAST_LISTED = {"index": 1, "long_term": 3, "page": 5}
 """How many lines a page needs that open with a link, to be a contents page, by what it would be otherwise."""
+GENERATED = "generated"
+"""The field of a bundle that says how and when a program last wrote the page."""
+_OFTEN_NONE = ("verified", "reviewed")
+"""Fields that also say whether, or by whom."""
+_LIKE_DAY = re.compile(r"\d[./-]\d{1,2}[./-]\d")
 LOOSE = "loose_front_matter"
 UNREAD = "(front matter)"
 """The key of extra for front matter that is no YAML even with its values in quotes, as it is written."""
@@ -96,12 +101,18 @@ def status_of(value: object) -> str | None:
     return word if word in STATUSES else None
 
 
+def dates_in(value: object) -> Iterator[object]:
+    """What stands for a date in a value: itself, the field ``at`` of an object, or these of each item of a list."""
+    if isinstance(value, list):
+        for item in value:
+            yield from dates_in(item)
+    else:
+        yield value.get("at") if isinstance(value, dict) else value
+
+
 def latest_of(value: object) -> datetime | None:
     """The latest time in a value: a date, an object with the field ``at``, or a list of these."""
-    if isinstance(value, dict):
-        return time_of(value.get("at"))
-    times = [time for item in value if (time := latest_of(item))] if isinstance(value, list) else [time_of(value)]
-    return max(filter(None, times), default=None)
+    return max(filter(None, map(time_of, dates_in(value))), default=None)
 
 
 def marks_in(text: str) -> Iterator[str]:
@@ -168,7 +179,7 @@ class Page(Sections):
         self.plain_text = without_code(self.body, self.code)
         self.title = self.title_of()
         self.created = self.in_front(CREATED, moment_of)
-        generated = self.in_front(("generated",), lambda value: latest_of(value) if isinstance(value, dict) else None)
+        generated = self.in_front((GENERATED,), lambda value: latest_of(value) if isinstance(value, dict) else None)
         self.updated = self.in_front(UPDATED, moment_of) or generated or self.created
         self.verified, self.stale = self.in_front(VERIFIED, latest_of), self.in_front(STALE, time_of)
         archived = self.in_front(("archived",), bool_of)
@@ -176,6 +187,16 @@ class Page(Sections):
         self.scope = self.in_front(TYPES, text_of)
         self.source_id = self.in_front(IDS_OF_PAGES, text_of)
         self.user, self.expires = self.in_front(USERS, text_of), self.in_front(EXPIRES, time_of)
+
+    def unread_dates(self, name: str, value: object) -> Iterator[object]:
+        """Also of the dates that only pages have; of those that may be several each."""
+        yield from super().unread_dates(name, value)
+        if name in (*STALE, *EXPIRES) and time_of(value) is None:
+            yield value
+        has_several = name in VERIFIED or (name == GENERATED and isinstance(value, dict))
+        for written in dates_in(value) if has_several else ():
+            if time_of(written) is None and (name not in _OFTEN_NONE or _LIKE_DAY.search(text_of(written) or "")):
+                yield written
 
     def title_of(self) -> str:
         """The title: that of the front matter, else the only heading of the first level, else the file's name."""

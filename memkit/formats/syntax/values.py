@@ -79,6 +79,19 @@ def bool_of(value: object) -> bool | None:
     return {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
 
 
+_NO_DATE = ("0", "never", "none", "n/a", "unknown", "tbd", "никогда", "нет", "неизвестно")
+
+
+def states_date(value: object) -> bool:
+    """Whether a value is more than blank, a yes or no, or a word for no date.
+
+    >>> [value for value in ("вчера", "2026-02-30", ["2026"], " - ", "never", "no", [], None) if states_date(value)]
+    ['вчера', '2026-02-30', ['2026']]
+    """
+    words = (words_in(value) or "").strip().casefold()
+    return any(map(str.isalnum, words)) and bool_of(words) is None and words not in _NO_DATE
+
+
 def time_of(value: object) -> datetime | None:
     """An ISO 8601 time stamp or date as a naive moment in UTC; a bare date is midnight."""
     text = text_of(value)
