@@ -212,6 +212,17 @@ def test_what_fills_no_column_of_an_unknown_shape_stays_in_extra(tmp_path: Path)
     assert (row["title"], row["scope"], row["tags"]) == ("а", "x", ["т"])
 
 
+def test_a_date_of_an_unknown_shape_that_cannot_be_read_is_reported_at_its_line(tmp_path: Path) -> None:
+    stored = [{"memory": "чай", "created_at": "2026-01-02"}, {"memory": "кофе", "created_at": "вчера", "time": "утром"}]
+    kept = {"results": [{"content": "мёд", "updated_at": None, "metadata": {"createdAt": "11/23/2025"}}]}
+    files = {"a.jsonl": lines(*stored), "b.json": json.dumps(kept, indent=1)}
+    rows = [row for row in mk.read(write_files(tmp_path, files)).problems.to_pylist() if row["rule"] == "bad_date"]
+    assert [(row["path"], row["line"], row["field"], row["memory_id"]) for row in rows] == [
+        ("a.jsonl", 2, "created_at", "records:a.jsonl#2"),
+        ("b.json", 7, "createdAt", "records:b.json#1"),
+    ]
+
+
 def test_a_folder_of_another_tool_is_one_row_with_its_count(tmp_path: Path) -> None:
     files = {f"wiki/{n}.txt": "x" for n in range(40)} | {"one.txt": "x"} | {f"docs/{n}.md": "text" for n in range(30)}
     rows = [row for row in mk.read(write_files(tmp_path, files)).problems.to_pylist() if row["rule"] == "unclaimed"]

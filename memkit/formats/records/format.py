@@ -10,10 +10,19 @@ from typing import Any
 
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
+from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
-from memkit.formats.records.unknown import MAX_BYTES, add_row, is_transcript, name_of_text, said_in, unlisted
+from memkit.formats.records.unknown import (
+    MAX_BYTES,
+    add_row,
+    is_transcript,
+    name_of_text,
+    said_in,
+    unlisted,
+    unread_dates,
+)
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax import yaml
 from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_lines
@@ -121,8 +130,12 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
         item = _Item(value, document.line, document.end_line, document.fault)
         item = item if is_line else _located(value, document.line)
         lines = item.line, item.end_line
-        if not (isinstance(item.value, Node) and add_row(source, rows, item.value, lines, ordinal)):
+        memory_id = add_row(source, rows, item.value, lines, ordinal) if isinstance(item.value, Node) else None
+        if memory_id is None:
             reader.read(ordinal, item)
+            continue
+        for field, written in unread_dates(item.value):
+            reader.problem(TIME.code, TIME.expected, written, reader.line_of(item, field), memory_id, field=field)
     return True
 
 
@@ -204,7 +217,7 @@ class _File:
         elif kind is None:
             text = json_text(item.value)
             memory_id = self._keep(ordinal, item, text)
-            self._problem("unclaimed", "a record of a known kind", text[:80], item.line, memory_id)
+            self.problem("unclaimed", "a record of a known kind", text[:80], item.line, memory_id)
         else:
             self._read_record(ordinal, item, RECORD_KINDS[kind])
 
@@ -215,9 +228,9 @@ class _File:
             item.line, item.end_line = 1, len(self.source.lines)
         memory_id = self._keep(ordinal, item, text)
         line = item.fault.line if item.fault else item.line
-        self._problem("unparsable", "JSON or YAML", str(item.fault), line, memory_id, quote=False)
+        self.problem("unparsable", "JSON or YAML", str(item.fault), line, memory_id, quote=False)
 
-    def _problem(self, rule: str, expected: str, got: str, line: int, memory_id: str, **more: Any) -> None:
+    def problem(self, rule: str, expected: str, got: object, line: int, memory_id: str, **more: Any) -> None:
         self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id, **more)
 
     def _keep(
@@ -235,8 +248,8 @@ class _File:
         source_id = text_of(value.get(kind.id_field)) if kind.id_field else None
         if not steps and major_of(version) not in (major_of(CURRENT), None):
             memory_id = self._keep(source_id or ordinal, item, json_text(item.value), source_id, kind="quarantined")
-            line, expected = self._line(item, "format_version"), f"MAJOR {major_of(CURRENT)}"
-            self._problem("unsupported_version", expected, version, line, memory_id, field="format_version")
+            line, expected = self.line_of(item, "format_version"), f"MAJOR {major_of(CURRENT)}"
+            self.problem("unsupported_version", expected, version, line, memory_id, field="format_version")
             return
         text = next(filter(None, map(text_of, map(value.get, _TEXTS))), "")
         memory_id = self.rows.new_id("records", self.source.path, source_id or ordinal, text)
@@ -245,10 +258,10 @@ class _File:
             self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})
         memory: Row = {"memory_id": memory_id, "format": "records", "kind": kind.name, "source_id": source_id}
         memory |= {"path": self.source.path, "line_start": item.line, "line_end": item.end_line}
-        line_of = partial(self._line, item)
+        line_of = partial(self.line_of, item)
         Record(self.rows, value, kind, memory, line_of, migrated=bool(steps), typed=not self.is_yaml).read()
 
-    def _line(self, item: _Item, field: str) -> int:
+    def line_of(self, item: _Item, field: str) -> int:
         """The line of a field: as the YAML reader noted it, else the first that names it within the record."""
         if isinstance(item.value, Node) and field in item.value.lines:
             return item.value.lines[field]
@@ -273,6 +286,7 @@ FORMAT = Format(
     dates_in_lines=True,
     rules=(
         Rule("unsupported_version", "records", "format_version", "a MAJOR version that an adapter knows"),
+        Rule(TIME.code, "records", "created_at", f"{TIME.expected}, in JSON of an unknown shape"),
         *RULES,
     ),
 )

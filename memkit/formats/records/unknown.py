@@ -6,7 +6,7 @@ for other records, with no kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.spelling import CREATED, IDS, OWNERS, TAGS, TITLES, TYPES, UPDATED, first_of, plain
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import loose_words, number_of, text_of, time_of, words_of
+from memkit.formats.syntax.values import loose_words, number_of, states_date, text_of, time_of, words_of
 
 TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data")
 """What the text of a memory is called, the surest name first; `description` and `message` name other things too."""
@@ -119,11 +119,23 @@ def said_in(item: Any, depth: int = 2) -> str | None:
     return next(filter(None, inner), None)
 
 
-def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordinal: int) -> bool:
-    """Add one object of an unknown shape as a memory; whether it has a text."""
+def unread_dates(item: Node) -> Iterator[tuple[str, object]]:
+    """The fields of an object that should hold a date and hold none that can be read, in its metadata too.
+
+    >>> list(unread_dates(Node(created="вчера", updated=None, time="10 minutes", date=1767323045)))
+    [('created', 'вчера')]
+    """
+    for fields in (item, item.get("metadata")):
+        for key, value in fields.items() if isinstance(fields, dict) else ():
+            if plain(key) in (*CREATED, *UPDATED) and _moment(value) is None and states_date(value):
+                yield key, value
+
+
+def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordinal: int) -> str | None:
+    """Add one object of an unknown shape as a memory; its id, or None where it has no text."""
     text = said_in(item)
     if text is None:
-        return False
+        return None
     fields = {plain(key): value for key, value in item.items()}
     places = [fields, *(_plain(item[name]) for name in ("metadata", *_WITHIN) if isinstance(item.get(name), dict))]
     values = {name: first_of(places, names, text_of) for name, names in _COLUMNS.items()}
@@ -141,7 +153,7 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
             for names, read, chosen in columns
         )
     ]
-    rows.memory(
+    return rows.memory(
         "records",
         source.path,
         values["source_id"] or ordinal,
@@ -154,7 +166,6 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
         line_end=lines[1],
         extra=extra_of(item, known),
     )
-    return True
 
 
 def _moment(value: object) -> datetime | None:
