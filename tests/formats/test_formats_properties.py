@@ -230,6 +230,13 @@ def test_json_objects_know_their_lines() -> None:
     assert (node["a"].line, node["a"].end_line, node["c"][0].line) == (2, 4, 6)
 
 
+def test_yaml_objects_know_their_lines() -> None:
+    text = "- {a: 1,\n   b: 2}\n- a: 1\n  b: {c: 1,\n      d: 2}\n\n# of the next\n"
+    text += "- a: |\n    x\n    y\n- b: 'c\n    d'\n  e:\n"
+    (items,) = load_yaml(text)
+    assert [(item.line, item.end_line) for item in items] == [(1, 2), (3, 5), (8, 10), (11, 13)]
+
+
 def test_a_number_is_kept_as_it_is_written() -> None:
     (version,) = load_json("[1.10]")
     assert (version, version.text) == (1.1, "1.10")
