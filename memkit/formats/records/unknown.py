@@ -44,11 +44,23 @@ _COLUMNS = {"source_id": IDS, "title": TITLES, "user_id": OWNERS, "scope": TYPES
 def unlisted(value: Any) -> list[Any]:
     """The items of a document: those of its list, or itself; for each conversation its turns.
 
+    The first item of a list has what else the document says.
+
     >>> unlisted(Node(results=[1, 2])), unlisted([3]), unlisted("a")
     ([1, 2], [3], ['a'])
+    >>> unlisted(Node(owner="anna", results=[Node(text="чай")]))
+    [{'text': 'чай', '(file)': {'owner': 'anna'}}]
     """
     if isinstance(value, Node):
-        value = next((value[name] for name in LISTS if isinstance(value.get(name), list)), [value])
+        listed = next((name for name in LISTS if isinstance(value.get(name), list)), None)
+        if listed is None:
+            value = [value]
+        else:
+            rest = {key: field for key, field in value.items() if key != listed}
+            value = value[listed]
+            first = next((item for item in value if isinstance(item, Node)), None)
+            if rest and first is not None:  # once, not in each: a file of many items would grow as their square
+                first.setdefault("(file)", rest)
     return [turn for item in (value if isinstance(value, list) else [value]) for turn in _turns(item)]
 
 
