@@ -181,10 +181,10 @@ def test_what_is_planned_on_one_parse_is_what_comes_of_one_change_after_the_othe
     places = range(len(entries))
     sets = [(place, chance.choice("abx")) for place in places if chance.random() < 0.5]
     removed = [place for place in places[:-1] if chance.random() < 0.5 and place not in dict(sets)]
-    once, one_by_one = Json(text), text
-    splices = [once.set_value(["files", place, key], value) for place, key in sets]
-    splices += once.append_all(["files"], new)
-    splices += [Splice(part.start, part.end, "") for place in removed if (part := once.find(["files", place]))]
+    parsed, one_by_one = Json(text), text
+    splices = [parsed.set_value(["files", place, key], value) for place, key in sets]
+    splices += parsed.append_all(["files"], new)
+    splices += [Splice(part.start, part.end, "") for place in removed if (part := parsed.find(["files", place]))]
     for entry in new:
         one_by_one = spliced(one_by_one, [Json(one_by_one).append(["files"], entry)])
     for place, key in sets:
@@ -193,7 +193,7 @@ def test_what_is_planned_on_one_parse_is_what_comes_of_one_change_after_the_othe
         part = Json(one_by_one).find(["files", place])
         assert part is not None
         one_by_one = spliced(one_by_one, Json(one_by_one).without([part.start]))
-    at_once = spliced(text, once.settled(splices))
+    at_once = spliced(text, parsed.settled(splices))
     assert json.loads(at_once) == json.loads(one_by_one)
     # A further item is laid out as the last one is, and one after the other the last one is new: a list within a list,
     # which takes lines of its own, shows the one after it the same.
@@ -212,9 +212,9 @@ def test_what_comes_where_all_goes_is_all_there_is(
     entries: list[object], new: list[object], chance: random.Random
 ) -> None:
     text = odd_json({"files": entries, "end": [1]}, chance)
-    once = Json(text)
-    removals = [Splice(part.start, part.end, "") for n in range(len(entries)) if (part := once.find(["files", n]))]
-    assert json.loads(spliced(text, once.settled([*once.append_all(["files"], new), *removals]))) == {
+    parsed = Json(text)
+    removals = [Splice(part.start, part.end, "") for n in range(len(entries)) if (part := parsed.find(["files", n]))]
+    assert json.loads(spliced(text, parsed.settled([*parsed.append_all(["files"], new), *removals]))) == {
         "files": new,
         "end": [1],
     }
@@ -244,9 +244,9 @@ ENTRY = (
 ROOT = '{"type": "index-root", "branches": [{"category": "lessons", "path": "lessons/index.json"}]}'
 
 
-def index(*names: str, more: str = "") -> str:
+def index(*names: str) -> str:
     entries = ",\r\n  ".join(ENTRY % (name.title(), name) for name in names)
-    return f'\ufeff{{"type": "index-branch", "category": "lessons",{more}\r\n "files": [\r\n  {entries}\r\n]}}'
+    return f'\ufeff{{"type": "index-branch", "category": "lessons",\r\n "files": [\r\n  {entries}\r\n]}}'
 
 
 def test_index_check_takes_missing_entries_out_and_leaves_the_others_as_they_are(folder: Folder) -> None:
@@ -587,10 +587,10 @@ def test_what_stays_of_duplicates_takes_over_tags_and_importance(folder: Folder)
 def test_a_record_takes_over_nothing_and_lost_tags_are_said(folder: Folder) -> None:
     """Data formats, section 2.2: what says the same is dropped; no document says how records are merged."""
     item = {"format_version": "1.0.0", "user_id": "u", "input": "Чай?", "response": "Без сахара и молока, пожалуйста."}
-    one = {**item, "timestamp": "2026-01-01T00:00:00Z", "tags": ["чай"]}
-    two = {**item, "timestamp": "2026-01-02T00:00:00Z", "tags": ["чай", "мёд"]}
-    root = folder({"one.json": json.dumps(one), "two.json": json.dumps(two), "A.md": "# Чай\n\nБез.\n" * 2})
+    older = {**item, "timestamp": "2026-01-01T00:00:00Z", "tags": ["чай"]}
+    newer = {**item, "timestamp": "2026-01-02T00:00:00Z", "tags": ["чай", "мёд"]}
+    root = folder({"one.json": json.dumps(older), "two.json": json.dumps(newer), "A.md": "# Чай\n\nБез.\n" * 2})
     edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None, survivor="oldest"), merge=True)
     assert [row["op"] for row in edits.table.to_pylist() if row["path"].endswith("json")] == ["delete"]
-    (said,) = edits.refused.to_pylist()
-    assert (said["path"], said["reason"].endswith("Lost tags: мёд.")) == ("one.json", True)
+    (refusal,) = edits.refused.to_pylist()
+    assert (refusal["path"], refusal["reason"].endswith("Lost tags: мёд.")) == ("one.json", True)

@@ -84,7 +84,7 @@ def shown_values(page: str, values: Iterator[str] | list[str] | dict[str, str]) 
     return [value for value in values if any(value[:-2] in text or value[2:] in text for text in words)]
 
 
-def both(result: Any) -> str:
+def html_and_text(result: Any) -> str:
     return shown(result, rows=200)._repr_html_() + shown(result, rows=200).text(200)
 
 
@@ -98,7 +98,7 @@ def test_the_folder_holds_each_secret_as_planted(corpus: mk.Corpus) -> None:
 def test_tables_and_searches_show_none_and_keep_all_as_data(corpus: mk.Corpus, search: mk.Retriever, k: int) -> None:
     hits = search.search("пул", k=k, as_of=DAY)
     for result in (corpus.memories, hits, search.trace("пул", k=k, as_of=DAY), corpus):
-        assert shown_values(both(result), VALUES) == []
+        assert shown_values(html_and_text(result), VALUES) == []
     assert shown_values("\n".join(search.search("пул", k=200, as_of=DAY)["text"].to_pylist()), PASSWORDS) == list(
         PASSWORDS
     )
@@ -107,13 +107,13 @@ def test_tables_and_searches_show_none_and_keep_all_as_data(corpus: mk.Corpus, s
 def test_a_result_that_says_it_in_one_row_hides_it_in_all_rows_and_columns(corpus: mk.Corpus) -> None:
     judged = mk.Admission(max_chars=10_000).transform(corpus, as_of=DAY)
     assert set(judged.filter(pa.compute.equal(judged["reason"], "secret"))["matched_span"].to_pylist()) & set(PASSWORDS)
-    assert shown_values(both(judged), VALUES) == []
+    assert shown_values(html_and_text(judged), VALUES) == []
 
 
 def test_a_short_secret_is_not_shown_in_a_column_of_its_own() -> None:
     judged = mk.Admission().transform(pa.table({"text": ["Код от двери дома: пин 4321"]}), as_of=DAY)
     assert judged["matched_span"].to_pylist() == ["4321"]
-    assert "4321" not in both(judged)
+    assert "4321" not in html_and_text(judged)
     assert "4321" in shown(judged, show_secrets=True).text(200)
 
 
@@ -207,8 +207,8 @@ def test_panels_and_what_they_export_show_none_and_only_memkits_own_script_can_r
 ) -> None:
     for name, panel in panels(corpus, search).items():
         page = panel.export(tmp_path / f"{name}.html").read_text("utf-8")
-        live = panel.view
-        sent = "".join((live.body, live.strip, live.code, live.summary, live.words, repr(panel)))
+        view = panel.view
+        sent = "".join((view.body, view.strip, view.code, view.summary, view.words, repr(panel)))
         page = re.sub(r'src="data:[^"]*"', "", page)
         assert (name, shown_values(page + sent, VALUES)) == (name, [])
         assert re.search(r'<meta http-equiv="Content-Security-Policy"\s+content="default-src \'none\';', page)

@@ -161,9 +161,9 @@ def test_an_output_has_at_most_forty_lines(results: dict[str, Any], name: str) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_secret_is_a_word_unless_asked_for(results: dict[str, Any], name: str) -> None:
-    look = shown(results[name])
-    assert KEY not in look._repr_html_() + look.text(80)
-    assert KEY[:12] not in look._repr_html_() + look.text(80)
+    display = shown(results[name])
+    assert KEY not in display._repr_html_() + display.text(80)
+    assert KEY[:12] not in display._repr_html_() + display.text(80)
 
 
 @pytest.mark.parametrize("before", [30, 50, 100, 140, 155, 170, 230, 390])
@@ -173,8 +173,8 @@ def test_no_part_of_a_secret_is_left_where_a_text_is_cut(before: int) -> None:
     search = mk.Retriever(encoder=None).fit(read)
     pairs = mk.Deduplicator(encoder=None).fit(read).pairs_
     for result in (read.memories, search.search("пул", as_of=DAY), search.trace("пул", as_of=DAY), pairs):
-        look = shown(result)
-        assert KEY[:6] not in look._repr_html_() + look.text(80)
+        display = shown(result)
+        assert KEY[:6] not in display._repr_html_() + display.text(80)
 
 
 def test_a_secret_is_shown_to_who_asks_and_never_taken_from_the_table(results: dict[str, Any]) -> None:
@@ -292,9 +292,9 @@ def test_show_takes_what_is_a_table_and_refuses_the_rest(capsys: pytest.CaptureF
 
 
 def test_at_most_twenty_rows_and_how_to_see_more() -> None:
-    look = shown(pa.table({"n": range(1000)}))
-    assert look._repr_html_().count("<tr>") == 21
-    assert "20 of 1,000 rows; mk.show(result, rows=100)" in look.text(100)
+    display = shown(pa.table({"n": range(1000)}))
+    assert display._repr_html_().count("<tr>") == 21
+    assert "20 of 1,000 rows; mk.show(result, rows=100)" in display.text(100)
     assert shown(pa.table({"n": range(1000)}), rows=50)._repr_html_().count("<tr>") == 51
     relation = mk.from_table({"text": ["x"] * 30}).sql("from memories")
     assert "the first 20 rows" in shown(relation).text(100)
@@ -435,12 +435,12 @@ def test_a_comparison_says_its_verdict_first_and_the_queries_that_moved_most_by_
 
 
 def test_a_p_too_small_for_its_digits_is_not_shown_as_0() -> None:
-    right = {"query_id": [str(number) for number in range(40)], "memory_id": ["a"] * 40, "relevance": [1] * 40}
-    queries = {"query_id": right["query_id"], "text": ["чай"] * 40}
+    qrels = {"query_id": [str(number) for number in range(40)], "memory_id": ["a"] * 40, "relevance": [1] * 40}
+    queries = {"query_id": qrels["query_id"], "text": ["чай"] * 40}
     runs = [
-        pa.table({"query_id": right["query_id"], "memory_id": [name] * 40, "rank": [1] * 40}) for name in ("b", "a")
+        pa.table({"query_id": qrels["query_id"], "memory_id": [name] * 40, "rank": [1] * 40}) for name in ("b", "a")
     ]
-    comparison = mk.compare(*runs, queries, right, "mrr")
+    comparison = mk.compare(*runs, queries, qrels, "mrr")
     p = comparison.table["p"][0].as_py()
     assert 0 < p < 0.0005
     assert f"{p:.1g}" in mk.display.notebook.shown(comparison).text(100)

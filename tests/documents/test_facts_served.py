@@ -97,13 +97,13 @@ def test_a_server_that_writes_migrates_and_cleans_up_and_says_so(is_read_only: b
     process = subprocess.run(
         command + ["--read-only"] * is_read_only, input="", capture_output=True, text=True, env=os.environ, timeout=300
     )
-    now = {path: (root / path).read_text() for path in files if (root / path).exists()}
+    after = {path: (root / path).read_text() for path in files if (root / path).exists()}
     if is_read_only:
-        assert now == files
+        assert after == files
         assert process.stderr == ""
     else:
-        assert now[f"{HOME}/test-user/working.md"] == ""
-        assert "data/memory/boris.md" not in now
+        assert after[f"{HOME}/test-user/working.md"] == ""
+        assert "data/memory/boris.md" not in after
         assert "expired, deleted: data/memory/users/test-user/working.md: - [id:wk_001]" in process.stderr
         assert "migrated: data/memory/boris.md:1: ar_001, an item" in process.stderr
         assert json.loads((root / f"{HOME}/boris/meta.json").read_text())["archiveCount"] == 2

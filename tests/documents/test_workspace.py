@@ -326,8 +326,8 @@ def test_the_index_has_the_documents_numbers(root: Path, encoder: object) -> Non
     ]
     assert all(0 < result.score <= 1 for result in results)
     assert index.index_all() == oracle.chunks_.num_rows
-    each = [index.index_file(path) for path in ("MEMORY.md", "HEARTBEAT.md", root / "memory/2025-02-03.md")]
-    assert each == [1, 1, 2]
+    chunk_counts = [index.index_file(path) for path in ("MEMORY.md", "HEARTBEAT.md", root / "memory/2025-02-03.md")]
+    assert chunk_counts == [1, 1, 2]
     assert index.index_all(["MEMORY.md", "memory/2025-02-03.md"]) == 3
 
 

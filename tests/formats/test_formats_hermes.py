@@ -57,17 +57,20 @@ def test_a_file_that_is_read_has_the_entries_and_their_lines(entries: list[str])
 
 
 def test_what_a_memory_file_is_depends_on_what_stands_in_it_and_beside_it(tmp_path: Path) -> None:
-    one, two = "Порт 8443", "Порт 8443\n§\nДеплой по вторникам"
+    one_entry, two_entries = "Порт 8443", "Порт 8443\n§\nДеплой по вторникам"
     cases: dict[str, tuple[dict[str, str | bytes], set[str]]] = {
-        "its own delimiter": ({"MEMORY.md": two, "USER.md": one}, {"hermes"}),
-        "the delimiter beside it": ({"MEMORY.md": one, "USER.md": two}, {"hermes"}),
-        "a lock beside it": ({"MEMORY.md": one, "MEMORY.md.lock": ""}, {"hermes"}),
-        "the folder's name": ({"x/.hermes/memories/MEMORY.md": one}, {"hermes"}),
-        "a profile of the host": ({"x/.hermes/profiles/работа/memories/USER.md": one}, {"hermes"}),
-        "nothing": ({"MEMORY.md": one}, {"workspace"}),
-        "front matter": ({"MEMORY.md": f"---\ntitle: x\n---\n{two}"}, {"workspace"}),
-        "a delimiter in another folder": ({"a/MEMORY.md": one, "b/USER.md": two}, {"workspace", "hermes"}),
-        "another file": ({"NOTES.md": two}, {"workspace"}),
+        "its own delimiter": ({"MEMORY.md": two_entries, "USER.md": one_entry}, {"hermes"}),
+        "the delimiter beside it": ({"MEMORY.md": one_entry, "USER.md": two_entries}, {"hermes"}),
+        "a lock beside it": ({"MEMORY.md": one_entry, "MEMORY.md.lock": ""}, {"hermes"}),
+        "the folder's name": ({"x/.hermes/memories/MEMORY.md": one_entry}, {"hermes"}),
+        "a profile of the host": ({"x/.hermes/profiles/работа/memories/USER.md": one_entry}, {"hermes"}),
+        "nothing": ({"MEMORY.md": one_entry}, {"workspace"}),
+        "front matter": ({"MEMORY.md": f"---\ntitle: x\n---\n{two_entries}"}, {"workspace"}),
+        "a delimiter in another folder": (
+            {"a/MEMORY.md": one_entry, "b/USER.md": two_entries},
+            {"workspace", "hermes"},
+        ),
+        "another file": ({"NOTES.md": two_entries}, {"workspace"}),
     }
     wrong = {}
     for number, (name, (files, formats)) in enumerate(cases.items()):

@@ -440,9 +440,11 @@ def test_many_problems_of_one_rule_in_one_file_are_listed_up_to_a_bound_and_then
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "MAX_PROBLEMS", 100)
-    over = {"a.md": 107, "b.md": 100, "c.md": 101}
-    corpus = mk.read(write_files(tmp_path, {f"memory/lessons/{name}": "#\n" * count for name, count in over.items()}))
-    assert corpus.memories.num_rows == sum(over.values())
+    n_sections = {"a.md": 107, "b.md": 100, "c.md": 101}
+    corpus = mk.read(
+        write_files(tmp_path, {f"memory/lessons/{name}": "#\n" * count for name, count in n_sections.items()})
+    )
+    assert corpus.memories.num_rows == sum(n_sections.values())
     counts = corpus.sql(
         "select path[-4:], count(line), any_value(split_part(message, ': ', 2)[:6]) filter (line is null) from problems"
         " where rule = 'empty_section' group by path order by path"

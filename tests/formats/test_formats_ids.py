@@ -53,12 +53,12 @@ def stable(before: Sections, after: Sections, position: int, shift: int) -> None
     for place, (title_and_body, id) in enumerate(zip(before, old, strict=True)):
         if place == position and shift <= 0:
             continue
-        now = new[place + (shift if place >= position else 0)]
+        id_after = new[place + (shift if place >= position else 0)]
         section_before = (slugs[place], title_and_body[1])
         twins = [(slug_of(title), body) for title, body in before + after].count(section_before) > 2
-        is_first = "~" not in id or "~" not in now
+        is_first = "~" not in id or "~" not in id_after
         if slugs[place] not in touched or not (is_first or twins):
-            assert now == id
+            assert id_after == id
 
 
 @settings(max_examples=60)

@@ -101,12 +101,12 @@ def drawing_of(panel: Locator) -> tuple[str | None, str, str]:
 
 def press(panel: Locator, control: Locator, key: str) -> tuple[bool, bool]:
     """Press a key; whether picture and table are others then."""
-    _, picture, table = before = drawing_of(panel)
+    _, picture_before, table_before = before = drawing_of(panel)
     control.focus()
     control.press(key)
     panel.evaluate(DRAWN, [before[0], PATIENCE])
-    _, now, body = drawing_of(panel)
-    return now != picture, body != table
+    _, picture_after, table_after = drawing_of(panel)
+    return picture_after != picture_before, table_after != table_before
 
 
 def slider(panel: Locator, name: str) -> Locator:
@@ -137,9 +137,9 @@ def test_a_slider_moves_picture_table_and_python(notebook: Any, title: str, vari
     before = notebook.python(f"{variable}.values[{name!r}]")
     handle = slider(panel, name.replace("_", " "))
     picture, table = press(panel, handle, key)
-    now = notebook.python(f"{variable}.values[{name!r}]")
-    assert now != before
-    assert float(handle.input_value()) == now
+    after = notebook.python(f"{variable}.values[{name!r}]")
+    assert after != before
+    assert float(handle.input_value()) == after
     assert (picture, table) == (True, True)
 
 
@@ -147,8 +147,8 @@ def test_arrows_walk_over_the_settings_of_a_sweep(notebook: Any) -> None:
     panel = notebook.panel("surface")
     before = notebook.python("tried.params")
     press(panel, panel.get_by_role("button", name=re.compile(r"\?")), "ArrowRight")
-    now = notebook.python("tried.params")
-    assert (before["min_score"], now) == (0.0, {**before, "min_score": 0.2})
+    after = notebook.python("tried.params")
+    assert (before["min_score"], after) == (0.0, {**before, "min_score": 0.2})
 
 
 def test_a_key_judges_one_memory(notebook: Any) -> None:

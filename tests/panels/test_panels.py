@@ -146,7 +146,7 @@ def test_the_code_gives_the_table_on_the_screen(
     assert table.schema.metadata == panel.result.schema.metadata
 
 
-def _values(declared: Any, name: str, now: Any) -> st.SearchStrategy[Any]:
+def _values(declared: Any, name: str, current: Any) -> st.SearchStrategy[Any]:
     if name in ("query", "text"):
         return st.sampled_from(["пул", "чай без сахара", "", ATTACK, "it's \\ 'quoted'\n"])
     if name == "user_id":
@@ -160,7 +160,7 @@ def _values(declared: Any, name: str, now: Any) -> st.SearchStrategy[Any]:
     if declared.kind == "float":
         low, high = declared.low or 0.0, declared.high or 200.0
         return st.floats(low, high, exclude_min=declared.low_open)
-    return st.just(now)
+    return st.just(current)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -456,10 +456,10 @@ def test_a_judge_sees_what_each_query_may_see() -> None:
     visible = {"a": {"anna", "nobody"}, "b": {"boris", "nobody"}, "c": {"anna", "nobody", "later"}}
     assert set(panel._queue) == {(query, memory) for query, memories in visible.items() for memory in memories}
     hidden = {"query_id": ["h"], "text": ["утром"], "hidden_field": ["title"]}
-    right = {"query_id": ["h", "h"], "memory_id": ["anna", "nobody"], "relevance": [1, 0]}
+    qrels = {"query_id": ["h", "h"], "memory_id": ["anna", "nobody"], "relevance": [1, 0]}
     assert mk.panels.judge(search, hidden | {"hidden_field": [None]})._queue == [("h", "anna")]
-    assert mk.panels.judge(search, hidden, right)._queue == []
-    assert mk.panels.judge(search, hidden, right | {"memory_id": ["boris", "nobody"]})._queue == [("h", "anna")]
+    assert mk.panels.judge(search, hidden, qrels)._queue == []
+    assert mk.panels.judge(search, hidden, qrels | {"memory_id": ["boris", "nobody"]})._queue == [("h", "anna")]
     with pytest.raises(mk.ParameterError, match="qrels beside a 'hidden_field'"):
         mk.panels.judge(search, hidden)
 

@@ -372,15 +372,15 @@ def test_a_git_file_that_no_repository_knows_is_not_followed(repositories: Modul
     repositories.build(root, [{"a.md": "# Тайна\n"}])
     repositories.build(tmp_path / "part", [{"a.md": "x\n"}])
     repositories.git(root, "worktree", "add", "--quiet", "--detach", str(tree))
-    own = (tree / ".git").read_text("utf-8").removeprefix("gitdir: ").strip()
+    worktree_gitdir = (tree / ".git").read_text("utf-8").removeprefix("gitdir: ").strip()
     other.mkdir()
     (other / "worktrees/x").mkdir(parents=True)
     (other / "worktrees/x/gitdir").write_text(f"{other}/.git\n")
     (other / "worktrees/x/commondir").write_text(f"{root}/.git\n")
     (other / "through").symlink_to(root / ".git")
-    (other / "worktrees/y").symlink_to(own)
+    (other / "worktrees/y").symlink_to(worktree_gitdir)
     forged = {
-        "another's": f"gitdir: {own}",
+        "another's": f"gitdir: {worktree_gitdir}",
         "the repository itself": f"gitdir: {root}/.git",
         "its own folder": f"gitdir: {other}/worktrees/x",
         "through a link": f"gitdir: {other}/through/worktrees/tree",

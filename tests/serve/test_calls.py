@@ -57,14 +57,14 @@ def file_for_folder(root: Path, aside: Path) -> None:
     (root / ".memkit").write_text("")
 
 
-@pytest.mark.parametrize("laid", [link_to_folder, link_to_file, link_to_nothing, pipe, folder, file_for_folder])
+@pytest.mark.parametrize("obstacle", [link_to_folder, link_to_file, link_to_nothing, pipe, folder, file_for_folder])
 def test_a_log_that_is_no_file_of_memkits_own_is_not_written_and_the_search_says_so(
-    laid: Callable[[Path, Path], None], root: Path, tmp_path: Path
+    obstacle: Callable[[Path, Path], None], root: Path, tmp_path: Path
 ) -> None:
     aside = tmp_path / "aside"
     aside.mkdir()
     (aside / "calls.jsonl").write_text("another's\n")
-    laid(root, aside)
+    obstacle(root, aside)
     tools = Tools(root, {"encoder": None})
     answer = in_time(lambda: tools.memory_search("чай"))
     assert answer["results"][0]["file_path"] == "MEMORY.md"
@@ -74,14 +74,14 @@ def test_a_log_that_is_no_file_of_memkits_own_is_not_written_and_the_search_says
     assert {path.name: path.read_text() for path in aside.iterdir()} == {"calls.jsonl": "another's\n"}
 
 
-@pytest.mark.parametrize("laid", [link_to_folder, link_to_file, pipe])
+@pytest.mark.parametrize("obstacle", [link_to_folder, link_to_file, pipe])
 def test_a_log_that_is_no_file_of_memkits_own_is_not_read(
-    laid: Callable[[Path, Path], None], root: Path, tmp_path: Path
+    obstacle: Callable[[Path, Path], None], root: Path, tmp_path: Path
 ) -> None:
     aside = tmp_path / "aside"
     aside.mkdir()
     (aside / "calls.jsonl").write_text('{"text": "чай", "used": ["m1"]}\n')
-    laid(root, aside)
+    obstacle(root, aside)
 
     def imported() -> str:
         with pytest.raises(mk.FormatError) as caught:

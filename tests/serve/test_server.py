@@ -142,7 +142,7 @@ HELLO = message(
 ) + message(None, "notifications/initialized")
 
 
-def called(id: int, name: str, **arguments: Any) -> bytes:
+def tool_call(id: int, name: str, **arguments: Any) -> bytes:
     return message(id, "tools/call", name=name, arguments=arguments)
 
 
@@ -151,16 +151,16 @@ def test_an_old_client_and_broken_lines_have_their_answers_and_never_end_the_ser
     (root / os.fsdecode(b"\xff\xfe.md")).write_text("# Мёд\n\nЛиповый мёд.\n", encoding="utf-8")
     secret = "sk-" + "a1B2" * 8
     lines = {
-        2: called(2, "memory_search", query="чай", k=float("nan")),
-        3: called(3, "memory_search", query="липовый мёд", k=1),
-        4: called(4, "memory_save", user_id="anna", text="м" * 1_000_000),
-        5: called(5, "memory_save", user_id="anna", text=f"ключ сервиса {secret}"),
-        6: called(6, "memory_read", path="\udcff\udcfe.md"),
-        7: called(7, "memory_append", content="половина \ud83d знака"),
-        8: called(8, "memory_save", user_id="a/../../b", text="Обсуждали структуру памяти."),
-        9: called(9, "memory_search", query=f"где {secret}"),
-        10: called(10, "memory_search", query="чай " * 250_000),
-        11: called(11, "memory_save", user_id="anna", text="Обсуждали структуру памяти."),
+        2: tool_call(2, "memory_search", query="чай", k=float("nan")),
+        3: tool_call(3, "memory_search", query="липовый мёд", k=1),
+        4: tool_call(4, "memory_save", user_id="anna", text="м" * 1_000_000),
+        5: tool_call(5, "memory_save", user_id="anna", text=f"ключ сервиса {secret}"),
+        6: tool_call(6, "memory_read", path="\udcff\udcfe.md"),
+        7: tool_call(7, "memory_append", content="половина \ud83d знака"),
+        8: tool_call(8, "memory_save", user_id="a/../../b", text="Обсуждали структуру памяти."),
+        9: tool_call(9, "memory_search", query=f"где {secret}"),
+        10: tool_call(10, "memory_search", query="чай " * 250_000),
+        11: tool_call(11, "memory_save", user_id="anna", text="Обсуждали структуру памяти."),
     }
     server = parameters(root)
     process = subprocess.Popen(
@@ -207,7 +207,7 @@ child.stdin.flush()
 child.stdout.readline()
 print(child.pid, flush=True)
 input()
-child.stdin.write({called(2, "memory_append", content="Никогда.")!r})
+child.stdin.write({tool_call(2, "memory_append", content="Никогда.")!r})
 child.stdin.flush()
 child.stdout.readline()"""
     env = {**os.environ, **(server.env or {})}
@@ -412,7 +412,7 @@ def test_control_c_ends_a_server_over_http_whose_tool_waits_without_a_traceback(
         line = process.stderr.readline().decode()
         assert "token-of-the-environment" not in line
         anyio.run(_until_up, line.split()[1])
-        body = called(1, "memory_append", content="Никогда.").strip()
+        body = tool_call(1, "memory_append", content="Никогда.").strip()
         head = (
             f"POST /mcp HTTP/1.1\r\nHost: {line.split('/')[2]}\r\nAuthorization: Bearer token-of-the-environment\r\n"
             "Accept: application/json\r\nContent-Type: application/json\r\n"

@@ -166,14 +166,14 @@ def test_what_was_forgotten_is_in_no_query_of_the_log(tools: Tools) -> None:
     with (tools.root / ".memkit/calls.jsonl").open("a", encoding="utf-8") as log:
         log.write("строка не наша\n")
     other = Tools(tools.root, {"encoder": None})  # another server, whose last search found both
-    both = [hit["chunk_id"] for hit in other.memory_search("обсуждали", user_id="anna")["results"]]
+    chunk_ids = [hit["chunk_id"] for hit in other.memory_search("обсуждали", user_id="anna")["results"]]
     tools.memory_forget("anna", fact_id=saved)
     assert "calls.jsonl" in holding("кукумбер", tools.root)
     cleared = mk.undo(tools.root, clear=True)
     assert holding("кукумбер", tools.root) == set()
     assert cleared.schema.metadata[b"note"].startswith(b"Old texts of 3 changes are gone, and 4 lines")
     assert (tools.root / ".memkit/calls.jsonl").read_text("utf-8").endswith("}\nстрока не наша\n")
-    remaining = [chunk for chunk in both if saved not in chunk]
+    remaining = [chunk for chunk in chunk_ids if saved not in chunk]
     assert remaining
     other.memory_get(remaining)  # it was of use: of a query that is not in the log any more nothing is said
     assert [row["text"] for row in log_of_ours(tools)] == ["зелёный чай"]

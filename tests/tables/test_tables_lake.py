@@ -21,7 +21,7 @@ from memkit.tables.samples import sample_data, write_files
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
 
 
-def inside(lake: Path) -> Path:
+def save_of(lake: Path) -> Path:
     """The one save of a lake."""
     (save,) = lake.glob("saved-*")
     return save
@@ -38,7 +38,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def saved(template: Path, tmp_path: Path) -> Path:
     """A saved corpus of its own for each test, beside its source."""
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    manifest = inside(tmp_path / "lake") / "manifest.json"
+    manifest = save_of(tmp_path / "lake") / "manifest.json"
     manifest.write_text(manifest.read_text().replace(str(template), str(tmp_path)))
     return tmp_path / "lake"
 
@@ -73,26 +73,26 @@ def test_a_text_index_of_a_former_memkit_is_built_anew(tmp_path: Path, monkeypat
         mk.read(source).save(tmp_path / "lake")
     aliased = "select memory_id from fts('пыхтелка')"
     assert mk.open(tmp_path / "lake").sql(aliased).fetchall() == []
-    manifest = inside(tmp_path / "lake") / "manifest.json"
+    manifest = save_of(tmp_path / "lake") / "manifest.json"
     document = json.loads(manifest.read_text("utf-8"))
     assert document.pop("text_version") == fts.TEXT_VERSION
     manifest.write_text(json.dumps(document), "utf-8")
     opened = mk.open(tmp_path / "lake")
     assert opened.sql(aliased).fetchall() == mk.read(source).sql(aliased).fetchall() != []
     opened.save(tmp_path / "lake")
-    assert json.loads((inside(tmp_path / "lake") / "manifest.json").read_text("utf-8"))["text_version"] == 2
+    assert json.loads((save_of(tmp_path / "lake") / "manifest.json").read_text("utf-8"))["text_version"] == 2
 
 
 def test_the_files_are_readable_by_any_tool(saved: Path) -> None:
-    names = {path.name for path in inside(saved).iterdir()}
+    names = {path.name for path in save_of(saved).iterdir()}
     assert names == {f"{name}.parquet" for name in mk.open(saved).tables} | {"manifest.json", "state", "fts"}
-    assert {path.name for path in saved.iterdir()} - {inside(saved).name} == {
+    assert {path.name for path in saved.iterdir()} - {save_of(saved).name} == {
         "corpus.duckdb",
         "memkit.json",
         ".memkit-lock",
     }
-    assert json.loads((saved / "memkit.json").read_text()) == {"save": inside(saved).name}
-    assert pq.read_table(inside(saved) / "memories.parquet")["title"].to_pylist() == ["пул соединений", ""]
+    assert json.loads((saved / "memkit.json").read_text()) == {"save": save_of(saved).name}
+    assert pq.read_table(save_of(saved) / "memories.parquet")["title"].to_pylist() == ["пул соединений", ""]
     assert sorted(duckdb.read_parquet(f"{saved}/saved-*/memories.parquet")["title"].fetchall()) == [
         ("",),
         ("пул соединений",),
@@ -104,7 +104,7 @@ def test_the_files_are_readable_by_any_tool(saved: Path) -> None:
 def test_two_saves_give_the_same_parquet(saved: Path, tmp_path: Path) -> None:
     mk.open(saved).save(tmp_path / "again")
     mk.read(tmp_path / "source").save(tmp_path / "afresh")
-    saved, again, afresh = map(inside, (saved, tmp_path / "again", tmp_path / "afresh"))
+    saved, again, afresh = map(save_of, (saved, tmp_path / "again", tmp_path / "afresh"))
     names = {path.relative_to(saved) for path in saved.rglob("*.parquet")}
     assert {Path("memories.parquet"), Path("fts/terms.parquet"), Path("state/_ids.parquet")} <= names
     for name in names - {Path("state/files.parquet")}:  # which holds times
@@ -117,9 +117,9 @@ def test_a_save_over_a_save_leaves_nothing_of_the_old(saved: Path) -> None:
     mk_open = mk.open(saved)
     mk_open.add_table("labels", pa.table({"a": [1]}))
     mk_open.save(saved)
-    assert (inside(saved) / "labels.parquet").exists()
+    assert (save_of(saved) / "labels.parquet").exists()
     corpus.save(saved)
-    assert not (inside(saved) / "labels.parquet").exists()
+    assert not (save_of(saved) / "labels.parquet").exists()
     assert equal(mk.open(saved), corpus)
     assert mk.open(saved).sql("select count(*) from fts('чай')").fetchall() == [(0,)]
     assert leftovers(saved) == []
@@ -155,7 +155,7 @@ def test_no_manifest_is_said_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone", "other"])
 def test_a_broken_parquet_file_is_refused_by_name(saved: Path, damage: str) -> None:
-    path = inside(saved) / "facts.parquet"
+    path = save_of(saved) / "facts.parquet"
     data = bytearray(path.read_bytes())
     if damage == "gone":
         path.unlink()
@@ -194,9 +194,9 @@ def test_what_lies_with_a_lake_goes_with_its_memories(saved: Path) -> None:
     corpus.attach("labels", lambda folder: write_files(folder, {"a/b.txt": "x"}))
     corpus.save(saved)
     mk.open(saved).save(saved)
-    assert (inside(saved) / "labels" / "a" / "b.txt").read_text() == "x"
+    assert (save_of(saved) / "labels" / "a" / "b.txt").read_text() == "x"
     mk.from_table({"text": ["кофе"]}).save(saved)
-    assert not (inside(saved) / "labels").exists()
+    assert not (save_of(saved) / "labels").exists()
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "State", "state", "fts"])
@@ -219,7 +219,7 @@ def test_nothing_is_attached_under_a_name_that_is_taken_or_no_name(name: str) ->
 def test_a_broken_state_only_costs_a_full_read(
     saved: Path, name: str, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = inside(saved) / "state" / f"{name}.parquet"
+    path = save_of(saved) / "state" / f"{name}.parquet"
     path.unlink()
     if damage == "text":
         path.write_bytes(b"no parquet")

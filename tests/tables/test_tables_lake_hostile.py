@@ -46,7 +46,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def inside(lake: Path) -> Path:
+def save_of(lake: Path) -> Path:
     """The one save of a lake."""
     (save,) = lake.glob("saved-*")
     return save
@@ -54,28 +54,28 @@ def inside(lake: Path) -> Path:
 
 def change(lake: Path, **values: Any) -> None:
     """Set values of the manifest by their path, ``__`` between its parts."""
-    document = json.loads((inside(lake) / "manifest.json").read_text())
+    document = json.loads((save_of(lake) / "manifest.json").read_text())
     for path, value in values.items():
         node = document
         *above, last = path.split("__")
         for name in above:
             node = node[name]
         node[last] = value
-    (inside(lake) / "manifest.json").write_text(json.dumps(document))
+    (save_of(lake) / "manifest.json").write_text(json.dumps(document))
 
 
 def sign(lake: Path, **changes: Any) -> None:
     """Give every file that the manifest names the hash that it now has, as a forger would."""
-    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
+    files = json.loads((save_of(lake) / "manifest.json").read_text())["files"]
     for name in files:
-        if (inside(lake) / name).is_file():
-            files[name] = blake2b((inside(lake) / name).read_bytes(), digest_size=16).hexdigest()
+        if (save_of(lake) / name).is_file():
+            files[name] = blake2b((save_of(lake) / name).read_bytes(), digest_size=16).hexdigest()
     change(lake, files=files, **changes)
 
 
 def rewrite(lake: Path, name: str, to: Callable[[pa.Table], pa.Table]) -> None:
-    table = pq.read_table(inside(lake) / f"{name}.parquet")
-    pq.write_table(to(table), inside(lake) / f"{name}.parquet")
+    table = pq.read_table(save_of(lake) / f"{name}.parquet")
+    pq.write_table(to(table), save_of(lake) / f"{name}.parquet")
     sign(lake)
 
 
@@ -120,9 +120,9 @@ INSIDE = ["memories.parquet", "manifest.json", "state", "fts", "fts/terms.parque
 
 @pytest.mark.parametrize("name", ["memkit.json", "saved", *INSIDE])
 def test_a_member_that_is_a_link_is_refused_and_nothing_moves(lake: Path, tmp_path: Path, name: str) -> None:
-    write_files(inside(lake), {"vectors/arm/a.txt": "x"})
+    write_files(save_of(lake), {"vectors/arm/a.txt": "x"})
     victim = shutil.copytree(lake, tmp_path / "victim" / "lake")
-    path = {"memkit.json": lake / name, "saved": inside(lake)}.get(name, inside(lake) / name)
+    path = {"memkit.json": lake / name, "saved": save_of(lake)}.get(name, save_of(lake) / name)
     target = victim / path.relative_to(lake)
     path.unlink() if path.is_file() else shutil.rmtree(path)
     path.symlink_to(target)
@@ -138,7 +138,7 @@ POINTED = ["../victim", "saved-", "saved-x", "", ".", None, 5, [], {}, f"saved-{
 
 @pytest.mark.parametrize("name", POINTED, ids=str)
 def test_a_pointer_names_only_a_save_beside_it_and_else_nothing_is_removed(lake: Path, name: object) -> None:
-    save = inside(lake)
+    save = save_of(lake)
     (lake / f"saved-{'0' * 32}").mkdir()
     (lake / "memkit.json").write_text(json.dumps({"save": name}))
     before = files_of(lake)
@@ -147,11 +147,11 @@ def test_a_pointer_names_only_a_save_beside_it_and_else_nothing_is_removed(lake:
     assert files_of(lake) == before
     mk.from_table({"text": ["кофе"]}).save(lake)
     assert mk.open(lake).memories["text"].to_pylist() == ["кофе"]
-    assert inside(lake) != save
+    assert save_of(lake) != save
 
 
 def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(lake: Path, tmp_path: Path) -> None:
-    old = shutil.copytree(inside(lake), tmp_path / "old")
+    old = shutil.copytree(save_of(lake), tmp_path / "old")
     document = json.loads((old / "manifest.json").read_text())
     (old / "manifest.json").write_text(json.dumps({**document, "version": VERSION - 1}))
     with pytest.raises(FormatError, match=f"version {VERSION}. Got {VERSION - 1}; read the folder again"):
@@ -167,7 +167,7 @@ def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(l
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "\ufeff{}", '{"version": ' + "9" * 5000 + "}", "[" * 99999])
 @pytest.mark.parametrize("name", ["manifest.json", "memkit.json"])
 def test_a_manifest_that_is_no_json_object_is_refused_until_a_save(lake: Path, name: str, content: str) -> None:
-    (lake / name if name == "memkit.json" else inside(lake) / name).write_text(content)
+    (lake / name if name == "memkit.json" else save_of(lake) / name).write_text(content)
     with pytest.raises(FormatError, match="expected"):
         mk.open(lake)
     mk.from_table({"text": ["кофе"]}).save(lake)
@@ -180,7 +180,7 @@ NAMES = ["../../secret.parquet", "/etc/passwd", "a\\..\\b", "c:x.parquet", "stat
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_manifest_names_only_files_inside(lake: Path, name: str) -> None:
-    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
+    files = json.loads((save_of(lake) / "manifest.json").read_text())["files"]
     change(lake, files={**files, name: "0" * 32})
     with pytest.raises(FormatError, match=r"manifest\.json"):
         mk.open(lake)
@@ -238,7 +238,7 @@ def test_a_manifest_with_values_of_other_kinds_is_refused(lake: Path, values: di
 
 
 def test_a_manifest_without_one_of_the_tables_is_refused(lake: Path) -> None:
-    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
+    files = json.loads((save_of(lake) / "manifest.json").read_text())["files"]
     del files["facts.parquet"]
     change(lake, files=files)
     with pytest.raises(FormatError, match="no table facts"):
@@ -316,7 +316,7 @@ def test_a_table_of_a_foreign_schema_is_refused_by_name(lake: Path, case: str) -
 @pytest.mark.parametrize("name", ["facts.parquet", "fts/terms.parquet"])
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone", "folder", "pipe", "text", "empty", "other"])
 def test_a_file_that_is_not_what_was_saved_is_refused_by_name(lake: Path, damage: str, name: str) -> None:
-    path = inside(lake) / name
+    path = save_of(lake) / name
     data = bytearray(path.read_bytes())
     path.unlink()
     if damage == "folder":
@@ -341,9 +341,11 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused_unless_it_is_trusted(
 ) -> None:
     monkeypatch.setattr(untrusted, "FREE_BYTES", 2**20)
     rows = 2**22
-    pq.write_table(pa.table({"n": pa.array([7] * rows, pa.int64())}), inside(lake) / "huge.parquet", compression="zstd")
-    assert (inside(lake) / "huge.parquet").stat().st_size < 8 * rows / 1000
-    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
+    pq.write_table(
+        pa.table({"n": pa.array([7] * rows, pa.int64())}), save_of(lake) / "huge.parquet", compression="zstd"
+    )
+    assert (save_of(lake) / "huge.parquet").stat().st_size < 8 * rows / 1000
+    files = json.loads((save_of(lake) / "manifest.json").read_text())["files"]
     change(lake, files={**files, "huge.parquet": ""})
     sign(lake)
     with pytest.raises(

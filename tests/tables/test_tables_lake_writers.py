@@ -152,13 +152,13 @@ def test_a_lake_that_may_not_be_written_opens_with_what_a_dead_writer_left(
 def test_a_pointer_that_a_writer_moved_while_one_opened_is_followed(
     lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, saves = commit.read_manifest, iter([mk.from_table({"text": ["новое"]})])
+    read_manifest, saves = commit.read_manifest, iter([mk.from_table({"text": ["новое"]})])
 
     def slow(place: Path) -> object:
         for corpus in saves:
             monkeypatch.undo()
             corpus.save(lake)
-        return whole(place)
+        return read_manifest(place)
 
     monkeypatch.setattr(commit, "read_manifest", slow)
     assert text_in(lake) == ["новое"]

@@ -148,9 +148,9 @@ def test_only_a_pattern_that_changed_is_asked_of_the_same_rows_again(monkeypatch
     cache, table = PatternCache(), pa.table({"text": ["ключ sk-" + "a1" * 12, "Howard likes tea", "cd ../x и ещё"]})
     for policy in (Admission(), Admission(max_chars=13), Admission(sk_chars=30), Admission(sk_chars=30, cd=False)):
         assert policy._transform(table, DAY, cache).equals(policy.transform(table, DAY))
-    asked_for = [sql.partition(" from (")[0].removeprefix("select ").split(", ") for sql in statements]
-    assert asked_for[1:] == [["suspicious", "sk"], ["suspicious"]]
-    assert len(asked_for[0]) == len(Admission()._patterns())
+    names_by_statement = [sql.partition(" from (")[0].removeprefix("select ").split(", ") for sql in statements]
+    assert names_by_statement[1:] == [["suspicious", "sk"], ["suspicious"]]
+    assert len(names_by_statement[0]) == len(Admission()._patterns())
 
 
 def test_what_is_kept_of_other_rows_is_forgotten() -> None:

@@ -190,7 +190,7 @@ def test_a_question_takes_parameters_and_refuses_half_a_character() -> None:
 # --- what it holds ---
 
 
-def held(sandbox: Sandbox) -> set[str]:
+def column_names(sandbox: Sandbox) -> set[str]:
     return set(sandbox._columns.get("memories", ()))
 
 
@@ -208,7 +208,7 @@ def test_the_text_is_copied_only_when_it_may_be_read() -> None:
     }.items():
         sandbox = Sandbox({"memories": table}, dict)
         assert sandbox.ask(query).num_columns > 0
-        assert held(sandbox) == columns, query
+        assert column_names(sandbox) == columns, query
 
 
 def test_columns_that_were_copied_stay_and_another_table_of_the_name_is_seen() -> None:
@@ -216,7 +216,7 @@ def test_columns_that_were_copied_stay_and_another_table_of_the_name_is_seen() -
     sandbox = Sandbox(tables, dict)
     sandbox.ask("select text from memories")
     sandbox.ask("select kind from memories")
-    assert "text" in held(sandbox)
+    assert "text" in column_names(sandbox)
     tables["memories"] = mk.from_table({"text": ["кофе"]}).memories
     assert sandbox.ask("select text from memories").to_pylist() == [{"text": "кофе"}]
 
@@ -358,11 +358,11 @@ DOORS: dict[str, Callable[[Database], Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("door", "indexed", "apart"),
+    ("door", "indexed", "step"),
     [("sql", True, 1), ("full text", False, 1), ("a question", True, 1), ("a question", False, 9)],
 )
 def test_an_interrupt_at_any_statement_leaves_a_database_that_answers(
-    door: str, indexed: bool, apart: int, monkeypatch: pytest.MonkeyPatch
+    door: str, indexed: bool, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index of texts is built in one way for all: its statements are gone through once, at full text."""
     corpus = mk.from_table({"text": ["чай", ""]})
@@ -371,7 +371,7 @@ def test_an_interrupt_at_any_statement_leaves_a_database_that_answers(
     ask, interrupts, was_reached = DOORS[door], 0, True
     expected = ask(Database(tables))
     while was_reached:
-        database, fuse = Database(tables, index), Fuse(interrupts * apart)
+        database, fuse = Database(tables, index), Fuse(interrupts * step)
         for door_of in ("text.analyse.connect", "tables.fts.session"):
             monkeypatch.setattr(f"memkit.{door_of}", fuse.connect)
         try:
@@ -382,7 +382,7 @@ def test_an_interrupt_at_any_statement_leaves_a_database_that_answers(
         monkeypatch.undo()
         assert ask(database) == expected
         assert database.cursor("").execute("show tables").fetchall() == [(name,) for name in tables]
-    assert interrupts * apart > 8
+    assert interrupts * step > 8
 
 
 SIGNALLED = """
