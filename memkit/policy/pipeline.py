@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from memkit.duck import laid_out, session
 from memkit.errors import ParameterError
 from memkit.params import REQUIRED, estimator, param
 from memkit.policy.base import VERDICT, Policy
-from memkit.tables.patterns import Match, Matches
+from memkit.tables.patterns import Match
 from memkit.tables.statement import Annotator, run
 
 
@@ -112,14 +112,14 @@ class Pipeline(Policy):
         self.check_params()
         return self if self.is_fitted else copy.deepcopy(self).fit(corpus)
 
-    def _statement(self, matches: Mapping[str, Matches]) -> str:
+    def _statement(self, matched: Collection[str] = ()) -> str:
         """One block of SQL per step, then the verdict of every row."""
         self.check_params()
-        return self._blocks(len(self.steps), matches) + "\n" + self._verdicts()
+        return self._blocks(len(self.steps), matched) + "\n" + self._verdicts()
 
-    def _matches(self, rows: pa.Table, match: Match) -> dict[str, Matches]:
+    def _matches(self, rows: pa.Table, match: Match) -> dict[str, pa.Table]:
         """The pattern matches of each step, except where a pattern reads a column that an earlier step adds."""
-        by_step, earlier_columns = dict[str, Matches](), set[str]()
+        by_step, earlier_columns = dict[str, pa.Table](), set[str]()
         for name, step in zip(self.names, self.steps, strict=True):
             step.check_params()
             if earlier_columns.isdisjoint(pattern.reads for pattern in step._patterns()):
@@ -148,18 +148,17 @@ class Pipeline(Policy):
 
     def _reaching(self, place: int) -> str:
         """SQL for the rows that reach a step after the first."""
-        return f"{self._blocks(place, {})}\nselect *, row as place from {self.names[place - 1]} where keep"
+        return f"{self._blocks(place, ())}\nselect *, row as place from {self.names[place - 1]} where keep"
 
-    def _blocks(self, count: int, matches: Mapping[str, Matches]) -> str:
-        blocks = [self._block(place, matches) for place in range(count)]
+    def _blocks(self, count: int, matched: Collection[str]) -> str:
+        blocks = [self._block(place, matched) for place in range(count)]
         return "with " + ",\n".join(blocks)
 
-    def _block(self, place: int, matches: Mapping[str, Matches]) -> str:
+    def _block(self, place: int, matched: Collection[str]) -> str:
         name, step = self.names[place], self.steps[place]
-        by_name = {"matches": matches[f"{name}_matches"]} if f"{name}_matches" in matches else {}
-        body = laid_out(step._statement(by_name)).replace("\n", "\n        ")
-        read = [*step.reads, *(table for table, table_matches in by_name.items() if table_matches.relation is not None)]
-        inner = [f"{table} as (from {name}_{table})" for table in read]
+        own = ["matches"] if f"{name}_matches" in matched else []
+        body = laid_out(step._statement(own)).replace("\n", "\n        ")
+        inner = [f"{table} as (from {name}_{table})" for table in (*step.reads, *own)]
         if place:
             before = {column for earlier in self.steps[:place] for column in earlier.adds}
             stale = sorted(before & set(step.adds) - set(step.needs.names)) + self._done_with(place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -24,7 +24,7 @@ from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
 from memkit.schemas import KINDS, TIMESTAMP, kinds_where
 from memkit.tables.age import AS_OF
-from memkit.tables.patterns import Match, Matches, Pattern, PatternCache, match_few, patterns_sql
+from memkit.tables.patterns import MATCHED_SQL, Match, Pattern, PatternCache, match_few, patterns_sql
 
 
 class Annotator(Estimator):
@@ -104,12 +104,9 @@ class Annotator(Estimator):
         match = cache.for_rows(source) if cache else match_few
         matches = self._matches(relations["input"], match)
         with session() as con:
-            for name, relation in relations.items():
+            for name, relation in (relations | matches).items():
                 con.register(name, relation)
-            for name, cached in matches.items():
-                if cached.relation is not None:
-                    con.register(name, cached.relation)
-            columns = run(con, laid_out(self._statement(matches)), tuple(self.adds), moment)
+            columns = run(con, laid_out(self._statement(matches.keys())), tuple(self.adds), moment)
         result, note = annotate(source, with_meanings(columns, self.adds)), self._note(source, relations["input"])
         facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
         return record_as_of(describe(result, **facts), moment)
@@ -119,18 +116,17 @@ class Annotator(Estimator):
 
         To run it on a connection of your own, ``set TimeZone = 'UTC'`` and register each of ``relations(table)``.
         """
-        text = laid_out(self._statement({}))
+        text = laid_out(self._statement())
         return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
 
-    def _statement(self, matches: Mapping[str, Matches]) -> str:
-        """`_sql` with its first step, which evaluates the patterns unless their matches are known."""
+    def _statement(self, matched: Collection[str] = ()) -> str:
+        """`_sql` with its first step, which evaluates the patterns unless their relation is named as `matched`."""
         self.check_params()
         patterns = self._patterns()
-        known = matches.get("matches")
-        first = (known.sql if known else patterns_sql(patterns)).replace("\n", "\n    ")
+        first = (MATCHED_SQL if "matches" in matched else patterns_sql(patterns)).replace("\n", "\n    ")
         return f"with tested as (\n    {first}\n)\n{self._sql()}" if patterns else self._sql()
 
-    def _matches(self, rows: pa.Table, match: Match) -> dict[str, Matches]:
+    def _matches(self, rows: pa.Table, match: Match) -> dict[str, pa.Table]:
         """The matches of the patterns by the name of their relation; empty where only DuckDB can tell."""
         patterns = self._patterns()
         matches = match(patterns, rows) if patterns else None

@@ -68,7 +68,7 @@ def forget(rounds: int, size: int) -> None:
 def policies(rounds: int, _: int) -> None:
     """The patterns of a policy by RE2, as for few rows, and by DuckDB."""
     many = texts(max(ROWS), tokens=12)
-    for policy in (mk.Admission(), mk.Classifier()):
+    for policy in (mk.Admission(), mk.Classifier(), mk.Pipeline([mk.Admission(), mk.Classifier()])):
         for rows in ROWS:
             table = pa.table({"text": many[:rows]})
             work = lambda policy=policy, table=table: policy.transform(table)  # noqa: E731

@@ -15,7 +15,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.classifier import Classifier
 from memkit.policy.pipeline import Pipeline
 from memkit.tables import patterns, statement
-from memkit.tables.patterns import Pattern, PatternCache, match_few, patterns_sql
+from memkit.tables.patterns import MATCHED_SQL, Pattern, PatternCache, match_few, patterns_sql
 from memkit.tables.statement import run
 
 PARTS = [
@@ -129,8 +129,7 @@ def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | 
     for part in (rows, *(rows.slice(start, 1) for start in range(len(texts)))):
         matches = match_few(FORMS, part)
         assert matches is not None
-        tables = {"input": part} if matches.relation is None else {"input": part, "matches": matches.relation}
-        by_re2 = rows_of(f"select row, {names} from ({matches.sql}) order by row", **tables)  # noqa: S608  # ours
+        by_re2 = rows_of(f"select row, {names} from ({MATCHED_SQL}) order by row", input=part, matches=matches)  # noqa: S608  # ours
         assert by_re2.to_pylist() == [row for row in expected if row["row"] in part["row"].to_pylist()]
 
 
