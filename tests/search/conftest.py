@@ -22,9 +22,9 @@ SCORED = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.flo
 def _memories(rows: Sequence[Mapping[str, Any] | str]) -> pa.Table:
     blank = {"format": "table", "title": "", "text": "", "tags": [], "pinned": False, "access_count": 0}
     filled = []
-    for at, row in enumerate(rows):
-        given = {"text": row} if isinstance(row, str) else dict(row)
-        filled.append(dict.fromkeys(MEMORIES.names) | blank | {"memory_id": f"m{at}"} | given)
+    for i, row in enumerate(rows):
+        fields = {"text": row} if isinstance(row, str) else dict(row)
+        filled.append(dict.fromkeys(MEMORIES.names) | blank | {"memory_id": f"m{i}"} | fields)
     return pa.Table.from_pylist(filled, schema=MEMORIES)
 
 
@@ -58,12 +58,12 @@ class GivenArm:
             self.vectors_ = np.asarray(vectors, np.float32)
 
     def candidates(self, queries: Sequence[str], n: int, allowed: Any = None, **options: Any) -> pa.Table:
-        found: list[tuple[int, int, float]] = []
+        scored: list[tuple[int, int, float]] = []
         for query, text in enumerate(queries):
             scores = {row: s for row, s in self.answers.get(text, {}).items() if allowed is None or allowed[row]}
             best = sorted(scores.items(), key=lambda item: (-np.nan_to_num(item[1], nan=-np.inf), item[0]))[:n]
-            found += [(query, row, score) for row, score in best]
-        columns = list(zip(*found, strict=True)) or [(), (), ()]
+            scored += [(query, row, score) for row, score in best]
+        columns = list(zip(*scored, strict=True)) or [(), (), ()]
         return pa.table([pa.array(c, t) for c, t in zip(columns, SCORED.types, strict=True)], schema=SCORED)
 
     def rough(self, queries: Sequence[str], **options: Any) -> Any:

@@ -46,7 +46,7 @@ TEXTS = ["The pool holds ten", "Cats sleep a lot", "зелёный чай ост
 
 
 def corpus(texts: list[str] = TEXTS) -> mk.Corpus:
-    return mk.from_table({"memory_id": [f"m{at}" for at in range(len(texts))], "text": texts})
+    return mk.from_table({"memory_id": [f"m{i}" for i in range(len(texts))], "text": texts})
 
 
 def traced(search: mk.Retriever, query: str) -> dict[str, dict[str, Any]]:
@@ -56,7 +56,7 @@ def traced(search: mk.Retriever, query: str) -> dict[str, dict[str, Any]]:
 def test_a_word_counts_for_the_one_that_means_the_same_as_it_would_count_itself() -> None:
     search = mk.Retriever(encoder=Bilingual(), across_weight=0.25).fit(corpus())
     row = traced(search, "пул")["m0"]
-    arm = BM25(k3=1000.0).fit(pa.table({"chunk_id": [str(at) for at in range(len(TEXTS))]}), TEXTS)
+    arm = BM25(k3=1000.0).fit(pa.table({"chunk_id": [str(i) for i in range(len(TEXTS))]}), TEXTS)
     (of_tf,) = arm.candidates(["pool"], 1)["score"].to_pylist()
     idf = np.log1p((len(TEXTS) - 1 + 0.5) / 1.5)
     meant = of_tf / idf / 2.2  # no text has «пул»: its own idf is in both, and leaves the part of the row
@@ -136,16 +136,16 @@ def test_settings_over_what_was_found_and_a_refit_give_what_a_search_gives() -> 
 def test_buckets_answer_as_one_index_does(tmp_path: Path) -> None:
     draw = np.random.default_rng(2)
     words = ["pool", "пул", "tea", "чай", "cats", "реле", "release", "кот", "план", "friday", "python"]
-    users = [f"u{at % 7}" for at in range(60)]
-    texts = [" ".join(draw.choice(words, 1 + at % 5)) for at in range(60)]
-    whole = mk.from_table({"memory_id": [f"m{at:02}" for at in range(60)], "text": texts, "user_id": users})
+    users = [f"u{i % 7}" for i in range(60)]
+    texts = [" ".join(draw.choice(words, 1 + i % 5)) for i in range(60)]
+    whole = mk.from_table({"memory_id": [f"m{i:02}" for i in range(60)], "text": texts, "user_id": users})
     whole.save(tmp_path / "lake", buckets=3)
-    one = mk.Retriever(encoder=Bilingual()).fit(whole)
-    many = mk.Retriever(encoder=Bilingual()).fit(mk.open(tmp_path / "lake", trust=True))
-    asked = ["пул", "the tea of friday", "реле чая", "план на питоне"]
-    left, right = (search.search(asked, k=10, as_of=DAY) for search in (one, many))
-    assert left["memory_id"].equals(right["memory_id"])
-    assert left["score"].to_pylist() == pytest.approx(right["score"].to_pylist(), abs=1e-9)
+    whole_index = mk.Retriever(encoder=Bilingual()).fit(whole)
+    in_buckets = mk.Retriever(encoder=Bilingual()).fit(mk.open(tmp_path / "lake", trust=True))
+    queries = ["пул", "the tea of friday", "реле чая", "план на питоне"]
+    a, b = (search.search(queries, k=10, as_of=DAY) for search in (whole_index, in_buckets))
+    assert a["memory_id"].equals(b["memory_id"])
+    assert a["score"].to_pylist() == pytest.approx(b["score"].to_pylist(), abs=1e-9)
 
 
 def test_the_terms_most_alike_come_with_their_cosine_and_function_words_are_none() -> None:
@@ -172,13 +172,13 @@ def test_the_terms_that_are_heard_are_those_that_a_look_at_every_term_finds() ->
     chunks = pa.table({"chunk_id": ["0", "1"]})
     arm = BM25(analyser="none").fit(chunks, [" ".join(latin), " ".join(cyrillic)])
     known = Vocabulary(arm, None, 1.0, {})
-    for script, (words, others) in enumerate(((latin, cyrillic), (cyrillic, latin))):
-        terms = {other.replace("ё", "е") for other in others}
-        for word, found in zip(words, known.phonetic(words, script), strict=True):
+    for script, (words, other_script) in enumerate(((latin, cyrillic), (cyrillic, latin))):
+        terms = {other.replace("ё", "е") for other in other_script}
+        for word, heard in zip(words, known.phonetic(words, script), strict=True):
             stem = word.replace("ё", "е")
             every = ((term, round(phonetic_similarity(sound(stem), sound(term)), 3)) for term in terms)
             best = sorted((-share, term) for term, share in every if share >= 0.85)
-            assert list(found) == [(term, -share) for share, term in best[:3]]
+            assert list(heard) == [(term, -share) for share, term in best[:3]]
 
 
 def test_after_an_edit_only_the_new_words_are_asked_for() -> None:
@@ -193,26 +193,26 @@ def test_after_an_edit_only_the_new_words_are_asked_for() -> None:
     encoder = Asked()
     search = mk.Retriever(encoder=encoder).fit(corpus())
     search.search("чай", as_of=DAY)
-    asked = len(encoder.words)
-    assert asked
+    n_words = len(encoder.words)
+    assert n_words
     encoder.words.clear()
     search.arms_["vector"].cache_.clear()
     more = search.fit(corpus([*TEXTS, "a warm samovar"]))
-    found = more.trace("чай", as_of=DAY)
+    trace = more.trace("чай", as_of=DAY)
     assert sorted(encoder.words) == ["samovar", "warm"]
-    assert found.equals(mk.Retriever(encoder=Asked()).fit(corpus([*TEXTS, "a warm samovar"])).trace("чай", as_of=DAY))
+    assert trace.equals(mk.Retriever(encoder=Asked()).fit(corpus([*TEXTS, "a warm samovar"])).trace("чай", as_of=DAY))
 
 
 def test_only_terms_in_sight_stand_for_a_word() -> None:
     rows = {
         "text": ["наш сервер pytton", "ваш сервер python", "ваш сервер pyton", "ваш сервер pithon", "тут питон живёт"],
         "user_id": ["u", "v", "v", "v", "v"],
-        "memory_id": [f"m{at}" for at in range(5)],
+        "memory_id": [f"m{i}" for i in range(5)],
     }
     search = mk.Retriever(encoder=Bilingual(), gram_weight=0.0).fit(mk.from_table(rows))
 
-    def words_score(**asked: Any) -> float:
-        trace = search.trace("питон", as_of=DAY, **asked).to_pylist()
+    def words_score(**scope: Any) -> float:
+        trace = search.trace("питон", as_of=DAY, **scope).to_pylist()
         return next(row["bm25_norm"] or 0.0 for row in trace if row["memory_id"] == "m0")
 
     assert words_score(user_id="u") > 0  # the user sees neither the word nor the three terms that sound more alike

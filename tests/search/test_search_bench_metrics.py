@@ -36,21 +36,21 @@ def test_a_set_is_searched_within_scope_and_before_the_query(bench: ModuleType, 
         "BM25": bench.with_retriever(search),
     }
     for name, way in ways.items():
-        seen = [ids for where, queries in labelled.batches() for ids in way([q["text"] for q in queries], where)]
+        returned = [ids for where, queries in labelled.batches() for ids in way([q["text"] for q in queries], where)]
         # BM25 shows the same text of one owner once.
-        assert seen == ([["a"], ["d"]] if name == "BM25" else [["a", "b"], ["d"]])
+        assert returned == ([["a"], ["d"]] if name == "BM25" else [["a", "b"], ["d"]])
 
 
 def test_a_set_is_scored_by_query_with_an_interval_over_its_scopes(bench: ModuleType) -> None:
-    queries = [{"id": f"q{at}", "text": "", "scope": f"s{at % 6}"} for at in range(12)]
+    queries = [{"id": f"q{i}", "text": "", "scope": f"s{i % 6}"} for i in range(12)]
     labelled = bench.Labelled("tiny", None, queries, {q["id"]: {"right": 1.0, "gone": 1.0} for q in queries}, 0)
 
     def search(texts: list[str], where: str | None) -> list[list[str]]:
         return [["wrong", "right"] for _ in texts]
 
-    found = bench.evaluate(labelled, search)
-    row = found.table.to_pylist()[0]
+    evaluation = bench.evaluate(labelled, search)
+    row = evaluation.table.to_pylist()[0]
     assert (row["metric"], row["unit"], row["n_units"], row["estimate"]) == ("ndcg@10", "user_id", 6, "per query")
-    assert bench.value(found, 0) == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
-    assert [bench.value(found, at) for at in (1, 2, 3)] == [0.5, 0.5, 0.5]
-    assert bench.cell(found, 3) == "0.500 [0.500, 0.500]"
+    assert bench.value(evaluation, 0) == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
+    assert [bench.value(evaluation, i) for i in (1, 2, 3)] == [0.5, 0.5, 0.5]
+    assert bench.cell(evaluation, 3) == "0.500 [0.500, 0.500]"

@@ -52,24 +52,22 @@ QUESTIONS = [
 def corpus() -> mk.Corpus:
     draw = np.random.default_rng(5)
     n = 240
-    texts = [" ".join(draw.choice(WORDS, 1 + at % 7)) if at % 20 else "--" for at in range(n)]
-    users = [None if at % 11 == 0 else f"u{at % 13}" for at in range(n)]
-    made = [f"2026-0{1 + at % 2}-{1 + at % 28:02}" if at % 3 else None for at in range(n)]
-    kinds = ["archive" if at % 2 else "note" for at in range(n)]
-    ids = [f"m{at * 7 % n:04}" for at in range(n)]
-    stale_at = ["2026-02-10" if at % 5 == 1 else "2026-03-02" if at % 5 == 2 else None for at in range(n)]
-    successor = [
-        ids[at + 13] if at % 17 == 3 and at + 13 < n and users[at + 13] == users[at] else None for at in range(n)
-    ]
+    texts = [" ".join(draw.choice(WORDS, 1 + i % 7)) if i % 20 else "--" for i in range(n)]
+    users = [None if i % 11 == 0 else f"u{i % 13}" for i in range(n)]
+    dates = [f"2026-0{1 + i % 2}-{1 + i % 28:02}" if i % 3 else None for i in range(n)]
+    kinds = ["archive" if i % 2 else "note" for i in range(n)]
+    ids = [f"m{i * 7 % n:04}" for i in range(n)]
+    stale_at = ["2026-02-10" if i % 5 == 1 else "2026-03-02" if i % 5 == 2 else None for i in range(n)]
+    successor = [ids[i + 13] if i % 17 == 3 and i + 13 < n and users[i + 13] == users[i] else None for i in range(n)]
     return mk.from_table(
         {
             "memory_id": ids,
             **{
                 "text": texts,
                 "user_id": users,
-                "created_at": made,
+                "created_at": dates,
                 "kind": kinds,
-                "path": [f"p{at}.md" for at in range(n)],
+                "path": [f"p{i}.md" for i in range(n)],
                 "stale_at": stale_at,
                 "superseded_by": successor,
             },
@@ -108,22 +106,22 @@ WHERES = [None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false", 
 
 def wheres_of(settings: dict[str, Any]) -> list[str | None]:
     """All predicates for the first settings; for each others everything and one of them."""
-    at = SETTINGS.index(settings)
-    return WHERES if not at else [WHERES[0], WHERES[1 + at % 4]]
+    number = SETTINGS.index(settings)
+    return WHERES if not number else [WHERES[0], WHERES[1 + number % 4]]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_hits_are_those_of_one_index(settings: dict[str, Any], corpus: mk.Corpus, lake: Any) -> None:
-    one, many = (mk.Retriever(**{"encoder": "hash"} | settings).fit(held) for held in (corpus, lake))
+    one, in_buckets = (mk.Retriever(**{"encoder": "hash"} | settings).fit(held) for held in (corpus, lake))
     for where in wheres_of(settings):
-        assert_same(*(search.search(QUESTIONS, where=where, as_of=DAY, k=10) for search in (one, many)))
+        assert_same(*(search.search(QUESTIONS, where=where, as_of=DAY, k=10) for search in (one, in_buckets)))
 
 
 def test_a_users_question_opens_one_bucket(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     search = mk.Retriever(encoder=None).fit(lake)
     opened: list[int] = []
     real = buckets.Buckets.bucket
-    monkeypatch.setattr(buckets.Buckets, "bucket", lambda self, at: (opened.append(at), real(self, at))[1])
+    monkeypatch.setattr(buckets.Buckets, "bucket", lambda self, i: (opened.append(i), real(self, i))[1])
     search.search("чай", user_id="u3", where="kind = 'note'", as_of=DAY)
     assert opened == lake.needed("u3")
 
@@ -147,7 +145,7 @@ def test_a_user_sees_what_the_predicate_says(user: str, by_words: list[mk.Retrie
 
 
 def test_a_user_needs_one_bucket_where_all_memories_are_somebodys(tmp_path: Path) -> None:
-    users = [f"u{at}" for at in range(20)]
+    users = [f"u{i}" for i in range(20)]
     mk.from_table({"text": users, "user_id": users}).save(tmp_path, buckets=4)
     lake: Any = mk.open(tmp_path)
     assert all(lake.needed(user) == [lake.bucket_of(user)] for user in users)
@@ -156,10 +154,10 @@ def test_a_user_needs_one_bucket_where_all_memories_are_somebodys(tmp_path: Path
 
 def test_few_buckets_are_held_at_once(lake: Any, corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitted, "OPEN", 2)
-    many = mk.Retriever(encoder=None).fit(lake)
+    in_buckets = mk.Retriever(encoder=None).fit(lake)
     one = mk.Retriever(encoder=None).fit(corpus)
-    assert_same(one.search(QUESTIONS, as_of=DAY), many.search(QUESTIONS, as_of=DAY))
-    assert len(many.index_._open) <= 2
+    assert_same(one.search(QUESTIONS, as_of=DAY), in_buckets.search(QUESTIONS, as_of=DAY))
+    assert len(in_buckets.index_._open) <= 2
 
 
 def test_workers_count_the_same(lake: Any) -> None:
@@ -175,17 +173,17 @@ def test_as_a_corpus_it_is_all_buckets(lake: Any, corpus: mk.Corpus) -> None:
     names = corpus.tables.keys() - {"chunks"}  # which a Retriever makes
     assert {name for name in names if rows(lake, name) != rows(corpus, name)} == set()
     assert lake.sql("select count(*) from memories").fetchall() == [(corpus.memories.num_rows,)]
-    owners = [set(lake.bucket(at).memories["user_id"].to_pylist()) - {None} for at in range(len(lake))]
+    owners = [set(lake.bucket(i).memories["user_id"].to_pylist()) - {None} for i in range(len(lake))]
     assert sum(map(len, owners)) == len(set.union(*owners))
 
 
 @pytest.fixture(scope="module")
 def labels(corpus: mk.Corpus) -> tuple[pa.Table, pa.Table]:
     draw, ids = np.random.default_rng(9), corpus.memories["memory_id"].to_pylist()
-    names = [str(at) for at in range(12)]
-    users = [None if at % 3 == 0 else f"u{at}" for at in range(12)]
-    asked = pa.table({"query_id": names, "text": [" ".join(draw.choice(WORDS, 3)) for _ in names], "user_id": users})
-    return asked, pa.table({"query_id": names, "memory_id": draw.choice(ids, 12), "relevance": [1] * 12})
+    names = [str(i) for i in range(12)]
+    users = [None if i % 3 == 0 else f"u{i}" for i in range(12)]
+    queries = pa.table({"query_id": names, "text": [" ".join(draw.choice(WORDS, 3)) for _ in names], "user_id": users})
+    return queries, pa.table({"query_id": names, "memory_id": draw.choice(ids, 12), "relevance": [1] * 12})
 
 
 def by_id(table: pa.Table) -> pa.Table:
@@ -229,14 +227,14 @@ def fitted_to(corpus: mk.Corpus, lake: Any) -> list[tuple[mk.Retriever, mk.Corpu
 def test_measures_audits_and_policies_are_those_of_one_corpus(
     name: str, fitted_to: list[tuple[mk.Retriever, mk.Corpus]], labels: tuple[pa.Table, pa.Table]
 ) -> None:
-    one, many = (LOOKS[name](search, held, *labels) for search, held in fitted_to)
-    for ours, theirs in zip(one, many, strict=True):
+    one, in_buckets = (LOOKS[name](search, held, *labels) for search, held in fitted_to)
+    for ours, theirs in zip(one, in_buckets, strict=True):
         assert_same(ours, theirs)
 
 
 def test_an_explanation_is_that_of_one_index(fitted_to: list[tuple[mk.Retriever, mk.Corpus]]) -> None:
-    one, many = (mk.explain(search, "зелёный чай", "m0007", as_of=DAY) for search, _ in fitted_to)
-    assert one == many
+    one, in_buckets = (mk.explain(search, "зелёный чай", "m0007", as_of=DAY) for search, _ in fitted_to)
+    assert one == in_buckets
 
 
 def test_what_is_too_much_for_one_index_says_so(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,11 +326,11 @@ def test_a_number_of_buckets_that_makes_no_sense_is_refused(tmp_path: Path) -> N
 def test_a_save_that_was_stopped_is_gone_on_with(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus, real, written = mk.open(saved).whole(), split.save, list[str]()
 
-    def save(*given: Any, stop_after: int = 1) -> None:
+    def save(*args: Any, stop_after: int = 1) -> None:
         if len(written) == stop_after:
             raise KeyboardInterrupt
-        written.append(given[-1].name)
-        real(*given)
+        written.append(args[-1].name)
+        real(*args)
 
     more = mk.from_table({"text": [f"чай {n}" for n in range(9)], "user_id": list("abcdefghi")})
     monkeypatch.setattr(split, "save", save)
@@ -372,14 +370,14 @@ def test_totals_are_saved_so_that_a_users_question_reads_one_bucket(
         lake = mk.open(tmp_path / "lake")
         mk.Retriever(**settings).fit(lake).corpus_.save(tmp_path / "lake")
     lake = mk.open(tmp_path / "lake")
-    own: Any = lake.bucket_of("u3")
-    for other in set(range(4)) - {own}:
+    bucket: Any = lake.bucket_of("u3")
+    for other in set(range(4)) - {bucket}:
         shutil.rmtree(tmp_path / "lake" / f"bucket-{other:05}")
-    many = mk.Retriever(**settings).fit(lake)
-    asked = {"user_id": "u3", "as_of": DAY}
-    assert_same(one.search(QUESTIONS, **asked), many.search(QUESTIONS, **asked))
+    in_buckets = mk.Retriever(**settings).fit(lake)
+    scope = {"user_id": "u3", "as_of": DAY}
+    assert_same(one.search(QUESTIONS, **scope), in_buckets.search(QUESTIONS, **scope))
     with pytest.raises(FormatError, match=r"expected a bucket of this lake\. Got none"):
-        many.search(QUESTIONS, as_of=DAY)
+        in_buckets.search(QUESTIONS, as_of=DAY)
 
 
 def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk.Corpus, tmp_path: Path) -> None:

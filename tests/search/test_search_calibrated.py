@@ -19,12 +19,12 @@ DAY = "2026-03-01"
 ROWS = ["Пул соединений держит десять", "The deploy runs on Friday", "Кот спит на подоконнике", "карта 2GIS"]
 
 
-def of(texts: list[str]) -> tuple[pa.Table, list[str]]:
-    return pa.table({"chunk_id": [str(at) for at in range(len(texts))]}), texts
+def chunks_and_texts(texts: list[str]) -> tuple[pa.Table, list[str]]:
+    return pa.table({"chunk_id": [str(i) for i in range(len(texts))]}), texts
 
 
 def test_words_that_no_text_has_keep_a_query_from_being_answered() -> None:
-    arm = BM25(k3=1000.0).fit(*of(ROWS))
+    arm = BM25(k3=1000.0).fit(*chunks_and_texts(ROWS))
     (_, known), (_, half) = arm.scale(["пул", "пул жираф"], np.arange(4))
     idf = np.log1p((4 - 1 + 0.5) / 1.5)
     rarest = np.log1p((4 + 0.5) / 0.5)
@@ -34,7 +34,7 @@ def test_words_that_no_text_has_keep_a_query_from_being_answered() -> None:
 
 @pytest.mark.parametrize("query", ["как и где пул", "the пул of"])
 def test_function_words_count_a_tenth_in_the_score_and_in_what_could_be_reached(query: str) -> None:
-    arm = BM25(k3=1000.0).fit(*of([*ROWS, "и где the of как"]))
+    arm = BM25(k3=1000.0).fit(*chunks_and_texts([*ROWS, "и где the of как"]))
     whole, tenth = (arm.candidates([query], 9, function_word_weight=weight) for weight in (1.0, 0.1))
     by_row = [dict(zip(t["row"].to_pylist(), t["score"].to_pylist(), strict=True)) for t in (whole, tenth)]
     assert by_row[1][4] == pytest.approx(by_row[0][4] / 10, rel=1e-5)
@@ -49,19 +49,19 @@ def test_the_function_words_of_both_languages_are_folded_as_words_are() -> None:
 
 @pytest.mark.parametrize("query", ["2гис", "2GIS", "２ＧＩＳ", "2gys", "карте"])
 def test_letters_find_other_alphabets_widths_and_typos(query: str) -> None:
-    found = Grams().fit(*of(ROWS)).candidates([query], 4, function_word_weight=0.1)
-    assert found["row"][0].as_py() == 3
+    candidates = Grams().fit(*chunks_and_texts(ROWS)).candidates([query], 4, function_word_weight=0.1)
+    assert candidates["row"][0].as_py() == 3
 
 
 def test_a_query_of_function_words_alone_still_has_letters() -> None:
-    arm = Grams().fit(*of(["и как же", "кот"]))
+    arm = Grams().fit(*chunks_and_texts(["и как же", "кот"]))
     assert arm.candidates(["как"], 2, function_word_weight=0.1)["row"].to_pylist() == [0]
 
 
 def test_the_vectors_zero_is_the_mean_of_the_background_as_if_thirty_rows_more_were_seen() -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(list("абвгдежз"), 5)) for _ in range(40)]
-    arm = Dense(encoder="hash").fit(*of(texts))
+    arm = Dense(encoder="hash").fit(*chunks_and_texts(texts))
     background = np.arange(40)
     zero, one = arm.scale(["абв где"], background)[0]
     cosines = (arm.encode_queries(["абв где"]) @ arm.vectors_.T)[0].astype(float)
@@ -95,9 +95,9 @@ def test_words_alone_reach_what_their_weights_say_and_no_more(corpus_of: Any) ->
 
 
 def test_arms_without_a_wish_share_what_the_others_leave() -> None:
-    arms, own = ["bm25", "vector", "gram"], Calibration()._asdict()
+    arms, calibration = ["bm25", "vector", "gram"], Calibration()._asdict()
     for vector in (0.0, 0.3, 1.0):
-        weights = arm_weights({"bm25": None, "vector": vector, "gram": None}, arms, own)
+        weights = arm_weights({"bm25": None, "vector": vector, "gram": None}, arms, calibration)
         assert weights.get("vector", 0) == pytest.approx(vector)
         assert weights.get("bm25", 0) == pytest.approx((1 - vector) * 0.75)
 
@@ -121,14 +121,14 @@ def test_the_background_hardly_changes_when_a_corpus_grows_and_not_at_all_by_ord
 def test_the_metadata_says_when_the_weights_are_not_the_encoders_own(corpus_of: Any) -> None:
     search = Retriever(encoder="hash").fit(corpus_of(*ROWS))
     assert b"default encoder" in search.search("пул", as_of=DAY).schema.metadata[b"weights"]
-    given = search.with_params(vector_weight=0.2, bm25_weight=0.6, gram_weight=0.2)
-    assert b"weights" not in given.search("пул", as_of=DAY).schema.metadata
+    weighted = search.with_params(vector_weight=0.2, bm25_weight=0.6, gram_weight=0.2)
+    assert b"weights" not in weighted.search("пул", as_of=DAY).schema.metadata
 
 
 def test_a_chunk_in_another_script_gets_a_share_of_its_vectors_for_words(retriever_over: Any) -> None:
     rows = ["чай", "tea", "кофе"]
-    found = {"bm25": {"чай": {0: 0.2}}, "vector": {"чай": {0: 0.4, 1: 0.8, 2: 0.6}}}
-    search = retriever_over(rows, **found, normalise="calibrated", across_weight=0.5)
+    answers = {"bm25": {"чай": {0: 0.2}}, "vector": {"чай": {0: 0.4, 1: 0.8, 2: 0.6}}}
+    search = retriever_over(rows, **answers, normalise="calibrated", across_weight=0.5)
     trace = {row["memory_id"]: row for row in search.trace("чай", as_of=DAY).to_pylist()}
     assert [trace[name]["fused"] for name in ("m0", "m1", "m2")] == pytest.approx([0.3, 0.5 * (0.8 + 0.4), 0.3])
     assert trace["m1"]["bm25"] is None

@@ -11,14 +11,14 @@ from memkit.search.stages.ranking import merge
 NAN = math.nan
 
 
-def found(*rows: tuple[int, int, float]) -> pa.Table:
+def scored(*rows: tuple[int, int, float]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     kinds = (pa.int64(), pa.int64(), pa.float64())
     return pa.table({n: pa.array(c, k) for n, c, k in zip(("query", "row", "score"), columns, kinds, strict=True)})
 
 
 def test_arms_stand_side_by_side_and_a_gap_is_nan() -> None:
-    both = merge({"bm25": found((0, 3, 2.0), (1, 0, 1.0)), "vector": found((0, 3, 0.5), (0, 1, 0.4))}, n_rows=5)
+    both = merge({"bm25": scored((0, 3, 2.0), (1, 0, 1.0)), "vector": scored((0, 3, 0.5), (0, 1, 0.4))}, n_rows=5)
     assert both.query.tolist() == [0, 0, 1]
     assert both.row.tolist() == [1, 3, 0]
     np.testing.assert_array_equal(both.raw, [[NAN, 0.4], [2.0, 0.5], [1.0, NAN]])
@@ -26,19 +26,19 @@ def test_arms_stand_side_by_side_and_a_gap_is_nan() -> None:
 
 
 def test_ties_share_the_better_rank() -> None:
-    one = merge({"bm25": found((0, 0, 1.0), (0, 1, 1.0), (0, 2, 0.5))}, n_rows=3)
+    one = merge({"bm25": scored((0, 0, 1.0), (0, 1, 1.0), (0, 2, 0.5))}, n_rows=3)
     assert one.rank.tolist() == [[1], [1], [3]]
 
 
 @pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
 def test_a_score_that_is_no_number_is_no_find(bad: float) -> None:
-    both = merge({"bm25": found((0, 0, 1.0)), "vector": found((0, 0, bad), (0, 1, bad))}, n_rows=2)
+    both = merge({"bm25": scored((0, 0, 1.0)), "vector": scored((0, 0, bad), (0, 1, bad))}, n_rows=2)
     assert both.row.tolist() == [0]
     assert both.rank.tolist() == [[1, 0]]
 
 
 def test_no_finds_and_no_rows_give_an_empty_table() -> None:
     for rows in (0, 5):
-        none = merge({"bm25": found(), "vector": found()}, n_rows=rows)
+        none = merge({"bm25": scored(), "vector": scored()}, n_rows=rows)
         assert none.raw.shape == (0, 2)
         assert none.query.tolist() == []

@@ -41,25 +41,25 @@ def test_a_column_that_hits_have_stays_theirs_and_none_comes_twice(search: mk.Re
 
 
 def test_queries_of_several_days_have_them_too(search: mk.Retriever) -> None:
-    asked = pa.table({"text": ["pool", "pool"], "as_of": ["2026-03-01", "2025-12-01"]})
-    assert search.search(asked, columns=["kind"])["kind"].to_pylist()[0] == "note"
+    queries = pa.table({"text": ["pool", "pool"], "as_of": ["2026-03-01", "2025-12-01"]})
+    assert search.search(queries, columns=["kind"])["kind"].to_pylist()[0] == "note"
 
 
 def test_columns_of_a_table_of_ones_own_and_of_buckets(tmp_path: Path) -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "user_id": ["u", "v"], "text": ["зелёный чай", "чай и кофе"]})
-    found = mk.Retriever(encoder=None).fit(corpus).search("чай", columns=["user_id"])
-    assert sorted(found["user_id"].to_pylist()) == ["u", "v"]
+    hits = mk.Retriever(encoder=None).fit(corpus).search("чай", columns=["user_id"])
+    assert sorted(hits["user_id"].to_pylist()) == ["u", "v"]
     corpus.save(tmp_path, buckets=2)
     apart = mk.Retriever(encoder=None).fit(mk.open(tmp_path)).search("чай", columns=["user_id"])
     assert sorted(apart["user_id"].to_pylist()) == ["u", "v"]
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [(["titel"], "Did you mean 'title'"), ("title", "a list of names"), ([3], "a list of names"), (None, "a list of")],
 )
-def test_what_is_no_column_is_refused(search: mk.Retriever, columns: object, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
+def test_what_is_no_column_is_refused(search: mk.Retriever, columns: object, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
         search.search("pool", columns=columns)  # type: ignore[arg-type]
 
 

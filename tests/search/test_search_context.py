@@ -22,7 +22,7 @@ from memkit.search.fitted.context import means_in_turns
 
 DAY = "2026-03-01"
 KERNEL = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}
-WORDS = ["пул", "чай", "план", "кот", "сад", "pool", "tea", "cat", *(f"w{at}" for at in range(40))]
+WORDS = ["пул", "чай", "план", "кот", "сад", "pool", "tea", "cat", *(f"w{i}" for i in range(40))]
 
 
 def turns(*talks: str | None, **more: Any) -> list[dict[str, Any]]:
@@ -31,37 +31,37 @@ def turns(*talks: str | None, **more: Any) -> list[dict[str, Any]]:
 
 def scores(hits: pa.Table, arm: str = "bm25") -> dict[str, float]:
     """By memory, as far as the arm found it."""
-    found = zip(hits["memory_id"].to_pylist(), hits[arm].to_pylist(), strict=True)
-    return {memory: score for memory, score in found if score is not None}
+    pairs = zip(hits["memory_id"].to_pylist(), hits[arm].to_pylist(), strict=True)
+    return {memory: score for memory, score in pairs if score is not None}
 
 
 def by_hand(texts: Sequence[str], talks: Sequence[Any], query: str, lending: Sequence[bool]) -> list[float]:
     """Okapi with k1 1.2 and b 0.75, row by row, where a row has its own words and shares of its neighbours' words."""
-    own = [Counter(text.split()) for text in texts]
+    words_of = [Counter(text.split()) for text in texts]
 
     def lent(row: int, lends: Sequence[bool]) -> Counter[str]:
         counts: Counter[str] = Counter()
         for step, share in {0: 1.0, **KERNEL}.items():
             beside = row + step
-            if 0 <= beside < len(own) and talks[beside] == talks[row] and lends[beside]:
-                for word, count in own[beside].items():
+            if 0 <= beside < len(words_of) and talks[beside] == talks[row] and lends[beside]:
+                for word, count in words_of[beside].items():
                     counts[word] += share * count  # type: ignore[assignment]  # a counter of shares
         return counts
 
-    every = [lent(row, [True] * len(own)) for row in range(len(own))]
-    mean = sum(sum(counts.values()) for counts in every) / len(own)
-    df_of, found = {word: sum(word in one for one in own) for word in query.split()}, []
-    for row in range(len(own)):
+    every = [lent(row, [True] * len(words_of)) for row in range(len(words_of))]
+    mean = sum(sum(counts.values()) for counts in every) / len(words_of)
+    df_of, row_scores = {word: sum(word in one for one in words_of) for word in query.split()}, []
+    for row in range(len(words_of)):
         counts = lent(row, lending)
         score = 0.0
         for word, repeats in Counter(query.split()).items():
             df = df_of[word]
-            idf = math.log1p((len(own) - df + 0.5) / (df + 0.5))
+            idf = math.log1p((len(words_of) - df + 0.5) / (df + 0.5))
             norm = 1.2 * (1 - 0.75 + 0.75 * sum(counts.values()) / mean)
             tf = counts[word]
             score += idf * repeats * 1001 / (repeats + 1000) * tf * 2.2 / (tf + norm)
-        found.append(score)
-    return found
+        row_scores.append(score)
+    return row_scores
 
 
 def drawn(size: int, seed: int = 4) -> tuple[list[str], Any]:
@@ -71,8 +71,8 @@ def drawn(size: int, seed: int = 4) -> tuple[list[str], Any]:
     return texts, np.sort(draw.integers(0, size // 20, size))
 
 
-def rows_of(found: pa.Table) -> list[int]:
-    rows: list[int] = found["row"].to_pylist()
+def rows_of(candidates: pa.Table) -> list[int]:
+    rows: list[int] = candidates["row"].to_pylist()
     return rows
 
 
@@ -97,13 +97,13 @@ def test_counts_are_lent_before_they_are_weighted(tmp_path: Any) -> None:
         for query in ("пул чай", "the cat w3 w7 w7", "никогда", ""):
             for lending in (None, some):
                 expected = by_hand(texts, talks, query, [True] * len(texts) if lending is None else lending.tolist())
-                found = arm.candidates_in_turns([query], len(texts), lending, in_line, lending)
+                candidates = arm.candidates_in_turns([query], len(texts), lending, in_line, lending)
                 wanted = {row for row, score in enumerate(expected) if score and (lending is None or lending[row])}
-                assert set(rows_of(found)) == wanted
-                for row, score in zip(rows_of(found), found["score"].to_pylist(), strict=True):
+                assert set(rows_of(candidates)) == wanted
+                for row, score in zip(rows_of(candidates), candidates["score"].to_pylist(), strict=True):
                     assert score == pytest.approx(expected[row], rel=1e-5)
-                few = arm.candidates_in_turns([query], 3, lending, in_line, lending)
-                assert few.equals(found.slice(0, 3))
+                best = arm.candidates_in_turns([query], 3, lending, in_line, lending)
+                assert best.equals(candidates.slice(0, 3))
 
 
 def test_rare_and_frequent_terms_are_lent_alike() -> None:
@@ -113,10 +113,10 @@ def test_rare_and_frequent_terms_are_lent_alike() -> None:
     for size in (1, 4, 200):
         have = np.sort(np.random.default_rng(size).choice(300, size, replace=False))
         line = np.zeros(in_line.size, np.float32)
-        at, lent = in_line.lent(have, np.full(size, 2), line)
+        places, lent = in_line.lent(have, np.full(size, 2), line)
         assert not line.any()
         by_place = np.zeros(in_line.size)
-        by_place[at] = lent
+        by_place[places] = lent
         counts = np.where(np.isin(rows, have), 2.0, 0.0)
         assert by_place[in_line.place] == pytest.approx(in_line.summed(counts)[in_line.place])
     assert (in_line.neighbours[290:] == -1).all()
@@ -155,18 +155,18 @@ def test_sections_of_files_are_no_turns_whatever_they_have(tmp_path: Any) -> Non
     corpus = mk.read(tmp_path)
     assert "session" in str(corpus.memories["extra"].to_pylist())
     plain = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
-    told = mk.Retriever(encoder=None, gram_weight=0.0, context_column="session").fit(corpus)
-    assert (plain.search("пул").num_rows, told.search("пул").num_rows) == (1, 3)
+    by_session = mk.Retriever(encoder=None, gram_weight=0.0, context_column="session").fit(corpus)
+    assert (plain.search("пул").num_rows, by_session.search("пул").num_rows) == (1, 3)
 
 
 def test_cosines_are_means_over_the_neighbours_that_there_are(retriever_over: Any) -> None:
     cosines = {"q": {0: 0.2, 1: 0.4, 2: 0.8}}
-    given = {"vector_weight": 1.0, "bm25_weight": 0.0, "context_column": "user_id"}
-    found = scores(retriever_over(turns(*"aaa"), vector=cosines, **given).search("q", as_of=DAY), "vector")
+    params = {"vector_weight": 1.0, "bm25_weight": 0.0, "context_column": "user_id"}
+    means = scores(retriever_over(turns(*"aaa"), vector=cosines, **params).search("q", as_of=DAY), "vector")
     before, after = SHARES[-1], SHARES[1]
-    assert found["m0"] == pytest.approx((0.2 + after * 0.4 + SHARES[2] * 0.8) / (1 + after + SHARES[2]))
-    assert found["m1"] == pytest.approx((0.4 + before * 0.2 + after * 0.8) / (1 + before + after))
-    assert found["m2"] == pytest.approx((0.8 + before * 0.4 + SHARES[-2] * 0.2) / (1 + before + SHARES[-2]))
+    assert means["m0"] == pytest.approx((0.2 + after * 0.4 + SHARES[2] * 0.8) / (1 + after + SHARES[2]))
+    assert means["m1"] == pytest.approx((0.4 + before * 0.2 + after * 0.8) / (1 + before + after))
+    assert means["m2"] == pytest.approx((0.8 + before * 0.4 + SHARES[-2] * 0.2) / (1 + before + SHARES[-2]))
 
 
 def test_nothing_is_lent_across_conversations() -> None:
@@ -183,22 +183,22 @@ def test_what_a_filter_leaves_out_or_is_the_future_lends_nothing() -> None:
     settings = {"encoder": None, "gram_weight": 0.0, "decay": "none", "searched": ("text",)}
     search = mk.Retriever(**settings).fit(mk.from_table(rows))
     without = by_hand(texts, "aaaaa", "пул", [True, True, False, True, True])
-    left = {"m0": without[0], "m1": without[1], "m3": without[3]}
+    expected = {"m0": without[0], "m1": without[1], "m3": without[3]}
     for hits in (search.search("пул", where="memory_id <> 'm2'"), search.trace("пул", where="memory_id <> 'm2'")):
         assert {name: s for name, s in scores(hits).items() if name != "m2"} == pytest.approx(
-            {name: s for name, s in left.items() if s}, rel=1e-5
+            {name: s for name, s in expected.items() if s}, rel=1e-5
         )
     unseen = by_hand(texts, "aaaaa", "пул", [True, True, False, False, False])
     assert scores(search.search("пул", as_of=DAY)) == pytest.approx({"m0": unseen[0], "m1": unseen[1]}, rel=1e-5)
-    others = {**rows, "user_id": ["u", "u", "v", "u", "u"]}
-    of_users = mk.Retriever(**settings).fit(mk.from_table(others)).search("пул", user_id="u")
+    two_users = {**rows, "user_id": ["u", "u", "v", "u", "u"]}
+    of_users = mk.Retriever(**settings).fit(mk.from_table(two_users)).search("пул", user_id="u")
     assert scores(of_users).keys() == {"m0", "m1", "m3"}  # m2 is in a conversation of its own user
 
 
 def test_the_order_is_seq_then_creation_then_as_given() -> None:
     def rows_with(**columns: list[Any]) -> Any:
-        given = {"memory_id": ["a", "b", "c"], "text": ["раз", "два", "три"], "talk": ["x"] * 3, **columns}
-        return mk.Retriever(encoder=None, context_column="talk").fit(mk.from_table(given))
+        rows = {"memory_id": ["a", "b", "c"], "text": ["раз", "два", "три"], "talk": ["x"] * 3, **columns}
+        return mk.Retriever(encoder=None, context_column="talk").fit(mk.from_table(rows))
 
     def after(search: mk.Retriever) -> list[int]:
         in_line = search.index_.turns
@@ -291,14 +291,14 @@ def test_letters_as_words_lend_nothing_and_say_so() -> None:
 
 def means_by_hand(in_line: Turns, arm: Any, query: str, n: int, filled: Any) -> list[tuple[int, float]]:
     """Every row scored closely, one by one."""
-    found = arm.candidates([query], len(in_line.place), filled)
-    own = dict(zip(rows_of(found), found["score"].to_pylist(), strict=True))
+    candidates = arm.candidates([query], len(in_line.place), filled)
+    score_of = dict(zip(rows_of(candidates), candidates["score"].to_pylist(), strict=True))
     means = {}
     for row in np.flatnonzero(filled).tolist():
         beside = zip(in_line.neighbours[row].tolist(), SHARES.values(), strict=True)
-        there = [(other, part) for other, part in beside if other >= 0 and filled[other]]
-        total = own.get(row, 0.0) + sum(part * own.get(other, 0.0) for other, part in there)
-        means[row] = total / (1 + sum(part for _, part in there))
+        neighbours = [(other, part) for other, part in beside if other >= 0 and filled[other]]
+        total = score_of.get(row, 0.0) + sum(part * score_of.get(other, 0.0) for other, part in neighbours)
+        means[row] = total / (1 + sum(part for _, part in neighbours))
     best = sorted((-score, row) for row, score in means.items() if score)
     return [(row, -score) for score, row in best[:n]]
 
@@ -310,17 +310,17 @@ def test_the_best_means_are_those_of_a_look_at_every_row_and_few_are_looked_at()
     arm, whole = (Dense(encoder="hash").fit(ids, texts) for _ in range(2))
     looked: list[int] = []
     ask = arm.candidates
-    arm.candidates = lambda *given, **more: looked.append(int(given[2].sum())) or ask(*given, **more)
+    arm.candidates = lambda *args, **more: looked.append(int(args[2].sum())) or ask(*args, **more)
     filled = np.array(list(map(bool, texts)))  # as a Retriever asks: a chunk without any text is never found
     half = filled & (np.random.default_rng(7).random(len(texts)) < 0.5)
     for allowed in (filled, half, np.zeros(len(texts), bool)):
         for query in ("пул и чай", "the cat w3 w7", "", "никогда"):
             for n in (1, 20):
-                found = means_in_turns(arm, [query], n, allowed, in_line, allowed)
+                candidates = means_in_turns(arm, [query], n, allowed, in_line, allowed)
                 expected = means_by_hand(in_line, whole, query, n, allowed)
-                assert found["score"].to_pylist() == pytest.approx([score for _, score in expected], abs=1e-12)
+                assert candidates["score"].to_pylist() == pytest.approx([score for _, score in expected], abs=1e-12)
                 last = expected[-1][1] if expected else 0.0  # of ties at the end any may be left out
-                pairs = list(zip(rows_of(found), found["score"].to_pylist(), strict=True))
+                pairs = list(zip(rows_of(candidates), candidates["score"].to_pylist(), strict=True))
                 above = [{row for row, score in some if score > last + 1e-12} for some in (pairs, expected)]
                 assert above[0] == above[1]
     assert max(looked) < 300

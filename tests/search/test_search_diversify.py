@@ -20,12 +20,12 @@ def greedy(score: Floats, similarity: Floats, mmr_lambda: float) -> list[int]:
     """MMR as the paper writes it, one set at a time."""
     picked: list[int] = []
     while len(picked) < len(score):
-        left = [i for i in range(len(score)) if i not in picked]
+        remaining = [i for i in range(len(score)) if i not in picked]
         value = {
             i: mmr_lambda * score[i] - (1 - mmr_lambda) * max((similarity[i, j] for j in picked), default=0.0)
-            for i in left
+            for i in remaining
         }
-        picked.append(max(left, key=lambda i: (round(value[i], 6), -i)))
+        picked.append(max(remaining, key=lambda i: (round(value[i], 6), -i)))
     return picked
 
 
@@ -75,8 +75,8 @@ def test_many_settings_are_each_as_alone(size: int, columns: int, depth: int, se
     weights, alive = rng.random(columns), rng.integers(0, size + 1, columns)
     place, penalty = mmr(score, similarity, weights, depth, order, alive)
     for column, count in enumerate(alive.tolist()):
-        own, one = order[:count, column], [column]
-        among = similarity[own][:, own]
+        rows, one = order[:count, column], [column]
+        among = similarity[rows][:, rows]
         expected = mmr(score[:count, one], among, weights[one], depth)
         assert place[:count, one].tolist() == expected[0].tolist()
         assert penalty[:count, one].tolist() == expected[1].tolist()

@@ -60,7 +60,7 @@ def test_what_stays_does_not_depend_on_what_comes_below(texts: list[str], thresh
 
 def _says_the_same(one: str, other: str, threshold: float) -> bool:
     plain = [f"{' '.join(text.casefold().split()):\0<3}" for text in (one, other)]
-    a, b = ({text[at : at + 3] for at in range(len(text) - 2)} for text in plain)
+    a, b = ({text[start : start + 3] for start in range(len(text) - 2)} for text in plain)
     return len(a & b) >= threshold * (len(a) * len(b)) ** 0.5 and not any(Conflicts()(one, other))
 
 
@@ -70,10 +70,10 @@ def test_folding_is_what_sets_of_trigrams_say_text_by_text(texts: list[str], thr
     texts += [text + data.draw(st.text("aб ", max_size=3)) for text in texts]
     stays: list[int] = []
     folded = fold(texts, threshold)
-    for at, text in enumerate(texts):
+    for i, text in enumerate(texts):
         above = [one for one in stays if _says_the_same(texts[one], text, threshold)]
-        assert folded[at] == (above or [at])[0]
-        stays += [] if above else [at]
+        assert folded[i] == (above or [i])[0]
+        stays += [] if above else [i]
 
 
 ROWS = [SAID, SAID + "!", "чай", SAID, {"text": SAID + ".", "user_id": "u2"}, "кофе"]
@@ -87,7 +87,7 @@ def test_hits_carry_what_is_folded_under_them_and_the_next_ones_move_up(retrieve
     assert hits["alike"].to_pylist() == [["m1", "m3"], [], [], []]
     assert hits["n_alike"].to_pylist() == [2, 0, 0, 0]
     by_id = dict(zip(*(search.trace("q", as_of=DAY)[c].to_pylist() for c in ("memory_id", "disposition")), strict=True))
-    assert [by_id[f"m{at}"] for at in (1, 3, 4)] == ["folded", "duplicate", "returned"]
+    assert [by_id[f"m{i}"] for i in (1, 3, 4)] == ["folded", "duplicate", "returned"]
     sentence = explain(search, "q", "m1", as_of=DAY)
     assert "but it is a near-duplicate of 'm0', which ranks above it (fold)." in sentence
     assert "with fold='none'" in sentence
@@ -126,8 +126,8 @@ def test_the_day_and_the_headings_above_do_not_keep_repetitions_apart(corpus_of:
     days = [datetime(2026, 2, day, tzinfo=UTC) for day in (1, 2, 3)]
     texts = [SAID, SAID, SAID + "!"]
     rows = [
-        {"text": text, "created_at": day, "heading_path": f"Журнал {'абв'[at]}"}
-        for at, (text, day) in enumerate(zip(texts, days, strict=True))
+        {"text": text, "created_at": day, "heading_path": f"Журнал {'абв'[i]}"}
+        for i, (text, day) in enumerate(zip(texts, days, strict=True))
     ]
     search = Retriever(encoder=None, decay="none").fit(corpus_of(*rows, {"text": " ", "created_at": days[0]}))
     hits = search.search("пул соединений", as_of=DAY)

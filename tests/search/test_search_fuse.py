@@ -16,8 +16,8 @@ NAN = np.nan
 
 def weights_of(vector_weight: float, bm25_weight: float | None, arms: list[str]) -> dict[str, float]:
     """The weights that a Retriever of these parameters gives `arms`."""
-    asked = QuerySettings(vector_weight=vector_weight, bm25_weight=bm25_weight, gram_weight=0.0)
-    return arm_weights({name: kind.weight(asked) for name, kind in KINDS.items()}, arms, Calibration()._asdict())
+    params = QuerySettings(vector_weight=vector_weight, bm25_weight=bm25_weight, gram_weight=0.0)
+    return arm_weights({name: kind.weight(params) for name, kind in KINDS.items()}, arms, Calibration()._asdict())
 
 
 HALVES = np.array([0.5, 0.5])
@@ -45,21 +45,21 @@ def test_each_method_is_its_formula() -> None:
 
 def test_rrf_is_the_published_sum_scaled_so_that_first_everywhere_is_one() -> None:
     ranks = [[1, 2], [3, 1], [2, 0]]
-    found = Evidence(np.ones((3, 2)), np.array(ranks))
+    ranked = Evidence(np.ones((3, 2)), np.array(ranks))
     published = np.array([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
-    assert fuse(found, HALVES, "rrf").tolist() == pytest.approx((published * 61 / 2).tolist())
+    assert fuse(ranked, HALVES, "rrf").tolist() == pytest.approx((published * 61 / 2).tolist())
     first = Evidence(np.ones((1, 2)), np.ones((1, 2), int))
     assert fuse(first, HALVES, "rrf").tolist() == [1.0]
 
 
 def test_the_constant_of_rrf_is_a_parameter() -> None:
-    found = Evidence(np.ones((1, 2)), np.array([[1, 2]]))
-    assert fuse(found, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]
+    ranked = Evidence(np.ones((1, 2)), np.array([[1, 2]]))
+    assert fuse(ranked, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]
 
 
 def test_rrf_credits_ranks_alone_and_no_rank_not_at_all() -> None:
-    found = Evidence(np.ones((2, 2)), np.array([[0, 2], [1, 1]]))
-    assert fuse(found, HALVES, "rrf").tolist() == pytest.approx([0.5 * 61 / 62, 1.0])
+    ranked = Evidence(np.ones((2, 2)), np.array([[0, 2], [1, 1]]))
+    assert fuse(ranked, HALVES, "rrf").tolist() == pytest.approx([0.5 * 61 / 62, 1.0])
 
 
 @settings(max_examples=50)
@@ -67,8 +67,8 @@ def test_rrf_credits_ranks_alone_and_no_rank_not_at_all() -> None:
     st.sampled_from([m for m in METHODS if m != "combmin"]), st.floats(0.01, 1), st.floats(0, 1), st.floats(0.01, 0.99)
 )
 def test_found_in_both_never_ranks_below_found_in_one(method: str, first: float, second: float, weight: float) -> None:
-    found = evidence([[first, second], [first, 0.0]], [[1, 2], [1, 0]])
-    both, single = fuse(found, np.array([weight, 1 - weight]), method)
+    scored = evidence([[first, second], [first, 0.0]], [[1, 2], [1, 0]])
+    both, single = fuse(scored, np.array([weight, 1 - weight]), method)
     assert both >= single
 
 
@@ -81,8 +81,8 @@ def test_scores_stay_within_zero_and_one(method: str, norm: list[tuple[float, fl
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_arm_alone_keeps_its_scores(method: str) -> None:
-    found = Evidence(np.array([[1.0], [0.5]]), np.array([[1], [2]]))
-    scores = fuse(found, np.array([1.0]), method)
+    scored = Evidence(np.array([[1.0], [0.5]]), np.array([[1], [2]]))
+    scores = fuse(scored, np.array([1.0]), method)
     assert scores[0] == 1.0
     assert scores[1] == (61 / 62 if method == "rrf" else 0.5)
 

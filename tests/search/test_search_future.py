@@ -29,12 +29,12 @@ def search(retriever_over: Any) -> mk.Retriever:
 
 
 def ids(hits: pa.Table) -> list[str]:
-    found: list[str] = hits["memory_id"].to_pylist()
-    return found
+    names: list[str] = hits["memory_id"].to_pylist()
+    return names
 
 
 def known(day: str) -> list[str]:
-    return [name for name, made in DAYS.items() if made is None or made <= day]
+    return [name for name, created_at in DAYS.items() if created_at is None or created_at <= day]
 
 
 @pytest.mark.parametrize("day", ["2025-12-31", "2026-01-01", "2026-02-15", "2026-04-01"])
@@ -70,18 +70,18 @@ def afternoon() -> mk.Retriever:
 
 @pytest.mark.parametrize("as_of", [*SEEING, *BLIND], ids=str)
 def test_a_day_is_seen_to_its_end_and_a_time_is_exact(afternoon: mk.Retriever, as_of: Any) -> None:
-    there = {"undated"} | ({"day"} if as_of in SEEING else set())
+    visible = {"undated"} | ({"day"} if as_of in SEEING else set())
     fate = "returned" if as_of in SEEING else "future"
-    asked = pa.table({"text": ["чай"], "as_of": pa.array([as_of if isinstance(as_of, str) else as_of.isoformat()])})
-    assert set(ids(afternoon.search("чай", as_of=as_of))) == there
-    assert set(ids(afternoon.search(asked))) == there
+    queries = pa.table({"text": ["чай"], "as_of": pa.array([as_of if isinstance(as_of, str) else as_of.isoformat()])})
+    assert set(ids(afternoon.search("чай", as_of=as_of))) == visible
+    assert set(ids(afternoon.search(queries))) == visible
     trace = afternoon.trace("чай", as_of=as_of)
     assert dict(zip(ids(trace), trace["disposition"].to_pylist(), strict=True))["day"] == fate
     assert ("the future is hidden" in mk.explain(afternoon, "чай", "day", as_of=as_of)) is (fate == "future")
     built = mk.ContextBuilder(afternoon).build(afternoon.corpus_, None, "чай", as_of=as_of).table
-    assert set(built.filter(built["keep"])["memory_id"].to_pylist()) <= there
+    assert set(built.filter(built["keep"])["memory_id"].to_pylist()) <= visible
     replayed = mk.replay(afternoon.corpus_, mk.Expiry(), mk.Quota(), as_of=as_of)
-    assert set(replayed.filter(replayed["keep_a"])["memory_id"].to_pylist()) == there
+    assert set(replayed.filter(replayed["keep_a"])["memory_id"].to_pylist()) == visible
 
 
 def test_a_memory_of_the_day_that_is_asked_about_has_no_age(afternoon: mk.Retriever) -> None:
@@ -100,15 +100,15 @@ def test_midnight_in_a_column_of_time_stamps_is_that_day(afternoon: mk.Retriever
 def test_every_measure_sees_what_a_search_of_that_moment_sees(
     afternoon: mk.Retriever, day: str, value: float, tmp_path: Path
 ) -> None:
-    asked = {"query_id": ["1"], "text": ["чай"]}
+    unscoped = {"query_id": ["1"], "text": ["чай"]}
     qrels = {"query_id": ["1"], "memory_id": ["day"], "relevance": [1]}
-    written = mk.labels.write({**asked, "as_of": [day]}, tmp_path / "queries.parquet")
-    for queries, moment in ((asked, day), ({**asked, "as_of": [day]}, None), (written, None)):
+    written = mk.labels.write({**unscoped, "as_of": [day]}, tmp_path / "queries.parquet")
+    for queries, moment in ((unscoped, day), ({**unscoped, "as_of": [day]}, None), (written, None)):
         assert mk.evaluate(afternoon, queries, qrels, "recall@5", as_of=moment).table["value"].to_pylist() == [value]
         swept = mk.sweep(afternoon, queries, qrels, {"min_score": [0.0]}, ["recall@5"], as_of=moment)
         assert swept.table["recall@5"].to_pylist() == [value]
-        told = mk.compare(afternoon, afternoon, queries, qrels, "recall@5", as_of=moment).table
-        assert (told["a"].to_pylist(), told["b"].to_pylist()) == ([value], [value])
+        comparison = mk.compare(afternoon, afternoon, queries, qrels, "recall@5", as_of=moment).table
+        assert (comparison["a"].to_pylist(), comparison["b"].to_pylist()) == ([value], [value])
         assert mk.panels.judge(afternoon, queries, as_of=moment)._queue.count(("1", "day")) == value
     panel = mk.panels.search(afternoon, "чай", as_of=day)
     assert ("day" in ids(panel.result)) is (value == 1.0)
@@ -125,8 +125,8 @@ def test_a_panel_that_goes_from_a_day_to_its_first_instant_asks_again(afternoon:
 
 def test_a_prompt_of_a_day_holds_nothing_that_was_written_later(corpus_of: Any) -> None:
     def fact(text: str, kind: str, day: str | None) -> dict[str, Any]:
-        made = day and datetime.fromisoformat(day).replace(tzinfo=UTC)
-        return {"text": text, "kind": kind, "user_id": "anna", "importance": "high", "created_at": made}
+        created_at = day and datetime.fromisoformat(day).replace(tzinfo=UTC)
+        return {"text": text, "kind": kind, "user_id": "anna", "importance": "high", "created_at": created_at}
 
     rows = [fact("любит чай", "profile", "2026-01-01"), fact("пьёт кофе", "profile", "2026-03-01")]
     rows += [fact("ставит чайник", "working", "2026-03-01"), fact("чай без даты", "archive", None)]
@@ -151,11 +151,11 @@ def test_the_note_counts_what_a_moment_cannot_tell_of_and_only_what_may_be_found
     rows = [{"created_at": early}, {"created_at": early, "updated_at": late}, {"updated_at": late}, {}]
     rows += [{"created_at": late, "updated_at": late}]
     search = mk.Retriever(encoder=None).fit(
-        corpus_of(*({"text": f"чай {at}", "user_id": user, **row} for user in "ab" for at, row in enumerate(rows)))
+        corpus_of(*({"text": f"чай {n}", "user_id": user, **row} for user in "ab" for n, row in enumerate(rows)))
     )
 
-    def note(**asked: Any) -> str:
-        return search.search("чай", **asked).schema.metadata.get(b"note", b"").decode()
+    def note(**scope: Any) -> str:
+        return search.search("чай", **scope).schema.metadata.get(b"note", b"").decode()
 
     every = "2 memories created after 2026-02-01 are hidden."
     every += " Of the others, 4 have no created_at and 4 were updated later."
@@ -169,16 +169,16 @@ def test_the_note_counts_what_a_moment_cannot_tell_of_and_only_what_may_be_found
 
 def test_buckets_hide_and_say_the_same_as_one_index(tmp_path: Path) -> None:
     days = [None, AT, AT - timedelta(days=30), AT + timedelta(days=30)]
-    rows = {"text": [f"чай {at}" for at in range(20)], "user_id": [f"u{at % 5}" for at in range(20)]}
-    corpus = mk.from_table({**rows, "created_at": [days[at % 4] for at in range(20)]})
+    rows = {"text": [f"чай {n}" for n in range(20)], "user_id": [f"u{n % 5}" for n in range(20)]}
+    corpus = mk.from_table({**rows, "created_at": [days[n % 4] for n in range(20)]})
     corpus.save(tmp_path / "lake", buckets=3)
     one = mk.Retriever(encoder=None).fit(corpus)
-    many = mk.Retriever(encoder=None).fit(mk.open(tmp_path / "lake", trust=True))
+    in_buckets = mk.Retriever(encoder=None).fit(mk.open(tmp_path / "lake", trust=True))
     for as_of in (None, "2026-03-01", "2026-03-01T09:00", "2026-01-01"):
         for where in (None, "user_id = 'u1'"):
-            left, right = (search.search("чай", k=20, where=where, as_of=as_of) for search in (one, many))
-            assert ids(left) == ids(right)
-            assert left.schema.metadata.get(b"note") == right.schema.metadata.get(b"note")
+            a, b = (search.search("чай", k=20, where=where, as_of=as_of) for search in (one, in_buckets))
+            assert ids(a) == ids(b)
+            assert a.schema.metadata.get(b"note") == b.schema.metadata.get(b"note")
     assert one.search("чай", k=20, as_of="2026-03-01T09:00").num_rows == 10
 
 
@@ -208,8 +208,8 @@ def test_queries_with_a_day_of_their_own_do_not_see_what_is_later(search: mk.Ret
     by_query = {name: ids(hits.filter(pc.equal(hits["query_id"], name))) for name in ("b", "a", "c", "d")}
     assert by_query == {"b": known("2026-02-15"), "a": ["m3"], "c": known("2026-01-15"), "d": known("2026-01-02")}
     assert list(dict.fromkeys(hits["query_id"].to_pylist())) == ["b", "a", "c", "d"]
-    kept = search.with_params(future="keep").search(queries)
-    assert kept.num_rows == 3 * 4 + 2
+    unhidden = search.with_params(future="keep").search(queries)
+    assert unhidden.num_rows == 3 * 4 + 2
     assert search.with_params(future="hide").search(queries, as_of="2026-01-02").num_rows == 3 + 1 + 2 + 2
 
 
@@ -246,10 +246,10 @@ def test_a_question_is_of_one_day_and_asked_again_for_another_scope(search: mk.R
 def test_labels_with_a_day_are_answered_as_a_search_of_that_day(search: mk.Retriever) -> None:
     queries = {"query_id": ["1", "2"], "text": ["q", "q"], "as_of": ["2026-02-15", None]}
     qrels = {"query_id": ["1", "2"], "memory_id": ["m1", "m2"], "relevance": [1, 1]}
-    found = mk.evaluate(search, queries, qrels, "mrr", as_of="2026-03-01")
-    assert found.hits.num_rows == len(known("2026-02-15")) + len(known("2026-03-01"))
-    kept = mk.evaluate(search.with_params(future="keep"), queries, qrels, "mrr", as_of="2026-03-01")
-    assert kept.hits.num_rows == 2 * len(DAYS)
+    evaluation = mk.evaluate(search, queries, qrels, "mrr", as_of="2026-03-01")
+    assert evaluation.hits.num_rows == len(known("2026-02-15")) + len(known("2026-03-01"))
+    unhidden = mk.evaluate(search.with_params(future="keep"), queries, qrels, "mrr", as_of="2026-03-01")
+    assert unhidden.hits.num_rows == 2 * len(DAYS)
     stages = mk.evaluate(search, queries, qrels | {"memory_id": ["m2", "m2"]}, "mrr", as_of="2026-03-01", stages=True)
     assert "future" in stages.stages["disposition"].to_pylist()
 

@@ -62,28 +62,28 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
     shared_cache.cache_clear()
 
 
-def _fresh(root: Path, kept: Path) -> mk.Retriever:
+def _fresh(root: Path, saved: Path) -> mk.Retriever:
     return mk.Retriever(encoder="words").fit(mk.read(root))
 
 
-def _at_the_command_line(root: Path, kept: Path) -> mk.Retriever:
+def _at_the_command_line(root: Path, saved: Path) -> mk.Retriever:
     return fitted(mk.read(root), None, ["encoder=words"])
 
 
-def _saved(root: Path, kept: Path) -> mk.Retriever:
-    if not kept.exists():
-        _fresh(root, kept).save(kept)
-    return mk.Retriever.load(kept, mk.read(root))
+def _saved(root: Path, saved: Path) -> mk.Retriever:
+    if not saved.exists():
+        _fresh(root, saved).save(saved)
+    return mk.Retriever.load(saved, mk.read(root))
 
 
-def _with_a_lake(root: Path, kept: Path) -> mk.Retriever:
-    if not kept.exists():
-        _fresh(root, kept).corpus_.save(kept)
-    return mk.Retriever(encoder="words").fit(mk.open(kept, trust=True))
+def _with_a_lake(root: Path, saved: Path) -> mk.Retriever:
+    if not saved.exists():
+        _fresh(root, saved).corpus_.save(saved)
+    return mk.Retriever(encoder="words").fit(mk.open(saved, trust=True))
 
 
-def _refreshed(root: Path, kept: Path) -> mk.Retriever:
-    return _fresh(root, kept).refresh()
+def _refreshed(root: Path, saved: Path) -> mk.Retriever:
+    return _fresh(root, saved).refresh()
 
 
 @pytest.mark.parametrize("state", [_fresh, _at_the_command_line, _saved, _with_a_lake, _refreshed])

@@ -31,10 +31,10 @@ def encode(texts: list[str]) -> Any:
 
 
 def searched(order: Any = None) -> mk.Retriever:
-    texts = [f"{at % TOPICS} {at}" for at in range(TOPICS * EACH)]
-    ids = [f"m{at:03d}" for at in range(len(texts))]
+    texts = [f"{i % TOPICS} {i}" for i in range(TOPICS * EACH)]
+    ids = [f"m{i:03d}" for i in range(len(texts))]
     order = range(len(texts)) if order is None else order
-    corpus = mk.from_table({"memory_id": [ids[at] for at in order], "text": [texts[at] for at in order]})
+    corpus = mk.from_table({"memory_id": [ids[i] for i in order], "text": [texts[i] for i in order]})
     return mk.Retriever(encoder=encode).fit(corpus)
 
 
@@ -62,7 +62,7 @@ def test_memories_of_one_topic_lie_together_and_the_same_memories_lie_at_the_sam
             laid = lay_out(search, method)
             assert laid.by == "by meaning"
             assert laid.table.column_names == ["memory_id", "x", "y"]
-            assert laid.table["memory_id"].to_pylist() == [f"m{at:03d}" for at in range(TOPICS * EACH)]
+            assert laid.table["memory_id"].to_pylist() == [f"m{i:03d}" for i in range(TOPICS * EACH)]
             assert same_topic(laid.points) > 0.95
             module._placed.clear()
             assert np.array_equal(laid.points, lay_out(again, method).points)
@@ -103,8 +103,8 @@ def test_a_memory_lies_at_the_mean_of_its_chunks_and_one_without_text_nowhere() 
     assert len(of_chunks) > 3
     assert rows.tolist() == [0, 1, 2, 3]
     assert not means[2].any()
-    own = of_chunks[index.rows.memory == 1].mean(axis=0)
-    assert np.allclose(means[1], own / np.linalg.norm(own), atol=1e-6)
+    mean = of_chunks[index.rows.memory == 1].mean(axis=0)
+    assert np.allclose(means[1], mean / np.linalg.norm(mean), atol=1e-6)
     laid = lay_out(search)
     assert laid.memories["memory_id"].to_pylist() == ["a", "b", "d"]
     assert laid.left_out == 1
@@ -121,8 +121,8 @@ def test_few_memories_have_places_too(texts: list[str]) -> None:
 
 def test_without_vectors_memories_lie_by_their_words() -> None:
     texts = [
-        f"{word} {'зелёный крепкий' if word == 'чай' else 'соединений потоков'} {at}"
-        for at in range(12)
+        f"{word} {'зелёный крепкий' if word == 'чай' else 'соединений потоков'} {i}"
+        for i in range(12)
         for word in ("чай", "пул")
     ]
     laid = lay_out(mk.Retriever(encoder=None).fit(mk.from_table({"text": texts})), "pca")
@@ -138,11 +138,11 @@ def test_umap_is_asked_with_a_seed_and_is_named_where_it_is_missing(
     monkeypatch.setitem(sys.modules, "umap", None)
     with pytest.raises(mk.MissingExtraError, match=r"memkit\[umap\]"):
         lay_out(search, "umap")
-    asked: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     class Umap:
-        def __init__(self, **given: Any) -> None:
-            asked.update(given)
+        def __init__(self, **params: Any) -> None:
+            arguments.update(params)
 
         def fit_transform(self, vectors: Any) -> Any:
             return vectors[:, :2]
@@ -151,7 +151,7 @@ def test_umap_is_asked_with_a_seed_and_is_named_where_it_is_missing(
     fake.UMAP = Umap  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "umap", fake)
     assert lay_out(search, "umap").points.shape == (TOPICS * EACH, 2)
-    assert asked["random_state"] is not None
+    assert arguments["random_state"] is not None
     with pytest.raises(mk.ParameterError, match="tsne"):
         lay_out(search, "t-sne")
     with pytest.raises(mk.NotFittedError):

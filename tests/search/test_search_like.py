@@ -76,9 +76,9 @@ def test_no_memory_finds_itself_under_any_setting(search: mk.Retriever, subtests
 
 def test_hits_have_the_columns_scores_and_order_of_search(search: mk.Retriever) -> None:
     hits = search.like("leak", columns=["user_id"], as_of=DAY)
-    asked = search.search("leak", columns=["user_id"], as_of=DAY)
-    assert hits.schema.names == asked.schema.names
-    assert hits.schema.metadata.keys() | {b"answerability"} == asked.schema.metadata.keys()
+    by_query = search.search("leak", columns=["user_id"], as_of=DAY)
+    assert hits.schema.names == by_query.schema.names
+    assert hits.schema.metadata.keys() | {b"answerability"} == by_query.schema.metadata.keys()
     assert hits["score"].to_pylist() == sorted(hits["score"].to_pylist(), reverse=True)
     assert hits.equals(search.like("leak", columns=["user_id"], as_of=DAY))
 
@@ -108,15 +108,15 @@ def test_words_are_those_that_stand_often_here_and_in_few_other_memories() -> No
         {"memory_id": "rare", "text": "компрессор"},
     ]
     search = mk.Retriever(encoder=None).fit(table([*common, *pair]))
-    asked = note(search.like("seed")).partition("its words ")[2].partition(";")[0]
-    assert asked.split(", ") == [
+    searched_words = note(search.like("seed")).partition("its words ")[2].partition(";")[0]
+    assert searched_words.split(", ") == [
         "базе",
         "компрессор",
     ]  # no other memory has чинить or единственное, and 4021 is a number
     assert ids(search.like("seed", k=1)) == ["rare"]
     words = [f"слово{chr(1072 + n)}" for n in range(2 * STRONGEST)]
-    many = mk.Retriever(encoder=None).fit(table([{"text": " ".join(words)}, {"text": " ".join(words[::-1]) + " ещё"}]))
-    assert len(note(many.like("0")).partition("its words ")[2].partition(";")[0].split(", ")) == STRONGEST
+    wordy = mk.Retriever(encoder=None).fit(table([{"text": " ".join(words)}, {"text": " ".join(words[::-1]) + " ещё"}]))
+    assert len(note(wordy.like("0")).partition("its words ")[2].partition(";")[0].split(", ")) == STRONGEST
 
 
 def test_neither_the_memory_nor_a_hit_nor_a_hint_is_another_user_s(search: mk.Retriever) -> None:

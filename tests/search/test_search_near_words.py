@@ -45,16 +45,16 @@ LETTERS = st.text("абвгдx", min_size=3, max_size=9)
 
 @given(LETTERS, st.lists(LETTERS, max_size=12, unique=True), st.sampled_from([1, 2]))
 def test_the_terms_within_some_edits_are_those_of_the_textbook(word: str, terms: list[str], most: int) -> None:
-    found = {term: distance for distance, term in NearWords(terms).within(word, most)}
-    assert found == {term: edits(word, term) for term in terms if edits(word, term) <= most}
+    distances = {term: distance for distance, term in NearWords(terms).within(word, most)}
+    assert distances == {term: edits(word, term) for term in terms if edits(word, term) <= most}
 
 
 def fitted(rows: dict[str, Any], **params: Any) -> mk.Retriever:
     return mk.Retriever(**{**WORDS, **params}).fit(mk.from_table(rows))
 
 
-def read_as(search: mk.Retriever, query: str, **asked: Any) -> dict[str, str]:
-    metadata = search.search(query, as_of=DAY, **asked).schema.metadata
+def read_as(search: mk.Retriever, query: str, **scope: Any) -> dict[str, str]:
+    metadata = search.search(query, as_of=DAY, **scope).schema.metadata
     return dict(*json.loads(metadata.get(b"read_as", b"{}")).values())
 
 
@@ -108,11 +108,11 @@ def test_only_words_in_sight_are_read_and_known() -> None:
     assert read_as(search, "сикретный", user_id="u") == {}
     assert read_as(search, "секретный", where="memory_id <> 'a'") == {"секретный": "сегретный"}  # unknown to the rest
     assert read_as(search, "сикретный", where="memory_id <> 'a'") == {}  # two edits from the other
-    for told in (
+    for text in (
         mk.explain(search, "сикретный", "c", user_id="u", as_of=DAY),
         str(search.trace("сикретный", user_id="u", as_of=DAY).schema.metadata),
     ):
-        assert "секретный" not in told
+        assert "секретный" not in text
     assert "No text has 'сикретный': it is read as 'секретный'." in mk.explain(search, "сикретный", "a", as_of=DAY)
     trace = search.trace("сикретный", as_of=DAY)
     assert json.loads(trace.schema.metadata[b"read_as"]) == {"0": {"сикретный": "секретный"}}
@@ -133,7 +133,7 @@ def test_after_an_edit_and_over_shards_words_are_read_as_by_a_fresh_index(tmp_pa
     rows = {
         "text": [" ".join(draw.choice(words, 3)) for _ in range(60)],
         "user_id": [str(who) for who in draw.integers(0, 5, 60)],
-        "memory_id": [f"{at:03}" for at in range(60)],
+        "memory_id": [f"{i:03}" for i in range(60)],
     }
     queries = ["настрайка", "пртоекция", "сикретный shadwo", "wndow", "настройка", "дрога"]
     whole = fitted(rows)
@@ -152,7 +152,7 @@ def test_after_an_edit_and_over_shards_words_are_read_as_by_a_fresh_index(tmp_pa
 
 
 def test_a_sweep_over_the_weight_gives_the_scores_of_separate_searches() -> None:
-    rows = {"text": TEXTS, "memory_id": [str(at) for at in range(len(TEXTS))]}
+    rows = {"text": TEXTS, "memory_id": [str(i) for i in range(len(TEXTS))]}
     search = fitted(rows)
     queries = pa.table({"query_id": ["a", "b"], "text": ["настройка", "windwo"]})
     qrels = pa.table({"query_id": ["a", "b"], "memory_id": ["1", "3"], "relevance": [1, 1]})
@@ -160,19 +160,19 @@ def test_a_sweep_over_the_weight_gives_the_scores_of_separate_searches() -> None
     by_weight = dict(zip(swept.table["near_words"].to_pylist(), swept.table["recall@1"].to_pylist(), strict=True))
     for weight, score in by_weight.items():
         hits = search.with_params(near_words=weight).search(queries, k=1, as_of=DAY)
-        found = set(zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True))
-        assert score == len(found & {("a", "1"), ("b", "3")}) / 2
+        returned = set(zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True))
+        assert score == len(returned & {("a", "1"), ("b", "3")}) / 2
     assert by_weight == {0.0: 0.5, 0.8: 1.0}
 
 
 def test_a_mask_of_sight_counts_the_rows_that_have_a_term() -> None:
     draw = np.random.default_rng(1)
     texts = [" ".join(draw.choice(["чай", "кот"], 1)) for _ in range(77)]
-    arm = BM25(analyser="none").fit(pa.table({"chunk_id": [str(at) for at in range(77)]}), texts)
+    arm = BM25(analyser="none").fit(pa.table({"chunk_id": [str(i) for i in range(77)]}), texts)
     for share in (0.0, 0.3, 1.0):
-        seen = draw.random(77) < share
-        sight = Sight.over((arm.postings_, seen), (arm.postings_, None))
+        visible = draw.random(77) < share
+        sight = Sight.over((arm.postings_, visible), (arm.postings_, None))
         for word in ("чай", "кот", "сад"):
             every = np.array([text == word for text in texts])
-            assert sight.count(word) == int((every & seen).sum()) + int(every.sum())
-            assert sight.rows(word).tolist() == np.flatnonzero(every & seen).tolist()
+            assert sight.count(word) == int((every & visible).sum()) + int(every.sum())
+            assert sight.rows(word).tolist() == np.flatnonzero(every & visible).tolist()

@@ -21,9 +21,9 @@ def test_a_hit_of_a_file_is_the_best_of_its_memories() -> None:
     memories = mk.Retriever(**options).fit(corpus).search(QUERIES, k=100, columns=columns).to_pylist()
     files = mk.Retriever(unit="file", **options).fit(corpus).search(QUERIES, k=100, columns=columns).to_pylist()
     best = {(hit["query_id"], hit["path"]): hit["memory_id"] for hit in reversed(memories)}
-    found = {(hit["query_id"], hit["path"]): hit["memory_id"] for hit in files}
-    assert found == best
-    assert len(found) == len(files), "each file once"
+    by_file = {(hit["query_id"], hit["path"]): hit["memory_id"] for hit in files}
+    assert by_file == best
+    assert len(by_file) == len(files), "each file once"
     assert len(files) < len(memories)
     for query in map(str, range(len(QUERIES))):
         ranks = [hit["rank"] for hit in files if hit["query_id"] == query]
@@ -42,8 +42,8 @@ def test_files_are_measured_as_they_are_shown() -> None:
     hits = search.search(QUERIES, k=3).to_pylist()
     qrels = [{"query_id": hit["query_id"], "memory_id": hit["memory_id"], "relevance": 1} for hit in hits]
     queries = [{"query_id": str(number), "text": text} for number, text in enumerate(QUERIES)]
-    found = mk.evaluate(search, pa.Table.from_pylist(queries), pa.Table.from_pylist(qrels), metrics=["recall@3"])
-    assert found.table["value"].to_pylist() == [1.0]
+    evaluation = mk.evaluate(search, pa.Table.from_pylist(queries), pa.Table.from_pylist(qrels), metrics=["recall@3"])
+    assert evaluation.table["value"].to_pylist() == [1.0]
     grid = {"unit": ["file"], "pool": [100]}
     swept = mk.sweep(search, pa.Table.from_pylist(queries), pa.Table.from_pylist(qrels), grid, metrics=["recall@3"])
     assert swept.table["recall@3"].to_pylist() == [1.0]

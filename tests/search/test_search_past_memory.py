@@ -36,9 +36,9 @@ class Given:
 
 
 def vector(words: list[int], seed: int = 0) -> np.ndarray:
-    made = sum((np.random.default_rng(word).standard_normal(DIM) for word in words), np.zeros(DIM))
-    made = made + 0.3 * np.random.default_rng([1, seed]).standard_normal(DIM)
-    return np.asarray(made / np.linalg.norm(made), np.float32)
+    total = sum((np.random.default_rng(word).standard_normal(DIM) for word in words), np.zeros(DIM))
+    total = total + 0.3 * np.random.default_rng([1, seed]).standard_normal(DIM)
+    return np.asarray(total / np.linalg.norm(total), np.float32)
 
 
 def tables() -> Iterator[pa.Table]:
@@ -47,11 +47,11 @@ def tables() -> Iterator[pa.Table]:
         chosen = [draw.integers(0, len(WORDS), 4).tolist() for _ in range(AT_ONCE)]
         yield pa.table(
             {
-                "memory_id": [f"m{start + at:05}" for at in range(AT_ONCE)],
+                "memory_id": [f"m{start + i:05}" for i in range(AT_ONCE)],
                 "text": [" ".join(WORDS[some]) for some in chosen],
-                "user_id": [f"u{at % 40}" for at in range(AT_ONCE)],
-                "created_at": [f"2026-0{1 + at % 4}-0{1 + at % 9}" for at in range(AT_ONCE)],
-                "vector": [vector(some, start + at).tolist() for at, some in enumerate(chosen)],
+                "user_id": [f"u{i % 40}" for i in range(AT_ONCE)],
+                "created_at": [f"2026-0{1 + i % 4}-0{1 + i % 9}" for i in range(AT_ONCE)],
+                "vector": [vector(some, start + i).tolist() for i, some in enumerate(chosen)],
             }
         )
 
@@ -77,20 +77,20 @@ QUESTIONS = ["зелёный чай", "release friday deploy", "план коф�
 
 def test_what_is_written_table_by_table_is_the_corpus(lake: Any) -> None:
     assert lake.n_memories == N
-    assert sorted(lake.memories["memory_id"].to_pylist()) == [f"m{at:05}" for at in range(N)]
+    assert sorted(lake.memories["memory_id"].to_pylist()) == [f"m{i:05}" for i in range(N)]
     assert lake.bucket(lake.bucket_of("u3")).tables["vectors"]["vector"].type == pa.list_(pa.float32(), DIM)
 
 
 def test_given_vectors_are_searched_however_many_buckets_hold_them(lake: Any, tmp_path: Path) -> None:
     mk.write_buckets(tmp_path, tables(), buckets=1)
-    one, many = fitted(mk.open(tmp_path)), fitted(lake)
+    one, in_buckets = fitted(mk.open(tmp_path)), fitted(lake)
     for where in (None, "user_id = 'u1'", "created_at > '2026-02-01'"):
-        left, right = (search.search(QUESTIONS, k=20, where=where, as_of=DAY) for search in (one, many))
-        assert left["memory_id"].equals(right["memory_id"]), where
-        assert left["score"].to_pylist() == pytest.approx(right["score"].to_pylist(), abs=1e-9)
-    given = {row["memory_id"]: row["vector"] for table in tables() for row in table.to_pylist()}
-    best = many.search(QUESTIONS[0], k=1, as_of=DAY).to_pylist()[0]
-    cosine = float(np.dot(Given().encode_query(QUESTIONS[:1])[0], given[best["memory_id"]]))
+        a, b = (search.search(QUESTIONS, k=20, where=where, as_of=DAY) for search in (one, in_buckets))
+        assert a["memory_id"].equals(b["memory_id"]), where
+        assert a["score"].to_pylist() == pytest.approx(b["score"].to_pylist(), abs=1e-9)
+    vectors = {row["memory_id"]: row["vector"] for table in tables() for row in table.to_pylist()}
+    best = in_buckets.search(QUESTIONS[0], k=1, as_of=DAY).to_pylist()[0]
+    cosine = float(np.dot(Given().encode_query(QUESTIONS[:1])[0], vectors[best["memory_id"]]))
     assert best["vector"] == pytest.approx(cosine, abs=1e-5)
 
 
@@ -103,15 +103,15 @@ def test_an_engine_that_is_none_is_said(lake: Any) -> None:
 
 def test_a_predicate_reads_the_lake_and_nothing_else(lake: Any) -> None:
     search = fitted(lake)
-    few = search.search("чай", k=5, where="memory_id in (select memory_id from problems)", as_of=DAY)
-    assert few.num_rows == 0
+    hits = search.search("чай", k=5, where="memory_id in (select memory_id from problems)", as_of=DAY)
+    assert hits.num_rows == 0
     for where in ("memory_id in (from read_text('/etc/passwd'))", "memory_id = getenv('HOME')"):
         with pytest.raises(QueryError):
             search.search("чай", where=where, as_of=DAY)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("rows", "message"),
     [
         ([{"text": ["a"]}], "column 'memory_id'"),
         ([{"memory_id": ["a", "b"], "text": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]}], "vectors of one length"),
@@ -119,9 +119,9 @@ def test_a_predicate_reads_the_lake_and_nothing_else(lake: Any) -> None:
     ],
     ids=["no id", "vectors of two lengths", "an id twice"],
 )
-def test_what_cannot_be_laid_out_is_said(given: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
+def test_what_cannot_be_laid_out_is_said(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
     with pytest.raises(MemkitError, match=message):
-        mk.write_buckets(tmp_path, map(pa.table, given), buckets=1)
+        mk.write_buckets(tmp_path, map(pa.table, rows), buckets=1)
     assert not (tmp_path / "buckets.json").exists()
 
 

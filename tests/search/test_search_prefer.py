@@ -20,12 +20,12 @@ QUESTIONS = ["пул соединений вырос", "friday deploy plan", "ч
 @pytest.fixture(scope="module")
 def corpus() -> mk.Corpus:
     draw = np.random.default_rng(3)
-    days = [None if at % 7 == 0 else f"2026-0{1 + at % 2}-{1 + at % 27:02}" for at in range(60)]
+    days = [None if i % 7 == 0 else f"2026-0{1 + i % 2}-{1 + i % 27:02}" for i in range(60)]
     return mk.from_table(
         {
-            "memory_id": [f"m{at * 7 % 60:02}" for at in range(60)],
-            "text": [" ".join(draw.choice(WORDS, 3 + at % 3)) for at in range(60)],
-            "user_id": [None if at % 4 == 0 else f"u{at % 2}" for at in range(60)],
+            "memory_id": [f"m{i * 7 % 60:02}" for i in range(60)],
+            "text": [" ".join(draw.choice(WORDS, 3 + i % 3)) for i in range(60)],
+            "user_id": [None if i % 4 == 0 else f"u{i % 2}" for i in range(60)],
             "created_at": days,
         }
     )
@@ -37,7 +37,7 @@ def search(corpus: mk.Corpus) -> mk.Retriever:
 
 
 def trigrams(text: str) -> set[str]:
-    return {text[at : at + 3] for at in range(len(text) - 2)}
+    return {text[start : start + 3] for start in range(len(text) - 2)}
 
 
 def cosine(one: str, other: str) -> float:
@@ -82,7 +82,7 @@ def test_scores_are_those_of_a_comparison_of_all_pairs(search: mk.Retriever) -> 
 
 def test_of_statements_in_a_row_the_latest_is_first() -> None:
     months = [f"2026-0{month}-01" for month in (3, 1, 5, 2, 4)]
-    texts = [f"Порт сервиса почта теперь {5000 + at}." for at in range(5)]
+    texts = [f"Порт сервиса почта теперь {5000 + i}." for i in range(5)]
     rows = {"memory_id": [*"abcde"], "text": texts, "created_at": months}
     search = mk.Retriever(encoder=None, prefer="newest", fold="none").fit(mk.from_table(rows))
     hits = search.search("порт сервиса почта", as_of="2026-06-01", columns=["created_at"])
@@ -98,7 +98,7 @@ def test_off_it_says_and_changes_nothing(search: mk.Retriever) -> None:
 
 
 def test_settings_of_a_sweep_rank_as_their_own_searches(search: mk.Retriever) -> None:
-    names = [f"q{at}" for at in range(len(QUESTIONS))]
+    names = [f"q{i}" for i in range(len(QUESTIONS))]
     queries = pd.DataFrame({"query_id": names, "text": QUESTIONS, "user_id": [None, "u0", "u1", None]})
     relevant = [search.search(text, k=9, as_of=DAY)["memory_id"].to_pylist()[2::3] for text in QUESTIONS]
     pairs = [(name, one) for name, some in zip(names, relevant, strict=True) for one in some]

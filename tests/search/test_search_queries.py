@@ -84,7 +84,7 @@ def test_where_is_one_predicate_and_nothing_else(corpus: mk.Corpus, where: str) 
 @given(st.text(max_size=20))
 def test_any_text_as_where_is_a_result_or_a_query_error(corpus: mk.Corpus, where: str) -> None:
     try:
-        found = memories_where(corpus.ask, where, 10.0).to_pylist()
+        ids = memories_where(corpus.ask, where, 10.0).to_pylist()
     except QueryError:
-        found = []
-    assert set(found) <= {"m0", "m1", "m2", "m3"}
+        ids = []
+    assert set(ids) <= {"m0", "m1", "m2", "m3"}

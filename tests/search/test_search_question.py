@@ -45,10 +45,10 @@ SETTINGS = st.fixed_dictionaries(
 def corpus(corpus_of: Any) -> Any:
     rng = np.random.default_rng(7)
     rows = []
-    for at in range(60):
-        moment = datetime(2024 + at % 3, 1 + at % 12, 1, tzinfo=UTC) if at % 4 else None
+    for i in range(60):
+        moment = datetime(2024 + i % 3, 1 + i % 12, 1, tzinfo=UTC) if i % 4 else None
         text = "\n".join(" ".join(rng.choice(WORDS, rng.integers(1, 6))) for _ in range(rng.integers(1, 4)))
-        rows.append({"text": text, "created_at": moment, "user_id": f"u{at % 3}", "importance": "normal"})
+        rows.append({"text": text, "created_at": moment, "user_id": f"u{i % 3}", "importance": "normal"})
     return corpus_of(*rows)
 
 
@@ -108,15 +108,15 @@ def test_a_question_keeps_its_settings_whatever_becomes_of_the_retriever(search:
 
 
 def test_likeness_does_not_depend_on_what_was_asked_before(corpus: Any) -> None:
-    made = Retriever(encoder="hash", vector_weight=0.0, mmr_lambda=0.3).fit(corpus)
-    expected = made.search(QUERIES, as_of=DAY)
-    made.with_params(vector_weight=0.5).search(QUERIES, as_of=DAY)
-    assert made.search(QUERIES, as_of=DAY).equals(expected)
+    retriever = Retriever(encoder="hash", vector_weight=0.0, mmr_lambda=0.3).fit(corpus)
+    expected = retriever.search(QUERIES, as_of=DAY)
+    retriever.with_params(vector_weight=0.5).search(QUERIES, as_of=DAY)
+    assert retriever.search(QUERIES, as_of=DAY).equals(expected)
 
 
 def test_each_parameter_of_the_retriever_is_declared_once_and_acts_when_it_says() -> None:
-    def declared(of: type[Any]) -> dict[str, Param]:
-        return dict(of.params())
+    def declared(owner: type[Any]) -> dict[str, Param]:
+        return dict(owner.params())
 
     fit, query = declared(FitSettings), declared(QuerySettings)
     assert declared(Retriever) == fit | query

@@ -94,8 +94,8 @@ def test_facts_decay_and_what_is_dated_otherwise_does_not(retriever_over: Any) -
     kinds = ["archive", "working", "profile", "daily_log", "note", None]
     rows = [aged(60, text=str(kind), kind=kind) for kind in kinds]
     answers = {"q": dict.fromkeys(range(6), 1.0)}
-    left = dict(shown(retriever_over(rows, bm25=answers, encoder=None).trace("q", as_of=DAY), "memory_id", "decay"))
-    assert left == {"m0": pytest.approx(exp(-1)), "m1": pytest.approx(exp(-1)), "m2": 1, "m3": 1, "m4": 1, "m5": 1}
+    factors = dict(shown(retriever_over(rows, bm25=answers, encoder=None).trace("q", as_of=DAY), "memory_id", "decay"))
+    assert factors == {"m0": pytest.approx(exp(-1)), "m1": pytest.approx(exp(-1)), "m2": 1, "m3": 1, "m4": 1, "m5": 1}
     named = retriever_over(rows, bm25=answers, encoder=None, decay_kinds=("daily_log",)).search("q", as_of=DAY)
     assert dict(shown(named, "memory_id", "decay"))["m3"] == pytest.approx(exp(-1))
     assert sum(factor < 1 for factor in named["decay"].to_pylist()) == 1
@@ -104,7 +104,7 @@ def test_facts_decay_and_what_is_dated_otherwise_does_not(retriever_over: Any) -
 @pytest.mark.parametrize(("old", "noted"), [(1, False), (2, True), (3, True)])
 def test_a_median_factor_under_a_twentieth_is_noted(retriever_over: Any, old: int, noted: bool) -> None:
     # 180 days are three times decay_days: exp(-3) = .0498; the lower middle of four is the second.
-    rows = [aged(180 if at < old else 0, text=f"r{at}", kind="archive") for at in range(4)]
+    rows = [aged(180 if i < old else 0, text=f"r{i}", kind="archive") for i in range(4)]
     search = retriever_over(rows, bm25={"q": dict.fromkeys(range(4), 1.0)}, encoder=None)
     for table in (search.search("q", as_of=DAY), search.trace("q", as_of=DAY)):
         assert (b"Half of the candidates have a decay factor" in table.schema.metadata.get(b"note", b"")) == noted
@@ -177,11 +177,11 @@ def test_mmr_without_vectors_compares_terms(retriever_over: Any) -> None:
 
 def test_lambda_one_is_the_identity(retriever_over: Any) -> None:
     answers = {"q": {0: 3.0, 1: 2.0, 2: 1.0}}
-    plain, asked = (
+    plain, diversified = (
         retriever_over(LATIN, bm25=answers, encoder=None),
         retriever_over(LATIN, bm25=answers, encoder=None, mmr_lambda=1.0),
     )
-    assert plain.search("q", as_of=DAY).equals(asked.search("q", as_of=DAY))
+    assert plain.search("q", as_of=DAY).equals(diversified.search("q", as_of=DAY))
 
 
 def test_queries_come_in_their_order_and_do_not_mix(retriever_over: Any) -> None:
@@ -282,9 +282,9 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
         created=dates,
     )
     repeats = Repeats(["one", "two", "three", "four"], np.zeros(4, np.int64))
-    found = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
+    candidates = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
     declared = QuerySettings(normalise="max", kind_weights={"document": 0.8})
-    ranked = rank(found, Bare(rows, repeats, declared, {"bm25": 1.0}))
+    ranked = rank(candidates, Bare(rows, repeats, declared, {"bm25": 1.0}))
     # 4 / 4 x .5 of ten days; the better chunk of the first memory 2 / 4 x .8; the last 1 / 8 x .8.
     assert ranked.candidates.row.tolist() == [2, 1, 3]
     assert ranked.score.tolist() == pytest.approx([0.5, 0.4, 0.1])
@@ -300,7 +300,7 @@ def test_what_speaks_for_an_answer_is_the_best_score_and_its_distance_to_the_nex
     best, gap = evidence(question.ranked(), 2)
     assert best.tolist() == [1.0, 0.0]
     assert gap.tolist() == pytest.approx([1 - 6.5 / 12, 0.0])  # the mean of 11 / 12, …, 2 / 12
-    few = retriever_over(texts[:3], **scored | {"bm25": {"q": {0: 4.0, 1: 3.0, 2: 2.0}}}).ask("q", as_of=DAY)
-    assert evidence(few.ranked(), 1)[1].tolist() == pytest.approx(
+    three = retriever_over(texts[:3], **scored | {"bm25": {"q": {0: 4.0, 1: 3.0, 2: 2.0}}}).ask("q", as_of=DAY)
+    assert evidence(three.ranked(), 1)[1].tolist() == pytest.approx(
         [(0.25 + 0.5) / 10]
     )  # the eight that lack add nothing

@@ -49,13 +49,13 @@ memories = st.dictionaries(st.text(LETTERS, min_size=1, max_size=3), memory, min
 @given(rows=st.lists(memory, min_size=1, max_size=8))
 def test_what_is_searched_in_a_memory_is_the_same_among_few_and_among_many(rows: list[dict[str, Any]]) -> None:
     fields = {"searched": SEARCHABLE, "told": ("title", "text")}
-    found = []
+    searched = []
     for times in (1, 40):
         some = [{"memory_id": f"{n:03d}", **row} for n, row in enumerate(rows * times)]
         table = mk.from_table(pa.Table.from_pylist(some)).memories
         chunks = pa.table({"memory_id": table["memory_id"], "text": table["text"]})
-        found.append(searched_texts(table, chunks, fields).slice(0, len(rows)).to_pylist())
-    assert found[0] == found[1]
+        searched.append(searched_texts(table, chunks, fields).slice(0, len(rows)).to_pylist())
+    assert searched[0] == searched[1]
 
 
 def corpus_of(rows: dict[str, dict[str, Any]]) -> mk.Corpus:
@@ -67,7 +67,7 @@ def edited(draw: st.DrawFn, rows: dict[str, dict[str, Any]]) -> dict[str, dict[s
     """Some memories changed, deleted, renamed and added, in another order."""
     fresh = draw(memories)
     kept = {name: row for name, row in rows.items() if draw(st.sampled_from("+++-")) == "+"}
-    changed = {name: fresh[at] for name, at in zip(kept, fresh, strict=False) if draw(st.booleans())}
+    changed = {name: fresh[other] for name, other in zip(kept, fresh, strict=False) if draw(st.booleans())}
     renamed = {f"{name}z" if draw(st.sampled_from("+++-")) == "-" else name: row for name, row in kept.items()}
     mixed = renamed | changed | {f"{name}y": row for name, row in fresh.items() if draw(st.booleans())}
     return dict(draw(st.permutations(list(mixed.items())))) or {"одна": {"text": "пул"}}
@@ -89,8 +89,8 @@ def assert_same(followed: mk.Retriever, fresh: mk.Retriever, where: str | None =
         assert a.column_names == b.column_names
         for name in a.column_names:
             if pa.types.is_floating(a[name].type):
-                left, right = (np.array(table[name].to_pylist(), float) for table in (a, b))
-                np.testing.assert_allclose(left, right, rtol=0, atol=1e-9)
+                scores, expected = (np.array(table[name].to_pylist(), float) for table in (a, b))
+                np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
             else:
                 assert a[name].to_pylist() == b[name].to_pylist()
 
@@ -147,20 +147,20 @@ def write(folder: Path, texts: dict[str, str]) -> None:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts were cut into words at each count."""
-    seen: list[int] = []
+    counts: list[int] = []
     count = postings_module.Postings.count.__func__  # type: ignore[attr-defined]  # a class method
 
     def noting(cls: type, texts: Any, *how: Any) -> Any:
-        seen.append(len(texts))
+        counts.append(len(texts))
         return count(cls, texts, *how)
 
     monkeypatch.setattr(postings_module.Postings, "count", classmethod(noting))
-    return seen
+    return counts
 
 
 @pytest.mark.parametrize("fit", ["same", "refresh", "context"])
 def test_after_a_refresh_a_retriever_reads_only_new_texts(tmp_path: Path, counted: list[int], fit: str) -> None:
-    write(tmp_path, {f"n{at}": f"кофе номер {at}" for at in range(30)})
+    write(tmp_path, {f"n{i}": f"кофе номер {i}" for i in range(30)})
     first = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.read(tmp_path))
     builder = mk.ContextBuilder(first)
     write(tmp_path, {"n7": "чай с лимоном"})
@@ -179,8 +179,8 @@ def test_after_a_refresh_a_retriever_reads_only_new_texts(tmp_path: Path, counte
 
 @pytest.mark.parametrize("above", ["Чай с лимоном.\n", "## Чай\n\nС лимоном.\n\n", ""], ids=["text", "section", "less"])
 def test_what_an_edit_above_only_moves_is_not_read_again(tmp_path: Path, counted: list[int], above: str) -> None:
-    sections = "".join(f"## День {at}\n\nКофе номер {at}.\n{'Долгий рассказ о кофе. ' * at}\n" for at in range(40))
-    log = "\n".join(f'{{"id": "{at}", "subject": "Кофе {at}", "content": "Номер {at}."}}' for at in range(5))
+    sections = "".join(f"## День {i}\n\nКофе номер {i}.\n{'Долгий рассказ о кофе. ' * i}\n" for i in range(40))
+    log = "\n".join(f'{{"id": "{i}", "subject": "Кофе {i}", "content": "Номер {i}."}}' for i in range(5))
     first = {
         "MEMORY.md": f"Вступление.\n\n{sections}",
         "users/anna/archive.md": "- [id:ar_001] [t:archive] Любит чай\n",
@@ -205,7 +205,7 @@ def traces(search: mk.Retriever, count: int) -> list[pa.Table]:
 
 
 def test_what_was_fitted_before_stays_as_it_was_and_is_let_go(tmp_path: Path) -> None:
-    write(tmp_path, {f"n{at}": f"кофе номер {at}" for at in range(20)})
+    write(tmp_path, {f"n{i}": f"кофе номер {i}" for i in range(20)})
     old = mk.Retriever(encoder="hash").fit(mk.read(tmp_path))
     (expected,) = traces(old, 1)
     write(tmp_path, {"n7": "чай с лимоном", "n3": "кофе кофе"})
@@ -235,7 +235,7 @@ def test_full_text_in_sql_follows_a_refresh(tmp_path: Path) -> None:
 
 
 def test_another_setting_or_another_encoder_begins_anew(counted: list[int]) -> None:
-    rows = {f"m{at}": {"text": f"кофе номер {at}"} for at in range(10)}
+    rows = {f"m{i}": {"text": f"кофе номер {i}"} for i in range(10)}
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus_of(rows))
     search.set_params(analyser="none").fit(corpus_of(rows))
     assert counted == [10, 10]
@@ -245,9 +245,9 @@ def test_another_setting_or_another_encoder_begins_anew(counted: list[int]) -> N
 @pytest.mark.parametrize("arm", [BM25(), CharGrams(), Grams()], ids=lambda arm: type(arm).__name__)
 def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(tmp_path: Path, arm: Any) -> None:
     old, new = ["кофе кофе", "чай", "память пула", ""], ["чай", "молоко", "память пула"]
-    at = np.array([1, 4, 2])  # the second is new
+    former = np.array([1, 4, 2])  # the second is new
     chunks = pa.table({"chunk_id": list("abc")})
-    followed = type(arm)().fit(pa.table({"chunk_id": list("abcd")}), old).updated(at, chunks, pa.array(new))
+    followed = type(arm)().fit(pa.table({"chunk_id": list("abcd")}), old).updated(former, chunks, pa.array(new))
     fresh = type(arm)().fit(chunks, new)
     one, other = followed.postings_.whole(), fresh.postings_
     assert list(one.terms.items()) == list(other.terms.items())
@@ -260,12 +260,12 @@ def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(tmp_path: Path,
 
 
 def test_after_scattered_edits_rows_are_told_as_after_a_fresh_fit() -> None:
-    rows = {f"m{at:03}": {"text": f"кофе номер {at}", "user_id": "анна" if at % 3 else None} for at in range(200)}
+    rows = {f"m{i:03}": {"text": f"кофе номер {i}", "user_id": "анна" if i % 3 else None} for i in range(200)}
     search = mk.Retriever(encoder=None).fit(corpus_of(rows))
     for step in (100, 40, 2):  # few pieces, more of them, and too many to be kept apart
-        rows = rows | {f"m{at:03}": {"text": f"чай {step} {at}"} for at in range(0, 200, step)}
+        rows = rows | {f"m{i:03}": {"text": f"чай {step} {i}"} for i in range(0, 200, step)}
         search.fit(corpus_of(rows))
         assert_same(search, mk.Retriever(encoder=None).fit(corpus_of(rows)), "memory_id > 'm050'")
         hits = search.search(["кофе чай"], k=50, as_of=DAY)
-        found = zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True)
-        assert all(text == rows[name]["text"] for name, text in found)
+        pairs = zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True)
+        assert all(text == rows[name]["text"] for name, text in pairs)

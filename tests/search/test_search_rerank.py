@@ -51,14 +51,14 @@ def test_the_best_are_mixed_on_their_own_range_and_stay_above_the_others(retriev
     # The range of the best three is 0.6 to 1; of the look's scores 0, 1, 4 it makes 0.6, 0.7 and 1.
     expected = {"m0": 0.25 * 1.0 + 0.75 * 0.6, "m1": 0.25 * 0.8 + 0.75 * 0.7, "m2": 0.25 * 0.6 + 0.75 * 1.0}
     trace = search.trace("q", as_of=DAY)
-    found = {
+    by_name = {
         name: (fused, again, score)
         for name, fused, again, score in shown(trace, "memory_id", "fused", "reranked", "score")
     }
-    assert {name: again for name, (_, again, _) in found.items() if again is not None} == pytest.approx(expected)
+    assert {name: again for name, (_, again, _) in by_name.items() if again is not None} == pytest.approx(expected)
     assert [name for name, _ in shown(trace, "memory_id", "rank")] == ["m2", "m1", "m0", "m3", "m4"]
-    assert [found[name][0] for name in ("m0", "m1", "m2", "m3", "m4")] == [1.0, 0.8, 0.6, 0.5, 0.1]
-    assert found["m3"] == (0.5, None, 0.5)
+    assert [by_name[name][0] for name in ("m0", "m1", "m2", "m3", "m4")] == [1.0, 0.8, 0.6, 0.5, 0.1]
+    assert by_name["m3"] == (0.5, None, 0.5)
     assert look.asked == {("q", "alpha"): 1, ("q", "beta"): 1, ("q", "gamma"): 1}
     scores = search.search("q", as_of=DAY)["score"].to_pylist()
     assert scores == pytest.approx([*sorted(expected.values(), reverse=True), 0.5, 0.1])
@@ -93,62 +93,62 @@ def test_explain_says_that_a_memory_would_be_returned_without_the_second_look(re
 def test_mixing_is_that_of_a_plain_loop(
     retriever_over: Any, first: list[int], second: list[float], n: int, weight: float
 ) -> None:
-    names = [f"w{at}" for at in range(len(first))]
+    names = [f"w{i}" for i in range(len(first))]
     search = retriever_over(names, bm25={"q": dict(enumerate(map(float, first)))}, **ONE_ARM)
     look = Given(dict(zip(names, second, strict=False)))
     trace = search.with_params(rerank=look, rerank_n=n, rerank_weight=weight).trace("q", as_of=DAY)
     fused = [score / max(first) for score in first]
-    best = sorted(range(len(first)), key=lambda at: (-fused[at], at))[:n]
-    low, high = min(fused[at] for at in best), max(fused[at] for at in best)
-    least, most = min(second[at] for at in best), max(second[at] for at in best)
+    best = sorted(range(len(first)), key=lambda i: (-fused[i], i))[:n]
+    low, high = min(fused[i] for i in best), max(fused[i] for i in best)
+    least, most = min(second[i] for i in best), max(second[i] for i in best)
     expected = dict(enumerate(fused))
     if most > least:
-        for at in best:
-            on_range = low + (high - low) * (second[at] - least) / (most - least)
-            expected[at] = (1 - weight) * fused[at] + weight * on_range
+        for i in best:
+            on_range = low + (high - low) * (second[i] - least) / (most - least)
+            expected[i] = (1 - weight) * fused[i] + weight * on_range
     scores = {int(name[1:]): score for name, score in shown(trace, "memory_id", "score")}
     assert scores == pytest.approx(expected)
-    order = sorted(expected, key=lambda at: (-round(expected[at], 6), at))
+    order = sorted(expected, key=lambda i: (-round(expected[i], 6), i))
     assert [int(name[1:]) for name in trace["memory_id"].to_pylist()] == order
     assert not look.asked or weight > 0
 
 
 def test_a_memory_is_looked_at_by_its_best_chunk(corpus_of: Any) -> None:
     text = "\n\n".join(["пул соединений и пул потоков", "чай и кофе", "кот"])
-    seen = Counter[str]()
+    reranked = Counter[str]()
 
     def look(query: str, texts: Sequence[str]) -> list[float]:
-        seen.update(texts)
+        reranked.update(texts)
         return [float(len(one)) for one in texts]
 
     search = Retriever(encoder=None, chunk_tokens=5, overlap_tokens=0, rerank=look).fit(corpus_of(text, "пул"))
     assert search.chunks_.num_rows > 2
     search.search("пул", as_of=DAY)
-    assert sum(seen.values()) == 2
+    assert sum(reranked.values()) == 2
 
 
 def test_a_sweep_scores_each_pair_once_and_as_evaluate_does(corpus_of: Any) -> None:
     words = ["пул", "кот", "чай", "сервер", "pool", "tea"]
     rng = np.random.default_rng(3)
-    corpus = corpus_of(*(" ".join(rng.choice(words, 4)) + f" {at}" for at in range(40)))
+    corpus = corpus_of(*(" ".join(rng.choice(words, 4)) + f" {i}" for i in range(40)))
     queries = {"query_id": ["a", "b", "c"], "text": ["пул и чай", "pool tea", "кот"]}
-    qrels = {"query_id": ["a", "b", "c"] * 3, "memory_id": [f"m{at}" for at in range(9)], "relevance": [1] * 9}
-    asked = Counter[tuple[str, str]]()
+    qrels = {"query_id": ["a", "b", "c"] * 3, "memory_id": [f"m{i}" for i in range(9)], "relevance": [1] * 9}
+    reranked = Counter[tuple[str, str]]()
 
     def look(query: str, texts: Sequence[str]) -> list[float]:
-        asked.update((query, text) for text in texts)
+        reranked.update((query, text) for text in texts)
         return [sum(map(ord, text)) % 17 / 17 for text in texts]
 
     search = Retriever(encoder="hash", rerank=look, fold_threshold=0.6).fit(corpus)
     grid = {"rerank_n": [3, 10, 100], "rerank_weight": [0.0, 0.4, 1.0], "rerank": [None, look], "pool": [5, 30]}
-    found = mk.sweep(search, queries, qrels, grid, ["ndcg@5", "mrr"], as_of=DAY)
-    assert set(asked.values()) == {1}
-    for at, setting in enumerate(found.settings):
+    swept = mk.sweep(search, queries, qrels, grid, ["ndcg@5", "mrr"], as_of=DAY)
+    assert set(reranked.values()) == {1}
+    for i, setting in enumerate(swept.settings):
         alone = mk.evaluate(search.with_params(**setting), queries, qrels, ["ndcg@5", "mrr"], as_of=DAY)
         for metric in ("ndcg@5", "mrr"):
-            np.testing.assert_array_equal(found.matrix(metric)[at], alone.per_query[metric].to_numpy())
-    assert set(asked.values()) == {1}
-    assert len(set(found.table["ndcg@5"].to_pylist())) > 3
+            np.testing.assert_array_equal(swept.matrix(metric)[i], alone.per_query[metric].to_numpy())
+    assert set(reranked.values()) == {1}
+    assert len(set(swept.table["ndcg@5"].to_pylist())) > 3
 
 
 def test_a_service_that_is_down_is_said_and_left_out(retriever_over: Any) -> None:
@@ -215,7 +215,7 @@ def test_what_is_no_reranker_or_returns_no_scores_is_an_error(retriever_over: An
 
 def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rerank_module, "_REMEMBERED", 3)
-    look = Given({name: float(at) for at, name in enumerate(FIVE)})
+    look = Given({name: float(score) for score, name in enumerate(FIVE)})
     reranker = as_reranker(look)
     for _ in range(2):
         assert reranker.scores(["q", "q"], FIVE[:2]).tolist() == [0.0, 1.0]

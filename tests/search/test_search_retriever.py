@@ -379,14 +379,14 @@ def test_a_heading_without_text_is_never_a_hit_and_the_rest_is_found(corpus_of: 
     assert "is a heading without text" in memkit.explain(search, "пул", "m0", as_of=DAY)
 
 
-@pytest.mark.parametrize(("query", "found"), [("что в марте", "m1"), ("5 February", "m0"), ("февраль", "m0")])
-def test_the_day_of_a_memory_is_found_in_words_of_both_languages(corpus_of: Any, query: str, found: str) -> None:
+@pytest.mark.parametrize(("query", "memory"), [("что в марте", "m1"), ("5 February", "m0"), ("февраль", "m0")])
+def test_the_day_of_a_memory_is_found_in_words_of_both_languages(corpus_of: Any, query: str, memory: str) -> None:
     days = [datetime(2026, 2, 5, 23, 30, tzinfo=UTC), datetime(2026, 3, 9, tzinfo=UTC), None]
     corpus = corpus_of(
         *({"text": text, "created_at": day} for text, day in zip(["чай", "кофе", "сок"], days, strict=True))
     )
     search = Retriever(encoder=None, decay="none").fit(corpus)
-    assert ids(search.search(query, k=1, as_of="2026-04-01")) == [found]
+    assert ids(search.search(query, k=1, as_of="2026-04-01")) == [memory]
     undated = Retriever(encoder=None, searched=("title", "tags", "text")).fit(corpus)
     assert ids(undated.search(query, as_of="2026-04-01")) == []
 
@@ -406,10 +406,10 @@ def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
     assert ids(by_default.search("настройка", as_of=DAY)) == ["m0"]
 
 
-@pytest.mark.parametrize("given", [pd.DataFrame({"text": ["чай"]}), pa.table({"text": ["чай"]}), "data", None])
-def test_what_is_no_corpus_is_refused_with_what_makes_one(given: object) -> None:
+@pytest.mark.parametrize("source", [pd.DataFrame({"text": ["чай"]}), pa.table({"text": ["чай"]}), "data", None])
+def test_what_is_no_corpus_is_refused_with_what_makes_one(source: object) -> None:
     with pytest.raises(ParameterError, match=r"expected a Corpus. Got \w+; mk.from_table makes one from a table"):
-        Retriever(encoder=None).fit(given)  # type: ignore[arg-type]  # wrong on purpose
+        Retriever(encoder=None).fit(source)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_text_of_thousands_of_chunks_is_not_held_once_for_each(corpus_of: Any) -> None:

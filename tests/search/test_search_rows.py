@@ -29,12 +29,12 @@ memories = st.fixed_dictionaries(
 
 @pytest.fixture(scope="session")
 def rows_of(memories_of: Any) -> Callable[..., tuple[Rows, pa.Table]]:
-    def made(*given: dict[str, object]) -> tuple[Rows, pa.Table]:
-        table = memories_of(given)
+    def make(*rows: dict[str, object]) -> tuple[Rows, pa.Table]:
+        table = memories_of(rows)
         chunks = Chunker().transform(table)
         return make_rows(table, chunks, chunks["text"]), table
 
-    return made
+    return make
 
 
 @settings(max_examples=25)
@@ -68,14 +68,14 @@ def test_a_missing_date_is_neutral_and_a_future_one_has_age_zero(rows_of: Any) -
 
 
 @pytest.mark.parametrize(
-    ("day", "gone"), [("2026-02-28", True), ("2026-03-01", False), ("2026-03-02", False), (None, False)]
+    ("day", "expired"), [("2026-02-28", True), ("2026-03-01", False), ("2026-03-02", False), (None, False)]
 )
-def test_a_memory_lives_through_its_last_day(rows_of: Any, day: str | None, gone: bool) -> None:
+def test_a_memory_lives_through_its_last_day(rows_of: Any, day: str | None, expired: bool) -> None:
     last = None if day is None else datetime.fromisoformat(day).replace(tzinfo=UTC)
     rows, _ = rows_of({"expires_at": last}, {"expires_at": datetime(2000, 1, 1, tzinfo=UTC)})
     mask = rows.expired(NOON)
     assert mask is not None
-    assert mask.tolist() == [gone, True]
+    assert mask.tolist() == [expired, True]
 
 
 def test_where_nothing_expires_or_is_hidden_there_is_no_mask(rows_of: Any) -> None:

@@ -35,8 +35,8 @@ def search(corpus: mk.Corpus) -> mk.Retriever:
 
 
 def ids(hits: pa.Table) -> list[str]:
-    found: list[str] = hits["memory_id"].to_pylist()
-    return found
+    names: list[str] = hits["memory_id"].to_pylist()
+    return names
 
 
 def test_a_deprecated_memory_is_hidden_and_kept_where_it_is_asked_for(search: mk.Retriever) -> None:
@@ -48,9 +48,9 @@ def test_a_deprecated_memory_is_hidden_and_kept_where_it_is_asked_for(search: mk
 
 
 def test_the_last_successor_is_found_by_the_words_and_with_the_score_of_what_it_replaces(search: mk.Retriever) -> None:
-    kept = search.with_params(status="keep")
+    unhidden = search.with_params(status="keep")
     for query, replaced in (("брутто", "old"), ("оборот за месяц", "older")):
-        hits, before = search.search(query), kept.search(query)
+        hits, before = search.search(query), unhidden.search(query)
         assert ids(hits)[0] == "new"
         assert ids(before)[0] == replaced
         assert np.isclose(hits["bm25"][0].as_py(), before["bm25"][0].as_py(), rtol=1e-12)

@@ -179,8 +179,8 @@ def test_arms_behind_a_link_are_not_taken(tmp_path: Path, name: str) -> None:
 def test_an_arm_of_other_texts_is_refused(corpus_of: Any, tmp_path: Path, other: list[str]) -> None:
     for name, rows in (("own", ROWS), ("other", other)):
         Retriever(encoder=None).fit(corpus_of(*rows)).save(tmp_path / name)
-    (own,), (others,) = ((tmp_path / name).glob("saved-*") for name in ("own", "other"))
-    shutil.copytree(others / "bm25", own / "bm25", dirs_exist_ok=True)
+    (folder,), (other_folder,) = ((tmp_path / name).glob("saved-*") for name in ("own", "other"))
+    shutil.copytree(other_folder / "bm25", folder / "bm25", dirs_exist_ok=True)
     with pytest.raises(DamagedIndexError, match="not the file that was saved"):
         Retriever.load(tmp_path / "own", corpus_of(*ROWS))
 
@@ -198,31 +198,31 @@ def test_a_save_that_is_cut_off_leaves_the_former_one(
 ) -> None:
     search = Retriever(encoder="hash").fit(corpus_of(*ROWS))
     search.save(tmp_path)
-    expected, others = search.search(QUERIES, as_of=DAY), ["чужой пул", "another deploy", "соединений коты"]
+    expected, other_texts = search.search(QUERIES, as_of=DAY), ["чужой пул", "another deploy", "соединений коты"]
     room, name = step.rsplit(".", 1)
     steps, whole = [], getattr(importlib.import_module(room), name)
 
-    def cut(*given: Any, **more: Any) -> Any:
-        steps.append(given)
+    def cut(*args: Any, **more: Any) -> Any:
+        steps.append(args)
         if len(steps) == nth:
             raise Cut
-        return whole(*given, **more)
+        return whole(*args, **more)
 
     monkeypatch.setattr(step, cut)
     with contextlib.suppress(Cut):
-        Retriever(encoder="hash").fit(corpus_of(*others)).save(tmp_path)
+        Retriever(encoder="hash").fit(corpus_of(*other_texts)).save(tmp_path)
     monkeypatch.undo()
     if len(steps) == nth:
         assert Retriever.load(tmp_path, corpus_of(*ROWS)).search(QUERIES, as_of=DAY).equals(expected)
-    again = Retriever(encoder="hash").fit(corpus_of(*others))
+    again = Retriever(encoder="hash").fit(corpus_of(*other_texts))
     again.save(tmp_path)
-    loaded = Retriever.load(tmp_path, corpus_of(*others))
+    loaded = Retriever.load(tmp_path, corpus_of(*other_texts))
     assert loaded.search(QUERIES, as_of=DAY).equals(again.search(QUERIES, as_of=DAY))
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
 
 
 def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_path: Path) -> None:
-    rows = ["\n".join(f"слово{at} соединений" for at in range(60)), *ROWS]
+    rows = ["\n".join(f"слово{i} соединений" for i in range(60)), *ROWS]
     corpus = table_of(*rows)
     fine, coarse = (Retriever(encoder="hash", chunk_tokens=n, overlap_tokens=0).fit(corpus) for n in (40, 400))
     assert fine.chunks_.num_rows > coarse.chunks_.num_rows
@@ -234,8 +234,8 @@ def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_pa
         assert search.trace(QUERIES, as_of=DAY).equals(alone)
         search.save(tmp_path / name)
         assert Retriever.load(tmp_path / name, table_of(*rows)).trace(QUERIES, as_of=DAY).equals(alone)
-        asked = "select count(*) from chunks join memories using (memory_id)"
-        assert search.corpus_.sql(asked).fetchall() == [(search.chunks_.num_rows,)]
+        query = "select count(*) from chunks join memories using (memory_id)"
+        assert search.corpus_.sql(query).fetchall() == [(search.chunks_.num_rows,)]
         search.corpus_.save(tmp_path / f"lake {name}")
         opened = mk.open(tmp_path / f"lake {name}")
         assert opened.tables["chunks"].equals(search.chunks_)

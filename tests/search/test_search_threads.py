@@ -17,9 +17,9 @@ SCRIPT = Path(__file__).parents[1] / "audit" / "threads.py"
 def run(rounds: int, calls: int) -> str:
     """The last line of the audit, in a process where nothing was asked before."""
     command = [sys.executable, str(SCRIPT), "--rounds", str(rounds), "--calls", str(calls)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    return done.stdout.splitlines()[-1]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.stderr == ""
+    return process.stdout.splitlines()[-1]
 
 
 def test_eight_threads_get_what_one_gets_from_the_first_call_on() -> None:
@@ -40,8 +40,8 @@ def test_words_are_forgotten_while_others_are_looked_up(monkeypatch: pytest.Monk
     sys.setswitchinterval(1e-6)  # so that threads change in the middle of a look
     try:
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda text: shared.terms([text]), texts * 3))
+            terms = list(pool.map(lambda text: shared.terms([text]), texts * 3))
     finally:
         sys.setswitchinterval(interval)
-    assert found[:10] == expected
-    assert found == found[:40] * 3
+    assert terms[:10] == expected
+    assert terms == terms[:40] * 3

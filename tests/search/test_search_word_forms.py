@@ -23,8 +23,8 @@ def fitted(rows: dict[str, Any] | None = None, **params: Any) -> mk.Retriever:
     return mk.Retriever(**{**WORDS, "word_forms": 0.5, **params}).fit(mk.from_table(rows))
 
 
-def forms(search: mk.Retriever, query: str, **asked: Any) -> dict[str, list[str]]:
-    metadata = search.search(query, as_of=DAY, **asked).schema.metadata
+def forms(search: mk.Retriever, query: str, **scope: Any) -> dict[str, list[str]]:
+    metadata = search.search(query, as_of=DAY, **scope).schema.metadata
     return dict(*json.loads(metadata.get(b"word_forms", b"{}")).values())
 
 
@@ -56,10 +56,10 @@ def test_a_form_counts_its_share_of_a_word_as_asked() -> None:
 
 def test_a_word_with_forms_in_the_texts_is_not_taken_for_a_typo() -> None:
     search = fitted({"text": ["Крики детей", "Барабанный бой", "Гребёнка"], "memory_id": [*"abc"]}, near_words=0.8)
-    for share, read, found in ((0.0, {"ребёнка": "гребёнка"}, ["c"]), (0.5, {}, ["a"])):
+    for share, read, memories in ((0.0, {"ребёнка": "гребёнка"}, ["c"]), (0.5, {}, ["a"])):
         hits = search.with_params(word_forms=share).search("ребёнка", as_of=DAY)
         assert dict(*json.loads(hits.schema.metadata.get(b"read_as", b"{}")).values()) == read
-        assert hits["memory_id"].to_pylist() == found
+        assert hits["memory_id"].to_pylist() == memories
 
 
 def test_only_forms_in_sight_are_searched_and_named() -> None:
@@ -82,11 +82,11 @@ def test_shards_and_a_lake_search_the_same_forms(tmp_path: Any) -> None:
     mk.from_table(rows).save(tmp_path / "shards", buckets=3)
     whole.corpus_.save(tmp_path / "lake")
     params = {**WORDS, "word_forms": 0.5}
-    others = [mk.Retriever(**params).fit(mk.open(tmp_path / name)) for name in ("shards", "lake")]
+    opened = [mk.Retriever(**params).fit(mk.open(tmp_path / name)) for name in ("shards", "lake")]
     for who in (None, "1"):
         expected = whole.search(queries, user_id=who, as_of=DAY)
         assert expected.num_rows
-        for other in others:
+        for other in opened:
             hits = other.search(queries, user_id=who, as_of=DAY)
             assert hits.select(["query_id", "memory_id", "score"]).equals(
                 expected.select(["query_id", "memory_id", "score"])
