@@ -54,7 +54,7 @@ def _file(folder: Path) -> Path:
     return folder / "kept" / "vectors.sqlite"
 
 
-def _kept(folder: Path) -> set[tuple[str, bytes]]:
+def _keys_on_disk(folder: Path) -> set[tuple[str, bytes]]:
     """Fingerprints and keys of the vectors on disk."""
     if not _file(folder).exists():
         return set()
@@ -224,39 +224,39 @@ def test_four_processes_that_share_it_lose_no_vector(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", _WORK, str(tmp_path), str(n)], stderr=subprocess.PIPE) for n in range(4)
     ]
     assert [one.communicate()[1].decode() for one in work] == [""] * 4
-    keys = [f"{n:02}{at:014}".encode() for n in range(4) for at in range(1200)]
-    keys += [f"both{at:012}".encode() for at in range(300)]
-    found = Shelf(tmp_path, 1 << 30).get("model", keys)
-    assert {key: float(vector[0]) for key, vector in found.items()} == {key: float(int(key[4:])) for key in keys}
+    keys = [f"{n:02}{number:014}".encode() for n in range(4) for number in range(1200)]
+    keys += [f"both{number:012}".encode() for number in range(300)]
+    vectors = Shelf(tmp_path, 1 << 30).get("model", keys)
+    assert {key: float(vector[0]) for key, vector in vectors.items()} == {key: float(int(key[4:])) for key in keys}
 
 
 def test_forgetting_leaves_no_row_and_no_byte(tmp_path: Path) -> None:
     draw, shelf = np.random.default_rng(3), Shelf(tmp_path, 1 << 30)
     keys = [draw.bytes(16) for _ in range(6000)]  # so many that pages of the index were split
     vectors = draw.normal(size=(len(keys), 64)).astype(np.float32)
-    for at in range(0, len(keys), 500):
-        shelf.put("model", keys[at : at + 500], vectors[at : at + 500])
-    gone = draw.choice(len(keys), 900, replace=False).tolist()
-    assert all(keys[at] in _bytes(tmp_path) for at in gone[:20])
-    shelf.forget(keys[at] for at in gone)
-    left = _bytes(tmp_path)
-    assert [at for at in gone if keys[at] in left or vectors[at].tobytes() in left] == []
-    assert shelf.get("model", keys).keys() == set(keys) - {keys[at] for at in gone}
+    for i in range(0, len(keys), 500):
+        shelf.put("model", keys[i : i + 500], vectors[i : i + 500])
+    forgotten = draw.choice(len(keys), 900, replace=False).tolist()
+    assert all(keys[i] in _bytes(tmp_path) for i in forgotten[:20])
+    shelf.forget(keys[i] for i in forgotten)
+    raw = _bytes(tmp_path)
+    assert [i for i in forgotten if keys[i] in raw or vectors[i].tobytes() in raw] == []
+    assert shelf.get("model", keys).keys() == set(keys) - {keys[i] for i in forgotten}
 
 
 def test_forgetting_leaves_the_locks_of_other_connections_of_the_process(tmp_path: Path) -> None:
     """POSIX takes all locks of a process on a file with any descriptor that it closes; then another one resets it."""
-    kept = Shelf(tmp_path, 1 << 30)
-    kept.put("model", [b"a", b"b"], np.eye(2, dtype=np.float32))
-    with contextlib.closing(sqlite3.connect(kept.path, isolation_level=None)) as con:
+    on_disk = Shelf(tmp_path, 1 << 30)
+    on_disk.put("model", [b"a", b"b"], np.eye(2, dtype=np.float32))
+    with contextlib.closing(sqlite3.connect(on_disk.path, isolation_level=None)) as con:
         con.execute("select count(*) from vectors").fetchone()
-        kept.forget([b"a"])
-        log = Path(f"{kept.path}-wal")
+        on_disk.forget([b"a"])
+        log = Path(f"{on_disk.path}-wal")
         assert log.exists()
         other = (
             "import sqlite3, sys; con = sqlite3.connect(sys.argv[1]); con.execute('select 1 from models'); con.close()"
         )
-        subprocess.run([sys.executable, "-c", other, str(kept.path)], check=True)
+        subprocess.run([sys.executable, "-c", other, str(on_disk.path)], check=True)
         assert log.exists(), "the last process that closes the file deletes it"
 
 
@@ -265,24 +265,24 @@ _CHECKPOINT_LOCK = 121
 
 
 def test_forgetting_waits_for_another_process_that_truncates_the_log(tmp_path: Path) -> None:
-    kept = Shelf(tmp_path, 1 << 30)
-    kept.put("model", [b"a", b"b"], np.eye(2, dtype=np.float32))
+    on_disk = Shelf(tmp_path, 1 << 30)
+    on_disk.put("model", [b"a", b"b"], np.eye(2, dtype=np.float32))
     hold = f"""import fcntl, sys, time
 file = open(sys.argv[1], "r+b")
 fcntl.lockf(file, fcntl.LOCK_EX, 1, {_CHECKPOINT_LOCK})
 print(flush=True)
 time.sleep(0.2)"""
-    with contextlib.closing(sqlite3.connect(kept.path)) as con:
+    with contextlib.closing(sqlite3.connect(on_disk.path)) as con:
         con.execute("select count(*) from vectors").fetchone()
-        other = subprocess.Popen([sys.executable, "-c", hold, f"{kept.path}-shm"], stdout=subprocess.PIPE)
+        other = subprocess.Popen([sys.executable, "-c", hold, f"{on_disk.path}-shm"], stdout=subprocess.PIPE)
         other.stdout.readline()
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(shelf, "_PATIENCE", 0.0)
             with pytest.raises(MemkitError, match="another process"):
-                kept.forget([b"b"])
-        kept.forget([b"a"])
+                on_disk.forget([b"b"])
+        on_disk.forget([b"a"])
         assert other.wait() == 0
-    assert kept.get("model", [b"a", b"b"]) == {}
+    assert on_disk.get("model", [b"a", b"b"]) == {}
 
 
 def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
@@ -296,21 +296,21 @@ def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
 
 
 def test_disk_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
-    keys, ones = [f"{at:016}".encode() for at in range(4000)], np.ones((400, 64), np.float32)
+    keys, ones = [f"{i:016}".encode() for i in range(4000)], np.ones((400, 64), np.float32)
     shelf = Shelf(tmp_path, 600_000)  # of some 300 bytes each
-    for at in range(0, len(keys), 400):
-        shelf.put(f"model {at % 3}", keys[at : at + 400], ones)
+    for i in range(0, len(keys), 400):
+        shelf.put(f"model {i % 3}", keys[i : i + 400], ones)
         assert shelf.size < 3 * 600_000  # with the log beside it
-    left = sorted(key for name in range(3) for key in shelf.get(f"model {name}", keys))
-    assert left == keys[-len(left) :]
-    assert 1000 < len(left) < 2200
+    remaining = sorted(key for name in range(3) for key in shelf.get(f"model {name}", keys))
+    assert remaining == keys[-len(remaining) :]
+    assert 1000 < len(remaining) < 2200
 
 
 def test_queries_stay_in_memory_and_write_no_files(tmp_path: Path) -> None:
     cache, encoder = VectorCache(tmp_path), Counting()
     for _ in range(2):
         cache.encode(encoder, ["пул"], "query")
-    assert (encoder.asked, _kept(tmp_path)) == (1, set())
+    assert (encoder.asked, _keys_on_disk(tmp_path)) == (1, set())
 
 
 def test_long_work_shows_one_bar_and_short_work_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +333,7 @@ def test_a_refitted_encoder_is_never_cached(tmp_path: Path) -> None:
     encoder = as_encoder("lsa").fit(["пул соединений", "кот спит", "connection pool"])
     cache = VectorCache(tmp_path)
     assert (cache.encode(encoder, ["пул"]) == encoder.encode_document(["пул"])).all()
-    assert (cache.encoded, _kept(tmp_path)) == (0, set())
+    assert (cache.encoded, _keys_on_disk(tmp_path)) == (0, set())
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -344,7 +344,7 @@ def test_an_encoder_of_the_user_cannot_put_nan_into_the_cache(tmp_path: Path, ba
 
     with pytest.raises(MemkitError, match=r"counting-.*position 0"):
         VectorCache(tmp_path).encode(Theirs(), ["пул"])
-    assert _kept(tmp_path) == set()
+    assert _keys_on_disk(tmp_path) == set()
 
 
 def test_rows_of_the_users_encoder_become_unit_rows() -> None:
@@ -375,9 +375,9 @@ def users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def afresh(**given: Any) -> VectorCache:
+    def afresh(**options: Any) -> VectorCache:
         shared_cache.cache_clear()
-        return mk.vector_cache(**given)
+        return mk.vector_cache(**options)
 
     yield afresh
     shared_cache.cache_clear()
@@ -422,7 +422,7 @@ def test_it_can_be_cleared_and_nothing_else_in_its_folder_goes(tmp_path: Path) -
     cache.encode(Counting(), TEXTS)
     (tmp_path / "mine.txt").write_text("мой")
     cache.clear()
-    assert (_kept(tmp_path), (tmp_path / "mine.txt").read_text()) == (set(), "мой")
+    assert (_keys_on_disk(tmp_path), (tmp_path / "mine.txt").read_text()) == (set(), "мой")
     assert not any(content_key(text, "document") in _bytes(tmp_path) for text in TEXTS)
     cache.encode(encoder := Counting(), TEXTS)
     assert encoder.asked == 3
@@ -432,14 +432,14 @@ def test_it_can_be_cleared_and_nothing_else_in_its_folder_goes(tmp_path: Path) -
 def test_vectors_in_files_of_former_versions_go_and_no_others(
     tmp_path: Path, drop: Callable[[VectorCache], None]
 ) -> None:
-    former, others = tmp_path / "word-vectors" / f"{'0a' * 16}.parquet", tmp_path / "tables" / "mine.parquet"
-    for path in (former, others):
+    former, foreign = tmp_path / "word-vectors" / f"{'0a' * 16}.parquet", tmp_path / "tables" / "mine.parquet"
+    for path in (former, foreign):
         path.parent.mkdir()
         path.write_bytes(b"PAR1")
     cache = VectorCache(tmp_path)
     assert cache.size == 4
     drop(cache)
-    assert (former.exists(), others.exists(), cache.size) == (False, True, 0)
+    assert (former.exists(), foreign.exists(), cache.size) == (False, True, 0)
 
 
 def test_where_the_users_folder_cannot_be_written_work_goes_on_in_memory_and_it_is_said_once(
@@ -455,7 +455,7 @@ def test_where_the_users_folder_cannot_be_written_work_goes_on_in_memory_and_it_
 
 def test_what_only_this_process_can_tell_apart_is_not_kept_on_disk(tmp_path: Path) -> None:
     VectorCache(tmp_path).encode(as_encoder(lambda texts: [[len(text), 1.0] for text in texts]), TEXTS)
-    assert _kept(tmp_path) == set()
+    assert _keys_on_disk(tmp_path) == set()
 
 
 def test_texts_that_are_compared_are_kept_too(users: Callable[..., VectorCache]) -> None:
@@ -489,8 +489,8 @@ def test_batches_side_by_side_come_in_their_order_and_leave_the_users_threads_al
     texts = ["п" * (i % 17) for i in range(100)]
     before = cores()
     with ThreadPoolExecutor(4) as pool, one_thread():
-        found = list(pool.map(lambda _: Parallel().encode_document(texts), range(8)))
-    assert all((one == Counting().encode_document(texts)).all() for one in found)
+        encoded = list(pool.map(lambda _: Parallel().encode_document(texts), range(8)))
+    assert all((one == Counting().encode_document(texts)).all() for one in encoded)
     assert cores() == before
 
 
@@ -519,13 +519,13 @@ def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
 
 def test_many_queries_are_kept_for_the_next_process_and_few_are_not(tmp_path: Path) -> None:
     encoder = as_encoder("hash")
-    for count, kept in ((MANY_QUERIES - 1, 0), (MANY_QUERIES, MANY_QUERIES)):
+    for count, n_kept in ((MANY_QUERIES - 1, 0), (MANY_QUERIES, MANY_QUERIES)):
         queries = [f"вопрос {count} {number}" for number in range(count)]
         first, later = VectorCache(tmp_path), VectorCache(tmp_path)
         expected = first.encode(encoder, queries, "query")
-        assert len(_kept(tmp_path)) == kept
+        assert len(_keys_on_disk(tmp_path)) == n_kept
         assert (later.encode(encoder, queries, "query") == expected).all()
-        assert later.encoded == count - kept
+        assert later.encoded == count - n_kept
 
 
 def test_texts_are_forgotten_in_memory_and_on_disk_and_others_are_not(tmp_path: Path) -> None:
@@ -538,7 +538,7 @@ def test_texts_are_forgotten_in_memory_and_on_disk_and_others_are_not(tmp_path: 
     for role in ("document", "query"):
         cache.encode(encoder, ["чай", "мёд", "сад"], role, keep=False)  # type: ignore[arg-type]  # as above
     assert cache.encoded - before == 2
-    assert {key for _, key in _kept(tmp_path)} == {
+    assert {key for _, key in _keys_on_disk(tmp_path)} == {
         content_key(text, role) for text in ("чай", "сад") for role in ("document", "query")
     }
 
@@ -579,8 +579,8 @@ def test_a_cache_within_the_folder_that_is_read_is_no_memory(tmp_path: Path, mon
     shared_cache.cache_clear()
     try:
         before = mk.read(root)
-        found = mk.Retriever(encoder=Counting()).fit(before).search("чай", k=1)
-        assert found.num_rows == 1
+        hits = mk.Retriever(encoder=Counting()).fit(before).search("чай", k=1)
+        assert hits.num_rows == 1
         assert mk.vector_cache().size > 0
         after = mk.read(root)
     finally:

@@ -49,9 +49,9 @@ def test_a_language_with_few_texts_has_the_corpus_mean_and_a_small_corpus_none(
     mixed: tuple[np.ndarray, list[str]],
 ) -> None:
     vectors, texts = mixed
-    few = N // 2 + MIN_ROWS - 1
-    centring = Centring(mode="language").fit(vectors[:few], texts[:few])
-    assert centring.means_[0] == pytest.approx(vectors[:few].mean(axis=0), abs=1e-6)
+    n = N // 2 + MIN_ROWS - 1
+    centring = Centring(mode="language").fit(vectors[:n], texts[:n])
+    assert centring.means_[0] == pytest.approx(vectors[:n].mean(axis=0), abs=1e-6)
     assert centring.means_[1] == pytest.approx(vectors[: N // 2].mean(axis=0), abs=1e-6)
     small = vectors[: MIN_ROWS - 1]
     assert (Centring(mode="corpus").fit(small).transform(small) == small).all()

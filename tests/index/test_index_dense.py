@@ -54,47 +54,47 @@ def rows_of(table: pa.Table, n_queries: int) -> list[list[int]]:
 @pytest.mark.parametrize("n", [1, 3, 10, 500])
 def test_rows_and_cosines_equal_numpys(n: int) -> None:
     vectors, queries = clustered(300), clustered(40, seed=1)
-    found = fitted(vectors).candidates(queries, n)
-    assert rows_of(found, 40) == by_numpy(queries, vectors, n)
-    expected = (queries[found["query"].to_numpy()] * vectors[found["row"].to_numpy()]).sum(axis=1)
-    assert found["score"].to_numpy() == pytest.approx(expected, abs=1e-6)
-    assert found.schema == CANDIDATES
+    candidates = fitted(vectors).candidates(queries, n)
+    assert rows_of(candidates, 40) == by_numpy(queries, vectors, n)
+    expected = (queries[candidates["query"].to_numpy()] * vectors[candidates["row"].to_numpy()]).sum(axis=1)
+    assert candidates["score"].to_numpy() == pytest.approx(expected, abs=1e-6)
+    assert candidates.schema == CANDIDATES
 
 
 def test_texts_are_found_in_both_languages_by_texts() -> None:
     arm = Dense(encoder="use").fit(chunks(5), RU_EN)
-    found = arm.candidates(["кошка уснула", "database connections"], n=2)
-    assert rows_of(found, 2)[0] in ([2, 3], [3, 2])
-    assert rows_of(found, 2)[1][0] == 1
+    candidates = arm.candidates(["кошка уснула", "database connections"], n=2)
+    assert rows_of(candidates, 2)[0] in ([2, 3], [3, 2])
+    assert rows_of(candidates, 2)[1][0] == 1
 
 
 def test_a_row_meets_itself_first_at_exactly_one() -> None:
     vectors = clustered(100)
-    found = fitted(vectors).candidates(vectors, 1)
-    assert found["row"].to_pylist() == list(range(100))
-    assert set(found["score"].to_pylist()) == {1.0}
+    candidates = fitted(vectors).candidates(vectors, 1)
+    assert candidates["row"].to_pylist() == list(range(100))
+    assert set(candidates["score"].to_pylist()) == {1.0}
 
 
 def test_the_nearest_comes_first_whatever_the_lengths_of_vectors() -> None:
     far, near = [0.0, 100.0], [0.001, 0.0001]
-    found = fitted([far, near]).candidates(np.array([[50.0, 1.0]]), 2)
-    assert found["row"].to_pylist() == [1, 0]
+    candidates = fitted([far, near]).candidates(np.array([[50.0, 1.0]]), 2)
+    assert candidates["row"].to_pylist() == [1, 0]
     lengths = np.hypot(50, 1) * np.hypot(0.001, 0.0001)
-    assert found["score"][0].as_py() == pytest.approx((50 * 0.001 + 1 * 0.0001) / lengths, abs=1e-6)
+    assert candidates["score"][0].as_py() == pytest.approx((50 * 0.001 + 1 * 0.0001) / lengths, abs=1e-6)
 
 
 def test_opposite_vectors_score_minus_one_and_stay_in_bounds() -> None:
-    found = fitted([[1.0, 1e-8], [-1.0, 0.0]]).candidates(np.array([[1.0, 0.0]]), 2)
-    assert found["score"].to_pylist() == [1.0, -1.0]
+    candidates = fitted([[1.0, 1e-8], [-1.0, 0.0]]).candidates(np.array([[1.0, 0.0]]), 2)
+    assert candidates["score"].to_pylist() == [1.0, -1.0]
 
 
 @pytest.mark.parametrize("ann", ["exact", "hnsw"])
 def test_ties_go_by_row_also_at_the_cut(ann: str) -> None:
     vectors = np.vstack([np.tile([0.6, 0.8], (60, 1)), [[1.0, 0.0]]])
-    found = fitted(vectors, ann=ann).candidates(np.array([[1.0, 0.0]]), 4)
+    candidates = fitted(vectors, ann=ann).candidates(np.array([[1.0, 0.0]]), 4)
     if ann == "exact":
-        assert found["row"].to_pylist() == [60, 0, 1, 2]
-    assert found["score"].to_pylist() == [1.0, 0.6, 0.6, 0.6]
+        assert candidates["row"].to_pylist() == [60, 0, 1, 2]
+    assert candidates["score"].to_pylist() == [1.0, 0.6, 0.6, 0.6]
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 5))
@@ -120,9 +120,9 @@ def test_one_query_and_a_batch_have_the_same_answer() -> None:
 def test_a_filter_acts_before_the_cut(share: float, ann: str, exact_up_to: int) -> None:
     vectors, queries = clustered(1000), clustered(40, seed=3)
     allowed = np.random.default_rng(1).random(1000) < share
-    found = fitted(vectors, ann=ann, exact_up_to=exact_up_to).candidates(queries, 5, allowed)
+    candidates = fitted(vectors, ann=ann, exact_up_to=exact_up_to).candidates(queries, 5, allowed)
     expected = by_numpy(queries, vectors, 5, allowed)
-    rows = rows_of(found, 40)
+    rows = rows_of(candidates, 40)
     assert all(allowed[row] for line in rows for row in line)
     assert [len(line) for line in rows] == [min(5, int(allowed.sum()))] * 40
     same = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(rows, expected, strict=True)])
@@ -136,14 +136,14 @@ def test_a_rare_user_in_a_far_corner_still_gets_n_hits(ann: str, monkeypatch: py
     vectors = clustered(2000)
     allowed = np.zeros(2000, dtype=bool)
     allowed[np.argsort(vectors @ vectors[0])[:7]] = True  # the rows farthest from the query
-    found = fitted(vectors, ann=ann, exact_up_to=0).candidates(vectors[:1], 5, allowed)
-    assert rows_of(found, 1) == by_numpy(vectors[:1], vectors, 5, allowed)
+    candidates = fitted(vectors, ann=ann, exact_up_to=0).candidates(vectors[:1], 5, allowed)
+    assert rows_of(candidates, 1) == by_numpy(vectors[:1], vectors, 5, allowed)
 
 
 @pytest.mark.parametrize("ann", ["exact", "hnsw", "ivf"])
 def test_more_than_there_is_gives_every_row_once_and_never_minus_one(ann: str) -> None:
-    found = fitted(clustered(60), ann=ann).candidates(clustered(40, seed=4), 1000)
-    assert all(sorted(rows) == list(range(60)) for rows in rows_of(found, 40))
+    candidates = fitted(clustered(60), ann=ann).candidates(clustered(40, seed=4), 1000)
+    assert all(sorted(rows) == list(range(60)) for rows in rows_of(candidates, 40))
 
 
 @pytest.mark.parametrize(("ann", "n"), [("hnsw", 3000), ("ivf", 3000)])
@@ -182,9 +182,9 @@ def test_a_zero_row_ranks_last_below_negative_cosines_without_warnings(ann: str)
     vectors = [[0.0, 0.0], [-1.0, 0.1], [1.0, 0.0], [0.0, 0.0]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = fitted(vectors, ann=ann).candidates(np.array([[1.0, 0.0]]), 10)
-    scores = found["score"].to_numpy()
-    assert found["row"].to_pylist() == [2, 1, 0, 3]
+        candidates = fitted(vectors, ann=ann).candidates(np.array([[1.0, 0.0]]), 10)
+    scores = candidates["score"].to_numpy()
+    assert candidates["row"].to_pylist() == [2, 1, 0, 3]
     assert np.isfinite(scores).all()
     assert scores[2] == scores[3] == pytest.approx(scores[1] - 1e-6)
     assert rows_of(fitted(vectors, ann=ann).candidates(np.array([[1.0, 0.0]]), 2), 1) == [[2, 1]]
@@ -192,9 +192,9 @@ def test_a_zero_row_ranks_last_below_negative_cosines_without_warnings(ann: str)
 
 def test_zero_rows_score_at_most_zero_and_obey_the_filter() -> None:
     arm = fitted([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    found = arm.candidates(np.array([[1.0, 0.0]]), 3, np.array([False, True, True]))
-    assert found["row"].to_pylist() == [1, 2]
-    assert found["score"][1].as_py() == 0.0
+    candidates = arm.candidates(np.array([[1.0, 0.0]]), 3, np.array([False, True, True]))
+    assert candidates["row"].to_pylist() == [1, 2]
+    assert candidates["score"][1].as_py() == 0.0
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\x00"])
@@ -223,9 +223,9 @@ def test_a_forced_index_over_a_tiny_corpus_works(ann: str) -> None:
 
 def test_equal_texts_have_equal_scores() -> None:
     arm = Dense(encoder="use").fit(chunks(40), ["кот спит на окне", "пул соединений"] * 20)
-    found = arm.candidates(["где кот?"], 40)
-    assert len(set(found["score"].to_pylist())) == 2
-    assert found["row"].to_pylist()[:20] == list(range(0, 40, 2))
+    candidates = arm.candidates(["где кот?"], 40)
+    assert len(set(candidates["score"].to_pylist())) == 2
+    assert candidates["row"].to_pylist()[:20] == list(range(0, 40, 2))
 
 
 def test_nan_from_an_encoder_stops_the_fit_and_the_former_state_answers() -> None:
@@ -301,5 +301,5 @@ def test_faiss_is_loaded_by_the_first_search() -> None:
         "arm = Dense(encoder='hash').fit(pa.table({'chunk_id': ['a']}), ['text']);"
         "print('faiss' in sys.modules); arm.candidates(['text'], 1); print('faiss' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["False", "True"]

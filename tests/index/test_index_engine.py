@@ -59,11 +59,11 @@ class Exact:
         named = None if ids is None else set(ids)
         rows = [row for row in self.held[name].values() if named is None or row["id"] in named]
         rows = [row for row in rows if user is None or row["user"] == user]
-        found = []
-        for at, query in enumerate(map(ready, queries.to_pylist())):
-            scored = [(at, row["id"], product(query, row)) for row in rows]
-            found += sorted((one for one in scored if one[2] is not None), key=lambda one: -one[2])[:n]
-        columns = list(zip(*found, strict=True)) or [(), (), ()]
+        candidates = []
+        for i, query in enumerate(map(ready, queries.to_pylist())):
+            scored = [(i, row["id"], product(query, row)) for row in rows]
+            candidates += sorted((one for one in scored if one[2] is not None), key=lambda one: -one[2])[:n]
+        columns = list(zip(*candidates, strict=True)) or [(), (), ()]
         return pa.table([pa.array(column, type) for column, type in zip(columns, FOUND.types, strict=True)], FOUND)
 
     def drop(self, name: str) -> None:
@@ -88,10 +88,10 @@ def product(query: dict[str, Any], row: dict[str, Any]) -> Any:
 @pytest.fixture(scope="module")
 def corpus() -> mk.Corpus:
     draw = np.random.default_rng(3)
-    texts = [" ".join(draw.choice(WORDS, 6)) if at % 40 else "--" for at in range(N)]
-    users = [None if at % 9 == 0 else f"u{at % 7}" for at in range(N)]
-    columns = {"memory_id": [f"m{at:04}" for at in range(N)], "text": texts, "user_id": users}
-    stale_at = ["2026-01-01" if at % 3 else None for at in range(N)]
+    texts = [" ".join(draw.choice(WORDS, 6)) if i % 40 else "--" for i in range(N)]
+    users = [None if i % 9 == 0 else f"u{i % 7}" for i in range(N)]
+    columns = {"memory_id": [f"m{i:04}" for i in range(N)], "text": texts, "user_id": users}
+    stale_at = ["2026-01-01" if i % 3 else None for i in range(N)]
     return mk.from_table({**columns, "stale_at": stale_at})
 
 
@@ -123,11 +123,11 @@ def assert_same(one: pa.Table, two: pa.Table) -> None:
 def test_the_first_ten_are_those_of_memkits_own_arms(
     where: str, local: mk.Retriever, other: mk.Retriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"k": 10, "where": WHERES[where], "as_of": DAY}
-    expected = local.search(QUESTIONS, **asked)
+    scope = {"k": 10, "where": WHERES[where], "as_of": DAY}
+    expected = local.search(QUESTIONS, **scope)
     for allowed in (10_000, 20):  # by number, and by asking for more
         monkeypatch.setattr(engine, "ALLOWED", allowed)
-        assert_same(expected, other.search(QUESTIONS, **asked))
+        assert_same(expected, other.search(QUESTIONS, **scope))
 
 
 def test_other_settings_mean_the_same(local: mk.Retriever, other: mk.Retriever) -> None:
@@ -152,8 +152,8 @@ def test_where_too_much_would_be_asked_for_all_allowed_rows_are_named_in_parts(
     monkeypatch.setattr(engine, "_MOST", 50)
     exact = Exact()
     search = mk.Retriever(encoder="hash", engine=exact).fit(corpus)
-    asked = {"where": "memory_id < 'm0200'", "as_of": DAY}
-    assert_same(local.search(QUESTIONS, **asked), search.search(QUESTIONS, **asked))
+    scope = {"where": "memory_id < 'm0200'", "as_of": DAY}
+    assert_same(local.search(QUESTIONS, **scope), search.search(QUESTIONS, **scope))
     assert max(ids or 0 for _, ids, _ in exact.asked) == 30
 
 

@@ -35,8 +35,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-    return found
+    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+    return manifest
 
 
 def forge(folder: Path, which: str, data: bytes) -> None:
@@ -177,7 +177,7 @@ def test_a_faiss_file_is_opened_only_where_it_is_trusted(folder: Path, monkeypat
 
 @pytest.mark.parametrize("spec", ["openai:m@http://127.0.0.1:1/v1", "st:/models/evil", "m2v:~/x", "unknown"])
 def test_an_address_that_nobody_gave_is_not_followed(folder: Path, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
-    monkeypatch.setattr(http, "HttpEncoder", lambda *given: pytest.fail("followed"))
+    monkeypatch.setattr(http, "HttpEncoder", lambda *args: pytest.fail("followed"))
     (folder / MANIFEST).write_text(json.dumps(manifest_of(folder) | {"encoder": spec}))
     with pytest.raises(ParameterError, match=r"nobody gave in this process\. Pass it as encoder=, or trust=True"):
         Dense.load(folder)

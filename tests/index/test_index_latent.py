@@ -12,7 +12,7 @@ from memkit.index.latent import latent_vectors
 from memkit.text.analyse import terms_by
 
 WORDS = ("чай", "мёд", "пул", "соединение", "сервер", "backup", "night", "tea", "hotel", "river")
-TEXTS = [" ".join(np.random.default_rng(at).choice(WORDS, 4)) for at in range(40)]
+TEXTS = [" ".join(np.random.default_rng(i).choice(WORDS, 4)) for i in range(40)]
 
 
 def tfidf(texts: list[str]) -> np.ndarray:

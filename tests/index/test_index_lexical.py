@@ -47,8 +47,8 @@ def chunks(count: int) -> pa.Table:
 
 
 def fitted(texts: list[str], arm: Estimator | None = None) -> BM25:
-    made = copy.deepcopy(arm) if arm is not None else BM25()
-    return made.fit(chunks(len(texts)), pa.array(texts, pa.string()))  # type: ignore[attr-defined]  # each arm has fit
+    copied = copy.deepcopy(arm) if arm is not None else BM25()
+    return copied.fit(chunks(len(texts)), pa.array(texts, pa.string()))  # type: ignore[attr-defined]  # each arm has fit
 
 
 def hits(arm: BM25, query: str, n: int = 10, allowed: np.ndarray | None = None) -> list[tuple[int, float]]:
@@ -73,9 +73,9 @@ def naive(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> dic
 @settings(max_examples=15)
 @given(texts=DOCUMENTS, query=st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join))
 def test_scores_equal_the_naive_formula_and_come_best_first(texts: list[str], query: str) -> None:
-    found = hits(fitted(texts), query, n=100)
-    assert dict(found) == pytest.approx(naive(texts, query), rel=1e-5)
-    assert found == sorted(found, key=lambda hit: (-hit[1], hit[0]))
+    scored = hits(fitted(texts), query, n=100)
+    assert dict(scored) == pytest.approx(naive(texts, query), rel=1e-5)
+    assert scored == sorted(scored, key=lambda hit: (-hit[1], hit[0]))
 
 
 @pytest.mark.parametrize(("k1", "b"), [(0.0, 0.75), (1.2, 0.0), (2.0, 1.0)])
@@ -175,8 +175,8 @@ def test_a_text_has_the_grams_of_all_its_letters_whatever_blanks_and_marks_stand
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 @pytest.mark.parametrize("query", ["", " ", "?!", "___", "q" * 10_000])
 def test_a_query_without_known_words_finds_nothing_in_the_right_columns(arm: Estimator, query: str) -> None:
-    found = fitted(CORPUS, arm).candidates([query], 5)
-    assert found.equals(postings.CANDIDATES.empty_table())
+    candidates = fitted(CORPUS, arm).candidates([query], 5)
+    assert candidates.equals(postings.CANDIDATES.empty_table())
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
@@ -214,16 +214,16 @@ def test_grams_are_scikit_learns_cosine_over_plain_letters() -> None:
     texts, query = ["memory settings", "cat sleeps", "memories of cats"], "memory of a cat"
     counted = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True).fit(texts)
     expected = (counted.transform(texts) @ counted.transform([query]).T).toarray()[:, 0]
-    found = dict(hits(fitted(texts, Grams()), query))
-    assert [found.get(row, 0.0) for row in range(3)] == pytest.approx(expected, abs=1e-6)
+    score_of = dict(hits(fitted(texts, Grams()), query))
+    assert [score_of.get(row, 0.0) for row in range(3)] == pytest.approx(expected, abs=1e-6)
     cyrillic = dict(hits(fitted(["мемори settings", "кат sleeps", "memories оф cats"], Grams()), query))
-    assert cyrillic.keys() == found.keys()
+    assert cyrillic.keys() == score_of.keys()
 
 
 def test_ties_are_broken_by_row_and_more_than_there_are_may_be_asked() -> None:
-    found = hits(fitted(["пул"] * 7 + ["кот"]), "пул", n=1000)
-    assert [row for row, _ in found] == list(range(7))
-    assert len({score for _, score in found}) == 1
+    scored = hits(fitted(["пул"] * 7 + ["кот"]), "пул", n=1000)
+    assert [row for row, _ in scored] == list(range(7))
+    assert len({score for _, score in scored}) == 1
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
@@ -236,27 +236,29 @@ def test_a_filter_acts_before_the_cut(arm: Estimator) -> None:
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 def test_a_batch_is_its_queries_one_by_one(arm: Estimator) -> None:
-    made, queries = fitted(CORPUS, arm), ["пул", "", "память E4021", "ภาษา", "пул"]
-    table = made.candidates(queries, 3)
+    arm_over_corpus, queries = fitted(CORPUS, arm), ["пул", "", "память E4021", "ภาษา", "пул"]
+    table = arm_over_corpus.candidates(queries, 3)
     for place, query in enumerate(queries):
-        own = table.filter(pa.array(table["query"].to_numpy() == place))
-        assert list(zip(own["row"].to_pylist(), own["score"].to_pylist(), strict=True)) == hits(made, query, 3)
+        of_query = table.filter(pa.array(table["query"].to_numpy() == place))
+        assert list(zip(of_query["row"].to_pylist(), of_query["score"].to_pylist(), strict=True)) == hits(
+            arm_over_corpus, query, 3
+        )
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 def test_what_was_saved_and_loaded_answers_alike(arm: Estimator, tmp_path: Path) -> None:
-    made = fitted(CORPUS, arm)
-    made.save(tmp_path)
-    loaded = type(made).load(tmp_path)
-    assert loaded.candidates(CORPUS, 5).equals(made.candidates(CORPUS, 5))
-    assert loaded.get_params() == made.get_params()
+    saved = fitted(CORPUS, arm)
+    saved.save(tmp_path)
+    loaded = type(saved).load(tmp_path)
+    assert loaded.candidates(CORPUS, 5).equals(saved.candidates(CORPUS, 5))
+    assert loaded.get_params() == saved.get_params()
     assert {file.suffix for file in tmp_path.iterdir()} == {".parquet"}
 
 
 def test_a_fitted_arm_survives_a_pickle() -> None:
-    made = fitted(CORPUS)
-    before = made.candidates(["памяти"], 3)
-    assert pickle.loads(pickle.dumps(made)).candidates(["памяти"], 3).equals(before)  # noqa: S301  # its own bytes
+    arm = fitted(CORPUS)
+    before = arm.candidates(["памяти"], 3)
+    assert pickle.loads(pickle.dumps(arm)).candidates(["памяти"], 3).equals(before)  # noqa: S301  # its own bytes
 
 
 def test_an_analyser_without_stems_keeps_inflections_apart() -> None:
@@ -290,11 +292,11 @@ def test_an_unfitted_arm_says_so(arm: Estimator) -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    made = fitted(CORPUS)
+    arm = fitted(CORPUS)
     with pytest.raises(ParameterError, match=r"'n' must be an int in .*Got 0"):
-        made.candidates(["пул"], 0)
+        arm.candidates(["пул"], 0)
     with pytest.raises(ParameterError, match=r"boolean mask of shape \(12,\). Got int64 \(3,\)"):
-        made.candidates(["пул"], 5, np.arange(3))
+        arm.candidates(["пул"], 5, np.arange(3))
     with pytest.raises(ParameterError, match=r"a text for each of 2 chunks. Got 1 texts"):
         BM25().fit(chunks(2), ["пул"])
     with pytest.raises(ParameterError, match=r"'k1' must be a float in \[0, inf\). Got -1"):
@@ -333,18 +335,18 @@ def test_a_row_outside_of_the_corpus_is_refused(folder: Path) -> None:
 def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int, kinds: int) -> None:
     scores = np.random.default_rng(seed).integers(0, kinds, 5000).astype(np.float32)
     likely = np.random.default_rng(seed).permutation(5000)[: 7 * seed % 400]
-    rows, found = postings._top(scores, n, likely)
+    rows, best = postings._top(scores, n, likely)
     expected = np.lexsort((np.arange(5000), -scores))[:n]
     expected = expected[scores[expected] > 0]
     assert rows.tolist() == expected.tolist()
-    assert found.tolist() == scores[expected].tolist()
+    assert best.tolist() == scores[expected].tolist()
 
 
 def test_sums_without_scipys_loop_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = fitted(CORPUS)
-    with_loop = made.candidates(CORPUS, 5)
+    arm = fitted(CORPUS)
+    with_loop = arm.candidates(CORPUS, 5)
     monkeypatch.setattr(postings, "_adder", lambda _: postings._add)
-    assert made.candidates(CORPUS, 5).equals(with_loop)
+    assert arm.candidates(CORPUS, 5).equals(with_loop)
 
 
 @settings(max_examples=20)
@@ -381,10 +383,10 @@ def test_chinese_words_that_ask_are_not_what_is_asked_about(weight: float, low: 
     """ "What is the aim of the trial" is answered as well as "aim of the trial" is, or nearly."""
     texts = ["试用目标：看三件事", "汇率是怎么算的", "什么时候"]
     arm = BM25().fit(pa.table({"chunk_id": ["a", "b", "c"]}), texts)
-    asked, bare = ["试用目标是什么"], ["试用目标"]
+    question, bare = ["试用目标是什么"], ["试用目标"]
     shares = []
-    for query in (asked, bare):
-        found = arm.candidates(query, n=3, function_word_weight=weight)
-        score = dict(zip(found["row"].to_pylist(), found["score"].to_pylist(), strict=True))[0]
+    for query in (question, bare):
+        candidates = arm.candidates(query, n=3, function_word_weight=weight)
+        score = dict(zip(candidates["row"].to_pylist(), candidates["score"].to_pylist(), strict=True))[0]
         shares.append(score / arm.scale(query, None, function_word_weight=weight)[0, 1])
     assert low < shares[0] / shares[1] < high

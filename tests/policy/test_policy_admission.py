@@ -129,8 +129,8 @@ def test_a_statement_that_begins_with_a_question_word_is_none(text: str) -> None
     """Memory v2, policy: the document's own list knows words alone, and keeps its verdict."""
     assert judge(text) == [(None, None)]
     assert judge(f"{text}?") == [("question", "?")]
-    own = judge(text, **memory_v2_policy["admission"])
-    assert own == ([(None, None)] if text.startswith("Что") else [("question", text.split()[0])])
+    by_document = judge(text, **memory_v2_policy["admission"])
+    assert by_document == ([(None, None)] if text.startswith("Что") else [("question", text.split()[0])])
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,11 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
 
 
 def test_the_defaults_are_the_documents_values() -> None:
-    document, own = memory_v2_policy["admission"], Admission().check_params()
-    assert {name for name in own if own[name] != document[name]} == {
+    document, defaults = memory_v2_policy["admission"], Admission().check_params()
+    assert {name for name in defaults if defaults[name] != document[name]} == {
         *("question_words", "statement_words", "clauses", "known_secrets")
     }
-    assert set(own["question_words"]) > set(document["question_words"]) - {"when"}  # type: ignore[call-overload]
+    assert set(defaults["question_words"]) > set(document["question_words"]) - {"when"}  # type: ignore[call-overload]
 
 
 def test_every_row_stays_in_order_and_old_verdicts_are_kept_as_given() -> None:
@@ -217,9 +217,9 @@ def test_what_a_mask_hides_is_refused_and_the_document_judges_by_its_own_list() 
     for example, (reason, span) in zip(examples, judged, strict=True):
         value = example.partition("⟦")[2].partition("⟧")[0]
         assert (reason, span is not None and (span in value or value in span)) == ("secret", True), example
-    own = memory_v2_policy["admission"] | {"max_chars": 1000}
-    without = judge(*texts, **{**own, "known_secrets": False})
-    assert judge(*texts, **own) == without
+    document = memory_v2_policy["admission"] | {"max_chars": 1000}
+    without = judge(*texts, **{**document, "known_secrets": False})
+    assert judge(*texts, **document) == without
 
 
 @given(
@@ -273,8 +273,8 @@ def test_questions_agree_with_pythons_own_regular_expressions(texts: list[str]) 
     ]
     # «как -» has a hyphen that opens no word, which is a border for memkit and for none of these texts' words.
     known = [i for i, text in enumerate(texts) if " -" not in text]
-    found = judge(*texts)
-    assert [found[i][0] in ("length", "question") and found[i][0] for i in known] == [
+    judged = judge(*texts)
+    assert [judged[i][0] in ("length", "question") and judged[i][0] for i in known] == [
         expected[i] in ("length", "question") and expected[i] for i in known
     ]
 

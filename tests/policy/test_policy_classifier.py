@@ -81,14 +81,14 @@ def test_cyrillic_words_of_the_document_match_as_beginnings_and_latin_ones_whole
 )
 def test_a_lasting_fact_is_no_working_one_and_a_liking_is_kept_longer(text: str, kind: str, importance: str) -> None:
     """Memory v2, policy, classification: working is what has the word itself; nothing else gets an end."""
-    (found,) = classify({"text": [text]})
-    assert (found["kind"], found["importance"]) == (kind, importance)
-    assert (found["expires_at"] is not None) == (kind == "working")
+    (fact,) = classify({"text": [text]})
+    assert (fact["kind"], fact["importance"]) == (kind, importance)
+    assert (fact["expires_at"] is not None) == (kind == "working")
 
 
 def test_each_kind_has_its_importance_and_working_ends_after_its_days() -> None:
-    found = classify({"text": ["Меня зовут Анна", "Сейчас чиним", "Архив"]}, working_days=14)
-    assert found == [
+    facts = classify({"text": ["Меня зовут Анна", "Сейчас чиним", "Архив"]}, working_days=14)
+    assert facts == [
         {"kind": "profile", "importance": "high", "expires_at": None},
         {"kind": "working", "importance": "normal", "expires_at": datetime(2026, 3, 1 + 14, tzinfo=UTC)},
         {"kind": "archive", "importance": "low", "expires_at": None},
@@ -114,8 +114,8 @@ def test_valid_values_of_the_row_win_and_others_do_not() -> None:
 def test_a_kind_that_is_no_facts_is_never_changed() -> None:
     table = {"text": ["Меня зовут Анна"] * 5, "kind": ["working", "nonsense", "note", "line", None]}
     anew = {"kind": "profile", "importance": "high", "expires_at": None}
-    kept = [{"kind": kind, "importance": None, "expires_at": None} for kind in ("nonsense", "note", "line")]
-    assert classify(table, use_given=False) == [anew, *kept, anew]
+    unchanged = [{"kind": kind, "importance": None, "expires_at": None} for kind in ("nonsense", "note", "line")]
+    assert classify(table, use_given=False) == [anew, *unchanged, anew]
 
 
 def test_what_was_there_is_kept_as_given() -> None:
@@ -129,8 +129,8 @@ def test_empty_word_lists_leave_all_in_the_archive() -> None:
 
 
 def test_the_preset_keeps_the_documents_lists_and_the_defaults_its_other_values() -> None:
-    document, own = memory_v2_policy["classifier"], Classifier().check_params()
-    assert {name for name in own if own[name] != document[name]} == {
+    document, defaults = memory_v2_policy["classifier"], Classifier().check_params()
+    assert {name for name in defaults if defaults[name] != document[name]} == {
         *("profile_words", "working_words", "lasting_words", "liked_words", "beginnings")
     }
     assert document["working_words"] == (

@@ -103,7 +103,7 @@ def test_the_planted_contradictions_of_the_sample_are_listed_and_the_audit_is_th
     audit = mk.audit(sample_search, only="contradictions", as_of=NOW)
     table = audit.tables["contradictions"]
     assert table.equals(contradictions(sample_search.corpus_, NOW))
-    said = {(row["older_text"], row["newer_text"]) for row in table.to_pylist()}
+    listed = {(row["older_text"], row["newer_text"]) for row in table.to_pylist()}
     planted = {
         ("Approves hotels up to 90 euros a night.", "Approves hotels up to 110 euros a night."),
         ("Allergic to nuts.", "Is not allergic to nuts, only to peanuts."),
@@ -111,8 +111,8 @@ def test_the_planted_contradictions_of_the_sample_are_listed_and_the_audit_is_th
         ("Пул соединений: минимум 2, максимум 20.", "Пул соединений: минимум 2, максимум 15."),
         ("Time zone is Europe/Lisbon, quiet hours from 23:00.", "Time zone is Europe/Lisbon, quiet hours from 22:00."),
     }
-    assert planted <= said
-    assert len(said) < 2 * len(planted)  # and little else
+    assert planted <= listed
+    assert len(listed) < 2 * len(planted)  # and little else
     assert "contradict older ones" in str(audit)
 
 

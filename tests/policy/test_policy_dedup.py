@@ -90,15 +90,15 @@ def test_what_its_author_calls_superseded_or_deprecated_is_neither_merged_nor_ke
     }
     plain = mk.from_table(rows)
     assert outcome(mk.Deduplicator(encoder=None).fit(plain), plain)[1] == ("duplicate", "a", "a")
-    for said in (
+    for columns in (
         {"status": ["superseded", None, None]},
         {"superseded_by": ["b", None, None]},
         {"status": ["deprecated", None, None]},
     ):
-        table = mk.from_table(rows | said)
+        table = mk.from_table(rows | columns)
         dedup = mk.Deduplicator(encoder=None).fit(table)
         judged = {row["memory_id"]: (row["keep"], row["duplicate_of"]) for row in dedup.transform(table).to_pylist()}
-        assert judged == {"a": (True, None), "b": (True, None), "c": (False, "b")}, said
+        assert judged == {"a": (True, None), "b": (True, None), "c": (False, "b")}, columns
         assert dict(zip(*dedup.report().to_pydict().values(), strict=True))["left_by_status"] == 1
 
 
@@ -192,9 +192,9 @@ def test_shuffled_rows_give_the_same_survivors_and_a_second_run_finds_nothing(ro
     assert other["cluster"].to_pylist() == once["cluster"].take(order).to_pylist()
     shared = first_vectors(table, vectors)
     assert fitted(table, shared, survivor=survivor).transform(table).equals(once)
-    left = np.flatnonzero(once["keep"].to_numpy(zero_copy_only=False))
-    again = fitted(table.take(left), shared[left], survivor=survivor).transform(table.take(left))
-    assert again["keep"].to_pylist() == [True] * len(left)
+    kept = np.flatnonzero(once["keep"].to_numpy(zero_copy_only=False))
+    again = fitted(table.take(kept), shared[kept], survivor=survivor).transform(table.take(kept))
+    assert again["keep"].to_pylist() == [True] * len(kept)
 
 
 def test_equal_texts_with_unequal_vectors_share_that_of_the_least_id() -> None:
@@ -203,8 +203,8 @@ def test_equal_texts_with_unequal_vectors_share_that_of_the_least_id() -> None:
     vectors = at_angles(0, 50, 50)
     newest = fitted(table, vectors, survivor="newest")
     assert outcome(newest, table) == [("duplicate", "b", "a"), (None, None, "a"), (None, None, None)]
-    left, shared = table.slice(1), first_vectors(table, vectors)[1:]
-    assert fitted(left, shared).transform(left)["keep"].to_pylist() == [True, True]
+    remaining, shared = table.slice(1), first_vectors(table, vectors)[1:]
+    assert fitted(remaining, shared).transform(remaining)["keep"].to_pylist() == [True, True]
 
 
 def test_a_part_of_the_rows_is_judged_among_themselves() -> None:

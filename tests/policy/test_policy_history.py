@@ -29,21 +29,23 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> mk.Corpus:
     return mk.read(mk.testing.write_commits(tmp_path_factory.mktemp("replay"), STATES))
 
 
-def verdicts(found: pa.Table, day: str) -> dict[str, tuple[object, object]]:
-    rows = [row for row in found.to_pylist() if f"{row['as_of']:%Y-%m-%d}" == day]
+def verdicts(replayed: pa.Table, day: str) -> dict[str, tuple[object, object]]:
+    rows = [row for row in replayed.to_pylist() if f"{row['as_of']:%Y-%m-%d}" == day]
     return {row["memory_id"].rpartition("#")[2]: (row["keep_a"], row["keep_b"]) for row in rows}
 
 
 def test_each_day_sees_its_own_memories(corpus: mk.Corpus) -> None:
-    found = mk.replay(corpus, mk.Expiry(), mk.Admission(), as_of=DAYS, texts="git")
-    assert [verdicts(found, day) for day in DAYS] == [
+    replayed = mk.replay(corpus, mk.Expiry(), mk.Admission(), as_of=DAYS, texts="git")
+    assert [verdicts(replayed, day) for day in DAYS] == [
         {},
         {"wk_1": (True, True), "wk_2": (True, False)},
         {"wk_1": (False, True), "wk_2": (True, False)},
         {"wk_1": (True, True), "wk_3": (True, True)},
     ]
-    assert found.schema.metadata[b"texts"] == b"git"
-    assert mk.read(corpus.root, rev="2026-02-05").revision["revision"] in found.schema.metadata[b"revisions"].decode()
+    assert replayed.schema.metadata[b"texts"] == b"git"
+    assert (
+        mk.read(corpus.root, rev="2026-02-05").revision["revision"] in replayed.schema.metadata[b"revisions"].decode()
+    )
     today = mk.replay(corpus, mk.Expiry(), mk.Admission(), as_of=DAYS)
     assert today.schema.metadata[b"texts"] == b"today"
     assert set(verdicts(today, "2026-01-15")) == {"wk_1", "wk_3"}
@@ -52,9 +54,10 @@ def test_each_day_sees_its_own_memories(corpus: mk.Corpus) -> None:
 def test_a_day_of_git_is_a_replay_of_what_was_read_then(corpus: mk.Corpus) -> None:
     strict = mk.Pipeline([mk.Admission(), mk.Deduplicator(encoder=None), mk.Quota(max_working=1)])
     for day in DAYS[1:]:
-        then = mk.read(corpus.root, rev=day)
+        past = mk.read(corpus.root, rev=day)
         one, other = (
-            mk.replay(of, mk.Expiry(), strict, day, **how) for of, how in ((corpus, {"texts": "git"}), (then, {}))
+            mk.replay(source, mk.Expiry(), strict, day, **how)
+            for source, how in ((corpus, {"texts": "git"}), (past, {}))
         )
         assert one.equals(other)
 

@@ -42,7 +42,7 @@ def test_substrings_are_all_found_within_a_scope(texts: list[str], n_scopes: int
 @given(_TEXTS, st.integers(1, 3), st.sampled_from([0.3, 0.5, 0.7, 0.85, 1.0]))
 def test_lexical_pairs_are_all_found_with_their_cosine(texts: list[str], n_scopes: int, floor: float) -> None:
     scopes = np.arange(len(texts)) % n_scopes
-    i, j, found = near.lexical_pairs(near.trigrams(texts, scopes), floor)
+    i, j, cosines = near.lexical_pairs(near.trigrams(texts, scopes), floor)
     n = len(texts)
     expected = {
         (a, b): cosine(texts[a], texts[b])
@@ -50,7 +50,7 @@ def test_lexical_pairs_are_all_found_with_their_cosine(texts: list[str], n_scope
         for b in range(a + 1, n)
         if scopes[a] == scopes[b] and cosine(texts[a], texts[b]) >= floor
     }
-    assert dict(zip(zip(i.tolist(), j.tolist(), strict=True), found.tolist(), strict=True)) == expected
+    assert dict(zip(zip(i.tolist(), j.tolist(), strict=True), cosines.tolist(), strict=True)) == expected
 
 
 def test_minhash_finds_what_the_join_finds_on_texts_that_differ_in_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +118,10 @@ def test_settled_rows_hold_no_pair_and_stand_for_pairs_only(edges, priority) -> 
         assert i == j or (min(i, j), max(i, j)) in edges
         assert priority[j] <= priority[i]
         assert all(k == i or (min(i, k), max(i, k)) in edges for k in np.flatnonzero(label == label[i]))
-    left = {pair: value for pair, value in edges.items() if set(pair) <= stays}
+    remaining = {pair: value for pair, value in edges.items() if set(pair) <= stays}
     speaking = {int(j) for i, j in enumerate(survivor) if i != j}
-    assert not any(speaking & set(pair) for pair in left)
-    again, _ = settle(9, *arrays(left), np.array(priority))
+    assert not any(speaking & set(pair) for pair in remaining)
+    again, _ = settle(9, *arrays(remaining), np.array(priority))
     assert all(again[i] == i for i in stays)
 
 

@@ -44,15 +44,15 @@ def on_save() -> Pipeline:
 def one_by_one(table: pa.Table, steps: list[object]) -> list[tuple[str | None, str | None]]:
     """Each policy on the rows that are left, as a bot would."""
     verdicts: dict[str, tuple[str | None, str | None]] = {}
-    left = table
+    rows = table
     for step in steps:
-        judged = step.fit(left).transform(left, AS_OF) if hasattr(step, "fit") else step.transform(left, AS_OF)  # type: ignore[attr-defined]  # any policy
+        judged = step.fit(rows).transform(rows, AS_OF) if hasattr(step, "fit") else step.transform(rows, AS_OF)  # type: ignore[attr-defined]  # any policy
         for row in judged.to_pylist():
             if not row["keep"]:
                 verdicts[row["memory_id"]] = (type(step).__name__.lower(), row["reason"])
-        own = [name for name in judged.column_names if name.startswith("given_") or name in ("keep", "reason")]
-        left = judged.filter(judged["keep"]).drop_columns(own)
-        left = left.drop_columns([name for name in ("similarity", "cluster") if name in left.column_names])
+        added = [name for name in judged.column_names if name.startswith("given_") or name in ("keep", "reason")]
+        rows = judged.filter(judged["keep"]).drop_columns(added)
+        rows = rows.drop_columns([name for name in ("similarity", "cluster") if name in rows.column_names])
     return [verdicts.get(memory_id, (None, None)) for memory_id in table["memory_id"].to_pylist()]
 
 
@@ -73,9 +73,9 @@ def test_one_statement_says_what_the_policies_say_one_by_one(rows) -> None:
     pipeline = on_save()
     judged = pipeline.fit(table).transform(table, as_of=AS_OF)
     assert judged["memory_id"].to_pylist() == table["memory_id"].to_pylist()
-    found = list(zip(judged["step"].to_pylist(), judged["reason"].to_pylist(), strict=True))
-    assert found == one_by_one(table, on_save().steps)
-    assert judged["keep"].to_pylist() == [step is None for step, _ in found]
+    dropped_by = list(zip(judged["step"].to_pylist(), judged["reason"].to_pylist(), strict=True))
+    assert dropped_by == one_by_one(table, on_save().steps)
+    assert judged["keep"].to_pylist() == [step is None for step, _ in dropped_by]
 
 
 def test_a_refused_row_is_not_seen_by_later_steps() -> None:
@@ -124,12 +124,12 @@ def test_a_step_with_a_wrong_parameter_is_refused() -> None:
 
 def test_replay_says_per_memory_and_date_who_differs() -> None:
     table = pa.table({"memory_id": ["a", "b"], "text": ["план", "чай"], "expires_at": ["2026-03-01", None]})
-    found = replay(table, Expiry(), [Expiry(grace_days=3)], as_of=["1999-01-01", "2026-03-02", "2026-03-09"])
-    assert found["memory_id"].to_pylist() == ["a", "b"] * 3
-    assert found["changed"].to_pylist() == [False, False, True, False, False, False]
-    assert found["reason_a"].to_pylist() == [None, None, "expired", None, "expired", None]
-    assert found["reason_b"].to_pylist() == [None, None, None, None, "expired", None]
-    assert str(found["as_of"][2]).startswith("2026-03-02 00:00:00")
+    replayed = replay(table, Expiry(), [Expiry(grace_days=3)], as_of=["1999-01-01", "2026-03-02", "2026-03-09"])
+    assert replayed["memory_id"].to_pylist() == ["a", "b"] * 3
+    assert replayed["changed"].to_pylist() == [False, False, True, False, False, False]
+    assert replayed["reason_a"].to_pylist() == [None, None, "expired", None, "expired", None]
+    assert replayed["reason_b"].to_pylist() == [None, None, None, None, "expired", None]
+    assert str(replayed["as_of"][2]).startswith("2026-03-02 00:00:00")
 
 
 def test_replay_fits_a_copy_and_refuses_no_dates() -> None:
@@ -163,9 +163,9 @@ def test_fast_forward_counts_what_each_user_keeps() -> None:
     )
     # 0.5 ^ (90 / 30) = 0.125 is below 0.2, 0.5 ^ (30 / 30) is not.
     decay = Decay(decay="half_life", decay_days=30.0)
-    found = forecast(table, as_of=AS_OF, days=[0, 30, 90], min_factor=0.2, decay=decay).to_pylist()
+    counts = forecast(table, as_of=AS_OF, days=[0, 30, 90], min_factor=0.2, decay=decay).to_pylist()
     columns = ("user_id", "day", "memories", "kept", "expired", "faded")
-    assert [tuple(row[name] for name in columns) for row in found] == [
+    assert [tuple(row[name] for name in columns) for row in counts] == [
         ("u1", 0, 3, 3, 0, 0),
         ("u1", 30, 3, 2, 1, 0),
         ("u1", 90, 3, 1, 1, 1),
@@ -174,7 +174,7 @@ def test_fast_forward_counts_what_each_user_keeps() -> None:
         ("u2", 90, 1, 1, 0, 0),
     ]
     parts = ("kept", "expired", "over_quota", "refused", "faded")
-    assert all(sum(row[name] for name in parts) == row["memories"] for row in found)
+    assert all(sum(row[name] for name in parts) == row["memories"] for row in counts)
 
 
 def test_what_is_created_later_is_not_there_yet_for_replay_and_forecast() -> None:
@@ -187,11 +187,11 @@ def test_what_is_created_later_is_not_there_yet_for_replay_and_forecast() -> Non
         }
     )
     newest, limit = Deduplicator(encoder=None, survivor="newest"), Quota(max_facts=1)
-    found = replay(table, newest, limit, as_of=[AS_OF, "2026-03-05"])
-    assert found["reason_a"].to_pylist() == [None, "future", None, "duplicate", None, None]
+    replayed = replay(table, newest, limit, as_of=[AS_OF, "2026-03-05"])
+    assert replayed["reason_a"].to_pylist() == [None, "future", None, "duplicate", None, None]
     # Without a date a memory is the oldest: c goes first, then a.
-    assert found["reason_b"].to_pylist() == [None, "future", "evicted", "evicted", None, "evicted"]
-    assert found["keep_a"].to_pylist() == [True, False, True, False, True, True]
+    assert replayed["reason_b"].to_pylist() == [None, "future", "evicted", "evicted", None, "evicted"]
+    assert replayed["keep_a"].to_pylist() == [True, False, True, False, True, True]
     ahead = forecast(table, limit, as_of=AS_OF, days=[0, 4]).to_pylist()
     assert [(row["memories"], row["kept"], row["over_quota"], row["refused"]) for row in ahead] == [
         (2, 1, 1, 0),
@@ -211,10 +211,10 @@ def test_dates_of_any_sequence_are_looked_at_in_both() -> None:
 @pytest.mark.parametrize("policy", [Expiry(), Pipeline([Expiry()]), Quota(), Classifier()], ids=lambda each: each.name)
 def test_an_unreadable_date_is_told_and_never_silently_alive(policy: Any) -> None:
     table = pa.table({"text": ["чай", "кофе", "мёд", "квас"], "expires_at": ["2026-05-01", "2026-02-31", "soon", None]})
-    said = "Values of 'expires_at' that are not dates count as missing: 2, such as '2026-02-31'."
-    with pytest.warns(RuntimeWarning, match=said):
+    note = "Values of 'expires_at' that are not dates count as missing: 2, such as '2026-02-31'."
+    with pytest.warns(RuntimeWarning, match=note):
         judged = policy.transform(table, as_of=AS_OF)
-    assert judged.schema.metadata[b"note"] == said.encode()
+    assert judged.schema.metadata[b"note"] == note.encode()
     readable = policy.transform(table.set_column(1, "expires_at", [["2026-02-28", None, None, None]]), as_of=AS_OF)
     assert b"note" not in readable.schema.metadata
 
@@ -247,13 +247,13 @@ def test_it_clones_and_its_steps_parameters_are_reached_by_name() -> None:
 
 KEPT = [
     {
-        "memory_id": f"{kind}{at}",
+        "memory_id": f"{kind}{n}",
         "kind": kind,
         "text": "Как настроен пул",
         "expires_at": datetime(2020, 1, 1, tzinfo=UTC),
     }
     for kind in kinds_where(judged=False)
-    for at in (1, 2)
+    for n in (1, 2)
 ]
 
 

@@ -42,11 +42,13 @@ def by_loop(rows: list[dict[str, Any]], total: int, profile: int, working: int) 
         for kind, limit in (("profile", profile), ("working", working)):
             for i in sorted((i for i in members if rows[i]["kind"] == kind), key=age)[limit:]:
                 reasons[i] = "limit"
-        left = [i for i in members if reasons[i] is None]
-        newest = max(left, key=age, default=None)
-        weak = [i for i in left if rows[i]["kind"] == "archive" and rows[i]["importance"] != "high" and i != newest]
+        remaining = [i for i in members if reasons[i] is None]
+        newest = max(remaining, key=age, default=None)
+        weak = [
+            i for i in remaining if rows[i]["kind"] == "archive" and rows[i]["importance"] != "high" and i != newest
+        ]
         weak.sort(key=lambda i: (rows[i]["importance"] != "low", age(i)))
-        for i in weak[: max(0, len(left) - total)]:
+        for i in weak[: max(0, len(remaining) - total)]:
             reasons[i] = "evicted"
     return reasons
 
@@ -135,9 +137,9 @@ def test_the_order_of_dated_rows_has_no_say(rows, random) -> None:
     table = facts(*rows)
     order = random.sample(range(len(table)), len(table))
     quota = Quota(max_facts=3, max_profile=1, max_working=1)
-    kept = quota.transform(table, as_of=AS_OF)
+    judged = quota.transform(table, as_of=AS_OF)
     shuffled = quota.transform(table.take(pa.array(order, pa.int64())), as_of=AS_OF)
-    assert shuffled["keep"].to_pylist() == [kept["keep"][i].as_py() for i in order]
+    assert shuffled["keep"].to_pylist() == [judged["keep"][i].as_py() for i in order]
 
 
 def test_low_goes_before_normal_and_old_before_new_and_undated_counts_as_oldest() -> None:
@@ -187,7 +189,7 @@ def test_the_statement_says_the_same_over_a_table_of_ones_own_which_has_no_row()
     expected = quota.transform(corpus, AS_OF).select(["memory_id", *quota.adds])
     input = corpus.memories  # the name that the statement reads
     names = ", ".join(expected.column_names)
-    found = corpus.sql(quota.sql(AS_OF)).query("verdicts", f"select {names} from verdicts order by row")  # noqa: S608  # our own columns
-    assert input.num_rows == found.to_arrow_table().num_rows
-    assert found.to_arrow_table().to_pylist() == expected.to_pylist()
+    verdicts = corpus.sql(quota.sql(AS_OF)).query("verdicts", f"select {names} from verdicts order by row")  # noqa: S608  # our own columns
+    assert input.num_rows == verdicts.to_arrow_table().num_rows
+    assert verdicts.to_arrow_table().to_pylist() == expected.to_pylist()
     assert set(expected["reason"].to_pylist()) == {None, "limit", "evicted"}

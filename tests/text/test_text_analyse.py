@@ -24,19 +24,19 @@ TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40) | st.text(
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as made:
-        load_fts(made)  # the newest DuckDB may have no extension
-        yield made
+    with connect() as connection:
+        load_fts(connection)  # the newest DuckDB may have no extension
+        yield connection
 
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection where the extension's file is not to be found."""
-    with connect() as made:
+    with connect() as connection:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
-            assert not load_fts(made)
-        yield made
+            assert not load_fts(connection)
+        yield connection
 
 
 def terms(con: duckdb.DuckDBPyConnection, text: str, analyser: str = "auto") -> list[str]:
@@ -47,7 +47,7 @@ def terms_of_each(con: duckdb.DuckDBPyConnection, texts: list[str], analyser: st
     """As `terms`, of each of the texts: DuckDB plans the long statement once."""
     listed = "select unnest($1::varchar[]) as text, unnest(range(len($1))) as place"
     sql = f"select {analyse_sql('text', analyser)} from ({listed}) order by place"  # noqa: S608  # no data in it
-    return [list(found) for (found,) in con.execute(sql, [texts]).fetchall()]
+    return [list(of_text) for (of_text,) in con.execute(sql, [texts]).fetchall()]
 
 
 @pytest.mark.parametrize("connection", ["con", "bare"])
@@ -134,8 +134,8 @@ def test_stems_are_those_of_the_extension(
     @given(st.lists(words))
     @example(CHANGED.split())
     def check(words: list[str]) -> None:
-        found = con.execute("select stem(unnest(?::varchar[]), ?)", [words, language]).fetchall()
-        assert [(analyse.stem(word, language),) for word in words] == found
+        stems = con.execute("select stem(unnest(?::varchar[]), ?)", [words, language]).fetchall()
+        assert [(analyse.stem(word, language),) for word in words] == stems
 
     check()
 
@@ -143,8 +143,8 @@ def test_stems_are_those_of_the_extension(
 def test_several_threads_stem_at_once() -> None:
     words = [f"{'абвгд'[place % 5]}{place}соединениями" for place in range(4000)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda word: analyse.stem(word, "russian"), words))
-    assert found == [word.removesuffix("иями") for word in words]
+        stems = list(pool.map(lambda word: analyse.stem(word, "russian"), words))
+    assert stems == [word.removesuffix("иями") for word in words]
 
 
 def test_that_the_extension_is_not_there_is_said_once(
@@ -157,8 +157,8 @@ def test_that_the_extension_is_not_there_is_said_once(
         with connect() as con, caplog.at_level("WARNING", logger=analyse._LOG.name):
             assert not load_fts(con)
             assert not load_fts(con)
-    (said,) = caplog.messages
-    assert said.endswith(f"no extension of DuckDB {duckdb.__version__}")
+    (message,) = caplog.messages
+    assert message.endswith(f"no extension of DuckDB {duckdb.__version__}")
 
 
 def test_the_fallback_serves_other_cursors(bare: duckdb.DuckDBPyConnection) -> None:
@@ -179,7 +179,7 @@ def test_counting_a_table_equals_analysing_each_text(
     cursor = con.cursor()
     cursor.register("bodies", pa.table({"doc": range(len(texts)), "body": texts}))
     counted = cursor.execute(count_terms_sql("bodies", analyser)).fetchall()
-    expected = [(doc, term) for doc, found in enumerate(terms_of_each(con, texts, analyser)) for term in found]
+    expected = [(doc, term) for doc, of_text in enumerate(terms_of_each(con, texts, analyser)) for term in of_text]
     assert sorted((doc, term) for doc, term, tf in counted for _ in range(tf)) == sorted(expected)
 
 

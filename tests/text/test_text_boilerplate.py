@@ -13,8 +13,8 @@ from memkit.text.boilerplate import BOILERPLATE, PATTERNS, evidence
 
 def test_examples_are_boilerplate_alone_and_others_are_evidence() -> None:
     for one in BOILERPLATE:
-        told = evidence(pa.array(one.examples), [one.pattern]).to_pylist()
-        assert [text.strip() for text in told] == [one.rest] * len(one.examples), one.name
+        remaining = evidence(pa.array(one.examples), [one.pattern]).to_pylist()
+        assert [text.strip() for text in remaining] == [one.rest] * len(one.examples), one.name
         assert evidence(pa.array(one.others, pa.string()), PATTERNS).to_pylist() == [*one.others], one.name
 
 
@@ -74,22 +74,22 @@ def test_a_link_counts_as_its_text_in_every_arm_shard_and_refit(tmp_path: Path) 
         "c": "First read [Tea of the attic](../en/tea-attic.md#steps), then the rest.",
     }
     settings = {"encoder": "hash", "fold": "none"}
-    asked = {"k": 4, "as_of": "2026-03-01", "columns": ("memory_id", "score", "bm25", "gram", "vector", "line_start")}
+    options = {"k": 4, "as_of": "2026-03-01", "columns": ("memory_id", "score", "bm25", "gram", "vector", "line_start")}
     words = ["журнал печи", "tea attic", "zhurnal pechi", "en tea-attic.md steps"]
 
     def table(texts: dict[str, str]) -> mk.Corpus:
         return mk.from_table(pa.table({"memory_id": [*texts], "text": [*texts.values()]}))
 
-    expected = mk.Retriever(**settings).fit(table(plain)).search(words, **asked)
+    expected = mk.Retriever(**settings).fit(table(plain)).search(words, **options)
     table(linked).save(tmp_path / "shards", buckets=2)
     changed = mk.Retriever(**settings).fit(table(linked | {"a": "Пока пусто."}))
-    made = {
+    searches = {
         "memory": mk.Retriever(**settings).fit(table(linked)),
         "shards": mk.Retriever(**settings).fit(mk.open(tmp_path / "shards")),
         "refit": changed.fit(table(linked)),
     }
-    for name, search in made.items():
-        hits = search.search(words, **asked)
+    for name, search in searches.items():
+        hits = search.search(words, **options)
         for column in ("query_id", "memory_id", "score", "bm25", "gram", "vector"):
             assert hits[column].to_pylist() == expected[column].to_pylist(), (name, column)
         (first,) = search.search("агафья смены", k=1, where="memory_id = 'a'", as_of="2026-03-01").to_pylist()
@@ -118,8 +118,8 @@ def test_a_page_is_found_by_its_title_before_those_that_link_to_it(tmp_path: Pat
 
 
 def test_a_table_in_pieces_with_nulls_loses_what_each_pattern_alone_takes() -> None:
-    others = [text for one in BOILERPLATE for text in (*one.examples, *one.others)]
-    texts = pa.chunked_array([pa.array(["чай", None, *others]), pa.array([], pa.string()), pa.array(others[::-1])])
+    examples = [text for one in BOILERPLATE for text in (*one.examples, *one.others)]
+    texts = pa.chunked_array([pa.array(["чай", None, *examples]), pa.array([], pa.string()), pa.array(examples[::-1])])
     for patterns in (PATTERNS, PATTERNS[:1], ["а", "x*", *PATTERNS[2:5]], []):
         expected = texts
         for pattern in patterns:

@@ -51,8 +51,8 @@ def check_cover(text: str, limit: int, overlap: int, counter: Any, pieces: list[
         rows = dict(zip(range(first, last + 1), piece.split("\n"), strict=True))
         covered |= {line: covered.get(line, "") + row if row != lines[line - 1] else row for line, row in rows.items()}
         previous = (first, last)
-    said = {number: letters(line) for number, line in enumerate(lines, 1) if letters(line)}
-    assert {number: letters(covered.get(number, "")) for number in said} == said, "all lines that say anything"
+    expected = {number: letters(line) for number, line in enumerate(lines, 1) if letters(line)}
+    assert {number: letters(covered.get(number, "")) for number in expected} == expected, "all lines that say anything"
 
 
 @pytest.mark.parametrize("counter", [None, words, len])
@@ -217,11 +217,11 @@ def test_a_text_of_signs_has_no_chunk_unless_its_title_is_to_be_found() -> None:
 @pytest.mark.parametrize("tail", ["", "\n", "\n\n"])
 def test_no_chunk_is_a_heading_or_a_blank_line_where_more_is_said(line: str, tail: str) -> None:
     """A long section in one line, as memories have it: its heading alone would outrank what answers a question."""
-    said = "слово " * 40
-    pieces = cut(line + said + tail, chunk_tokens=20, overlap_tokens=4, prose_tokens=20)
+    body = "слово " * 40
+    pieces = cut(line + body + tail, chunk_tokens=20, overlap_tokens=4, prose_tokens=20)
     head = line.lstrip("\n")
     assert pieces[0][0].startswith(head + "слово")
-    assert "".join(piece for piece, _, _ in pieces).strip() == (head + said).strip()
+    assert "".join(piece for piece, _, _ in pieces).strip() == (head + body).strip()
     assert max(len(piece) for piece, _, _ in pieces) <= 80 + 80 / 4 + len(line)
     assert pieces[0][1:] == (1 if head else 2, line.count("\n") + 1)
 
@@ -246,8 +246,8 @@ def split_entry(text: str, *chars: int) -> list[tuple[str, str, int, int]]:
 
 
 def test_chunks_of_an_entry_in_parts_have_the_path_and_lines_of_their_part() -> None:
-    found = split_entry("Раз\nДва\nТри", 4, 0, 7)
-    assert [(path, text.strip(), first) for path, text, first, _ in found] == [
+    chunks = split_entry("Раз\nДва\nТри", 4, 0, 7)
+    assert [(path, text.strip(), first) for path, text, first, _ in chunks] == [
         ("note/part1.md", "Раз", 3),
         ("note/part3.md", "Два\nТри", 5),
     ]

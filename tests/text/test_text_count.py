@@ -28,7 +28,7 @@ def fails(text: str) -> int:
 
 @pytest.mark.parametrize("use", USERS.values(), ids=USERS)
 @pytest.mark.parametrize(
-    ("counter", "got"),
+    ("counter", "value"),
     [
         (lambda text: -1, "-1"),
         (lambda text: float("nan"), "nan"),
@@ -43,8 +43,8 @@ def fails(text: str) -> int:
         (fails, "KeyError: 'no model'"),
     ],
 )
-def test_what_is_no_number_of_tokens_is_refused(use: Callable[[Any], pa.Table], counter: Any, got: str) -> None:
-    with pytest.raises(ParameterError, match=f"'counter' must return a number of tokens, 0 or more. Got {got}"):
+def test_what_is_no_number_of_tokens_is_refused(use: Callable[[Any], pa.Table], counter: Any, value: str) -> None:
+    with pytest.raises(ParameterError, match=f"'counter' must return a number of tokens, 0 or more. Got {value}"):
         use(counter)
 
 

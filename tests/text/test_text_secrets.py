@@ -85,9 +85,9 @@ X = "Qm7-vol-3kd!a"
     ],
 )
 def test_a_password_is_hidden_whatever_label_command_or_login_says_it(text: str) -> None:
-    said = mask(text.format(X))
-    assert X not in said
-    assert " hidden]" in said
+    masked = mask(text.format(X))
+    assert X not in masked
+    assert " hidden]" in masked
     assert mask(text.format("")) == text.format("")
 
 
@@ -117,13 +117,13 @@ def test_a_word_is_not_hidden_again_where_nothing_calls_it_a_secret(word: str) -
 def test_texts_together_hide_no_less_than_each_alone_and_keep_what_is_not_hidden(parts: list[str]) -> None:
     text = "".join(parts)
     hide = Mask(["пароль: sova2026, пароль: Qm7-vol-3kd!a"])
-    said = hide(text)
-    assert not re.search(r"(?<![^\W_])sova2026(?![^\W_])", said)
-    assert "Qm7-vol-3kd" not in said or re.search(r"[^\W_]Qm7-vol", text) or re.search(r"3kd!a[^\W_]", text)
-    kept = re.split(r"\[\w+ hidden\]", said)
-    at = 0
-    for piece in kept:  # in their order
-        at = text.index(piece, at) + len(piece)
+    masked = hide(text)
+    assert not re.search(r"(?<![^\W_])sova2026(?![^\W_])", masked)
+    assert "Qm7-vol-3kd" not in masked or re.search(r"[^\W_]Qm7-vol", text) or re.search(r"3kd!a[^\W_]", text)
+    pieces = re.split(r"\[\w+ hidden\]", masked)
+    position = 0
+    for piece in pieces:  # in their order
+        position = text.index(piece, position) + len(piece)
 
 
 def test_of_values_that_begin_alike_the_shorter_may_end_a_text() -> None:
@@ -169,8 +169,8 @@ def test_what_only_looks_like_a_secret_is_none(text: str) -> None:
 
 
 def test_the_list_is_a_parameter() -> None:
-    own = (Secret("badge", "a door", r"(?P<secret>B-\d{4})"),)
-    assert mask("badge B-1234, sk-notarealkeyonlyanexamplefordocs", own) == (
+    secrets = (Secret("badge", "a door", r"(?P<secret>B-\d{4})"),)
+    assert mask("badge B-1234, sk-notarealkeyonlyanexamplefordocs", secrets) == (
         "badge [badge hidden], sk-notarealkeyonlyanexamplefordocs"
     )
 
@@ -183,16 +183,16 @@ def test_secrets_that_overlap_are_one_to_the_end_of_the_longer() -> None:
 @given(st.lists(st.sampled_from(["чай ", "x", "\n", " ", "`", *("".join(parts_of(one)) for _, one in EXAMPLES)])))
 def test_spans_are_in_order_apart_and_within_the_text(parts: list[str]) -> None:
     text = "".join(parts)
-    found = find(text)
-    assert all(0 <= one.start < one.end <= len(text) for one in found)
-    assert all(one.end <= other.start for one, other in pairwise(found))
+    spans = find(text)
+    assert all(0 <= one.start < one.end <= len(text) for one in spans)
+    assert all(one.end <= other.start for one, other in pairwise(spans))
 
 
 def test_the_sample_holds_no_find_that_is_no_secret(script: Callable[[str], ModuleType], capsys: Any) -> None:
     rate = script("audit/find_secrets.py").finds([str(sample_data())])
-    said = capsys.readouterr().out
-    assert said.count(">>>") == 8  # tests/tables/test_tables_secrets.py has them by file and line
-    assert f"{rate:.2f} a million" in said
+    output = capsys.readouterr().out
+    assert output.count(">>>") == 8  # tests/tables/test_tables_secrets.py has them by file and line
+    assert f"{rate:.2f} a million" in output
 
 
 def test_most_secrets_of_a_generated_set_are_found_and_little_else(
@@ -293,8 +293,8 @@ def test_the_look_of_a_kind_lets_its_examples_through_and_no_plain_text(secret: 
         "Ключ и пароль знает Мира, токен тоже.",
         "Встреча в 10:30.",
     ]
-    found = pc.match_substring_regex(pa.array([*texts, *map(str.upper, plain), *plain]), secret.quick).to_pylist()
-    assert found == [True] * len(texts) + [False] * 2 * len(plain)
+    matched = pc.match_substring_regex(pa.array([*texts, *map(str.upper, plain), *plain]), secret.quick).to_pylist()
+    assert matched == [True] * len(texts) + [False] * 2 * len(plain)
 
 
 def test_a_digit_of_python_is_one_of_the_look() -> None:

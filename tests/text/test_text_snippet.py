@@ -37,8 +37,8 @@ def test_a_text_is_cut_after_sentences_and_lines_alone() -> None:
         "": [""],
     }
     for text, expected in cases.items():
-        found = [text[a:b] for a, b in pairwise([*borders(text), len(text)])]
-        assert found == ([text] if expected is None else expected)
+        pieces = [text[a:b] for a, b in pairwise([*borders(text), len(text)])]
+        assert pieces == ([text] if expected is None else expected)
     assert not goes_on("A short line", "goes on")
 
 
@@ -117,7 +117,7 @@ def test_a_line_for_a_prompt_has_no_marks_of_markdown() -> None:
 
 
 def test_a_heading_says_something_in_five_words_or_with_a_value() -> None:
-    says = """
+    headings = """
         ### Sent 2026-02-24: 182 emails (91 vet + 88 auto)
         ## Решение: Postgres
         ## 182 emails sent
@@ -144,7 +144,7 @@ def test_a_heading_says_something_in_five_words_or_with_a_value() -> None:
         ## Top 10 books
         ## Daily log — 2026-02-24
     """
-    assert [line for line in says.strip().splitlines() if not says_something(line.strip())] == []
+    assert [line for line in headings.strip().splitlines() if not says_something(line.strip())] == []
     assert [line for line in names.strip().splitlines() if says_something(line.strip())] == []
 
 

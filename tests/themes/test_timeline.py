@@ -38,18 +38,18 @@ def search() -> mk.Retriever:
     return fitted(ROWS)
 
 
-def ids(found: mk.Timeline) -> list[str]:
-    return list(found.table["memory_id"].to_pylist())
+def ids(timeline: mk.Timeline) -> list[str]:
+    return list(timeline.table["memory_id"].to_pylist())
 
 
 def test_oldest_first_the_superseded_in_their_time_and_the_undated_last(search: mk.Retriever) -> None:
-    found = mk.timeline(search, "пул соединений")
-    assert ids(found) == ["a", "t", "b", "w", "u"]
-    assert found.table["status"].to_pylist()[0] == "superseded"
-    assert found.table["superseded_by"].to_pylist()[0] == "b"
-    assert str(found) == "5 memories on “пул соединений” from 2026-01-05 to 2026-05-01, 1 without a date"
-    assert "1 of 5 has no date and come" in found.table.schema.metadata[b"note"].decode()
-    assert found.table.equals(mk.timeline(search, "пул соединений").table)
+    timeline = mk.timeline(search, "пул соединений")
+    assert ids(timeline) == ["a", "t", "b", "w", "u"]
+    assert timeline.table["status"].to_pylist()[0] == "superseded"
+    assert timeline.table["superseded_by"].to_pylist()[0] == "b"
+    assert str(timeline) == "5 memories on “пул соединений” from 2026-01-05 to 2026-05-01, 1 without a date"
+    assert "1 of 5 has no date and come" in timeline.table.schema.metadata[b"note"].decode()
+    assert timeline.table.equals(mk.timeline(search, "пул соединений").table)
 
 
 def test_the_bar_is_a_share_of_the_best_score(search: mk.Retriever) -> None:
@@ -59,11 +59,11 @@ def test_the_bar_is_a_share_of_the_best_score(search: mk.Retriever) -> None:
         expected = {name for name, score in scores.items() if score >= bar * max(scores.values())}
         assert set(ids(mk.timeline(search, "пул соединений вырос", bar=bar))) == expected
     assert ids(mk.timeline(search, "пул соединений вырос", bar=1.0)) == ["b"]
-    few = mk.timeline(search, "пул соединений", most=2)
-    assert few.table.num_rows == 2
-    assert "only the best 2 are shown" in few.table.schema.metadata[b"note"].decode()
+    best_two = mk.timeline(search, "пул соединений", most=2)
+    assert best_two.table.num_rows == 2
+    assert "only the best 2 are shown" in best_two.table.schema.metadata[b"note"].decode()
     best = search.with_params(status="keep", decay="none").search("пул соединений", 2)["memory_id"].to_pylist()
-    assert set(ids(few)) == set(best)
+    assert set(ids(best_two)) == set(best)
 
 
 def test_neither_age_nor_the_setting_of_the_search_changes_what_was_said() -> None:
@@ -87,16 +87,16 @@ def test_nothing_found_nothing_dated_and_secrets(search: mk.Retriever) -> None:
     undated = mk.timeline(fitted([{"text": "чай"}, {"text": "чай и мёд"}]), "чай")
     assert undated.table["date"].null_count == 2
     assert undated.table["score"].to_pylist() == sorted(undated.table["score"].to_pylist(), reverse=True)
-    found = mk.timeline(search, "пул соединений")
-    assert KEY not in str(found.table.to_pylist())
-    assert KEY not in repr(found) + found._repr_html_()
+    timeline = mk.timeline(search, "пул соединений")
+    assert KEY not in str(timeline.table.to_pylist())
+    assert KEY not in repr(timeline) + timeline._repr_html_()
 
 
 def test_the_picture_has_a_dot_a_dated_memory_and_outlines_what_no_longer_holds(search: mk.Retriever) -> None:
-    found = mk.timeline(search, "пул соединений")
-    axes = found.plot()
+    timeline = mk.timeline(search, "пул соединений")
+    axes = timeline.plot()
     assert mk.plot.words(axes).splitlines() == [
-        str(found),
+        str(timeline),
         "2026-01-05  Пул соединений: десять",
         "2026-01-20  Пул соединений мал",
         "2026-02-01  Пул соединений вырос до двадцати",

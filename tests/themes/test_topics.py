@@ -30,13 +30,13 @@ def fitted(texts: list[str], **columns: Any) -> mk.Retriever:
     return mk.Retriever(encoder="hash").fit(mk.from_table({"text": texts, **columns}))
 
 
-def assigned(found: mk.Topics) -> dict[str, int]:
-    return dict(zip(found.memories["memory_id"].to_pylist(), found.memories["topic"].to_pylist(), strict=True))
+def assigned(topics: mk.Topics) -> dict[str, int]:
+    return dict(zip(topics.memories["memory_id"].to_pylist(), topics.memories["topic"].to_pylist(), strict=True))
 
 
-def groups(found: mk.Topics) -> set[frozenset[str]]:
+def groups(topics: mk.Topics) -> set[frozenset[str]]:
     by_topic: dict[int, set[str]] = {}
-    for memory, topic in assigned(found).items():
+    for memory, topic in assigned(topics).items():
         by_topic.setdefault(topic, set()).add(memory)
     return set(map(frozenset, by_topic.values()))
 
@@ -47,25 +47,25 @@ def sample() -> mk.Retriever:
 
 
 @pytest.fixture(scope="module")
-def found(sample: mk.Retriever) -> mk.Topics:
+def sample_topics(sample: mk.Retriever) -> mk.Topics:
     return mk.topics(sample, 6, as_of="2026-03-01")
 
 
 def test_two_subjects_are_two_topics_named_in_words_that_people_write() -> None:
-    found = mk.topics(fitted(TEA + POOL), k=2)
-    assert groups(found) == {frozenset("01234"), frozenset("5678")}
-    rows = found.table.to_pylist()
+    topics = mk.topics(fitted(TEA + POOL), k=2)
+    assert groups(topics) == {frozenset("01234"), frozenset("5678")}
+    rows = topics.table.to_pylist()
     assert [row["n"] for row in rows] == [5, 4]
     assert rows[0]["words"][:1] == ["чай"]
     assert {"pool", "connection"} <= set(rows[1]["words"])
     assert rows[0]["memory_id"] in set("01234")
-    assert str(found) == "2 topics of 9 memories, 0 have none"
+    assert str(topics) == "2 topics of 9 memories, 0 have none"
 
 
-def test_the_same_twice_and_in_any_order_of_rows(sample: mk.Retriever, found: mk.Topics) -> None:
+def test_the_same_twice_and_in_any_order_of_rows(sample: mk.Retriever, sample_topics: mk.Topics) -> None:
     again = mk.topics(sample, 6, as_of="2026-03-01")
-    assert again.table.equals(found.table)
-    assert again.memories.equals(found.memories)
+    assert again.table.equals(sample_topics.table)
+    assert again.memories.equals(sample_topics.memories)
     memories = sample.corpus_.memories.select(["memory_id", "text", "title", "created_at"])
     order = np.random.default_rng(1).permutation(memories.num_rows)
     one, other = (mk.from_table(memories.take(pa.array(rows))) for rows in (np.sort(order), order))
@@ -82,24 +82,24 @@ def test_the_seed_moves_how_sure_and_not_the_partition() -> None:
     np.testing.assert_allclose(one.sure, other.sure, atol=0.2)
 
 
-def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, found: mk.Topics) -> None:
-    assert pc.sum(found.table["n"]).as_py() == found.memories.num_rows
-    assert math.isclose(pc.sum(found.table["share"]).as_py(), 1)
-    counted = {row["topic"]: row["n"] for row in found.table.to_pylist()}
-    of_memories = {row["values"]: row["counts"] for row in pc.value_counts(found.memories["topic"]).to_pylist()}
+def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, sample_topics: mk.Topics) -> None:
+    assert pc.sum(sample_topics.table["n"]).as_py() == sample_topics.memories.num_rows
+    assert math.isclose(pc.sum(sample_topics.table["share"]).as_py(), 1)
+    counted = {row["topic"]: row["n"] for row in sample_topics.table.to_pylist()}
+    of_memories = {row["values"]: row["counts"] for row in pc.value_counts(sample_topics.memories["topic"]).to_pylist()}
     assert counted == of_memories
-    names = found.table["name"].to_pylist()
+    names = sample_topics.table["name"].to_pylist()
     assert len(set(names)) == len(names)
     assert names[-1] == NO_TOPIC
-    sizes = found.table["n"].to_pylist()[:-1]
+    sizes = sample_topics.table["n"].to_pylist()[:-1]
     assert sizes == sorted(sizes, reverse=True)
-    dates = found.memories.filter(pc.equal(found.memories["topic"], 1))["created_at"]
-    assert found.table["since"][0].as_py() == pc.min(dates).as_py().date()
-    assert found.table["until"][0].as_py() == pc.max(dates).as_py().date()
+    dates = sample_topics.memories.filter(pc.equal(sample_topics.memories["topic"], 1))["created_at"]
+    assert sample_topics.table["since"][0].as_py() == pc.min(dates).as_py().date()
+    assert sample_topics.table["until"][0].as_py() == pc.max(dates).as_py().date()
 
 
-def test_a_memory_that_falls_elsewhere_in_more_resamples_than_not_has_no_topic(found: mk.Topics) -> None:
-    rows = found.memories.to_pylist()
+def test_a_memory_that_falls_elsewhere_in_more_resamples_than_not_has_no_topic(sample_topics: mk.Topics) -> None:
+    rows = sample_topics.memories.to_pylist()
     assert all(row["probability"] >= 0.5 for row in rows if row["topic"])
     assert all(row["topic"] or row["probability"] < 0.5 for row in rows if row["probability"] is not None)
     assert all(row["topic"] == 0 for row in rows if row["probability"] is None)
@@ -107,9 +107,9 @@ def test_a_memory_that_falls_elsewhere_in_more_resamples_than_not_has_no_topic(f
 
 
 def test_a_memory_like_no_other_is_no_topic_of_its_own() -> None:
-    found = mk.topics(fitted([*TEA, *POOL, "xyzzy qwertz 0123456789"]), k=3)
-    assert {number: topic > 0 for number, topic in assigned(found).items()} == {str(n): n < 9 for n in range(10)}
-    assert [row["n"] for row in found.table.to_pylist()] == [5, 4, 1]
+    topics = mk.topics(fitted([*TEA, *POOL, "xyzzy qwertz 0123456789"]), k=3)
+    assert {number: topic > 0 for number, topic in assigned(topics).items()} == {str(n): n < 9 for n in range(10)}
+    assert [row["n"] for row in topics.table.to_pylist()] == [5, 4, 1]
 
 
 def clouds(k: int, spread: float, size: int = 40) -> tuple[Any, Any]:
@@ -127,24 +127,24 @@ def agree(one: Any, other: Any) -> float:
 
 def test_clouds_that_are_apart_are_found_with_their_number_and_are_sure() -> None:
     points, label = clouds(7, 0.05)
-    found = cluster(points, np.arange(len(points)), None, 0)
-    assert agree(label, found.label) == 1
-    assert len(found.centre) == 7 == max(found.silhouette, key=lambda k: found.silhouette[k])
-    assert found.sure.min() > 0.9
-    assert found.probability.min() > 0.5
+    clusters = cluster(points, np.arange(len(points)), None, 0)
+    assert agree(label, clusters.label) == 1
+    assert len(clusters.centre) == 7 == max(clusters.silhouette, key=lambda k: clusters.silhouette[k])
+    assert clusters.sure.min() > 0.9
+    assert clusters.probability.min() > 0.5
     noise = unit_rows(np.random.default_rng(4).normal(size=(280, 32)).astype(np.float32))
-    assert cluster(noise, np.arange(280), 7, 0).sure.max() < found.sure.min()
+    assert cluster(noise, np.arange(280), 7, 0).sure.max() < clusters.sure.min()
 
 
 def test_the_silhouette_is_that_of_scikit_learn() -> None:
     from sklearn.metrics import silhouette_score
 
     points, _ = clouds(4, 0.3)
-    found: Clusters = cluster(points, np.arange(len(points)), None, 0)
-    best = max(found.silhouette, key=lambda k: found.silhouette[k])
-    expected = silhouette_score(points, found.label, metric="cosine")
-    assert found.silhouette[best] == pytest.approx(expected, abs=0.02)  # 32 of 32 components are kept, as unit rows
-    assert set(found.silhouette) <= set(range(2, most_clusters(len(points)) + 1))
+    clusters: Clusters = cluster(points, np.arange(len(points)), None, 0)
+    best = max(clusters.silhouette, key=lambda k: clusters.silhouette[k])
+    expected = silhouette_score(points, clusters.label, metric="cosine")
+    assert clusters.silhouette[best] == pytest.approx(expected, abs=0.02)  # 32 of 32 components are kept, as unit rows
+    assert set(clusters.silhouette) <= set(range(2, most_clusters(len(points)) + 1))
 
 
 def test_few_empty_and_equal_memories(subtests: Any) -> None:
@@ -158,12 +158,12 @@ def test_few_empty_and_equal_memories(subtests: Any) -> None:
     }
     for name, (texts, topics) in cases.items():
         with subtests.test(name):
-            found = mk.topics(fitted(texts))
-            assert found.memories["topic"].to_pylist() == topics
-            assert found.table["n"].to_pylist() == [n for n in (topics.count(1), topics.count(0)) if n]
-            assert found.table["sure"].null_count == found.table.num_rows  # one topic is nothing to be sure of
-            assert "memories by topic" in mk.plot.words(found.plot())
-            assert repr(found)
+            by_topic = mk.topics(fitted(texts))
+            assert by_topic.memories["topic"].to_pylist() == topics
+            assert by_topic.table["n"].to_pylist() == [n for n in (topics.count(1), topics.count(0)) if n]
+            assert by_topic.table["sure"].null_count == by_topic.table.num_rows  # one topic is nothing to be sure of
+            assert "memories by topic" in mk.plot.words(by_topic.plot())
+            assert repr(by_topic)
     assert mk.topics(fitted(["чай"] * 40)).table["name"].to_pylist() == ["чай"]
 
 
@@ -194,15 +194,15 @@ def test_wrong_arguments_are_clear_errors() -> None:
 def test_equal_texts_are_one_topic_and_warn_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = mk.topics(mk.Retriever(encoder=None).fit(mk.from_table({"text": ["Зелёный чай"] * 12})))
-    assert found.table.select(["topic", "n"]).to_pylist() == [{"topic": 1, "n": 12}]
+        topics = mk.topics(mk.Retriever(encoder=None).fit(mk.from_table({"text": ["Зелёный чай"] * 12})))
+    assert topics.table.select(["topic", "n"]).to_pylist() == [{"topic": 1, "n": 12}]
 
 
 def test_a_retriever_without_vectors_gets_those_of_its_words() -> None:
     search = mk.Retriever(encoder=None).fit(mk.from_table({"text": TEA + POOL}))
-    found = mk.topics(search, k=2)
-    assert groups(found) == {frozenset("01234"), frozenset("5678")}
-    assert found.table.schema.metadata[b"encoder"].startswith(b"lsa")
+    topics = mk.topics(search, k=2)
+    assert groups(topics) == {frozenset("01234"), frozenset("5678")}
+    assert topics.table.schema.metadata[b"encoder"].startswith(b"lsa")
     assert "vector" not in search.arms_
 
 
@@ -225,8 +225,8 @@ def test_of_many_memories_without_vectors_the_axes_are_those_of_a_sample(monkeyp
 
 
 def test_words_are_no_stop_words_numbers_dates_addresses_or_secrets() -> None:
-    told = "The deploy of 2026 на сервер в январе: see https://a.b/deploys и src/app/main.py, десять минут"
-    twice = f"{told}, token {KEY}"
+    text = "The deploy of 2026 на сервер в январе: see https://a.b/deploys и src/app/main.py, десять минут"
+    twice = f"{text}, token {KEY}"
     words = words_of(pa.chunked_array([[twice, twice]]), np.arange(2), np.zeros(2, np.int64))
     assert set(words[0]) <= {"deploy", "сервер", "see", "token"}
     assert {"deploy", "сервер"} <= set(words[0])
@@ -237,39 +237,39 @@ def test_words_are_no_stop_words_numbers_dates_addresses_or_secrets() -> None:
 
 def test_the_weight_of_a_word_is_class_based_tf_idf() -> None:
     texts = ["альфа бета", "альфа гамма", "альфа бета", "дельта", "альфа дельта"]
-    found = words_of(pa.chunked_array([texts]), np.arange(5), np.array([0, 0, 0, 1, 1]))
+    names = words_of(pa.chunked_array([texts]), np.arange(5), np.array([0, 0, 0, 1, 1]))
     mean = (6 + 3) / 2  # words of a class, a memory counting each once
     weights = {"альфа": 3 / 6 * math.log(1 + mean / 4), "бета": 2 / 6 * math.log(1 + mean / 2)}
-    assert found == {0: sorted(weights, key=lambda word: -weights[word]), 1: ["дельта"]}  # гамма and альфа stand once
+    assert names == {0: sorted(weights, key=lambda word: -weights[word]), 1: ["дельта"]}  # гамма and альфа stand once
 
 
 def test_what_is_shown_hides_secrets() -> None:
-    found = mk.topics(fitted([f"Ключ шлюза: {KEY}", f"Ключ шлюза: {KEY} тот же"]))
-    assert KEY not in str(found.table.to_pylist())
-    assert KEY not in repr(found) + found._repr_html_()
+    topics = mk.topics(fitted([f"Ключ шлюза: {KEY}", f"Ключ шлюза: {KEY} тот же"]))
+    assert KEY not in str(topics.table.to_pylist())
+    assert KEY not in repr(topics) + topics._repr_html_()
 
 
 def test_a_topic_is_shown_by_its_name_above_the_memory_that_stands_for_it() -> None:
-    found = mk.topics(fitted(TEA + POOL), 2)
-    (sheet,) = found._sheets()
-    assert [title.text for title in sheet.titles] == found.table["name"].to_pylist()
-    assert [lead.text for lead in sheet.leads] == found.table["text"].to_pylist()
-    words = shown(found.table.select(["name", "n"])).text(80)
-    assert all(name in words for name in found.table["name"].to_pylist())  # without a memory the name is a column
+    topics = mk.topics(fitted(TEA + POOL), 2)
+    (sheet,) = topics._sheets()
+    assert [title.text for title in sheet.titles] == topics.table["name"].to_pylist()
+    assert [lead.text for lead in sheet.leads] == topics.table["text"].to_pylist()
+    words = shown(topics.table.select(["name", "n"])).text(80)
+    assert all(name in words for name in topics.table["name"].to_pylist())  # without a memory the name is a column
 
 
 def test_the_picture_counts_each_dated_memory_in_its_month_or_week() -> None:
     days: list[str | None] = ["2026-01-05", "2026-01-06", "2026-03-01", None, "2026-03-02"]
-    found = mk.topics(fitted(TEA, created_at=days))
-    assert mk.plot.words(found.plot()).splitlines() == [
+    topics = mk.topics(fitted(TEA, created_at=days))
+    assert mk.plot.words(topics.plot()).splitlines() == [
         "memories by topic and month, 1 without a date",
         "2026-01  2: чай, зелёный, лимона (2)",
         "2026-03  2: чай, зелёный, лимона (2)",
     ]
-    weeks = mk.plot.words(found.plot(by="week")).splitlines()[1:]
+    weeks = mk.plot.words(topics.plot(by="week")).splitlines()[1:]
     assert [line[:8] for line in weeks] == ["2026-W02", "2026-W09", "2026-W10"]
-    axes = found.plot()
+    axes = topics.plot()
     assert [label.get_text() for label in axes.get_xticklabels()] == ["2026-01", "2026-02", "2026-03"]
     assert [bar.get_height() for bar in axes.patches] == [2, 0, 2]
     with pytest.raises(ParameterError, match="'by'"):
-        found.plot(by="day")
+        topics.plot(by="day")
