@@ -133,9 +133,9 @@ def pytest_report_header() -> str | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if BROWSER is None:
-        gone = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
-        items[:] = [item for item in items if item not in gone]
-        config.hook.pytest_deselected(items=gone)
+        deselected = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in deselected]
+        config.hook.pytest_deselected(items=deselected)
     items.sort(key=lambda item: _place(item.path))
 
 

@@ -52,11 +52,11 @@ def build(folder: Path, steps: Sequence[Step | Files], *, bare: bool = False) ->
 
 
 def _commit(number: int, step: Step) -> bytes:
-    at = START + number * STEP_S if step.at is None else step.at
+    seconds = START + number * STEP_S if step.at is None else step.at
     parents = step.parents if step.parents is not None else [number - 1] if number > 1 else []
     branch = b"main"
     lines = [b"commit refs/heads/" + branch, b"mark :%d" % number]
-    who = b"%s <a@example.org> %d +0000" % (step.author.encode(), at)
+    who = b"%s <a@example.org> %d +0000" % (step.author.encode(), seconds)
     lines += [b"author " + who, b"committer " + who, _data(step.subject)]
     lines += [b"%s :%d" % (b"merge" if place else b"from", parent) for place, parent in enumerate(parents)]
     for path, content in step.files.items():
@@ -101,7 +101,7 @@ def lived(seed: int = 0, days: int = 12) -> list[Step]:
         "журнал",
     ]
     say = lambda: " ".join(chance.choices(words, k=9)) + "."  # noqa: E731
-    long = [f"# Правило {at}\n{say()}\n{say()}\n" for at in range(4)]
+    long = [f"# Правило {i}\n{say()}\n{say()}\n" for i in range(4)]
     steps = [Step({"MEMORY.md": "\n".join(long), "README.txt": "x", "users/anna/meta.json": '{"version": 2}'})]
     facts, entries = [], []
     for day in range(1, days + 1):

@@ -38,15 +38,15 @@ def test_a_file_gets_its_new_content_in_folders_that_are_made(
 
 
 def test_while_a_file_is_written_its_place_holds_what_it_held(tmp_path: Path) -> None:
-    seen = []
+    contents = []
 
     def write(beside: Path) -> None:
         beside.write_text("new")
-        seen.append((tmp_path / "a").read_text())
+        contents.append((tmp_path / "a").read_text())
 
     (tmp_path / "a").write_text("old")
     atomic.replace(tmp_path / "a", write)
-    assert (seen, (tmp_path / "a").read_text()) == (["old"], "new")
+    assert (contents, (tmp_path / "a").read_text()) == (["old"], "new")
 
 
 @pytest.mark.parametrize("error", [OSError("full"), ValueError("odd"), KeyboardInterrupt()], ids=repr)

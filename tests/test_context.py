@@ -187,10 +187,10 @@ def test_the_best_set_is_chosen_within_64_megabytes(lines: int, limit: int) -> N
     sizes, values, chosen, memory = filled(lines, limit)
     assert memory < 64 * 2**20
     assert chosen == sorted(set(chosen))
-    assert sum(sizes[at] for at in chosen) <= limit
-    order = sorted(range(lines), key=lambda at: values[at] / sizes[at], reverse=True)
-    dense = order[: bisect_right(list(itertools.accumulate(sizes[at] for at in order)), limit)]
-    assert sum(values[at] for at in chosen) >= sum(values[at] for at in dense)
+    assert sum(sizes[i] for i in chosen) <= limit
+    order = sorted(range(lines), key=lambda i: values[i] / sizes[i], reverse=True)
+    dense = order[: bisect_right(list(itertools.accumulate(sizes[i] for i in order)), limit)]
+    assert sum(values[i] for i in chosen) >= sum(values[i] for i in dense)
 
 
 @settings(max_examples=50)
@@ -199,9 +199,9 @@ def test_the_knapsack_is_the_best_of_all_subsets(lines: list[tuple[int, int]], l
     sizes, values = [size for size, _ in lines], [float(value) for _, value in lines]
     chosen = _knapsack(sizes, values, limit)
     subsets = itertools.chain.from_iterable(itertools.combinations(range(len(lines)), n) for n in range(len(lines) + 1))
-    best = max(sum(values[at] for at in subset) for subset in subsets if sum(sizes[at] for at in subset) <= limit)
-    assert sum(sizes[at] for at in chosen) <= limit
-    assert sum(values[at] for at in chosen) == best
+    best = max(sum(values[i] for i in subset) for subset in subsets if sum(sizes[i] for i in subset) <= limit)
+    assert sum(sizes[i] for i in chosen) <= limit
+    assert sum(values[i] for i in chosen) == best
 
 
 @settings(max_examples=50)
@@ -236,12 +236,12 @@ def test_a_preview_is_one_line_within_its_limit_of_whole_words(words: list[str],
 
 
 def test_the_line_of_a_memory_is_the_sentence_that_answers_below_its_title(tmp_path: Path) -> None:
-    said = (
+    body = (
         "Чай зелёный, и чашки стоят на полке у окна. " * 8
         + "Пул соединений вырос до пятнадцати. "
         + "Кофе чёрный. " * 8
     )
-    (tmp_path / "MEMORY.md").write_text(f"# Кухня и сервер\n\n- {said}\n- сок\n", encoding="utf-8")
+    (tmp_path / "MEMORY.md").write_text(f"# Кухня и сервер\n\n- {body}\n- сок\n", encoding="utf-8")
     text = ContextBuilder(mk.Retriever(encoder=None)).build(mk.read(tmp_path), None, "сколько соединений", AS_OF).text
     (line,) = text.splitlines()[1:]
     assert line.startswith("- Кухня и сервер: ")
@@ -260,7 +260,7 @@ def facts_folder(root: Path, *facts: str) -> Path:
     """A folder with one user, whose profile has a heading, a remark and these facts."""
     folder = root / "users" / "anna"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"- [id:pf_00{at}] [t:profile] [imp:normal] {text}\n" for at, text in enumerate(facts, 1))
+    lines = "".join(f"- [id:pf_00{i}] [t:profile] [imp:normal] {text}\n" for i, text in enumerate(facts, 1))
     (folder / "profile.md").write_text(f"# Чай и прочее\n\nчай: не факт\n{lines}", encoding="utf-8")
     return root
 
@@ -281,9 +281,9 @@ def test_a_deleted_fact_is_in_no_later_prompt(tmp_path: Path) -> None:
 
 
 def test_a_retriever_of_another_corpus_shows_nothing_of_it() -> None:
-    own, other = corpus_of(fact("зелёный чай", "archive")), corpus_of(fact("чёрный чай и секрет", "archive"))
+    corpus, other = corpus_of(fact("зелёный чай", "archive")), corpus_of(fact("чёрный чай и секрет", "archive"))
     context = ContextBuilder(mk.Retriever(encoder=None).fit(other))
-    assert "секрет" not in context.build(own, "anna", "чай секрет", AS_OF).text
+    assert "секрет" not in context.build(corpus, "anna", "чай секрет", AS_OF).text
     assert "секрет" in context.build(other, "anna", "чай секрет", AS_OF).text
 
 
@@ -296,13 +296,13 @@ def test_a_corpus_whose_table_was_replaced_is_another_one() -> None:
 
 def test_the_retriever_is_fitted_once_for_all_prompts_of_a_corpus() -> None:
     corpus = corpus_of(fact("зелёный чай", "archive"))
-    given = mk.Retriever(encoder=None)
-    context = ContextBuilder(given)
+    retriever = mk.Retriever(encoder=None)
+    context = ContextBuilder(retriever)
     context.build(corpus, "anna", "чай", AS_OF)
     first = context.retriever_
     context.build(corpus, "anna", "ещё чай", AS_OF)
     assert context.retriever_ is first
-    assert "corpus_" not in vars(given)  # a parameter stays as it was given
+    assert "corpus_" not in vars(retriever)  # a parameter stays as it was given
     context.set_params(retriever=mk.Retriever(encoder=None, pool=7))
     context.build(corpus, "anna", "чай", AS_OF)
     assert context.retriever_.pool == 7
@@ -386,7 +386,7 @@ def test_the_prompt_of_hermes_has_its_entries_or_the_head_and_tail_of_too_many(t
             built = mk.ContextBuilder().build(mk.read(root), None, "x", AS_OF)
             assert built.text == f"[memories/MEMORY.md]\n{held}\n\n[memories/USER.md]\nОдин", (name, newline)
             block = [line for line in built.lines if line.block == "memories/MEMORY.md"]
-            kept = sum(len(line.line) for line in block if line.reason is None)
+            length = sum(len(line.line) for line in block if line.reason is None)
             whole = "\n".join(line.line for line in block if line.reason != "duplicate_entry")
             assert built.limits == {"memories/MEMORY.md": 2200, "memories/USER.md": 1375}
             if name == "few":
@@ -394,7 +394,7 @@ def test_the_prompt_of_hermes_has_its_entries_or_the_head_and_tail_of_too_many(t
                 assert built.note == ""
             else:
                 assert "the host adds nothing" in built.note
-                assert 0 <= 4400 * 0.9 - kept <= 40, "the line ends between entries are no part of any"
+                assert 0 <= 4400 * 0.9 - length <= 40, "the line ends between entries are no part of any"
     corpus = mk.read(tmp_path / "few1")
     small = mk.ContextBuilder(memory_chars=20).build(corpus, None, "x", AS_OF)
     assert "of 20 characters: the host adds nothing" in small.note

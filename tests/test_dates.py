@@ -10,7 +10,7 @@ import pytest
 from memkit.dates import DATE_WORDS, MONTHS, WEEKDAYS, Named
 
 
-def told(word: str, names: tuple[Named, ...]) -> list[str]:
+def english_names(word: str, names: tuple[Named, ...]) -> list[str]:
     return [one.english for one in names if re.fullmatch(one.pattern, word, re.IGNORECASE)]
 
 
@@ -24,7 +24,7 @@ def test_names_stand_in_the_calendars_order(names: tuple[Named, ...], expected: 
 @pytest.mark.parametrize("names", [MONTHS, WEEKDAYS], ids=["months", "days"])
 def test_a_name_is_said_by_one_pattern(names: tuple[Named, ...]) -> None:
     for one in names:
-        assert told(one.russian, names) == told(one.english, names) == [one.english]
+        assert english_names(one.russian, names) == english_names(one.english, names) == [one.english]
         assert any(one.russian.startswith(beginning) for beginning in one.stems.split())
 
 

@@ -25,8 +25,8 @@ AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
 def factors(ages: list[float], **parameters: object) -> list[float]:
     dates = pa.array([AS_OF - timedelta(days=age) for age in ages], TIMESTAMP)
     table = pa.table({"kind": ["archive"] * len(ages), "created_at": dates})
-    found: list[float] = Decay(**parameters).transform(table, as_of=AS_OF)["factor"].to_pylist()
-    return found
+    by_row: list[float] = Decay(**parameters).transform(table, as_of=AS_OF)["factor"].to_pylist()
+    return by_row
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_exactly_half_is_left_at_decay_days_and_e_folding_leaves_less(form: str)
     st.floats(0, 1),
 )
 def test_a_factor_is_above_0_at_most_1_and_never_rises_with_age(ages, form, days, floor) -> None:
-    found = factors(ages, decay=form, decay_days=days, decay_floor=floor)
-    assert all(0 < factor <= 1 and factor >= floor for factor in found)
-    assert all(later <= earlier for earlier, later in itertools.pairwise(found))
+    by_age = factors(ages, decay=form, decay_days=days, decay_floor=floor)
+    assert all(0 < factor <= 1 and factor >= floor for factor in by_age)
+    assert all(later <= earlier for earlier, later in itertools.pairwise(by_age))
 
 
 @pytest.mark.parametrize(

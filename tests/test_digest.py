@@ -94,10 +94,10 @@ def test_a_span_ends_where_it_is_told_to(repository: Path, subtests: pytest.Subt
         ("as the folder began", "2026-01-01", "2026-02-02", {}),
     ):
         with subtests.test(case):
-            made = mk.digest(corpus, since=since, until=until)
+            digest = mk.digest(corpus, since=since, until=until)
             names = ("added", "changed", "forgotten", "boxes")
-            assert {name: n for name in names if (n := made.tables[name].num_rows)} == counts
-            assert made.basis == "git"
+            assert {name: n for name in names if (n := digest.tables[name].num_rows)} == counts
+            assert digest.basis == "git"
     first = mk.digest(corpus, since="2026-01-01", until=LATER)
     assert any("begins on 2026-02-01" in note for note in first.notes)
     assert "--dates" not in " ".join(first.of_command(repository).notes)
@@ -107,10 +107,10 @@ def test_a_span_ends_where_it_is_told_to(repository: Path, subtests: pytest.Subt
 def test_what_is_in_no_commit_counts_and_has_no_date(tmp_path: Path) -> None:
     root = mk.testing.write_commits(tmp_path, STATES)
     write_files(root, {"new.md": "# Ещё\nWe decided to keep it.\n"})
-    made = mk.digest(mk.read(root), since="2026-02-26")
-    assert rows(made, "added", "title", "date") == [("Ещё", None)]
-    assert rows(made, "decisions", "text") == [("We decided to keep it.",)]
-    assert any("1 change without a date" in note for note in made.notes)
+    digest = mk.digest(mk.read(root), since="2026-02-26")
+    assert rows(digest, "added", "title", "date") == [("Ещё", None)]
+    assert rows(digest, "decisions", "text") == [("We decided to keep it.",)]
+    assert any("1 change without a date" in note for note in digest.notes)
     for until in ("2026-02-26", LATER):  # what is in no commit yet is of today
         assert mk.digest(mk.read(root), since="7d", until=until).tables["added"]["title"].to_pylist() == ["Коллега"]
 
@@ -124,13 +124,13 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
         "expires_at": [None, None, None, None, None, "2026-02-27"],
     }
     corpus = mk.from_table({**table, "user_id": [None, "mira", None, None, None, "boris"]})
-    made = mk.digest(corpus, since="1w", until=LATER)
-    assert made.basis == "dates"
-    found = {name: [id for (id,) in rows(made, name, "memory_id")] for name in ("added", "changed", "forgotten")}
-    assert found == {"added": ["new"], "changed": ["edited"], "forgotten": ["gone"]}
-    assert rows(made, "forgotten", "what") == [("expired",)]
-    assert any("do not show what was removed" in note for note in made.notes)
-    assert any("1 of 6 memories has no date" in note for note in made.notes)
+    digest = mk.digest(corpus, since="1w", until=LATER)
+    assert digest.basis == "dates"
+    ids = {name: [id for (id,) in rows(digest, name, "memory_id")] for name in ("added", "changed", "forgotten")}
+    assert ids == {"added": ["new"], "changed": ["edited"], "forgotten": ["gone"]}
+    assert rows(digest, "forgotten", "what") == [("expired",)]
+    assert any("do not show what was removed" in note for note in digest.notes)
+    assert any("1 of 6 memories has no date" in note for note in digest.notes)
     of_mira = mk.digest(corpus, since="1w", until=LATER, user_id="mira")
     assert of_mira.tables["added"].num_rows == 1
     assert of_mira.tables["forgotten"].num_rows == 0
@@ -151,9 +151,9 @@ def test_boxes_of_new_files_are_opened_without_git_too(tmp_path: Path) -> None:
         "memory/2026-01-05.md": "# Лог\n\n- [ ] старое\n",
         "memory/2026-02-26.md": "# Лог\n\n- [ ] новое\n- [x] сделано\n",
     }
-    made = mk.digest(mk.read(write_files(tmp_path, files)), since="7d", until=LATER)
-    assert rows(made, "boxes", "what", "path", "text") == [("opened", "memory/2026-02-26.md", "новое")]
-    assert any("1 older checkbox is still open" in note for note in made.notes)
+    digest = mk.digest(mk.read(write_files(tmp_path, files)), since="7d", until=LATER)
+    assert rows(digest, "boxes", "what", "path", "text") == [("opened", "memory/2026-02-26.md", "новое")]
+    assert any("1 older checkbox is still open" in note for note in digest.notes)
 
 
 def test_no_wrapper_of_a_chat_program_is_shown_and_lines_stay(tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_no_wrapper_of_a_chat_program_is_shown_and_lines_stay(tmp_path: Path) ->
     )
     texts = [wrapped, "<!-- одна рамка -->", "чай"]
     rows = {"text": texts, "created_at": ["2026-02-25"] * 3, "path": ["a.md"] * 3, "line_start": [1, 20, 30]}
-    found = mk.digest(mk.from_table({**rows, "kind": ["document"] * 3}), "7d", "2026-02-28")
-    table = found.table.to_pylist()
-    shown = "\n".join([*(f"{row['what']} {row['text']}" for row in table), found.text])
+    digest = mk.digest(mk.from_table({**rows, "kind": ["document"] * 3}), "7d", "2026-02-28")
+    table = digest.table.to_pylist()
+    shown = "\n".join([*(f"{row['what']} {row['text']}" for row in table), digest.text])
     for words in ("message_id", "Прохор", "сведено", "user:", "Assistant", "HEARTBEAT_OK"):
         assert words not in shown, words
     decided = {row["text"]: row["line"] for row in table if row["section"] == "decisions"}
@@ -177,9 +177,9 @@ def test_an_older_memory_is_contradicted() -> None:
     texts = ["Backups are kept for 14 nights on cedar.", "Backups are kept for 30 nights on cedar."]
     table = {"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-26"]}
     corpus = mk.from_table({**table, "title": [f"Пароль: {SECRET}"] * 2})
-    made = mk.digest(corpus, since="7d", until=LATER)
-    assert rows(made, "contradictions", "memory_id", "before", "text") == [("b", *texts)]
-    assert rows(made, "contradictions", "title") == [("Пароль: [password hidden]",)]
+    digest = mk.digest(corpus, since="7d", until=LATER)
+    assert rows(digest, "contradictions", "memory_id", "before", "text") == [("b", *texts)]
+    assert rows(digest, "contradictions", "title") == [("Пароль: [password hidden]",)]
     assert mk.digest(corpus, since="7d", until="2026-02-10").tables["contradictions"].num_rows == 0
 
 
@@ -188,9 +188,9 @@ def test_contradictions_of_a_large_folder_are_those_of_its_newest(monkeypatch: p
     corpus = mk.from_table({"text": texts, "created_at": ["2026-01-05", "2026-01-06", "2026-02-26"]})
     for most, n_found in ((2, 0), (3, 1)):
         monkeypatch.setattr("memkit.corpus_digest.contradictions.MOST", most)
-        made = mk.digest(corpus, since="7d", until=LATER)
-        assert made.tables["contradictions"].num_rows == n_found
-        assert any("among the 2 newest" in note for note in made.notes) is (most == 2)
+        digest = mk.digest(corpus, since="7d", until=LATER)
+        assert digest.tables["contradictions"].num_rows == n_found
+        assert any("among the 2 newest" in note for note in digest.notes) is (most == 2)
 
 
 def test_a_duration_is_whole_days_where_its_end_is_one() -> None:
@@ -219,8 +219,8 @@ def test_the_command_line_shows_it_and_says_how_to_see_more(
 def test_a_long_section_ends_in_what_to_type() -> None:
     n = LINES + 37
     corpus = mk.from_table({"text": [f"чай номер {i}" for i in range(n)], "created_at": [LATER] * n})
-    made = mk.digest(corpus, since="1d", until=LATER)
-    assert f"and 37 more: mk.show(digest, rows={n})" in " ".join(made.text.split())
+    digest = mk.digest(corpus, since="1d", until=LATER)
+    assert f"and 37 more: mk.show(digest, rows={n})" in " ".join(digest.text.split())
 
 
 SAID = (
@@ -268,10 +268,10 @@ def test_what_stands_under_a_heading_of_decisions_is_one() -> None:
         for row, (name, some) in enumerate(texts.items())
         for text in some
     ]
-    found = decisions(
+    decided = decisions(
         pa.Table.from_pylist(lines, SENTENCES), pa.table({"memory_id": [*above], "above": [*above.values()]})
     )
-    assert found.select(["memory_id", "text"]).to_pylist() == [
+    assert decided.select(["memory_id", "text"]).to_pylist() == [
         {"memory_id": "list", "text": "- пул на десять"},
         {"memory_id": "list", "text": "2. голос в марте"},
         {"memory_id": "alone", "text": "Пул на десять."},

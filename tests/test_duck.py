@@ -21,8 +21,8 @@ def test_a_connection_and_its_cursors_count_in_utc_and_fetch_nothing() -> None:
     names = ("TimeZone", "autoinstall_known_extensions", "autoload_known_extensions")
     with connect() as con:
         for session in (con, con.cursor()):
-            found = [session.execute("select current_setting(?)", [name]).fetchone() for name in names]
-            assert found == [("UTC",), (False,), (False,)]
+            values = [session.execute("select current_setting(?)", [name]).fetchone() for name in names]
+            assert values == [("UTC",), (False,), (False,)]
 
 
 def test_nothing_is_printed_where_python_is_interactive() -> None:
@@ -30,8 +30,8 @@ def test_nothing_is_printed_where_python_is_interactive() -> None:
     shown = "print(con.execute(\"select current_setting('enable_progress_bar')\").fetchone())"
     every = "(duckdb.connect(), connect(), session())"
     code = f"import duckdb\nfrom memkit.duck import connect, session\nfor con in {every}: {shown}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n") == ["(True,)", "(False,)", "(False,)", ""]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split("\n") == ["(True,)", "(False,)", "(False,)", ""]
 
 
 class Stopped:
@@ -80,11 +80,11 @@ _WORD = st.sampled_from(
 
 @given(st.lists(_WORD, max_size=60), st.integers(10, 60))
 def test_laying_out_moves_blanks_alone(words: list[str], width: int) -> None:
-    def told(sql: str) -> list[str]:
+    def tokens(sql: str) -> list[str]:
         return re.findall(r"'(?:[^']|'')*'|\"[^\"]*\"|--.*|[^\s'\"-]+|-", sql)
 
     sql = " ".join(words)
-    assert told(laid_out(sql, width)) == told(sql)
+    assert tokens(laid_out(sql, width)) == tokens(sql)
     assert laid_out(laid_out(sql, width), width).split() == sql.split()
 
 

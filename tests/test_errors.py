@@ -41,12 +41,12 @@ def test_of_twenty_thousand_names_few_are_compared_letter_by_letter(known: list[
 
 def test_a_name_with_one_slip_is_the_first_among_twenty_thousand() -> None:
     for name in _CHANCE.sample(PATHS, 8):
-        at = _CHANCE.randrange(len(name) - 1)
+        position = _CHANCE.randrange(len(name) - 1)
         for wrong in (
-            name[:at] + name[at + 1 :],
-            f"{name[:at]}ы{name[at:]}",
-            f"{name[:at]}ы{name[at + 1 :]}",
-            name[:at] + name[at + 1] + name[at] + name[at + 2 :],
+            name[:position] + name[position + 1 :],
+            f"{name[:position]}ы{name[position:]}",
+            f"{name[:position]}ы{name[position + 1 :]}",
+            name[:position] + name[position + 1] + name[position] + name[position + 2 :],
             name.upper(),
         ):
             assert near(wrong, PATHS)[0] == name, wrong

@@ -58,7 +58,7 @@ MARKS = st.lists(st.sampled_from(["```", "````", "~~~", "``` x", " ~~~", "    ``
 
 @given(MARKS.map("\n".join))
 def test_a_line_is_in_a_fence_where_one_of_its_ranges_says_so(text: str) -> None:
-    found = fences(text)
-    lines = {line for fence in found.closed for line in fence}
-    assert lines == {line for line in range(text.count("\n") + 3) if line in found}
-    assert {line for line in lines if not found.would_part(line)} == {fence.start for fence in found.closed}
+    ranges = fences(text)
+    lines = {line for fence in ranges.closed for line in fence}
+    assert lines == {line for line in range(text.count("\n") + 3) if line in ranges}
+    assert {line for line in lines if not ranges.would_part(line)} == {fence.start for fence in ranges.closed}

@@ -92,17 +92,17 @@ def assert_grows_linearly(
             return
         count = min(math.ceil(count * min(max(1.5, 1.1 * LEAST_SECONDS / early), 8)), most)
     greatest = GREATEST_RATIO ** math.log2(times)
-    said = []
+    measured = []
     for tries in range(TRIES):
         late = least_seconds(work, make(times * count), 1 + tries)
         if late <= greatest * early:
             return
-        said.append(f"{times} times {count} units take {late / early:.1f} times as long")
+        measured.append(f"{times} times {count} units take {late / early:.1f} times as long")
         # A busy machine makes single runs slow, also of the smaller, and a cache may end just there: only what is slow
         # at larger sizes too, in the best of several runs, counts.
         count *= 2
         early = least_seconds(work, make(count), 5)
-    pytest.fail("\n".join(said))
+    pytest.fail("\n".join(measured))
 
 
 @pytest.mark.parametrize(("power", "share", "is_found"), [(1, 1, False), (1.1, 1, False), (2, 1, True), (2, 0.1, True)])
@@ -114,14 +114,14 @@ def test_a_square_would_be_found_and_also_beside_what_is_linear(
         assert_grows_linearly(str, int)
 
 
-def reader(path: str, *, found: tuple[tuple[str, object], ...] = ()) -> Work:
+def reader(path: str, *, findings: tuple[tuple[str, object], ...] = ()) -> Work:
     """The reader of one file, of which a survey may have found something."""
 
     def read(text: str) -> None:
         rows = Rows()
         data = text.encode("utf-8", "surrogateescape")
         source = Listing(Path(), 2**30).source(path, ((len(data), 0, 0), data), rows)
-        parse_file(File(source, Role(findings=found)), rows)
+        parse_file(File(source, Role(findings=findings)), rows)
         rows.to_arrow()
 
     return read
@@ -280,16 +280,16 @@ READERS: dict[str, tuple[Work, list[Shape]]] = {
     "heartbeat": (reader("HEARTBEAT.md"), BOXES),
     "log": (reader("memory/2026-01-02.md"), DATED + LOGS),
     "facts": (reader("users/u/profile.md"), [*FACTS, MARKDOWN[-1]]),
-    "old facts": (reader("u.md", found=(("facts", "old layout"),)), FACTS[:4]),
+    "old facts": (reader("u.md", findings=(("facts", "old layout"),)), FACTS[:4]),
     "meta": (reader("users/u/meta.json"), COUNTERS),
     "json": (reader("wisdom.json"), JSON),
     "lines": (reader("wisdom.jsonl"), [("", WISDOM + "}\n", ""), ("", "{}\n", WISDOM + "}"), *JSON[:6]]),
     "yaml": (reader("wisdom.yaml"), YAML),
     "notes": (reader("notes.jsonl"), NOTES),
-    "hermes": (reader("MEMORY.md", found=(("hermes", True),)), ENTRIES),
+    "hermes": (reader("MEMORY.md", findings=(("hermes", True),)), ENTRIES),
     "graph": (reader("memory.json"), GRAPHS),
-    "basic-memory": (reader("a.md", found=(("basic_memory", True),)), [("- [fact] a\n" * 3, "", ""), *PAGES]),
-    "serena": (reader("a.md", found=(("serena", ""),)), PAGES),
+    "basic-memory": (reader("a.md", findings=(("basic_memory", True),)), [("- [fact] a\n" * 3, "", ""), *PAGES]),
+    "serena": (reader("a.md", findings=(("serena", ""),)), PAGES),
 }
 CASES = [(name, shape) for name, (_, shapes) in READERS.items() for shape in shapes]
 
@@ -627,15 +627,15 @@ def test_labels_without_secrets_and_secrets_without_end_are_masked_in_linear_tim
 
 def patterns() -> dict[str, list[Callable[[str], object]]]:
     """Every pattern that a module of memkit holds, by name: what the module calls of it."""
-    found = {}
+    by_name = {}
     for place in pkgutil.walk_packages(memkit.__path__, "memkit."):
         module = importlib.import_module(place.name)
         for name, held in vars(module).items():
             if isinstance(held, re.Pattern) and isinstance(held.pattern, str):
                 called = set(re.findall(rf"\b{name}\.(\w+)", inspect.getsource(module)))
                 if called:
-                    found[f"{place.name}.{name}"] = [CALLS[method](held) for method in sorted(called)]
-    return found
+                    by_name[f"{place.name}.{name}"] = [CALLS[method](held) for method in sorted(called)]
+    return by_name
 
 
 CALLS: dict[str, Callable[[re.Pattern[str]], Callable[[str], object]]] = {
@@ -651,9 +651,9 @@ UNITS = (*"ab1 \t\n#`~-*:.[](){}'\"\\_,;|/", "- ", "**", "a: ", "- [id:", "2026-
 
 
 def test_a_pattern_leaves_nothing_to_come_back_to(subtests: pytest.Subtests) -> None:
-    found = patterns()
-    assert len(found) > 20
-    for name, calls in found.items():
+    by_name = patterns()
+    assert len(by_name) > 20
+    for name, calls in by_name.items():
 
         def search(text: str, calls: list[Callable[[str], object]] = calls) -> None:
             for call in calls:

@@ -51,7 +51,7 @@ def test_each_query_has_its_fields_and_an_id_of_its_own(queries: pd.DataFrame) -
     assert list(queries.columns) == ["query_id", "text", "user_id", "as_of", "group", "kind", "note"]
     assert queries["query_id"].is_unique
     assert queries["text"].is_unique
-    assert queries[["query_id", "text", "group", "kind"]].map(lambda said: bool(said.strip())).all(axis=None)
+    assert queries[["query_id", "text", "group", "kind"]].map(lambda field: bool(field.strip())).all(axis=None)
     assert Counter(queries["kind"]) == KINDS
 
 
@@ -107,10 +107,10 @@ def test_a_superseded_answer_ended_and_the_newest_has_not(queries: pd.DataFrame,
 def test_what_answers_a_question_of_a_past_day_was_written_by_then(
     queries: pd.DataFrame, qrels: pd.DataFrame, corpus: mk.Corpus
 ) -> None:
-    asked = queries.dropna(subset="as_of")[["query_id", "as_of"]]
+    dated = queries.dropna(subset="as_of")[["query_id", "as_of"]]
     written = corpus.memories.select(["memory_id", "created_at"]).to_pandas()
-    right = qrels[qrels["relevance"] > 0].merge(asked).merge(written).dropna(subset="created_at")
-    assert len(asked) == 2
+    right = qrels[qrels["relevance"] > 0].merge(dated).merge(written).dropna(subset="created_at")
+    assert len(dated) == 2
     assert (right["created_at"] < pd.to_datetime(right["as_of"], utc=True)).all()
 
 
@@ -130,8 +130,8 @@ def test_the_workspace_is_sixty_logs_and_what_stands_beside_them(life: mk.Corpus
 
 
 def test_the_workspace_is_healthy_but_for_one_paste_in_another_encoding(life: mk.Corpus) -> None:
-    found = life.sql("select path, line, rule from problems where severity <> 'info' order by line").fetchall()
-    assert found == [("memory/2026-01-28.md", line, "encoding") for line in range(19, 24)]
+    problems = life.sql("select path, line, rule from problems where severity <> 'info' order by line").fetchall()
+    assert problems == [("memory/2026-01-28.md", line, "encoding") for line in range(19, 24)]
 
 
 def test_the_workspace_has_the_bytes_that_real_ones_have() -> None:

@@ -111,13 +111,13 @@ def test_what_is_no_search_corpus_or_table_is_refused_in_plain_words(tmp_path: P
         "ax": lambda: mk.plot.map(search, ax=5),
         "watch": lambda: mk.watch(mk.read(root), mk.Retriever),
     }
-    got = dict.fromkeys(mistakes, "nothing was raised")
+    messages = dict.fromkeys(mistakes, "nothing was raised")
     for name, mistake in mistakes.items():
         try:
             mistake()
         except mk.errors.ParameterError as error:
-            got[name] = str(error)
-    assert [(name, words) for name, words in got.items() if ". Got " not in words] == []
+            messages[name] = str(error)
+    assert [(name, words) for name, words in messages.items() if ". Got " not in words] == []
 
 
 def test_a_map_takes_the_ids_of_hits_as_they_are() -> None:

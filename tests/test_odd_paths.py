@@ -57,34 +57,34 @@ TAKE_A_PATH: dict[str, Callable[[mk.Corpus, Any], object]] = {
 READ = ("read", "open", "history", "load")
 
 
-@pytest.mark.parametrize("given", [*NO_PATH, *NO_NAME], ids=lambda given: f"{given!r:.20}")
+@pytest.mark.parametrize("path", [*NO_PATH, *NO_NAME], ids=lambda path: f"{path!r:.20}")
 @pytest.mark.parametrize("call", TAKE_A_PATH)
 def test_what_is_no_path_is_refused_in_one_line_that_says_what_came(
-    place: Path, corpus: mk.Corpus, call: str, given: Any
+    place: Path, corpus: mk.Corpus, call: str, path: Any
 ) -> None:
     with pytest.raises(mk.ParameterError, match=r"^\w+: expected a path\. Got ") as refused:
-        TAKE_A_PATH[call](corpus, given)
+        TAKE_A_PATH[call](corpus, path)
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("given", NOTHING, ids=lambda given: f"{given!r:.20}")
+@pytest.mark.parametrize("path", NOTHING, ids=lambda path: f"{path!r:.20}")
 @pytest.mark.parametrize("call", READ)
-def test_where_nothing_can_be_read_one_line_says_so(place: Path, corpus: mk.Corpus, call: str, given: str) -> None:
+def test_where_nothing_can_be_read_one_line_says_so(place: Path, corpus: mk.Corpus, call: str, path: str) -> None:
     with pytest.raises(mk.MemkitError, match="expected a") as refused:
-        TAKE_A_PATH[call](corpus, given)
+        TAKE_A_PATH[call](corpus, path)
     assert str(refused.value).isprintable()
 
 
-@pytest.mark.parametrize("given", ["pipe", "socket", "/dev/zero", "."])
+@pytest.mark.parametrize("path", ["pipe", "socket", "/dev/zero", "."])
 @pytest.mark.parametrize("read", [mk.Profile.load, mk.labels.read_qrels, mk.labels.read_queries, mk.import_log])
-def test_a_file_is_asked_for_and_anything_else_is_not_opened(place: Path, read: Any, given: str) -> None:
+def test_a_file_is_asked_for_and_anything_else_is_not_opened(place: Path, read: Any, path: str) -> None:
     with pytest.raises(mk.FormatError, match=r"expected a file\. Got a "):
-        read(given)
+        read(path)
 
 
-@pytest.mark.parametrize("given", [None, "folder", Path("folder"), FILES])
-def test_a_corpus_is_asked_for_and_what_makes_one_is_said(corpus: mk.Corpus, given: Any) -> None:
+@pytest.mark.parametrize("source", [None, "folder", Path("folder"), FILES])
+def test_a_corpus_is_asked_for_and_what_makes_one_is_said(corpus: mk.Corpus, source: Any) -> None:
     for call in (mk.overview, lambda other: mk.diff(corpus, other), lambda other: mk.diff(other, corpus)):
         with pytest.raises(mk.ParameterError, match=r"expected a Corpus\. Got \w+; .*mk\.read from a folder"):
-            call(given)
+            call(source)

@@ -38,30 +38,30 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def found(folder: Path) -> Overview:
+def overview(folder: Path) -> Overview:
     return mk.overview(mk.read(folder), as_of=DAY)
 
 
-def counts(found: Overview) -> dict[str, int]:
-    return dict(zip(found.table["what"].to_pylist(), found.table["count"].to_pylist(), strict=True))
+def counts(overview: Overview) -> dict[str, int]:
+    return dict(zip(overview.table["what"].to_pylist(), overview.table["count"].to_pylist(), strict=True))
 
 
-def test_every_figure_is_that_of_the_files(found: Overview) -> None:
-    seen = counts(found)
-    assert seen["memories"] == 3 + 4 + 2
-    assert seen["dated"] == 4  # the two logs' sections
-    assert seen["undated"] == 3 + 2
-    assert seen["empty below the heading"] == 1
-    assert seen["exact duplicates"] == 1  # «## Ещё», letters and blanks aside
-    assert seen["near-duplicate pairs"] == 1
-    assert seen["dead links"] == 2
-    assert seen["secrets"] == 1
-    assert seen["expired"] == 1
-    assert seen["expire within 31 days"] == 1
+def test_every_figure_is_that_of_the_files(overview: Overview) -> None:
+    count_of = counts(overview)
+    assert count_of["memories"] == 3 + 4 + 2
+    assert count_of["dated"] == 4  # the two logs' sections
+    assert count_of["undated"] == 3 + 2
+    assert count_of["empty below the heading"] == 1
+    assert count_of["exact duplicates"] == 1  # «## Ещё», letters and blanks aside
+    assert count_of["near-duplicate pairs"] == 1
+    assert count_of["dead links"] == 2
+    assert count_of["secrets"] == 1
+    assert count_of["expired"] == 1
+    assert count_of["expire within 31 days"] == 1
 
 
-def test_a_link_is_dead_where_no_file_of_the_folder_is_and_code_and_pictures_are_no_links(found: Overview) -> None:
-    rows = found.tables["links"].select(["target", "path", "line"]).to_pylist()
+def test_a_link_is_dead_where_no_file_of_the_folder_is_and_code_and_pictures_are_no_links(overview: Overview) -> None:
+    rows = overview.tables["links"].select(["target", "path", "line"]).to_pylist()
     assert rows == [
         {"target": "docs/no.md#a", "path": "MEMORY.md", "line": 3},
         {"target": "memory/no%20such.md", "path": "MEMORY.md", "line": 8},
@@ -93,15 +93,15 @@ def test_the_dead_links_of_pages_are_those_that_are_problems(tmp_path: Path) -> 
     }
     corpora.append(mk.read(write_files(tmp_path, pages)))
     for corpus in corpora:
-        found = mk.overview(corpus, as_of=DAY)
-        targets = found.tables["links"]["target"].to_pylist()
+        overview = mk.overview(corpus, as_of=DAY)
+        targets = overview.tables["links"]["target"].to_pylist()
         dead = [row for row in corpus.problems.to_pylist() if row["rule"] == "dead_link"]
-        others = [target for target in targets if target == "x.pdf"]  # a file, which no reader looks for
-        assert counts(found)["dead links"] == len(dead) + len(others)
-        assert all(any(target in row["message"] for row in dead) for target in targets if target not in others)
-    assert others == ["x.pdf"]
+        unread = [target for target in targets if target == "x.pdf"]  # a file, which no reader looks for
+        assert counts(overview)["dead links"] == len(dead) + len(unread)
+        assert all(any(target in row["message"] for row in dead) for target in targets if target not in unread)
+    assert unread == ["x.pdf"]
     assert (
-        found.table["note"][found.table["what"].to_pylist().index("dead links")]
+        overview.table["note"][overview.table["what"].to_pylist().index("dead links")]
         .as_py()
         .startswith(f"{len(dead)} of pages")
     )
@@ -112,8 +112,8 @@ def test_no_link_makes_memkit_look_outside_of_the_folder(tmp_path: Path) -> None
     assert mk.overview(mk.read(write_files(tmp_path, {"MEMORY.md": text})), as_of=DAY).tables["links"].num_rows == 0
 
 
-def test_near_texts_are_those_of_a_cosine_of_trigrams_above_the_bound(found: Overview) -> None:
-    (pair,) = found.tables["near_texts"].to_pylist()
+def test_near_texts_are_those_of_a_cosine_of_trigrams_above_the_bound(overview: Overview) -> None:
+    (pair,) = overview.tables["near_texts"].to_pylist()
     one, other = ({text[i : i + 3] for i in range(len(text) - 2)} for text in _folded(pair))
     assert pair["similarity"] == pytest.approx(len(one & other) / (len(one) * len(other)) ** 0.5)
     assert pair["similarity"] >= NEAR
@@ -124,8 +124,8 @@ def _folded(pair: dict[str, Any]) -> list[str]:
 
 
 def test_an_estimate_says_so_and_exact_compares_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [f"{LONG} номер {at // 2}{'!' * (at % 2)}" for at in range(60)]
-    corpus = mk.from_table({"text": texts, "memory_id": [f"m{at}" for at in range(60)]})
+    texts = [f"{LONG} номер {i // 2}{'!' * (i % 2)}" for i in range(60)]
+    corpus = mk.from_table({"text": texts, "memory_id": [f"m{i}" for i in range(60)]})
     whole = mk.overview(corpus, exact=True, as_of=DAY)
     monkeypatch.setattr("memkit.corpus_overview.SAMPLE_SIZE", 30)
     some = mk.overview(corpus, as_of=DAY)
@@ -136,13 +136,13 @@ def test_an_estimate_says_so_and_exact_compares_all(monkeypatch: pytest.MonkeyPa
     assert counts(mk.overview(corpus, exact=True, as_of=DAY)) == counts(whole)
 
 
-def test_the_sections_by_month_add_up(found: Overview) -> None:
-    assert sum(found.tables["kinds_by_month"]["memories"].to_pylist()) == 9
-    assert {row["month"] for row in found.tables["kinds_by_month"].to_pylist()} == {"2026-02", "no date"}
+def test_the_sections_by_month_add_up(overview: Overview) -> None:
+    assert sum(overview.tables["kinds_by_month"]["memories"].to_pylist()) == 9
+    assert {row["month"] for row in overview.tables["kinds_by_month"].to_pylist()} == {"2026-02", "no date"}
 
 
-def test_the_worst_come_first_with_what_to_do(found: Overview) -> None:
-    rows = found.tables["problems"].to_pylist()
+def test_the_worst_come_first_with_what_to_do(overview: Overview) -> None:
+    rows = overview.tables["problems"].to_pylist()
     order = ["error", "warning", "info"]
     assert [order.index(row["severity"]) for row in rows] == sorted(order.index(row["severity"]) for row in rows)
     assert all(row["do"] for row in rows)
@@ -159,9 +159,9 @@ def test_an_overview_says_that_there_are_more_rules_than_it_lists() -> None:
     assert note in overview._repr_html_()
 
 
-def test_the_calls_to_make_next_run(folder: Path, found: Overview) -> None:
+def test_the_calls_to_make_next_run(folder: Path, overview: Overview) -> None:
     corpus = mk.read(folder)
-    calls = found.tables["next"]["call"].to_pylist()
+    calls = overview.tables["next"]["call"].to_pylist()
     assert len(calls) == 3
     for call in calls:
         exec(call.replace("mk.Retriever()", "mk.Retriever(encoder=None)"), {"mk": mk, "corpus": corpus})  # noqa: S102
@@ -177,29 +177,29 @@ class Tags(html.parser.HTMLParser):
         self.tags.add(tag)
 
 
-def test_the_page_stands_alone_and_nothing_in_it_acts_or_tells_a_secret(found: Overview, tmp_path: Path) -> None:
-    page = found.report(tmp_path / "page.html", title=ATTACK).read_text("utf-8")
+def test_the_page_stands_alone_and_nothing_in_it_acts_or_tells_a_secret(overview: Overview, tmp_path: Path) -> None:
+    page = overview.report(tmp_path / "page.html", title=ATTACK).read_text("utf-8")
     assert not Tags(page).tags & {"script", "img", "link", "iframe", "a", "object"}
     assert "http" not in page.replace("http-equiv", "").replace("https://a.b/c", "")
-    for text in (page, found._repr_html_(), repr(found)):
+    for text in (page, overview._repr_html_(), repr(overview)):
         assert KEY not in text
         assert "<script" not in text
 
 
-def test_the_text_form_is_short(found: Overview) -> None:
-    assert len(repr(found).splitlines()) <= 40
+def test_the_text_form_is_short(overview: Overview) -> None:
+    assert len(repr(overview).splitlines()) <= 40
 
 
-def test_an_overview_is_a_table_to_others_and_says_its_day(found: Overview) -> None:
-    assert pa.table(found).num_rows == len(found.to_pandas())
-    assert found.table.schema.metadata[b"as_of"].startswith(b"2026-03-01")
+def test_an_overview_is_a_table_to_others_and_says_its_day(overview: Overview) -> None:
+    assert pa.table(overview).num_rows == len(overview.to_pandas())
+    assert overview.table.schema.metadata[b"as_of"].startswith(b"2026-03-01")
 
 
 def test_an_empty_folder_has_an_overview(tmp_path: Path) -> None:
-    found = mk.overview(mk.read(tmp_path), as_of=DAY)
-    assert counts(found)["memories"] == 0
-    assert "What is there" in repr(found)
-    assert found.tables["next"]["command"].to_pylist() == ["memkit overview PATH --hidden all"]
+    overview = mk.overview(mk.read(tmp_path), as_of=DAY)
+    assert counts(overview)["memories"] == 0
+    assert "What is there" in repr(overview)
+    assert overview.tables["next"]["command"].to_pylist() == ["memkit overview PATH --hidden all"]
 
 
 def test_parameters_are_checked(folder: Path) -> None:
@@ -224,10 +224,10 @@ def test_the_picture_of_an_overview_is_that_of_its_corpus(tmp_path: Path) -> Non
             "created_at": ["2026-01-05", "2026-02-01", None],
         }
     )
-    found = mk.overview(corpus, as_of="2026-03-01")
-    assert mk.plot.words(found.plot()) == mk.plot.words(mk.plot.growth(corpus))
-    assert mk.plot.words(found.plot()).startswith("memories by month, 1 without a date")
-    assert "<svg" in found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    overview = mk.overview(corpus, as_of="2026-03-01")
+    assert mk.plot.words(overview.plot()) == mk.plot.words(mk.plot.growth(corpus))
+    assert mk.plot.words(overview.plot()).startswith("memories by month, 1 without a date")
+    assert "<svg" in overview.report(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_projects_of_a_host_stand_side_by_side(tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_projects_of_a_host_stand_side_by_side(tmp_path: Path) -> None:
     for n in range(4):
         below = f"-home-anna-{n}"
         links = "".join(f"- [Тема {k}](t{k}.md) — о чём\n" for k in range(n))
-        gone = "- [нет](gone.md) — нет\n" * (n % 2)
-        files[f"{below}/memory/MEMORY.md"] = f"---\na: b\n---\n# Память {n}\n{links}{gone}" + "строка\n" * 100 * n
+        dead_link = "- [нет](gone.md) — нет\n" * (n % 2)
+        files[f"{below}/memory/MEMORY.md"] = f"---\na: b\n---\n# Память {n}\n{links}{dead_link}" + "строка\n" * 100 * n
         head = "---\nname: t{0}\ndescription: о\nmetadata:\n  modified: 2026-0{1}-05\n---\nтекст {0}\n"
         files |= {f"{below}/memory/t{k}.md": head.format(k, k + 1) for k in range(n + 1)}
         files |= {f"{below}/{uuid}{k}.jsonl": "{}\n" for k in range(n)}

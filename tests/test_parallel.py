@@ -58,8 +58,8 @@ class Sample:
         for user in range(12):
             texts = [" ".join(draw.choice(WORDS, 6)) for _ in range(8)]
             lines = [
-                f"- [id:ar_{at:03}] [t:archive] [imp:normal] [created:2026-0{1 + at % 3}-02] {text}"
-                for at, text in enumerate([*texts, f"{texts[0]} today"])
+                f"- [id:ar_{i:03}] [t:archive] [imp:normal] [created:2026-0{1 + i % 3}-02] {text}"
+                for i, text in enumerate([*texts, f"{texts[0]} today"])
             ]
             files[f"users/u{user}/archive.md"] = "\n".join(lines) + "\n"
             files[f"notes/{user}.md"] = f"# {' '.join(draw.choice(WORDS, 3))}\n{' '.join(draw.choice(WORDS, 9))}\n"
@@ -69,8 +69,8 @@ class Sample:
         self.lake = lake
         mk.read(folder).save(lake, buckets=4)
         ids = self.corpus.memories["memory_id"].to_pylist()
-        asked = [" ".join(draw.choice(WORDS, 3)) for _ in range(16)]
-        self.queries = pa.table({"query_id": [str(n) for n in range(16)], "text": asked})
+        questions = [" ".join(draw.choice(WORDS, 3)) for _ in range(16)]
+        self.queries = pa.table({"query_id": [str(n) for n in range(16)], "text": questions})
         self.qrels = self.queries.select(["query_id"]).append_column("memory_id", pa.array(draw.choice(ids, 16)))
         self.qrels = self.qrels.append_column("relevance", pa.array([1] * 16))
 
@@ -85,8 +85,8 @@ def _encode(sample: Sample) -> list[pa.Table]:
 
 
 def _postings(sample: Sample) -> list[pa.Table]:
-    found = postings.Postings.count(sample.corpus.memories["text"], "auto")
-    return [pa.table({"term": list(found.terms)}), pa.table({"row": found.rows, "count": found.counts})]
+    counted = postings.Postings.count(sample.corpus.memories["text"], "auto")
+    return [pa.table({"term": list(counted.terms)}), pa.table({"row": counted.rows, "count": counted.counts})]
 
 
 def _dedup(sample: Sample) -> list[pa.Table]:
@@ -101,8 +101,8 @@ def _sweep(sample: Sample) -> list[pa.Table]:
         "kind_weights": [None, {"archive": 0.5}],
         "fold": ["none", "near"],
     }
-    found = mk.sweep(sample.search, sample.queries, sample.qrels, grid, ["ndcg@10", "mrr"], as_of=DAY, unjudged="apart")
-    return [found.table, found.scores]
+    swept = mk.sweep(sample.search, sample.queries, sample.qrels, grid, ["ndcg@10", "mrr"], as_of=DAY, unjudged="apart")
+    return [swept.table, swept.scores]
 
 
 def _replay(sample: Sample) -> list[pa.Table]:
@@ -131,12 +131,12 @@ if os.environ.get("MEMKIT_KILLS") == "all":  # each kind of work by any number o
 
 
 def parquet(tables: list[pa.Table]) -> list[bytes]:
-    found = []
+    files = []
     for table in tables:
         file = io.BytesIO()
         pq.write_table(table.combine_chunks(), file)
-        found.append(file.getvalue())
-    return found
+        files.append(file.getvalue())
+    return files
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -165,7 +165,7 @@ NEEDED = ("memkit.", "joblib._dask", "faiss.loader", "sklearn.feature_extraction
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-    told = {
+    config = {
         "temporary_directory": str(tmp_path_factory.mktemp("dask")),
         # By default one is given up for ever that is not back 15 seconds after it was lost, as where others work too.
         "distributed.deploy.lost-worker-timeout": "10 minutes",
@@ -181,7 +181,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
             duck._OFFLINE["allow_unsigned_extensions"] = True
 
-    with dask.config.set(told), suppress(KeyError):  # told once more, when it closes, of a worker that was killed
+    with dask.config.set(config), suppress(KeyError):  # told once more, when it closes, of a worker that was killed
         needed = sorted(name for name in sys.modules if name.startswith(NEEDED))
         get_mp_context().set_forkserver_preload(["distributed", *needed])
         with (
@@ -195,16 +195,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What joblib was told to use the cluster; which functions went there."""
-    gone: list[str] = []
+    shared: list[str] = []
     real = parallel._shared
 
-    def noted(act: Callable[..., Any], *rest: Any) -> Any:
-        gone.append(str(act))
-        return real(act, *rest)
+    def noted(act: Callable[..., Any], *args: Any) -> Any:
+        shared.append(str(act))
+        return real(act, *args)
 
     monkeypatch.setattr(parallel, "_shared", noted)
     with joblib.parallel_config(backend="dask"):
-        yield gone
+        yield shared
 
 
 @pytest.fixture
@@ -254,8 +254,8 @@ def test_any_number_of_workers_gives_what_one_process_gives(
     cluster.scale(count)
     distributed.get_client().wait_for_workers(count, timeout=300)
     names = KINDS.keys() - ({"fit"} if count == 4 else set())  # the longest; killed in the middle by three
-    found = {name: parquet(KINDS[name](sample)) for name in sorted(names)}
-    assert {name for name in names if found[name] != alone[name]} == set()
+    spread_out = {name: parquet(KINDS[name](sample)) for name in sorted(names)}
+    assert {name for name in names if spread_out[name] != alone[name]} == set()
     assert len(spread) >= (0 if count == 1 else len(names))
 
 
@@ -294,9 +294,13 @@ def test_a_worker_that_lacks_a_package_is_said(sample: Sample, cluster: Any, spr
 def programs(tmp_path: Path) -> Iterator[tuple[Any, list[int]]]:
     """A scheduler and two workers, as they are started by hand and with Dask's own settings, and their processes."""
     file = tmp_path / "scheduler.json"
-    told = [f"--scheduler-file={file}", "--no-dashboard", "--host=127.0.0.1"]
-    own = ["--no-nanny", "--nthreads=1", f"--local-directory={tmp_path}"]
-    commands = [("scheduler", [*told, "--port=0"]), ("worker", [*told, *own]), ("worker", [*told, *own])]
+    common = [f"--scheduler-file={file}", "--no-dashboard", "--host=127.0.0.1"]
+    of_worker = ["--no-nanny", "--nthreads=1", f"--local-directory={tmp_path}"]
+    commands = [
+        ("scheduler", [*common, "--port=0"]),
+        ("worker", [*common, *of_worker]),
+        ("worker", [*common, *of_worker]),
+    ]
     quiet: Any = {"stderr": subprocess.DEVNULL, "env": os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}}
     started = [
         subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{name}", *options], **quiet)
@@ -312,22 +316,22 @@ def programs(tmp_path: Path) -> Iterator[tuple[Any, list[int]]]:
             process.wait()
 
 
-def _check_the_loss(client: Any, killed: list[int], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def _check_the_loss(client: Any, killed: list[int], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said when these processes are killed in the middle of the work."""
     monkeypatch.setattr(parallel, "PATIENCE", 1.0)
 
-    def act(at: int) -> int:
-        if at == 3:
+    def act(n: int) -> int:
+        if n == 3:
             for pid in sorted(killed, key=os.getpid().__eq__):  # itself last
                 os.kill(pid, signal.SIGKILL)
             time.sleep(60)
-        return at
+        return n
 
     with (
         joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=1),
-        pytest.raises(MemkitError, match=said),
+        pytest.raises(MemkitError, match=message),
     ):
-        list(parallel.results(act, [(at,) for at in range(8)]))
+        list(parallel.results(act, [(n,) for n in range(8)]))
 
 
 def test_a_scheduler_that_is_lost_is_said(programs: tuple[Any, list[int]], monkeypatch: pytest.MonkeyPatch) -> None:

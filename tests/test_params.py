@@ -140,7 +140,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("given", "moment"),
+    ("as_of", "moment"),
     [
         ("2026-03-01", NOON.replace(hour=0)),
         (date(2026, 3, 1), NOON.replace(hour=0)),
@@ -150,17 +150,17 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         (NOON.astimezone(timezone(timedelta(hours=-7))), NOON),
     ],
 )
-def test_a_day_is_a_moment_in_utc(given: AsOf, moment: datetime) -> None:
-    assert as_of_time(given) == moment
-    assert as_of_time(given).utcoffset() == timedelta(0)
+def test_a_day_is_a_moment_in_utc(as_of: AsOf, moment: datetime) -> None:
+    assert as_of_time(as_of) == moment
+    assert as_of_time(as_of).utcoffset() == timedelta(0)
 
 
 @pytest.mark.parametrize(
-    "given", ["", "вчера", "2026-02-30", 5, 1.5, "0001-01-01T00:00:00+14:00", b"2026-03-01", "2026-03-01T12:00Z\0"]
+    "as_of", ["", "вчера", "2026-02-30", 5, 1.5, "0001-01-01T00:00:00+14:00", b"2026-03-01", "2026-03-01T12:00Z\0"]
 )
-def test_what_is_no_day_is_refused(given: Any) -> None:
+def test_what_is_no_day_is_refused(as_of: Any) -> None:
     with pytest.raises(ParameterError, match="'as_of' must be a date"):
-        as_of_time(given)
+        as_of_time(as_of)
 
 
 def test_none_is_now() -> None:

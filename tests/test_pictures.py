@@ -26,7 +26,7 @@ TITLES = ["Пул $соединений$", "東京 пул", f"ключ {KEY} п�
 def corpus() -> mk.Corpus:
     return mk.from_table(
         {
-            "text": [f"пул {'слово ' * at}" for at in range(len(TITLES))],
+            "text": [f"пул {'слово ' * i}" for i in range(len(TITLES))],
             "title": TITLES,
             "kind": ["archive", "working", "note", "archive", "note", "working"],
             "created_at": ["2026-01-10", "2026-01-20", "2026-02-01", "2025-02-01", None, "2026-02-11"],
@@ -77,8 +77,8 @@ def test_an_axes_of_somebody_else_stays_as_it_is() -> None:
 def test_no_picture_tells_a_secret_or_reads_a_title_as_a_formula(pictures: dict[str, Any], name: str) -> None:
     ax = pictures[name]
     words = [text for text in ax.findobj(matplotlib.text.Text) if text.get_text()]
-    told = " ".join(text.get_text() for text in words) + mk.plot.words(ax)
-    assert KEY not in told
+    all_text = " ".join(text.get_text() for text in words) + mk.plot.words(ax)
+    assert KEY not in all_text
     assert all(not text.get_parse_math() for text in words if "$" in text.get_text())
 
 
@@ -101,10 +101,10 @@ def test_the_funnel_adds_up_to_the_candidates(pictures: dict[str, Any]) -> None:
 
 def test_ranks_are_those_of_a_search_on_each_day(corpus: mk.Corpus, pictures: dict[str, Any]) -> None:
     search = mk.Retriever(encoder=None).fit(corpus)
-    for at, day in enumerate(["2026-01-15", DAY]):
-        found = search.search("пул", k=5, as_of=day).num_rows
-        drawn = [line.get_ydata()[at] for line in pictures["ranks"].lines]
-        assert sorted(rank for rank in drawn if not np.isnan(rank)) == list(range(1, found + 1))
+    for i, day in enumerate(["2026-01-15", DAY]):
+        n_hits = search.search("пул", k=5, as_of=day).num_rows
+        drawn = [line.get_ydata()[i] for line in pictures["ranks"].lines]
+        assert sorted(rank for rank in drawn if not np.isnan(rank)) == list(range(1, n_hits + 1))
 
 
 def test_decay_draws_each_dated_memory_at_its_age(pictures: dict[str, Any]) -> None:

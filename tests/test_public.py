@@ -28,13 +28,13 @@ CALLABLES |= {f"plot.{name}": getattr(mk.plot, name) for name in mk.plot.__all__
 
 def public_methods(cls: type) -> dict[str, Any]:
     """The methods and properties that memkit itself defines on a class or its bases."""
-    found: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
     for base in cls.__mro__:
         if base.__module__.startswith("memkit"):
             for name, value in vars(base).items():
                 if not name.startswith("_") and isinstance(value, (types.FunctionType, property, classmethod)):
-                    found.setdefault(f"{cls.__name__}.{name}", value)
-    return found
+                    methods.setdefault(f"{cls.__name__}.{name}", value)
+    return methods
 
 
 METHODS = {
@@ -57,21 +57,21 @@ STUB = ast.parse(Path(mk.__file__).with_suffix(".pyi").read_text(encoding="utf-8
 
 def test_a_name_is_where_the_stub_says_that_it_is() -> None:
     """By Python's own reading of the stub, as a type checker takes it."""
-    asked: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     for node in STUB.body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                exec(f"from {node.module} import {alias.name} as {alias.asname or alias.name}", asked)  # noqa: S102  # memkit's own lines
+                exec(f"from {node.module} import {alias.name} as {alias.asname or alias.name}", namespace)  # noqa: S102  # memkit's own lines
         elif isinstance(node, ast.Assign):
-            exec(ast.unparse(node), asked)  # noqa: S102  # as above
-            del asked[ast.unparse(node.value)]
-    assert {name: asked[name] for name in mk.__all__} == {name: getattr(mk, name) for name in mk.__all__}
-    assert asked.keys() - {"__builtins__"} == {*mk.__all__}
+            exec(ast.unparse(node), namespace)  # noqa: S102  # as above
+            del namespace[ast.unparse(node.value)]
+    assert {name: namespace[name] for name in mk.__all__} == {name: getattr(mk, name) for name in mk.__all__}
+    assert namespace.keys() - {"__builtins__"} == {*mk.__all__}
 
 
 def test_an_editor_completes_the_names() -> None:
     completed = jedi.Script("import memkit as mk\nmk.rep").complete(2, 6)
-    assert [found.name for found in completed] == [name for name in mk.__all__ if name.startswith("rep")]
+    assert [completion.name for completion in completed] == [name for name in mk.__all__ if name.startswith("rep")]
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
@@ -152,13 +152,13 @@ def test_a_method_of_a_corpus_says_what_it_takes_and_gives_and_shows_it(subtests
 def documented(text: str) -> set[str]:
     """The parameters that a docstring names."""
     lines = text.splitlines()
-    found: set[str] = set()
+    parameters: set[str] = set()
     for line in lines[lines.index("Parameters") + 2 :] if "Parameters" in lines else ():
         if set(line) == {"-"}:
             break
         if line and not line.startswith(" ") and " : " in line:
-            found |= {word.strip(" *") for word in line.partition(" : ")[0].split(",")}
-    return found
+            parameters |= {word.strip(" *") for word in line.partition(" : ")[0].split(",")}
+    return parameters
 
 
 SIGNATURES = {
@@ -210,10 +210,10 @@ def test_help_on_an_estimator_explains_each_parameter_once(subtests: pytest.Subt
 
 def test_a_signature_can_be_read(subtests: pytest.Subtests) -> None:
     for name, signature in SIGNATURES.items():
-        given = [p.default for p in signature.parameters.values() if p.default is not p.empty]
+        defaults = [p.default for p in signature.parameters.values() if p.default is not p.empty]
         with subtests.test(name):
             assert len(str(signature)) <= 1500
-            assert max([len(repr(default)) for default in given], default=0) <= 40
+            assert max([len(repr(default)) for default in defaults], default=0) <= 40
 
 
 def test_a_source_is_a_section_of_one_of_the_documents_or_a_paper() -> None:
@@ -260,6 +260,6 @@ def test_a_slip_in_a_name_is_answered_with_the_one_that_was_meant(subtests: pyte
 
 @pytest.mark.parametrize("document", ["workspace", "memory_v2"])
 def test_a_parameter_names_a_document_only_where_its_default_is_the_documents(document: str) -> None:
-    said = mk.presets.RETRIEVER[document]
+    preset = mk.presets.RETRIEVER[document]
     named = [p for p in mk.Retriever.params().values() if p.source and p.source.startswith(DOCUMENTS[document].name)]
-    assert {p.name: p.default for p in named if p.kind in ("int", "float")}.items() <= said.items()
+    assert {p.name: p.default for p in named if p.kind in ("int", "float")}.items() <= preset.items()

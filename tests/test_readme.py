@@ -57,9 +57,9 @@ def run_ci(folder: Path, *pythons: str, failing: str = "") -> subprocess.Complet
 
 
 def test_ci_runs_the_test_command_word_for_word(tmp_path: Path) -> None:
-    done = run_ci(tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    command, tested, *_ = done.stdout.splitlines()
+    run = run_ci(tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    command, tested, *_ = run.stdout.splitlines()
     assert command == f"+ {blocks('bash')[1]}".rstrip()
     assert tested == ".venv-test/bin/python -m pytest"
 
@@ -79,9 +79,9 @@ def test_ci_runs_the_test_command_word_for_word(tmp_path: Path) -> None:
 def test_ci_runs_the_quick_tests_on_the_oldest_and_newest_packages(
     tmp_path: Path, pythons: list[str], oldest: str, newest: str
 ) -> None:
-    done = run_ci(tmp_path, *pythons)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[2:] == [
+    run = run_ci(tmp_path, *pythons)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines()[2:] == [
         f"+ the quick tests with the oldest packages on {oldest}",
         ".venv-oldest/bin/python -m pytest -m quick tests",
         f"+ the quick tests with the newest packages on {newest}",
@@ -104,7 +104,7 @@ def test_the_oldest_packages_are_those_that_the_project_allows() -> None:
     )  # type: ignore[union-attr]  # each has one
     pins = re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / ".ci" / "oldest.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert {"duckdb", "pandas", "numpy", "pyarrow"} <= {name for name, _ in pins}
-    assert [f"{name}=={at}" for name, at in pins if not f"{at}.".startswith(f"{lowest[name]}.")] == []
+    assert [f"{name}=={version}" for name, version in pins if not f"{version}.".startswith(f"{lowest[name]}.")] == []
 
 
 def test_the_examples_run_as_they_stand_and_print_what_is_said(

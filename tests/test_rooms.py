@@ -25,8 +25,8 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_shipped" not in pat
 
 
 def test_rooms_import_only_rooms_below_them(capsys: pytest.CaptureFixture[str]) -> None:
-    kept = lint_imports(str(CONTRACTS), no_cache=True, no_logo=True) == 0
-    assert kept, capsys.readouterr().out
+    passed = lint_imports(str(CONTRACTS), no_cache=True, no_logo=True) == 0
+    assert passed, capsys.readouterr().out
 
 
 def circles(imports: set[tuple[str, str]]) -> set[tuple[str, ...]]:
@@ -37,8 +37,10 @@ def circles(imports: set[tuple[str, str]]) -> set[tuple[str, ...]]:
     _, groups = connected_components(
         coo_array(([1] * len(rows), (rows, columns)), shape=[len(names)] * 2), connection="strong"
     )
-    found = {tuple(name for name, its in zip(names, groups, strict=True) if its == group) for group in set(groups)}
-    return {group for group in found if len(group) > 1}
+    members = {
+        tuple(name for name, number in zip(names, groups, strict=True) if number == group) for group in set(groups)
+    }
+    return {group for group in members if len(group) > 1}
 
 
 def test_no_modules_import_each_other() -> None:
@@ -95,8 +97,8 @@ import sys
 print([name for name in sys.modules if name in {HEAVY} or name.startswith({ROOMS})])
 """
     script = look.join([*STEPS.values(), ""])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = dict(zip(STEPS, map(ast.literal_eval, done.stdout.splitlines()), strict=True))
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = dict(zip(STEPS, map(ast.literal_eval, process.stdout.splitlines()), strict=True))
     assert loaded["import"] == loaded["read and query"] == []
     assert {name for name in loaded["search and replay"] if name.startswith(ROOMS)} == set()
 
@@ -105,8 +107,8 @@ def test_only_one_module_connects_to_duckdb_and_only_one_quotes_for_sql() -> Non
     connects = re.compile(r"duckdb\.(connect|default_connection|sql|execute|query)\(|DuckDBPyConnection\(")
     doubles_a_quote = re.compile(r"""replace\(\s*("'"|'"')""")
     for pattern in (connects, doubles_a_quote):
-        found = [str(path.relative_to(PACKAGE)) for path in MODULES if pattern.search(path.read_text("utf-8"))]
-        assert found == ["duck.py"]
+        connecting = [str(path.relative_to(PACKAGE)) for path in MODULES if pattern.search(path.read_text("utf-8"))]
+        assert connecting == ["duck.py"]
 
 
 ONES = {
@@ -121,8 +123,8 @@ ONES = {
 
 def test_a_notion_is_defined_once() -> None:
     texts = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in MODULES}
-    others = {
+    not_allowed = {
         pattern: {path for path, text in texts.items() if re.search(pattern, text)} - allowed
         for pattern, allowed in ONES.items()
     }
-    assert {pattern: paths for pattern, paths in others.items() if paths} == {}
+    assert {pattern: paths for pattern, paths in not_allowed.items() if paths} == {}

@@ -90,9 +90,9 @@ def estimators() -> list[Estimator]:
     for module in pkgutil.walk_packages(memkit.__path__, "memkit."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found = {cls for cls in subclasses(Estimator) if cls.__module__.startswith("memkit.") and "__init__" in vars(cls)}
-    made: list[Any] = [cls() for cls in found - {Pipeline} if hasattr(cls, "fit")]
-    return sorted([*made, Pipeline([Admission(), Quota()])], key=lambda each: type(each).__name__)
+    classes = {cls for cls in subclasses(Estimator) if cls.__module__.startswith("memkit.") and "__init__" in vars(cls)}
+    fittable: list[Any] = [cls() for cls in classes - {Pipeline} if hasattr(cls, "fit")]
+    return sorted([*fittable, Pipeline([Admission(), Quota()])], key=lambda each: type(each).__name__)
 
 
 @cache
@@ -130,18 +130,18 @@ def ending(estimator: Any, check: Check) -> list[Cannot]:
         check(estimator)
     except Exception as raised:
         error = raised
-    found = []
+    errors = []
     while error is not None:
-        found.append(Cannot(type(error), str(error)))
+        errors.append(Cannot(type(error), str(error)))
         error = error.__cause__ or error.__context__
-    return found
+    return errors
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_scikit_learn_asks_holds_for_every_estimator(subtests: pytest.Subtests) -> None:
-    for estimator, its in checks():
+    for estimator, checks_of_it in checks():
         kind = type(estimator).__name__
-        held = [(name_of(check), check) for check in its if not reason_of(estimator, check)]
+        held = [(name_of(check), check) for check in checks_of_it if not reason_of(estimator, check)]
         beside = {*ASKED} - {name for name, _ in held}  # what scikit-learn would not ask of it, as of no transformer
         held += [(name, partial(getattr(estimator_checks, f"check_{name}"), kind)) for name in sorted(beside)]
         for name, check in held:
@@ -152,20 +152,20 @@ def test_what_scikit_learn_asks_holds_for_every_estimator(subtests: pytest.Subte
 @pytest.mark.filterwarnings("ignore")
 def test_a_check_that_cannot_pass_ends_in_the_reason_that_is_declared() -> None:
     other = {}
-    for estimator, its in checks():
-        for check in its:
+    for estimator, checks_of_it in checks():
+        for check in checks_of_it:
             if reason := reason_of(estimator, check):
-                found = ending(estimator, check)
-                if not any(is_said(reason, error) for error in found):
-                    other[type(estimator).__name__, name_of(check)] = found
+                errors = ending(estimator, check)
+                if not any(is_said(reason, error) for error in errors):
+                    other[type(estimator).__name__, name_of(check)] = errors
     assert other == {}
 
 
 def test_each_declared_reason_is_that_of_a_check() -> None:
-    asked = {(type(each).__name__, name_of(check)) for each, its in checks() for check in its}
+    pairs = {(type(each).__name__, name_of(check)) for each, checks_of_it in checks() for check in checks_of_it}
     later = {"array_api_input", "estimator_sparse_tag"}  # scikit-learn 1.6 does not ask for these
-    assert {("Centring", name) for name in OF_VECTORS.keys() - later} <= asked
-    assert {*REFUSALS} <= {kind for kind, _ in asked}
+    assert {("Centring", name) for name in OF_VECTORS.keys() - later} <= pairs
+    assert {*REFUSALS} <= {kind for kind, _ in pairs}
     assert not {*ASKED} & {*OF_VECTORS}
 
 

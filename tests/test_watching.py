@@ -53,15 +53,15 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def watched(folder: Path) -> Iterator[Callable[..., tuple[Watch, Signals]]]:
     """watched(*followers): a watch over the folder, and its signals; stopped at the end."""
-    made: list[tuple[Watch, Signals]] = []
+    started: list[tuple[Watch, Signals]] = []
 
     def make(corpus: mk.Corpus, *followers: Any) -> tuple[Watch, Signals]:
         signals = Signals()
-        made.append((Watch(corpus, followers, signals), signals))
-        return made[-1]
+        started.append((Watch(corpus, followers, signals), signals))
+        return started[-1]
 
     yield make
-    for one, signals in made:
+    for one, signals in started:
         signals.end()
         one.stop()
 
