@@ -96,18 +96,18 @@ def measure_search(data: Path, result: dict[str, float], name: str, **params: An
 
     known = inspect.signature(mk.Retriever).parameters
     params = {key: value for key, value in params.items() if key in known}
-    asked = json.loads((data / "queries.json").read_text(encoding="utf-8"))
-    mk.Retriever(**params).fit(mk.from_table({"text": asked})).search(asked, as_of=AS_OF)
+    queries = json.loads((data / "queries.json").read_text(encoding="utf-8"))
+    mk.Retriever(**params).fit(mk.from_table({"text": queries})).search(queries, as_of=AS_OF)
     corpus = mk.from_table(pq.read_table(data / "chunks.parquet"))
     with timed(result, f"{name}: fit"):
         search = mk.Retriever(**params).fit(corpus)
     with timed(result, f"{name}: queries"):
-        for query in asked:
+        for query in queries:
             search.search(query, as_of=AS_OF)
     with timed(result, f"{name}: batch"):
-        search.search(asked, as_of=AS_OF)
+        search.search(queries, as_of=AS_OF)
     with timed(result, f"{name}: traces"):
-        for query in asked[:20]:
+        for query in queries[:20]:
             search.trace(query, as_of=AS_OF)
 
 
@@ -122,11 +122,11 @@ def measure_policies(data: Path, result: dict[str, float]) -> None:
     rules.transform(table.slice(0, 10), as_of=AS_OF)
     with timed(result, "policies: rules"):
         rules.transform(table, as_of=AS_OF)
-    few, vectors = table.slice(0, VECTORS), np.load(data / "vectors.npy")
+    some, vectors = table.slice(0, VECTORS), np.load(data / "vectors.npy")
     with timed(result, "policies: dedup fit"):
-        dedup = mk.Deduplicator(encoder=None).fit(few, vectors=vectors[: len(few)])
+        dedup = mk.Deduplicator(encoder=None).fit(some, vectors=vectors[: len(some)])
     with timed(result, "policies: dedup"):
-        dedup.transform(few, as_of=AS_OF)
+        dedup.transform(some, as_of=AS_OF)
 
 
 WORK: dict[str, Callable[[Path, dict[str, float]], None]] = {
@@ -150,10 +150,10 @@ def make_data(folder: Path, scale: float) -> None:
     from bench_readers import write_notes
 
     write_notes(folder / "notes", int(NOTES * scale))
-    made = generate.texts(int(CHUNKS * scale))
-    users = [f"u{row % 50}" for row in range(len(made))]
-    pq.write_table(pa.table({"text": made, "user_id": users}), folder / "chunks.parquet")
-    (folder / "queries.json").write_text(json.dumps(generate.queries(made, QUERIES)), encoding="utf-8")
+    texts = generate.texts(int(CHUNKS * scale))
+    users = [f"u{row % 50}" for row in range(len(texts))]
+    pq.write_table(pa.table({"text": texts, "user_id": users}), folder / "chunks.parquet")
+    (folder / "queries.json").write_text(json.dumps(generate.queries(texts, QUERIES)), encoding="utf-8")
     rng, count = np.random.default_rng(0), int(FACTS * scale)
     days = np.datetime64(AS_OF, "us") - rng.integers(0, 400, count).astype("timedelta64[D]")
     facts = {
@@ -172,10 +172,10 @@ def run(checkout: Path, part: str, data: Path) -> dict[str, float]:
     # One thread, as idle ones spin for some milliseconds, and their time would be counted.
     environment = os.environ | {"PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE), "--run", part, str(checkout), str(data)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{part} of {checkout} failed:\n{done.stderr}")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(f"{part} of {checkout} failed:\n{process.stderr}")
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
 def serve(part: str, checkout: Path, data: Path) -> None:
@@ -207,14 +207,14 @@ def compare(old: Path, new: Path, rounds: int, scale: float, parts: list[str]) -
         make_data(Path(name), scale)
         print(f"processor seconds, median [quartiles] of {rounds} runs, scale {scale:g}: {old}, {new}, new / old")
         for part in parts:
-            found: dict[str, tuple[list[float], list[float]]] = {}
+            times_of: dict[str, tuple[list[float], list[float]]] = {}
             for turn in range(2 * rounds):
                 # Old, new, new, old: neither has the better place.
                 second = turn % 4 in (1, 2)
                 for measure, seconds in run((old, new)[second], part, Path(name)).items():
-                    found.setdefault(measure, ([], []))[second].append(seconds)
-            lines += [line(measure, *times) for measure, times in found.items()]
-            print("\n".join(lines[-len(found) :]), flush=True)
+                    times_of.setdefault(measure, ([], []))[second].append(seconds)
+            lines += [line(measure, *times) for measure, times in times_of.items()]
+            print("\n".join(lines[-len(times_of) :]), flush=True)
     return not any(text.endswith("SLOWER") for text in lines)
 
 
@@ -228,8 +228,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", nargs="+", choices=WORK, default=list(WORK))
-    asked = parser.parse_args()
-    equal = compare(asked.old.resolve(), asked.new.resolve(), asked.rounds, asked.scale, asked.only)
+    options = parser.parse_args()
+    equal = compare(options.old.resolve(), options.new.resolve(), options.rounds, options.scale, options.only)
     sys.exit(0 if equal else 1)
 
 

@@ -120,12 +120,12 @@ class Ram(Disk):
     def names(self, folder: str) -> list[str]:
         return sorted(self.folders.get(folder, ()))
 
-    def _put(self, folder: str, gone: str | None, name: str | None, inode: int | None) -> None:
-        if gone is not None:
-            del self.folders[folder][gone]
+    def _put(self, folder: str, old_name: str | None, name: str | None, inode: int | None) -> None:
+        if old_name is not None:
+            del self.folders[folder][old_name]
         if name is not None and inode is not None:
             self.folders[folder][name] = inode
-        self.waiting.append(Op(folder, gone, name, inode))
+        self.waiting.append(Op(folder, old_name, name, inode))
 
     def write(self, path: str, data: bytes, like: Any = None) -> None:
         self._step()
@@ -216,9 +216,9 @@ class Ram(Disk):
         """The disk that is found when the power is back: what was not synced may be there, cut, or not."""
         disk = {folder: dict(names) for folder, names in self.disk.items()}
         style = chance.randrange(3)
-        kept = chance.randrange(len(self.waiting) + 1)
+        n_kept = chance.randrange(len(self.waiting) + 1)
         for place, op in enumerate(self.waiting):
-            if (style == 0 and place < kept) or (style == 1 and chance.random() < 0.5):
+            if (style == 0 and place < n_kept) or (style == 1 and chance.random() < 0.5):
                 self._last(disk, op)
         tree: dict[str, bytes] = {}
         folders: set[str] = set()
@@ -274,8 +274,8 @@ def one_cut(seed: int, skip: object = None) -> tuple[str, set[object]]:
         warnings.simplefilter("error")
         if chance.random() < 0.5:
             work(disk)
-            done = Ram(disk.tree(), set(disk.folders), skip) if chance.random() < 0.5 else disk
-            disk, work, wanted = done, undo_on, (NEW, OLD)
+            changed = Ram(disk.tree(), set(disk.folders), skip) if chance.random() < 0.5 else disk
+            disk, work, wanted = changed, undo_on, (NEW, OLD)
         sites = disk.sites
         total = steps_of(work) + 1
         low = total - 8 if chance.random() < 0.3 else 0
@@ -286,45 +286,43 @@ def one_cut(seed: int, skip: object = None) -> tuple[str, set[object]]:
             finished = True
         except PowerCutError:
             pass
-        found = disk.after_cut(chance)
+        left_over = disk.after_cut(chance)
         if finished and chance.random() < 0.7:  # somebody edits on after the cut; nothing may be said of it
-            if visible(found.tree()) != wanted[1]:
+            if visible(left_over.tree()) != wanted[1]:
                 return "a change that was done is lost", sites
-            found.data[found._find("memory/index.json")] = b"theirs"  # type: ignore[index]
+            left_over.data[left_over._find("memory/index.json")] = b"theirs"  # type: ignore[index]
             try:
-                settle_on(found)
+                settle_on(left_over)
             except Warning as warning:
-                return f"said of a change that was done: {warning}", sites | found.sites
-            return "", sites | found.sites
+                return f"said of a change that was done: {warning}", sites | left_over.sites
+            return "", sites | left_over.sites
         if chance.random() < 0.6:
-            found.last = chance.randrange(30)
+            left_over.last = chance.randrange(30)
             with suppress(PowerCutError):
-                settle_on(found)
-            sites = sites | found.sites
-            found = found.after_cut(chance)
-        return _fault(found, wanted, finished), sites | found.sites
+                settle_on(left_over)
+            sites = sites | left_over.sites
+            left_over = left_over.after_cut(chance)
+        return _fault(left_over, wanted, finished), sites | left_over.sites
 
 
-def _fault(found: Ram, wanted: tuple[dict[str, bytes], dict[str, bytes]], finished: bool) -> str:
+def _fault(disk: Ram, wanted: tuple[dict[str, bytes], dict[str, bytes]], finished: bool) -> str:
     try:
-        settle_on(found)
+        settle_on(disk)
     except (Warning, MemkitError) as error:
         return f"recovery: {error}"
-    tree = visible(found.tree())
+    tree = visible(disk.tree())
     if tree not in wanted:
         return f"neither old nor new: {sorted(tree)}"
     if finished and tree != wanted[1]:
         return "a change that was done is lost"
     folders = {"/".join(path.split("/")[:end]) for path in tree for end in range(1, path.count("/") + 1)}
-    if found.bare() != folders:
-        return f"stray folders: {found.bare() ^ folders}"
-    if stray := [
-        path for path in found.tree() if path.startswith(STATE) and not path.endswith((".done", ".gitignore"))
-    ]:
+    if disk.bare() != folders:
+        return f"stray folders: {disk.bare() ^ folders}"
+    if stray := [path for path in disk.tree() if path.startswith(STATE) and not path.endswith((".done", ".gitignore"))]:
         return f"stray files: {stray}"
-    done = [path for path in found.tree() if path.endswith(".done")]
-    if len(done) != (tree == NEW):
-        return f"the journal has {len(done)} changes where the tree is {'new' if tree == NEW else 'old'}"
+    finished_changes = [path for path in disk.tree() if path.endswith(".done")]
+    if len(finished_changes) != (tree == NEW):
+        return f"the journal has {len(finished_changes)} changes where the tree is {'new' if tree == NEW else 'old'}"
     return ""
 
 
@@ -396,8 +394,8 @@ def strays(root: Path) -> list[str]:
     names = {path.relative_to(root).as_posix() for path in root.rglob("*")}
     tree = visible(read_tree(root))
     folders = {"/".join(path.split("/")[:end]) for path in tree for end in range(1, path.count("/") + 1)}
-    own = {".memkit", ".memkit/lock", ".memkit/journal", ".memkit/.gitignore"}
-    return sorted(name for name in names - tree.keys() - folders - own if not name.endswith(".done"))
+    journal = {".memkit", ".memkit/lock", ".memkit/journal", ".memkit/.gitignore"}
+    return sorted(name for name in names - tree.keys() - folders - journal if not name.endswith(".done"))
 
 
 def state_of(root: Path) -> str:
@@ -405,7 +403,7 @@ def state_of(root: Path) -> str:
     settle_on(Disk(root))
     tree = visible(read_tree(root))
     word = "old" if tree == OLD else "new" if tree == NEW else f"a mix: {sorted(tree)}"
-    return f"{word} with {left}" if (left := strays(root)) else word
+    return f"{word} with {remains}" if (remains := strays(root)) else word
 
 
 def one_kill(seed: int, folder: Path) -> str:
@@ -419,9 +417,9 @@ def one_kill(seed: int, folder: Path) -> str:
     _in_child(work, root, chance.randrange(50), chance.choice(["before", "after", "half"]))
     if chance.random() < 0.5:
         _in_child(settle_on, root, chance.randrange(25), chance.choice(["before", "after"]))
-    found = state_of(root)
+    state = state_of(root)
     shutil.rmtree(root)
-    return "" if found in ("old", "new") else found
+    return "" if state in ("old", "new") else state
 
 
 def _in_child(work: Callable[[Disk], None], root: Path, last: int, when: str) -> None:
@@ -443,8 +441,8 @@ def main(cuts: int = 10_000, kills: int = 1_000, seed: int = 0) -> int:
     print(f"{kills} kills, {len(worse)} bad", *worse[:5], sep="\n  ")
     sites = set().union(*(one_cut(n)[1] for n in range(500)))
     for site in sorted(sites):
-        found = next((n for n in range(5_000) if one_cut(n, site)[0]), None)
-        print(f"without the sync at {site}: {'never bad' if found is None else one_cut(found, site)[0]} (cut {found})")
+        cut = next((n for n in range(5_000) if one_cut(n, site)[0]), None)
+        print(f"without the sync at {site}: {'never bad' if cut is None else one_cut(cut, site)[0]} (cut {cut})")
     return bool(bad or worse)
 
 

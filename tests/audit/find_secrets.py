@@ -53,10 +53,10 @@ def card(draw: random.Random) -> str:
     digits = [int(one) for one in draw.choice(("4", "51", "55", "2200", "6011"))]
     digits += [draw.randint(0, 9) for _ in range(15 - len(digits))]
     # The last digit makes Luhn's sum a multiple of ten.
-    total = sum(d if at % 2 else d * 2 - 9 * (d > 4) for at, d in enumerate(digits))
+    total = sum(d if i % 2 else d * 2 - 9 * (d > 4) for i, d in enumerate(digits))
     number = "".join(map(str, [*digits, -total % 10]))
     between = draw.choice(("", " ", "-"))
-    return between.join(number[at : at + 4] for at in range(0, 16, 4))
+    return between.join(number[i : i + 4] for i in range(0, 16, 4))
 
 
 def private_key(draw: random.Random) -> str:
@@ -165,7 +165,7 @@ NO_SECRETS: dict[str, tuple[Make, tuple[str, ...]]] = {
 def main(sentences: int = 3000, seed: int = 0) -> tuple[float, float]:
     """Print a line a kind and the two numbers; give precision and recall over all."""
     draw, per = random.Random(seed), max(1, sentences // (len(SECRETS) + len(NO_SECRETS)))
-    found, made, wrong, looked = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    detected, planted, wrong, looked = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for kind, (make, texts) in SECRETS.items():
         for _ in range(per):
             secret = make(draw)
@@ -173,8 +173,8 @@ def main(sentences: int = 3000, seed: int = 0) -> tuple[float, float]:
             start = text.index(secret)
             hits = find(text)
             right = [hit for hit in hits if hit.start < start + len(secret) and hit.end > start]
-            made[kind] += 1
-            found[kind] += bool(right)
+            planted[kind] += 1
+            detected[kind] += bool(right)
             wrong[kind] += len(hits) - len(right)
             if not right and "-v" in sys.argv:
                 print("missed", repr(text))
@@ -185,13 +185,13 @@ def main(sentences: int = 3000, seed: int = 0) -> tuple[float, float]:
             wrong[kind] += len(find(text))
             if find(text) and "-v" in sys.argv:
                 print("wrong ", repr(text), find(text))
-    for kind, count in made.items():
-        print(f"{kind:14} found {found[kind]:4} of {count:4}")
+    for kind, count in planted.items():
+        print(f"{kind:14} found {detected[kind]:4} of {count:4}")
     for kind, count in looked.items():
         print(f"{kind:14} wrong {wrong[kind]:4} of {count:4}")
-    right_ones = found.total()
-    precision, recall = right_ones / (right_ones + wrong.total()), right_ones / made.total()
-    print(f"precision {precision:.3f}  recall {recall:.3f}  ({made.total()} secrets, {looked.total()} others)")
+    right_ones = detected.total()
+    precision, recall = right_ones / (right_ones + wrong.total()), right_ones / planted.total()
+    print(f"precision {precision:.3f}  recall {recall:.3f}  ({planted.total()} secrets, {looked.total()} others)")
     return precision, recall
 
 

@@ -155,7 +155,7 @@ class Marker:
         if name.endswith(".md"):
             return re.sub(r"(?<=[^\s\]\"'-])$", lambda _: f" {self.word()}", text, flags=re.MULTILINE)
         if name.endswith((".json", ".jsonl")):
-            return _JSON_TEXT.sub(lambda found: found[1] or f' {self.word()}"', text)
+            return _JSON_TEXT.sub(lambda match: match[1] or f' {self.word()}"', text)
         # A comment is no text of a YAML file.
         return re.sub(r"^(?!\s*#)(.*\w)$", lambda line: f"{line[0]} {self.word()}", text, flags=re.MULTILINE)
 
@@ -203,14 +203,14 @@ def cut_out(rng: random.Random, data: bytes) -> bytes:
 
 def insert(rng: random.Random, data: bytes) -> bytes:
     for _ in range(rng.randint(1, 5)):
-        at = rng.randint(0, len(data))
-        data = data[:at] + rng.choice(PIECES) + data[at:]
+        position = rng.randint(0, len(data))
+        data = data[:position] + rng.choice(PIECES) + data[position:]
     return data
 
 
 def noise(rng: random.Random, data: bytes) -> bytes:
-    at = rng.randint(0, len(data))
-    return data[:at] + rng.randbytes(rng.randint(1, 60)) + data[at:]
+    position = rng.randint(0, len(data))
+    return data[:position] + rng.randbytes(rng.randint(1, 60)) + data[position:]
 
 
 def shuffle(rng: random.Random, data: bytes) -> bytes:
@@ -221,24 +221,24 @@ def shuffle(rng: random.Random, data: bytes) -> bytes:
 
 def repeat(rng: random.Random, data: bytes) -> bytes:
     lines = data.splitlines(keepends=True) or [b""]
-    at = rng.randrange(len(lines))
-    return b"".join(lines[:at] + lines[at : at + 3] * rng.randint(2, 30) + lines[at:])
+    line = rng.randrange(len(lines))
+    return b"".join(lines[:line] + lines[line : line + 3] * rng.randint(2, 30) + lines[line:])
 
 
 def nest(rng: random.Random, data: bytes) -> bytes:
-    at, depth = rng.randint(0, len(data)), rng.choice([5, 90, 120, 3000])
+    position, depth = rng.randint(0, len(data)), rng.choice([5, 90, 120, 3000])
     opening, closing = rng.choice(
         [(b"[", b"]"), (b'{"a":', b"}"), (b"- ", b""), (b"> ", b""), (b"  ", b""), (b"(", b")")]
     )
-    return data[:at] + opening * depth + closing * (depth if rng.random() < 0.7 else 0) + data[at:]
+    return data[:position] + opening * depth + closing * (depth if rng.random() < 0.7 else 0) + data[position:]
 
 
 def stretch(rng: random.Random, data: bytes) -> bytes:
-    at = rng.randint(0, len(data))
+    position = rng.randint(0, len(data))
     return (
-        data[:at]
+        data[:position]
         + rng.choice(["я", "a", " ", "x ", "0", "*", "`", "#"]).encode() * rng.choice([500, 20_000, 200_000])
-        + data[at:]
+        + data[position:]
     )
 
 
@@ -318,10 +318,10 @@ def texts_on_disk(root: Path, corpus: mk.Corpus) -> Iterator[tuple[str, str]]:
 
 def words_kept(corpus: mk.Corpus) -> set[str]:
     """The marked words in any column of any table."""
-    found: set[str] = set()
+    words: set[str] = set()
     for table in corpus.tables.values():
-        found.update(WORD.findall(json.dumps(table.to_pylist(), default=str, ensure_ascii=False)))
-    return found
+        words.update(WORD.findall(json.dumps(table.to_pylist(), default=str, ensure_ascii=False)))
+    return words
 
 
 def use(corpus: mk.Corpus, root: Path, lake: Path) -> None:
@@ -348,7 +348,7 @@ def failures(root: Path, deep: bool) -> Iterator[tuple[str, str]]:
     """What is wrong with a folder: an error or lost words, and where."""
     try:
         corpus = mk.read(root)
-        kept = words_kept(corpus)
+        kept_words = words_kept(corpus)
         if deep:
             with tempfile.TemporaryDirectory() as lake:
                 use(corpus, root, Path(lake) / "lake")
@@ -358,8 +358,8 @@ def failures(root: Path, deep: bool) -> Iterator[tuple[str, str]]:
         return
     for path, text in texts_on_disk(root, corpus):
         words = set(WORD.findall(text))
-        if lost := words - kept:
-            places = [text[max(0, at - 50) : at + 20] for at in map(text.index, sorted(lost)[:3])]
+        if lost := words - kept_words:
+            places = [text[max(0, position - 50) : position + 20] for position in map(text.index, sorted(lost)[:3])]
             yield "lost", f"{path!r}: {len(lost)} of {len(words)} words, as in {places}"
 
 
@@ -369,23 +369,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--deep", action="store_true")
     parser.add_argument("--keep", type=Path, help="where folders that fail are kept")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    known, seen = sources(), Counter[str]()
-    for number in range(-(-asked.n // FILES_A_FOLDER)):
+    known, counts = sources(), Counter[str]()
+    for number in range(-(-options.n // FILES_A_FOLDER)):
         with tempfile.TemporaryDirectory() as name:
             root = Path(name) / "root"
             root.mkdir()
-            write_folder(root, random.Random(f"{asked.seed} {number}"), Marker(), known)
-            seen["files"] += sum(path.is_file() for path in root.rglob("*"))
-            wrong = list(failures(root, asked.deep))
-            for kind, what in wrong:
-                print(f"seed {asked.seed}, folder {number}, {kind}: {what}", flush=True)
-                seen[kind] += 1
-            if wrong and asked.keep:
-                shutil.copytree(root, asked.keep / f"{asked.seed}-{number}", symlinks=True, dirs_exist_ok=True)
-    print(f"{seen['files']} files, {seen['error']} errors, {seen['lost']} files that lost words")
-    sys.exit(1 if seen["error"] or seen["lost"] else 0)
+            write_folder(root, random.Random(f"{options.seed} {number}"), Marker(), known)
+            counts["files"] += sum(path.is_file() for path in root.rglob("*"))
+            wrong = list(failures(root, options.deep))
+            for kind, fault in wrong:
+                print(f"seed {options.seed}, folder {number}, {kind}: {fault}", flush=True)
+                counts[kind] += 1
+            if wrong and options.keep:
+                shutil.copytree(root, options.keep / f"{options.seed}-{number}", symlinks=True, dirs_exist_ok=True)
+    print(f"{counts['files']} files, {counts['error']} errors, {counts['lost']} files that lost words")
+    sys.exit(1 if counts["error"] or counts["lost"] else 0)
 
 
 if __name__ == "__main__":

@@ -35,11 +35,11 @@ Stages = dict[str, Callable[[], object]]
 
 def a_note(mk: Any, folder: Path) -> Stages:
     """A note, from reading to a traced hit."""
-    made: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     return {
-        "read": lambda: made.update(corpus=mk.read(folder)),
-        "fitted on words": lambda: made.update(search=mk.Retriever(encoder=None).fit(made["corpus"])),
-        "traced": lambda: made["search"].trace("pool", as_of="2026-03-01"),
+        "read": lambda: state.update(corpus=mk.read(folder)),
+        "fitted on words": lambda: state.update(search=mk.Retriever(encoder=None).fit(state["corpus"])),
+        "traced": lambda: state["search"].trace("pool", as_of="2026-03-01"),
     }
 
 
@@ -47,12 +47,12 @@ def a_judged_query(mk: Any, folder: Path) -> Stages:
     """A judged query, from its labels to a tuned setting; corpus and search are there."""
     search = mk.Retriever(encoder=None).fit(mk.read(folder))
     memory_id = search.corpus_.memories["memory_id"][0].as_py()
-    made: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     queries = {"query_id": ["q1", "q2"], "text": ["pool", "ten connections"]}
     qrels = {"query_id": ["q1", "q2"], "memory_id": [memory_id] * 2, "relevance": [1, 1]}
     return {
-        "labels read": lambda: made.update(labels=(mk.labels.read_queries(queries), mk.labels.read_qrels(qrels))),
-        "tuned": lambda: mk.tune(search, *made["labels"], {"bm25_weight": [0.2, 0.4]}, "mrr", as_of="2026-03-01"),
+        "labels read": lambda: state.update(labels=(mk.labels.read_queries(queries), mk.labels.read_qrels(qrels))),
+        "tuned": lambda: mk.tune(search, *state["labels"], {"bm25_weight": [0.2, 0.4]}, "mrr", as_of="2026-03-01"),
     }
 
 
@@ -60,10 +60,10 @@ def an_edit(mk: Any, folder: Path) -> Stages:
     """An edit, from its plan to its undo; the corpus is there."""
     mk.testing.write_files(folder, {"users/anna/archive.md": "- [id:ar_1] [t:archive] [imp:normal] Чай\n"})
     corpus = mk.read(folder)
-    made: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     return {
-        "planned": lambda: made.update(edits=mk.plan(corpus, mk.Admission())),
-        "applied": lambda: made["edits"].apply(force=True),
+        "planned": lambda: state.update(edits=mk.plan(corpus, mk.Admission())),
+        "applied": lambda: state["edits"].apply(force=True),
         "undone": lambda: mk.undo(folder),
     }
 
@@ -96,14 +96,14 @@ def main() -> None:
             (Path(name) / "note.md").write_text(NOTE, encoding="utf-8")
             for work in path(mk, Path(name)).values():
                 work()
-            seen, rooms = set[str](), set[str]()
+            read, rooms = set[str](), set[str]()
             for stage, work in path(mk, Path(name)).items():
                 files = entered(work, package)
-                print(f"{stage}: {len(files)} files, {len(files - seen)} of them new")
-                print("".join(f"    {'+' if file not in seen else ' '} {file}\n" for file in sorted(files)), end="")
-                seen |= files
+                print(f"{stage}: {len(files)} files, {len(files - read)} of them new")
+                print("".join(f"    {'+' if file not in read else ' '} {file}\n" for file in sorted(files)), end="")
+                read |= files
                 rooms |= {file.partition("/")[0] for file in files}
-        print(f"{path.__name__.replace('_', ' ')}: {len(seen)} files in {len(rooms)} rooms of {CHECKOUT}\n")
+        print(f"{path.__name__.replace('_', ' ')}: {len(read)} files in {len(rooms)} rooms of {CHECKOUT}\n")
 
 
 if __name__ == "__main__":

@@ -76,12 +76,12 @@ def column(lake: Path, chance: random.Random) -> str:
     """Drop, double, null, retype or reorder a column of any table."""
     path = chance.choice(sorted(lake.rglob("*.parquet")))
     table = pq.read_table(path)
-    at = chance.randrange(table.num_columns)
-    name, nulls = table.column_names[at], pa.nulls(table.num_rows, chance.choice(TYPES))
+    place = chance.randrange(table.num_columns)
+    name, nulls = table.column_names[place], pa.nulls(table.num_rows, chance.choice(TYPES))
     changes: dict[str, Callable[[], pa.Table]] = {
         "dropped": lambda: table.drop_columns([name]),
         "twice": lambda: table.append_column(name, table[name]),
-        "nulls": lambda: table.set_column(at, name, nulls),
+        "nulls": lambda: table.set_column(place, name, nulls),
         "rows doubled": lambda: pa.concat_tables([table, table]),
         "no rows": lambda: table.slice(0, 0),
         "rows reversed": lambda: table.take(np.arange(table.num_rows)[::-1]),
@@ -130,12 +130,12 @@ def sign(lake: Path) -> None:
 def use(lake: Path) -> str:
     """All that a victim does with a lake, as one text."""
     corpus = mk.open(lake)
-    seen = [corpus.sql("from memories").fetchall(), corpus.sql("from fts('пул canary', k := 50)").fetchall()]
-    seen += [corpus.sql("select match_bm25(memory_id, 'пул') from memories").fetchall()]
+    outputs = [corpus.sql("from memories").fetchall(), corpus.sql("from fts('пул canary', k := 50)").fetchall()]
+    outputs += [corpus.sql("select match_bm25(memory_id, 'пул') from memories").fetchall()]
     search = mk.Retriever(encoder="hash").fit(corpus)
-    seen += [search.search(["пул", "canary"]).to_pylist(), search.trace("пул").to_pylist()]
+    outputs += [search.search(["пул", "canary"]).to_pylist(), search.trace("пул").to_pylist()]
     search.corpus_.save(lake.parent / "copy")
-    return str(seen)
+    return str(outputs)
 
 
 def main(n: int = 200, seed: int = 0) -> None:
@@ -146,13 +146,13 @@ def main(n: int = 200, seed: int = 0) -> None:
         home = Path(name)
         corpus = mk.read(write_files(home / "source", {"a.md": "# пул соединений\nдесять\n", "b.md": "# чай\n"}))
         mk.Retriever(encoder="hash").fit(corpus).corpus_.save(home / "template")
-        for at in range(seed, seed + n):
-            chance, place = random.Random(at), home / "one"
+        for number in range(seed, seed + n):
+            chance, place = random.Random(number), home / "one"
             write_files(place / "victim", {"secret.md": SECRET, "memories.parquet": SECRET})
             shutil.copytree(home / "template", place / "lake")
             ways = [chance.choice(WAYS)(place / "lake", chance) for _ in range(chance.choice([1, 1, 2]))]
             sign(place / "lake")
-            print(at, *ways, sep="; ", flush=True)
+            print(number, *ways, sep="; ", flush=True)
             try:
                 shown = use(place / "lake")
                 counts["used"] += 1

@@ -77,8 +77,8 @@ def what_is_there(folder: Path) -> str:
     name = next(name for name, word in WORDS.items() if word in texts[0])
     assert sorted(texts) == sorted(f"{WORDS[name]} текст {n}" for n in range(ROWS))
     for other, word in WORDS.items():
-        found = corpus.sql("select count(*) from fts(?, k := 100)", [word]).fetchall()
-        assert found == [(ROWS if other == name else 0,)]
+        counts = corpus.sql("select count(*) from fts(?, k := 100)", [word]).fetchall()
+        assert counts == [(ROWS if other == name else 0,)]
     (save,) = folder.glob("saved-*")
     assert {path.name for path in folder.iterdir()} <= {".memkit-lock", "memkit.json", "corpus.duckdb", save.name}
     return name

@@ -38,19 +38,19 @@ def code_lines(text: str) -> int:
 
 def rooms(checkout: Path) -> Counter[str]:
     """Lines of code by room of memkit/."""
-    package, found = checkout / "memkit", Counter[str]()
+    package, lines = checkout / "memkit", Counter[str]()
     for path in package.rglob("*.py"):
         if "_shipped" not in path.parts:
             room = path.relative_to(package).parts[0].removesuffix(".py")
-            found[room] += code_lines(path.read_text(encoding="utf-8"))
-    return found
+            lines[room] += code_lines(path.read_text(encoding="utf-8"))
+    return lines
 
 
 def main() -> None:
     checkouts = [Path(name) for name in sys.argv[1:]] or [Path(__file__).parents[2]]
     counts = [rooms(checkout) for checkout in checkouts]
     for room in [*sorted(set().union(*counts)), "all"]:
-        numbers = [found.total() if room == "all" else found[room] for found in counts]
+        numbers = [counted.total() if room == "all" else counted[room] for counted in counts]
         change = f"{numbers[-1] - numbers[0]:+9}" if len(numbers) > 1 else ""
         print(f"{room:<12}{''.join(f'{number:>9}' for number in numbers)}{change}")
 

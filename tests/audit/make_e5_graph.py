@@ -76,8 +76,8 @@ def model(file: WeightsFile) -> onnx.ModelProto:
     for layer in range(file.layers):
         name = f"layer{layer}"
         parts = graph.ops("Split", [linear(x, f"{name}.attention.in")], 3, axis=2, num_outputs=3)
-        seen = op("MultiHeadAttention", *parts, domain=CONTRIB, num_heads=file.heads, scale=scale)
-        x = norm(linear(seen, f"{name}.attention.out"), x, f"{name}.attention.norm")
+        attention = op("MultiHeadAttention", *parts, domain=CONTRIB, num_heads=file.heads, scale=scale)
+        x = norm(linear(attention, f"{name}.attention.out"), x, f"{name}.attention.norm")
         inner = op("Gelu", linear(x, f"{name}.inner.in"), domain=CONTRIB)
         x = norm(linear(inner, f"{name}.inner.out"), x, f"{name}.inner.norm")
     mean = graph.const(np.array([1]))
@@ -86,9 +86,9 @@ def model(file: WeightsFile) -> onnx.ModelProto:
     words = helper.make_tensor_value_info("words", TensorProto.FLOAT, [1, "tokens", file.width])
     vector = helper.make_tensor_value_info("mean", TensorProto.FLOAT, [1, file.width])
     weights = [_outside(name, array) for name, array in prepared(file).items() if not name.startswith("piece")]
-    made = helper.make_graph(graph.nodes, "e5", [words], [vector], [*graph.constants, *weights])
+    graph_proto = helper.make_graph(graph.nodes, "e5", [words], [vector], [*graph.constants, *weights])
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid(CONTRIB, 1)]
-    return helper.make_model(made, opset_imports=opsets, ir_version=10, producer_name="memkit")
+    return helper.make_model(graph_proto, opset_imports=opsets, ir_version=10, producer_name="memkit")
 
 
 def _outside(name: str, array: np.ndarray) -> onnx.TensorProto:
@@ -104,12 +104,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare with the file, write nothing")
     check = parser.parse_args().check
-    made = model(WeightsFile(e5._file())).SerializeToString(deterministic=True)
+    graph = model(WeightsFile(e5._file())).SerializeToString(deterministic=True)
     if check:
-        print("the same" if GRAPH.read_bytes() == made else "another")
-        return int(GRAPH.read_bytes() != made)
-    GRAPH.write_bytes(made)
-    print(f"{GRAPH.name}: {len(made):,} bytes")
+        print("the same" if GRAPH.read_bytes() == graph else "another")
+        return int(GRAPH.read_bytes() != graph)
+    GRAPH.write_bytes(graph)
+    print(f"{GRAPH.name}: {len(graph):,} bytes")
     return 0
 
 

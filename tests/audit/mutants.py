@@ -68,9 +68,9 @@ def site(path: Path, number: int) -> Site:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     changes = _all_changes(tree)
     node = next(itertools.islice(changes, number, None))
-    new, text = _said(node), ast.unparse(tree)
+    new, text = _as_line(node), ast.unparse(tree)
     changes.close()  # which undoes it
-    return Site(path.relative_to(ROOT), getattr(node, "lineno", 0), _said(node), new, text)
+    return Site(path.relative_to(ROOT), getattr(node, "lineno", 0), _as_line(node), new, text)
 
 
 def _all_changes(tree: ast.Module) -> Generator[ast.AST]:
@@ -83,7 +83,7 @@ def _all_changes(tree: ast.Module) -> Generator[ast.AST]:
                 undo()
 
 
-def _said(node: ast.AST) -> str:
+def _as_line(node: ast.AST) -> str:
     return " ".join(ast.unparse(node).split())[:90]
 
 
@@ -151,11 +151,11 @@ def run(place: Path, tests: list[str], limit_s: float | None = None) -> bool:
 def main() -> None:
     """Draw the changes and try each."""
     count, seed, *rest = sys.argv[1:]
-    given, tests = (rest[: rest.index("--")], rest[rest.index("--") + 1 :]) if rest else ([], [])
-    asked = {name: tuple(tests) for name in given} or ROOMS
+    paths, tests = (rest[: rest.index("--")], rest[rest.index("--") + 1 :]) if rest else ([], [])
+    tests_of = {name: tuple(tests) for name in paths} or ROOMS
     known = [
-        (path, number, asked[name])
-        for name in asked
+        (path, number, tests_of[name])
+        for name in tests_of
         for path in _modules(name)
         for number in range(number_of_changes(path))
     ]
@@ -169,12 +169,12 @@ def main() -> None:
             source = ROOT / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, place / name)
         print(f"{len(drawn)} of {len(known)} changes, seed {seed}", flush=True)
-        for path, number, its in sorted(drawn):
-            if its not in limits:
-                limits[its] = _limit_s(place, its)
-            living[its] += _lives(place, site(path, number), list(its), limits[its])
-    for its, number in Counter(its for _, _, its in drawn).items():
-        print(f"{' '.join(its)}: {living[its]} of {number} live")
+        for path, number, named in sorted(drawn):
+            if named not in limits:
+                limits[named] = _limit_s(place, named)
+            living[named] += _lives(place, site(path, number), list(named), limits[named])
+    for named, number in Counter(named for _, _, named in drawn).items():
+        print(f"{' '.join(named)}: {living[named]} of {number} live")
     print(f"{living.total()} of {len(drawn)} live")
 
 

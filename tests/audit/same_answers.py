@@ -61,7 +61,7 @@ def labels() -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.read_csv(DATA / "queries.csv", dtype={"user_id": str}), pd.read_csv(DATA / "qrels.csv")
 
 
-def asked(mk: Any) -> tuple[Any, list[str]]:
+def search_and_questions(mk: Any) -> tuple[Any, list[str]]:
     """A search over `data/`, and its questions."""
     return mk.Retriever().fit(mk.read(DATA)), labels()[0]["text"].tolist()
 
@@ -76,7 +76,7 @@ def probe_tables(mk: Any) -> Probe:
 
 
 def probe_hits(mk: Any) -> Probe:
-    search, texts = asked(mk)
+    search, texts = search_and_questions(mk)
     for name, params in SETTINGS.items():
         set_so = search.with_params(**params)
         yield f"hits {name}", set_so.search(texts, k=10, as_of=AS_OF)
@@ -118,12 +118,12 @@ def probe_buckets(mk: Any) -> Probe:
 
 
 def probe_measured(mk: Any) -> Probe:
-    search, _ = asked(mk)
+    search, _ = search_and_questions(mk)
     queries, qrels = labels()
     metrics = ["ndcg@10", "recall@5", "mrr", "hit@5", "judged@10"]
-    found = mk.evaluate(search, queries, qrels, metrics, as_of=AS_OF)
-    yield "evaluated", found.table
-    yield "evaluated by query", found.per_query
+    evaluation = mk.evaluate(search, queries, qrels, metrics, as_of=AS_OF)
+    yield "evaluated", evaluation.table
+    yield "evaluated by query", evaluation.per_query
     words = search.with_params(vector_weight=0.0)
     compared = mk.compare(words, search, queries, qrels, as_of=AS_OF)
     yield "compared", compared.table
@@ -135,8 +135,8 @@ def probe_measured(mk: Any) -> Probe:
     chosen = json.dumps([tuned.chosen_params_, tuned.best_params_], default=str, sort_keys=True)
     yield "verdict of tune", pa.table({"said": [str(tuned)], "chosen": [chosen]})
     yield "tuned", tuned.table_
-    given = mk.evaluate(search, *mk.known_items(search.corpus_, n=40, seed=0), ["ndcg@10"], as_of=AS_OF)
-    yield "known items", given.table
+    known = mk.evaluate(search, *mk.known_items(search.corpus_, n=40, seed=0), ["ndcg@10"], as_of=AS_OF)
+    yield "known items", known.table
     audit = mk.audit(search, as_of=AS_OF)
     yield from ((f"audit {name}", table) for name, table in getattr(audit, "tables", {"": audit}).items())
 
@@ -196,15 +196,17 @@ def probe_bench(mk: Any, folder: Path) -> Probe:
         held["created_at"] = pa.array(pd.to_datetime(rows["timestamp"], utc=True, errors="coerce"))
     fitted = mk.Retriever().fit(mk.from_table(pa.table(held)))
     table = pd.DataFrame({"query_id": queries[id_of].astype(str), "text": queries["text"].astype(str)})
-    given = pd.DataFrame({"query_id": qrels["query_id"], "memory_id": qrels["doc_id"], "relevance": qrels["relevance"]})
+    judged = pd.DataFrame(
+        {"query_id": qrels["query_id"], "memory_id": qrels["doc_id"], "relevance": qrels["relevance"]}
+    )
     for name in ("default", "words", "diverse", "decays"):
         set_so = fitted.with_params(**SETTINGS[name])
         yield f"{folder.name} hits {name}", set_so.search(table, k=10, as_of=AS_OF)
     try:
-        found = mk.evaluate(fitted, table, given.drop_duplicates(["query_id", "memory_id"]), as_of=AS_OF).per_query
+        scores = mk.evaluate(fitted, table, judged.drop_duplicates(["query_id", "memory_id"]), as_of=AS_OF).per_query
     except mk.MemkitError as error:  # no word of one language stands in the other
-        found = pa.table({"said": [str(error)]})
-    yield f"{folder.name} scores", found
+        scores = pa.table({"said": [str(error)]})
+    yield f"{folder.name} scores", scores
 
 
 PROBES: dict[str, Callable[[Any], Probe]] = {
@@ -235,8 +237,8 @@ def save(folder: Path, bench: Path | None, only: list[str]) -> None:
         if only and name not in only:
             continue
         start, count = time.process_time(), 0
-        for what, table in probe:
-            pq.write_table(plain(table), folder / f"{''.join(c if c.isalnum() else '_' for c in what)}.parquet")
+        for label, table in probe:
+            pq.write_table(plain(table), folder / f"{''.join(c if c.isalnum() else '_' for c in label)}.parquet")
             count += 1
         print(f"{name}: {count} tables, {time.process_time() - start:.1f} s of processor time", flush=True)
 
@@ -275,8 +277,8 @@ def compare(before: Path, after: Path) -> int:
     olds, news = ({path.name: path for path in folder.glob("*.parquet")} for folder in (before, after))
     wrong = [f"{name}: only in {'AFTER' if name in news else 'BEFORE'}" for name in sorted(olds.keys() ^ news.keys())]
     for name in sorted(olds.keys() & news.keys()):
-        if said := differs(pq.read_table(olds[name]), pq.read_table(news[name])):
-            wrong.append(f"{name}: {said}")
+        if difference := differs(pq.read_table(olds[name]), pq.read_table(news[name])):
+            wrong.append(f"{name}: {difference}")
     print("\n".join(wrong) or "the same answers", f"\n{len(wrong)} of {len(olds | news)} tables differ")
     return int(bool(wrong))
 
@@ -290,11 +292,11 @@ def main() -> int:
     saves.add_argument("--only", nargs="+", default=[])
     compares.add_argument("before", type=Path)
     compares.add_argument("after", type=Path)
-    given = parser.parse_args()
-    if given.verb == "save":
-        save(given.folder, given.bench, given.only)
+    options = parser.parse_args()
+    if options.verb == "save":
+        save(options.folder, options.bench, options.only)
         return 0
-    return compare(given.before, given.after)
+    return compare(options.before, options.after)
 
 
 if __name__ == "__main__":

@@ -21,23 +21,23 @@ import memkit as mk
 METRICS = ["ndcg@5", "ndcg", "recall@3", "precision@2", "mrr", "map", "hit@1", "judged@4", "stale@4"]
 
 
-def differences(search: Any, queries: Any, qrels: Any, found: mk.evaluate, as_of: Any) -> list[str]:
+def differences(search: Any, queries: Any, qrels: Any, swept: mk.evaluate, as_of: Any) -> list[str]:
     """What is not as `evaluate` has it."""
     wrong = []
-    for at, setting in enumerate(found.settings):
+    for i, setting in enumerate(swept.settings):
         try:
             alone = mk.evaluate(search.with_params(**setting), queries, qrels, METRICS, as_of=as_of)
         except mk.MemkitError as error:
-            if "no score of 0" not in str(error) or found.table["n_with_hits"][at].as_py():
+            if "no score of 0" not in str(error) or swept.table["n_with_hits"][i].as_py():
                 wrong.append(f"{setting}: {error}")
             continue
         for metric in METRICS:
-            expected, came = alone.per_query[metric].to_numpy(), found.matrix(metric)[at]
-            if not np.array_equal(expected, came, equal_nan=True):
-                wrong.append(f"{metric} {setting}: expected {expected}, got {came}")
+            expected, actual = alone.per_query[metric].to_numpy(), swept.matrix(metric)[i]
+            if not np.array_equal(expected, actual, equal_nan=True):
+                wrong.append(f"{metric} {setting}: expected {expected}, got {actual}")
         with_hits = alone.table["n_with_hits"][0].as_py()
-        if with_hits != found.table["n_with_hits"][at].as_py():
-            wrong.append(f"{setting}: {with_hits} queries have hits, not {found.table['n_with_hits'][at]}")
+        if with_hits != swept.table["n_with_hits"][i].as_py():
+            wrong.append(f"{setting}: {with_hits} queries have hits, not {swept.table['n_with_hits'][i]}")
     return wrong
 
 
@@ -57,15 +57,15 @@ def main() -> int:
             drawn.DAY - pd.Timedelta(days=int(d)) if d < 60 else None for d in rng.integers(-99, 200, len(qrels))
         ]
         grid = [{name: [value] for name, value in one.items()} for one in drawn.drawn_settings(rng, settings)]
-        found = mk.sweep(search, queries, qrels, grid, METRICS, as_of=drawn.DAY)
-        told = differences(search, queries, qrels, found, drawn.DAY)
+        swept = mk.sweep(search, queries, qrels, grid, METRICS, as_of=drawn.DAY)
+        faults = differences(search, queries, qrels, swept, drawn.DAY)
         print(
-            f"seed {seed}: {corpus.memories.num_rows} memories, {len(grid)} settings, {len(told)} differences",
+            f"seed {seed}: {corpus.memories.num_rows} memories, {len(grid)} settings, {len(faults)} differences",
             flush=True,
         )
-        for line in told[:3]:
+        for line in faults[:3]:
             print("   ", line)
-        wrong += len(told)
+        wrong += len(faults)
     return int(wrong > 0)
 
 

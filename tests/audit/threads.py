@@ -82,14 +82,14 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1000, help="of each thread")
     parser.add_argument("--encoder", default="hash")
     parser.add_argument("--fresh", type=int, default=0, help="processes, one after the other, of one round each")
-    given = parser.parse_args()
-    if given.fresh:
-        again = [sys.executable, __file__, "--rounds", "1", "--calls", str(given.calls), "--encoder", given.encoder]
-        failed = sum(subprocess.run(again, check=False).returncode != 0 for _ in range(given.fresh))
-        sys.exit(f"{failed} of {given.fresh} processes failed" if failed else 0)
-    for number in range(given.rounds):
-        ask_all(given.encoder, given.calls)
-        print(f"round {number + 1}: {THREADS} x {given.calls} calls, no failure, equal results", flush=True)
+    options = parser.parse_args()
+    if options.fresh:
+        again = [sys.executable, __file__, "--rounds", "1", "--calls", str(options.calls), "--encoder", options.encoder]
+        failed = sum(subprocess.run(again, check=False).returncode != 0 for _ in range(options.fresh))
+        sys.exit(f"{failed} of {options.fresh} processes failed" if failed else 0)
+    for number in range(options.rounds):
+        ask_all(options.encoder, options.calls)
+        print(f"round {number + 1}: {THREADS} x {options.calls} calls, no failure, equal results", flush=True)
 
 
 if __name__ == "__main__":

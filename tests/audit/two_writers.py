@@ -46,8 +46,8 @@ def texts(writer: int, saves: int, users: int, seed: int) -> list[tuple[str, str
     """Users and texts, no text within another."""
     chance = random.Random(f"{seed}-{writer}")
     word = lambda: "".join(chance.choices("абвгдежзиклмнопрст", k=8))  # noqa: E731 - one use, one line
-    said = [" ".join([word(), word(), word()]) for _ in range(saves)]
-    return [(f"u{chance.randrange(users)}", chance.choice(OPENINGS).format(text)) for text in said]
+    phrases = [" ".join([word(), word(), word()]) for _ in range(saves)]
+    return [(f"u{chance.randrange(users)}", chance.choice(OPENINGS).format(text)) for text in phrases]
 
 
 def write(root: Path, writer: int, saves: int, users: int, seed: int) -> None:
@@ -95,25 +95,27 @@ def both(root: Path, saves: int, users: int, seed: int, limit: int) -> tuple[lis
     pipe: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
     reader = subprocess.Popen([*start, "reader", *common], **pipe)
     writers = [subprocess.Popen([*start, str(number), *common], **pipe) for number in range(2)]
-    said = [writer.communicate()[0] for writer in writers]
+    outputs = [writer.communicate()[0] for writer in writers]
     reader.kill()
     looks = reader.communicate()[0]
     assert [writer.returncode for writer in writers] == [0, 0]
-    rows = [json.loads(line) for part in said for line in part.splitlines()]
+    rows = [json.loads(line) for part in outputs for line in part.splitlines()]
     return rows, [json.loads(line) for line in looks.splitlines() if line.endswith("}")]
 
 
 def faults_of(root: Path, rows: list[dict[str, Any]], looks: list[Any]) -> list[str]:
     """What is wrong with what is there."""
     corpus = mk.read(root)
-    there = Counter((row["user_id"], row["text"]) for row in corpus.memories.to_pylist())
+    found_now = Counter((row["user_id"], row["text"]) for row in corpus.memories.to_pylist())
     saved = Counter((row["user"], row["text"]) for row in rows if "id" in row)
-    gone = {(row["user"], id) for row in rows for id in row.get("evicted", ())}
+    evicted = {(row["user"], id) for row in rows for id in row.get("evicted", ())}
     ids = Counter((row["user"], row["id"]) for row in rows if "id" in row)
-    kept = saved - Counter({(row["user"], row["text"]): 1 for row in rows if (row["user"], row.get("id")) in gone})
+    expected = saved - Counter(
+        {(row["user"], row["text"]): 1 for row in rows if (row["user"], row.get("id")) in evicted}
+    )
     return [
-        *(f"lost: {key}" for key in (kept - there)),
-        *(f"not saved: {key}" for key in (there - kept)),
+        *(f"lost: {key}" for key in (expected - found_now)),
+        *(f"not saved: {key}" for key in (found_now - expected)),
         *(f"an id twice: {key}" for key, count in ids.items() if count > 1),
         *(row["message"] for row in corpus.problems.to_pylist()),
         *(fault for look in looks for fault in look.get("faults", ())),
@@ -130,14 +132,14 @@ def journalled(root: Path) -> list[tuple[str, str]]:
             contents[file.before or ""] = file.image or ""
             data = disk.read(file.path) or b""
             contents[hash_of(data)] = data.decode()
-    found = []
+    saves = []
     for record in records:
         for file in record.files if record else ():
             if file.path.endswith(".md"):
                 old = Counter((contents[file.before] if file.before else "").splitlines())
                 for line in Counter(contents[file.after or ""].splitlines()) - old:
-                    found.append((file.path.split("/")[1], (parse_fact(line) or {})["text"]))
-    return found
+                    saves.append((file.path.split("/")[1], (parse_fact(line) or {})["text"]))
+    return saves
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -162,20 +164,20 @@ def check(saves: int, users: int, seed: int, limit: int, in_order: bool) -> list
         (root := Path(name) / "root").mkdir()
         start = time.monotonic()
         rows, looks = both(root, saves, users, seed, limit)
-        found = faults_of(root, rows, looks)
+        faults = faults_of(root, rows, looks)
         if in_order:
             with limited(limit):
-                found += replayed(root, Path(name) / "alone")
+                faults += replayed(root, Path(name) / "alone")
         reasons = Counter(row.get("reason", "saved") for row in rows)
         evicted, busy = sum(len(row.get("evicted", ())) for row in rows), sum("busy" in look for look in looks)
         print(
             f"{len(rows)} saves over {users} users, limits {limit or 'of the document'}: {dict(reasons)}, "
             f"{evicted} evicted; {len(looks)} looks, {busy} told to wait; {time.monotonic() - start:.0f} s; "
-            f"{len(found)} faults",
-            *found[:5],
+            f"{len(faults)} faults",
+            *faults[:5],
             sep="\n  ",
         )
-    return found
+    return faults
 
 
 def main(saves: int = 10_000, seed: int = 0) -> int:

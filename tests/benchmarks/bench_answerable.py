@@ -49,7 +49,7 @@ Cases = Iterator[tuple[str, mk.Retriever, list[str], list[set[str]]]]
 """Name, search, questions, and the relevant memories of each."""
 
 
-def asked(search: mk.Retriever, texts: list[str], relevant: list[set[str]]) -> pd.DataFrame:
+def rows_of_questions(search: mk.Retriever, texts: list[str], relevant: list[set[str]]) -> pd.DataFrame:
     """A row a question: the two numbers, the answerability, whether it has an answer, and one among the first hits."""
     question = search.ask(texts, k=FIRST, as_of="2026-11-01")
     ranked = question.ranked()
@@ -67,12 +67,14 @@ def fitted(labelled: bench_quality.Labelled) -> mk.Retriever:
 
 def without_answers(labelled: bench_quality.Labelled) -> bench_quality.Labelled:
     """The set without what answers every second question."""
-    gone = {memory for query in labelled.queries[::2] for memory in labelled.relevant[query["id"]]}
-    rest = labelled.memories.filter(pc.invert(pc.is_in(labelled.memories["memory_id"], value_set=pa.array([*gone]))))
+    answers = {memory for query in labelled.queries[::2] for memory in labelled.relevant[query["id"]]}
+    memories = labelled.memories.filter(
+        pc.invert(pc.is_in(labelled.memories["memory_id"], value_set=pa.array([*answers])))
+    )
     relevant = {
-        query: {k: v for k, v in wanted.items() if k not in gone} for query, wanted in labelled.relevant.items()
+        query: {k: v for k, v in wanted.items() if k not in answers} for query, wanted in labelled.relevant.items()
     }
-    return replace(labelled, memories=rest, relevant=relevant)
+    return replace(labelled, memories=memories, relevant=relevant)
 
 
 def cases(folder: Path, limit: int) -> Cases:
@@ -81,16 +83,17 @@ def cases(folder: Path, limit: int) -> Cases:
 
     for name in OWN:
         labelled = read(name)
-        others = [query["text"] for query in read(OTHERS[name]).queries] if name in OTHERS else []
+        foreign = [query["text"] for query in read(OTHERS[name]).queries] if name in OTHERS else []
         texts = [query["text"] for query in labelled.queries]
         relevant = [set(labelled.relevant[query["id"]]) for query in labelled.queries]
         search = fitted(labelled)
         yield name, search, texts, relevant
-        if others:
-            yield f"{name} and {OTHERS[name]}'s questions", search, texts + others, relevant + [set()] * len(others)
+        if foreign:
+            yield f"{name} and {OTHERS[name]}'s questions", search, texts + foreign, relevant + [set()] * len(foreign)
         if name in TAKEN_OUT:
-            rest = without_answers(labelled)
-            yield f"{name}, answers taken out", fitted(rest), texts, [set(rest.relevant[q["id"]]) for q in rest.queries]
+            bare = without_answers(labelled)
+            wanted = [set(bare.relevant[query["id"]]) for query in bare.queries]
+            yield f"{name}, answers taken out", fitted(bare), texts, wanted
     corpus, queries = mk.read(bench_labels.DATA), bench_labels.queries()
     by_query = bench_labels.qrels(corpus, bench_labels.labels()).groupby("query_id")["memory_id"].agg(set)
     relevant = [by_query.get(query_id, set()) for query_id in queries["query_id"]]
@@ -122,7 +125,7 @@ def main() -> None:
     print("case | questions | answered | AUC | any | best alone | calibration error")
     tables = []
     for name, search, texts, relevant in cases(options.folder, options.limit):
-        table = asked(search, texts, relevant).assign(case=name, set=name.split()[0].rstrip(","))
+        table = rows_of_questions(search, texts, relevant).assign(case=name, set=name.split()[0].rstrip(","))
         tables.append(table)
         figures = [auc(table["truth"], table["likely"]), auc(table["any"], table["likely"])]
         figures += [auc(table["truth"], table["best"]), calibration_error(table["likely"], table["truth"])]

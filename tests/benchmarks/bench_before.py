@@ -41,17 +41,17 @@ TALKS = " talks"
 
 def names(folder: Path) -> list[str]:
     """Each set's own questions, another language's, and both languages in one; then the sets of talks."""
-    asked = [held if asked == held else f"{asked}>{held}" for asked, held in bench_quality.pairs(folder)]
-    return [*asked, *(name + TALKS for name in bench_words.TALKS)]
+    sets = [held if questions == held else f"{questions}>{held}" for questions, held in bench_quality.pairs(folder)]
+    return [*sets, *(name + TALKS for name in bench_words.TALKS)]
 
 
 def read(name: str, options: argparse.Namespace) -> bench_quality.Labelled:
     """A set under its name here; of a large one no more other texts than `options.most`, drawn with seed 0."""
-    asked, _, held = name.removesuffix(TALKS).rpartition(">")
+    language, _, held = name.removesuffix(TALKS).rpartition(">")
     folder = options.folder / held.removeprefix("half ")
-    labelled = bench_quality.read_set(folder, options.folder / asked if asked else folder, options.limit)
+    labelled = bench_quality.read_set(folder, options.folder / language if language else folder, options.limit)
     if held.startswith("half "):
-        labelled = bench_quality.halved(labelled, bench_quality.read_set(options.folder / asked, folder, None))
+        labelled = bench_quality.halved(labelled, bench_quality.read_set(options.folder / language, folder, None))
     memories = labelled.memories
     if name.endswith(TALKS):
         documents = pq.read_table(folder / "corpus.parquet")
@@ -60,11 +60,11 @@ def read(name: str, options: argparse.Namespace) -> bench_quality.Labelled:
         memories = memories.set_column(memories.schema.get_field_index("scope"), "scope", talks)
     if options.most is not None:
         wanted = {memory for query in labelled.queries for memory in labelled.relevant[query["id"]]}
-        kept = pc.is_in(memories["memory_id"], pa.array(sorted(wanted))).to_numpy(zero_copy_only=False).copy()
-        others = np.flatnonzero(~kept)
-        few = len(others) <= options.most
-        kept[others if few else np.random.default_rng(0).choice(others, options.most, replace=False)] = True
-        memories = memories.filter(pa.array(kept))
+        is_kept = pc.is_in(memories["memory_id"], pa.array(sorted(wanted))).to_numpy(zero_copy_only=False).copy()
+        spare = np.flatnonzero(~is_kept)
+        fit = len(spare) <= options.most
+        is_kept[spare if fit else np.random.default_rng(0).choice(spare, options.most, replace=False)] = True
+        memories = memories.filter(pa.array(is_kept))
     return replace(labelled, name=name, memories=memories)
 
 
@@ -79,7 +79,7 @@ def save(options: argparse.Namespace) -> None:
         labelled = read(name, options)
         column = {"context_column": "scope"} if name.endswith(TALKS) else {}
         search = mk.Retriever(**column, **options.set).fit(Corpus({"memories": labelled.memories}))
-        run = bench_defaults.found(search.with_params(decay="none", kinds_hidden=(), future="keep"), labelled)
+        run = bench_defaults.first_hits(search.with_params(decay="none", kinds_hidden=(), future="keep"), labelled)
         pq.write_table(run, file_of(options.out, name))
         print(name, search.chunks_.num_rows, "chunks of", labelled.memories.num_rows, flush=True)
 
@@ -107,8 +107,8 @@ def compare(options: argparse.Namespace) -> None:
         part = bench_defaults.Part(labelled, users, runs)
         group = "user" if part.queries["user"].nunique() >= FEW else "query_id"
         how: dict[str, Any] = {"unjudged_hits": "irrelevant", "as_of": "2026-11-01", "group": group}
-        found = mk.compare(*runs.values(), part.queries, part.qrels, METRICS, mean_of="queries", **how)
-        each = found.per_query.to_pandas().dropna(subset=["difference"])
+        comparison = mk.compare(*runs.values(), part.queries, part.qrels, METRICS, mean_of="queries", **how)
+        each = comparison.per_query.to_pandas().dropna(subset=["difference"])
         cells, fell = [], False
         for metric in METRICS:
             rows = each[each["metric"] == metric]

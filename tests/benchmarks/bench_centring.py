@@ -22,10 +22,10 @@ K = 10
 LANGUAGES = ("ru", "en")
 
 
-def ndcg(found: list[str], relevant: set[str]) -> float:
+def ndcg(hits: list[str], relevant: set[str]) -> float:
     """nDCG@10 of binary judgements."""
     discount = 1 / np.log2(np.arange(2, K + 2))
-    gained = sum(discount[place] for place, name in enumerate(found[:K]) if name in relevant)
+    gained = sum(discount[place] for place, name in enumerate(hits[:K]) if name in relevant)
     return float(gained / discount[: min(len(relevant), K)].sum())
 
 
@@ -55,8 +55,8 @@ def mean_ndcg(search: mk.Retriever, folder: Path, limit: int) -> float:
     scores = []
     for query in queries["id"].to_pylist():
         judged = qrels.filter(pc.equal(qrels["query_id"], query))["doc_id"].to_pylist()
-        found = hits.filter(pc.equal(hits["query_id"], query))["memory_id"].to_pylist()
-        scores.append(ndcg(found, {f"{lang}:{name}" for lang in LANGUAGES for name in judged}))
+        names = hits.filter(pc.equal(hits["query_id"], query))["memory_id"].to_pylist()
+        scores.append(ndcg(names, {f"{lang}:{name}" for lang in LANGUAGES for name in judged}))
     return float(np.mean(scores))
 
 

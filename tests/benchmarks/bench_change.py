@@ -24,11 +24,11 @@ USERS, FACTS = 200, 500
 FILES = ("archive.md", "meta.json")
 
 
-def timed(what: str, work: Callable[[], Any]) -> Any:
+def timed(label: str, work: Callable[[], Any]) -> Any:
     """What `work` gives; its time is printed."""
     start = time.perf_counter()
     result = work()
-    print(f"{what:<60}{time.perf_counter() - start:8.3f} s")
+    print(f"{label:<60}{time.perf_counter() - start:8.3f} s")
     return result
 
 
@@ -57,11 +57,11 @@ def bare(root: Path, files: dict[str, bytes], sync: bool = False) -> None:
 Spent = dict[str, list[tuple[float, float]]]
 
 
-def clocked(spent: Spent, what: str, work: Callable[[], Any]) -> None:
+def clocked(spent: Spent, label: str, work: Callable[[], Any]) -> None:
     """Note what `work` takes by the clock and of the processor."""
     clock, processor = time.perf_counter(), time.process_time()
     work()
-    spent.setdefault(what, []).append((time.perf_counter() - clock, time.process_time() - processor))
+    spent.setdefault(label, []).append((time.perf_counter() - clock, time.process_time() - processor))
 
 
 def syncs(work: Callable[[], Any]) -> int:
@@ -93,26 +93,26 @@ def saves(root: Path, user: str, turns: int = 20) -> None:
         )
     first, second = list(spent)[:2]
     both = [tuple(map(sum, zip(*pair, strict=True))) for pair in zip(spent[first], spent[second], strict=True)]
-    for what, times in {"save and index update": both, **spent}.items():
+    for label, times in {"save and index update": both, **spent}.items():
         parts = (sorted(1e3 * part for part in column) for column in zip(*times, strict=True))
-        said = (f"{statistics.median(part):6.1f} {part[int(0.9 * len(part))]:6.1f} {part[0]:6.1f}" for part in parts)
-        print(f"{what:<60}{'  of the processor '.join(said)}")
+        figures = (f"{statistics.median(part):6.1f} {part[int(0.9 * len(part))]:6.1f} {part[0]:6.1f}" for part in parts)
+        print(f"{label:<60}{'  of the processor '.join(figures)}")
 
 
 @cache
 def vocabulary() -> tuple[str, ...]:
     """The words of the shipped sample, the commonest first."""
-    found = Counter(
+    counts = Counter(
         word for text in mk.read("data").memories["text"].to_pylist() for word in re.findall(r"[^\W\d_]+", text)
     )
-    return tuple(word for word, _ in found.most_common())
+    return tuple(word for word, _ in counts.most_common())
 
 
 def words(chance: random.Random, n: int = 8) -> str:
     """A text that is like no other, of words that are as common as words are."""
     known = vocabulary()
-    said = [known[int(len(known) ** chance.random())] for _ in range(n)]
-    return f"{' '.join(said)} {chance.randrange(10**6)}"
+    drawn = [known[int(len(known) ** chance.random())] for _ in range(n)]
+    return f"{' '.join(drawn)} {chance.randrange(10**6)}"
 
 
 def archive(root: Path) -> Path:
@@ -155,12 +155,12 @@ def main() -> None:
         entries = mk.read(index(place / "entries", 10_000))
         dedup = mk.Deduplicator(encoder=None).fit(entries)
         timed("plan that 5,000 of 10,000 index entries go", lambda: mk.plan(entries, dedup).table)
-        few = archive(place / "few")
+        small = archive(place / "few")
         print("\nbeside 10,000 facts, ms: median, 90th percentile, least")
         print("of a user with room for more")
-        saves(few, "u19")
+        saves(small, "u19")
         print("of a user with 500, so that each save evicts one")
-        saves(few, "u0")
+        saves(small, "u0")
     finally:
         shutil.rmtree(place)
 

@@ -79,8 +79,8 @@ PAIRS = {
 
 def pairs(language: str) -> pd.DataFrame:
     """The pairs of a language: label, text_a, text_b."""
-    found = [re.split(r"(?<=^.) | \| ", line) for line in PAIRS[language].strip().splitlines()]
-    return pd.DataFrame(found, columns=["label", "text_a", "text_b"])
+    rows = [re.split(r"(?<=^.) | \| ", line) for line in PAIRS[language].strip().splitlines()]
+    return pd.DataFrame(rows, columns=["label", "text_a", "text_b"])
 
 
 def within_sections(short: pd.DataFrame, seed: int = 0, chars: int = 800) -> pd.DataFrame:
@@ -108,11 +108,11 @@ def report(name: str, some: pd.DataFrame) -> None:
         "like places": [any(conflicts(a, b)) for a, b in both],
     }
     for rule, flags in flagged.items():
-        found = np.array(flags)
-        right = int((found & wrong).sum())
-        precision = right / found.sum() if found.any() else float("nan")
+        is_flagged = np.array(flags)
+        right = int((is_flagged & wrong).sum())
+        precision = right / is_flagged.sum() if is_flagged.any() else float("nan")
         print(
-            f"{name:<22}{rule:<13}{int(found.sum()):>6} of {len(some):>5} flagged, precision {precision:.2f}, "
+            f"{name:<22}{rule:<13}{int(is_flagged.sum()):>6} of {len(some):>5} flagged, precision {precision:.2f}, "
             f"recall {right / max(1, wrong.sum()):.2f}"
         )
 

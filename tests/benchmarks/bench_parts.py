@@ -32,11 +32,11 @@ ROWS = (1, 10, 110, 1_000, 4_000)
 def medians(rounds: int, ways: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Processor seconds of each of some ways, after a first round that does not count."""
     spent: dict[str, list[float]] = {name: [] for name in ways}
-    for at in range(rounds + 1):
+    for number in range(rounds + 1):
         for name, work in ways.items():
             begin = time.process_time()
             work()
-            if at:
+            if number:
                 spent[name].append(time.process_time() - begin)
     return {name: statistics.median(seconds) for name, seconds in spent.items()}
 
@@ -56,21 +56,21 @@ def forget(rounds: int, size: int) -> None:
     draw = np.random.default_rng(0)
     keys = [draw.bytes(16) for _ in range(size)]
     with tempfile.TemporaryDirectory() as folder:
-        kept = Shelf(Path(folder), 1 << 32)
-        for at in range(0, size, 2_000):
-            some = keys[at : at + 2_000]
-            kept.put("model", some, draw.normal(size=(len(some), DIM)))
-        left = iter(keys)
-        (seconds,) = medians(rounds, {"forget": lambda: kept.forget([next(left)])}).values()
-        print(f"forget one of {size:,} vectors of {DIM} ({kept.size / 1e6:.0f} MB): {seconds:.2f} s")
+        shelf = Shelf(Path(folder), 1 << 32)
+        for start in range(0, size, 2_000):
+            some = keys[start : start + 2_000]
+            shelf.put("model", some, draw.normal(size=(len(some), DIM)))
+        remaining = iter(keys)
+        (seconds,) = medians(rounds, {"forget": lambda: shelf.forget([next(remaining)])}).values()
+        print(f"forget one of {size:,} vectors of {DIM} ({shelf.size / 1e6:.0f} MB): {seconds:.2f} s")
 
 
 def policies(rounds: int, _: int) -> None:
     """The patterns of a policy by RE2, as for few rows, and by DuckDB."""
-    many = texts(max(ROWS), tokens=12)
+    drawn = texts(max(ROWS), tokens=12)
     for policy in (mk.Admission(), mk.Classifier(), mk.Pipeline([mk.Admission(), mk.Classifier()])):
         for rows in ROWS:
-            table = pa.table({"text": many[:rows]})
+            table = pa.table({"text": drawn[:rows]})
             work = lambda policy=policy, table=table: policy.transform(table)  # noqa: E731
             spent = medians(rounds, {"RE2": with_few(max(ROWS), work), "DuckDB": with_few(0, work)})
             shown = ", ".join(f"{name} {seconds * 1000:.1f} ms" for name, seconds in spent.items())
@@ -93,9 +93,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--only", nargs="*", default=list(PARTS))
-    asked = parser.parse_args()
-    for name in asked.only:
-        PARTS[name](asked.rounds, asked.vectors)
+    options = parser.parse_args()
+    for name in options.only:
+        PARTS[name](options.rounds, options.vectors)
 
 
 if __name__ == "__main__":

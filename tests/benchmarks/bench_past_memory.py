@@ -38,15 +38,15 @@ ASKED, HALVES = 50, 400_000
 @cache
 def around() -> np.ndarray:
     """The centres."""
-    made = np.random.default_rng(0).standard_normal((CENTRES, DIM), np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    centres = np.random.default_rng(0).standard_normal((CENTRES, DIM), np.float32)
+    return centres / np.linalg.norm(centres, axis=1, keepdims=True)
 
 
 def near(centre: np.ndarray, seed: int) -> np.ndarray:
     """Vectors of length 1 near the centres of those numbers."""
     noise = np.random.default_rng(seed).standard_normal((len(centre), DIM), np.float32) / np.sqrt(DIM)
-    found = around()[centre] + 0.8 * noise
-    vectors: np.ndarray = found / np.linalg.norm(found, axis=1, keepdims=True)
+    points = around()[centre] + 0.8 * noise
+    vectors: np.ndarray = points / np.linalg.norm(points, axis=1, keepdims=True)
     return vectors.astype(np.float32)
 
 
@@ -121,19 +121,19 @@ def questions() -> list[str]:
 def ask(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
     start = time.perf_counter()
     held = search().fit(mk.open(folder, trust=True))
-    told = {"open s": time.perf_counter() - start}
+    measures = {"open s": time.perf_counter() - start}
     for whose, user_id in (("user", "u7"), ("all", None)):
-        asked = questions()[: 4 if whose == "all" else ASKED]
+        texts = questions()[: 4 if whose == "all" else ASKED]
         start = time.perf_counter()
-        held.search(asked[:1], user_id=user_id, as_of=AS_OF)
-        told[f"{whose}: first s"] = time.perf_counter() - start
+        held.search(texts[:1], user_id=user_id, as_of=AS_OF)
+        measures[f"{whose}: first s"] = time.perf_counter() - start
         start, worked = time.perf_counter(), time.process_time()
-        for one in asked[1:]:
+        for one in texts[1:]:
             held.search(one, user_id=user_id, as_of=AS_OF)
-        told[f"{whose}: ms a query"] = 1000 * (time.perf_counter() - start) / (len(asked) - 1)
-        told[f"{whose}: ms of processor a query"] = 1000 * (time.process_time() - worked) / (len(asked) - 1)
-        told |= {f"{whose}: {name}": value for name, value in used().items()}
-    return told
+        measures[f"{whose}: ms a query"] = 1000 * (time.perf_counter() - start) / (len(texts) - 1)
+        measures[f"{whose}: ms of processor a query"] = 1000 * (time.process_time() - worked) / (len(texts) - 1)
+        measures |= {f"{whose}: {name}": value for name, value in used().items()}
+    return measures
 
 
 STEPS = {"write": write, "count": count, "ask": ask}
@@ -142,13 +142,13 @@ STEPS = {"write": write, "count": count, "ask": ask}
 def run(step: str, gib: float, *values: Any) -> dict[str, float]:
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, __file__, "--gib", str(gib), "--step", json.dumps([step, *values])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stderr[-3000:])
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        sys.exit(process.stderr[-3000:])
+    measures: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     worked = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {f"{step} s": time.perf_counter() - start, f"{step} s of processor": worked, **found}
+    return {f"{step} s": time.perf_counter() - start, f"{step} s of processor": worked, **measures}
 
 
 def main() -> None:
@@ -160,19 +160,22 @@ def main() -> None:
     parser.add_argument("--folder")
     parser.add_argument("--steps", nargs="*", default=list(STEPS))
     parser.add_argument("--step")
-    given = parser.parse_args()
-    if given.step:
-        bound = int(given.gib * 2**30)
+    options = parser.parse_args()
+    if options.step:
+        bound = int(options.gib * 2**30)
         resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
-        step, *values = json.loads(given.step)
+        step, *values = json.loads(options.step)
         print(json.dumps(STEPS[step](*values) | ({} if step == "ask" else used())))
         return
-    for n in given.sizes:
-        with tempfile.TemporaryDirectory() as made:
-            folder = given.folder or made
-            print(f"{n:,} generated memories, {given.buckets} buckets, at most {given.gib:g} GiB a process", flush=True)
-            for step in given.steps:
-                for name, value in run(step, given.gib, folder, n, given.buckets, given.workers).items():
+    for n in options.sizes:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = options.folder or temporary
+            print(
+                f"{n:,} generated memories, {options.buckets} buckets, at most {options.gib:g} GiB a process",
+                flush=True,
+            )
+            for step in options.steps:
+                for name, value in run(step, options.gib, folder, n, options.buckets, options.workers).items():
                     print(f"  {name:40} {value:12.2f}", flush=True)
 
 

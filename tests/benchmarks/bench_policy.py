@@ -81,14 +81,14 @@ def python_pattern(pattern: str) -> re.Pattern[str]:
 def rules() -> dict[str, list[re.Pattern[str]]]:
     """The patterns of all rules, in their order."""
     admission, classifier = Admission(), Classifier()
-    found = {
+    patterns_of = {
         "question": admission._questions(),
         "command": admission._commands(),
         "secret": list(admission._secrets().values()),
         "profile": [str(keywords(classifier.profile_words))],
         "working": [str(keywords(classifier.working_words))],
     }
-    return {name: [python_pattern(pattern) for pattern in patterns] for name, patterns in found.items()}
+    return {name: [python_pattern(pattern) for pattern in patterns] for name, patterns in patterns_of.items()}
 
 
 def by_loop(rows: list[dict[str, Any]]) -> list[str | None]:
@@ -124,10 +124,10 @@ def _limit(rows: list[dict[str, Any]], members: list[int], reasons: list[Any]) -
     for kind, limit in (("profile", QUOTA.max_profile), ("working", QUOTA.max_working)):
         for i in sorted((i for i in members if rows[i]["kind"] == kind), key=age)[limit:]:
             reasons[i] = "limit"
-    left = [i for i in members if reasons[i] is None]
-    weak = [i for i in left if rows[i]["kind"] == "archive" and rows[i]["importance"] != "high"]
+    remaining = [i for i in members if reasons[i] is None]
+    weak = [i for i in remaining if rows[i]["kind"] == "archive" and rows[i]["importance"] != "high"]
     weak.sort(key=lambda i: (rows[i]["importance"] != "low", *age(i)))
-    for i in weak[: max(0, len(left) - QUOTA.max_facts)]:
+    for i in weak[: max(0, len(remaining) - QUOTA.max_facts)]:
         reasons[i] = "evicted"
 
 
@@ -244,14 +244,16 @@ def compare_notes(n: int, threshold: float = 0.9) -> None:
     theirs, pairs = timed(by_sklearn)
     encoder = HashEncoder()
     encoder.encode = encoder.encode_document  # type: ignore[attr-defined]  # as SemHash calls it
-    semhash, found = timed(lambda: SemHash.from_records(texts, model=encoder).self_deduplicate(threshold))
+    semhash, judged = timed(lambda: SemHash.from_records(texts, model=encoder).self_deduplicate(threshold))
     kinds = Counter(dedup.pairs_["kind"].to_pylist())
     print(
         f"\n{n:,} notes of {sum(map(len, texts)) // n} characters, words alone, cosine {threshold}; processor seconds"
     )
     print(f"memkit             {CPU[-3]:8.2f} (wall {ours:.2f}), {dict(kinds)}, conflicts and places of parts included")
     print(f"scikit-learn       {CPU[-2]:8.2f} (wall {theirs:.2f}), {pairs:,} pairs of trigram sets")
-    print(f"SemHash            {CPU[-1]:8.2f} (wall {semhash:.2f}), {len(found.filtered):,} duplicates; n-grams hashed")
+    print(
+        f"SemHash            {CPU[-1]:8.2f} (wall {semhash:.2f}), {len(judged.filtered):,} duplicates; n-grams hashed"
+    )
 
 
 def compare_dedup(n: int, dim: int, threshold: float = 0.9) -> None:
@@ -286,8 +288,8 @@ def compare_dedup(n: int, dim: int, threshold: float = 0.9) -> None:
             index = SemHash.from_embeddings(rows, [str(i) for i in range(n)], model=None, ann_backend=backend)
             return index.index.query_threshold(index.index.vectors, threshold=threshold)
 
-        seconds, found = timed(search, repeats)
-        theirs = {(min(i, int(j)), max(i, int(j))) for i, (near, _) in enumerate(found) for j in near if i != j}
+        seconds, neighbours = timed(search, repeats)
+        theirs = {(min(i, int(j)), max(i, int(j))) for i, (near, _) in enumerate(neighbours) for j in near if i != j}
         print(
             f"SemHash {name:<12} {seconds:8.3f} s, processor {CPU[-1]:.3f} s: {seconds / ours:5.1f}x our time, "
             f"{len(theirs):,} pairs, "

@@ -38,21 +38,22 @@ WORDS = {
 }
 
 
-def made(folder: Path) -> list[str]:
+def write_logs(folder: Path) -> list[str]:
     """Write 40 daily logs; the questions."""
-    draw, asked = random.Random(0), list[str]()
+    draw, questions = random.Random(0), list[str]()
     for number in range(40):
         things, events, because, titles = WORDS["ru" if number % 2 else "en"]
 
-        def said(things: list[str] = things, events: list[str] = events) -> str:
+        def event_text(things: list[str] = things, events: list[str] = events) -> str:
             return f"{draw.choice(things)} {draw.choice(events).format(n=draw.randint(2, 60))}"
 
         parts = []
         for title in titles:
             items = [
-                f"- {draw.randint(8, 19):02}:{draw.randint(0, 59):02} {said()}" for _ in range(draw.randint(4, 16))
+                f"- {draw.randint(8, 19):02}:{draw.randint(0, 59):02} {event_text()}"
+                for _ in range(draw.randint(4, 16))
             ]
-            prose = " ".join(f"{said().capitalize()}. {because}" for _ in range(draw.randint(2, 9)))
+            prose = " ".join(f"{event_text().capitalize()}. {because}" for _ in range(draw.randint(2, 9)))
             parts += [
                 f"## {draw.choice(things).capitalize()}: {title}",
                 *items,
@@ -67,41 +68,41 @@ def made(folder: Path) -> list[str]:
         name = f"2026-{1 + number // 28:02}-{1 + number % 28:02}.md"
         (folder / "memory").mkdir(exist_ok=True)
         (folder / "memory" / name).write_text("\n".join(parts) + "\n", "utf-8")
-        asked.append(said())
-    return asked
+        questions.append(event_text())
+    return questions
 
 
 def faults(line: str, memory: str) -> set[str]:
     """What is wrong with a line of a prompt."""
     text = line.removeprefix("- ")
-    found = {"begins with marks"} if re.match(r"(?:[-*+>]|#+) ", text) else set()
-    said = text.rstrip("…").strip()
+    kinds = {"begins with marks"} if re.match(r"(?:[-*+>]|#+) ", text) else set()
+    shown = text.rstrip("…").strip()
     words = re.findall(r"\w+", memory)
-    if text.endswith("…") and said and said[-1].isalnum() and re.findall(r"\w+", said)[-1] not in words:
-        found.add("cut within a word")
-    if len(said) < 60 and len(memory) > 200:
-        found.add("tail")
-    for start in (said, said.partition(": ")[2]):  # a title may stand before
+    if text.endswith("…") and shown and shown[-1].isalnum() and re.findall(r"\w+", shown)[-1] not in words:
+        kinds.add("cut within a word")
+    if len(shown) < 60 and len(memory) > 200:
+        kinds.add("tail")
+    for start in (shown, shown.partition(": ")[2]):  # a title may stand before
         first = re.findall(r"\w+", start)[:4]
         place = re.search(r"\W+".join(map(re.escape, first)), memory) if first else None
         if place:
             before = memory[: place.start()].rstrip("-*#>[] x\t|`«“(\"'")
             if before and before[-1] not in ".!?…:;\n":
-                found.add("tail")
+                kinds.add("tail")
             break
-    return found
+    return kinds
 
 
-def report(name: str, corpus: mk.Corpus, search: mk.Retriever, asked: list[str]) -> None:
+def report(name: str, corpus: mk.Corpus, search: mk.Retriever, questions: list[str]) -> None:
     texts = dict(zip(*(corpus.memories[column].to_pylist() for column in ("memory_id", "text")), strict=True))
     builder, counts, lines = mk.ContextBuilder(search), Counter[str](), 0
-    for question in asked:
+    for question in questions:
         for one in builder.build(corpus, None, question, as_of=DAY).lines:
             if one.block.startswith("RELEVANT") and one.reason is None:
                 lines += 1
                 counts.update(faults(one.line, texts[one.memory_id]))
     shares = " | ".join(f"{counts[fault] / lines:.2f}" for fault in ("tail", "begins with marks", "cut within a word"))
-    print(f"| {name} | {len(asked)} | {lines} | {shares} |", flush=True)
+    print(f"| {name} | {len(questions)} | {lines} | {shares} |", flush=True)
 
 
 def main() -> None:
@@ -109,8 +110,8 @@ def main() -> None:
     corpus = mk.read(DATA)
     report("data/", corpus, mk.Retriever(), pd.read_csv(DATA / "queries.csv")["text"].tolist())
     with tempfile.TemporaryDirectory() as folder:
-        asked = made(Path(folder))
-        report("made", mk.read(folder), mk.Retriever(encoder=None), asked)
+        questions = write_logs(Path(folder))
+        report("made", mk.read(folder), mk.Retriever(encoder=None), questions)
 
 
 if __name__ == "__main__":

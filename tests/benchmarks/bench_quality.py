@@ -87,13 +87,15 @@ def read_set(folder: Path, queries_folder: Path, limit: int | None) -> Labelled:
     for row in pq.read_table(queries_folder / "qrels.parquet").to_pylist():
         if row["relevance"] > 0:
             relevant.setdefault(row["query_id"], {})[row["doc_id"]] = float(row["relevance"])
-    asked = pq.read_table(queries_folder / "queries.parquet").to_pylist()
-    judged = [query for query in asked if query["id"] in relevant]
+    queries = pq.read_table(queries_folder / "queries.parquet").to_pylist()
+    judged = [query for query in queries if query["id"] in relevant]
     if limit is not None and limit < len(judged):
         chosen = np.random.default_rng(0).choice(len(judged), limit, replace=False)
-        judged = [judged[at] for at in np.sort(chosen)]
+        judged = [judged[i] for i in np.sort(chosen)]
     name = folder.name if folder == queries_folder else f"{queries_folder.name[-2:]}>{folder.name}"
-    return Labelled(name, _memories(documents), judged, relevant, len(asked) - sum(q["id"] in relevant for q in asked))
+    return Labelled(
+        name, _memories(documents), judged, relevant, len(queries) - sum(q["id"] in relevant for q in queries)
+    )
 
 
 def halved(held: Labelled, other: Labelled) -> Labelled:
@@ -137,10 +139,10 @@ def with_retriever(search: Retriever, **params: Any) -> Search:
 
     def run(texts: list[str], where: str | None) -> list[list[str]]:
         hits = setting.search(texts, k=DEPTH, where=where)
-        found: list[list[str]] = [[] for _ in texts]
+        ids: list[list[str]] = [[] for _ in texts]
         for query, memory in zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True):
-            found[int(query)].append(memory)
-        return found
+            ids[int(query)].append(memory)
+        return ids
 
     return run
 
@@ -171,9 +173,9 @@ def with_substrings(corpus: Corpus) -> Search:
             known[word] = pc.match_substring(texts, word).to_numpy()
         return known[word]
 
-    def run(asked: list[str], where: str | None) -> list[list[str]]:
+    def run(query_texts: list[str], where: str | None) -> list[list[str]]:
         visible = _visible_rows(Corpus({"memories": memories}), where)
-        words = [set(re.findall(r"\w+", text.lower())) for text in asked]
+        words = [set(re.findall(r"\w+", text.lower())) for text in query_texts]
         return [_ordered(np.sum([holds(w) for w in ws] or [visible * 0], axis=0), ids, visible) for ws in words]
 
     return run
@@ -196,13 +198,13 @@ def with_bm25s(corpus: Corpus) -> Search:
     engine = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
     engine.index([terms(f"{title}\n{text}") for title, text in pairs], show_progress=False)
 
-    def run(asked: list[str], where: str | None) -> list[list[str]]:
+    def run(query_texts: list[str], where: str | None) -> list[list[str]]:
         visible = _visible_rows(Corpus({"memories": memories}), where)
-        found = []
-        for text in asked:
+        hits = []
+        for text in query_texts:
             known = [term for term in terms(text) if term in engine.vocab_dict]
-            found.append(_ordered(engine.get_scores(known), ids, visible) if known else [])
-        return found
+            hits.append(_ordered(engine.get_scores(known), ids, visible) if known else [])
+        return hits
 
     return run
 
@@ -230,25 +232,25 @@ def evaluate(labelled: Labelled, search: Search) -> Evaluation:
     """`METRICS`, their means over queries, intervals over scopes where the set has them."""
     rows: list[tuple[str, str, int]] = []
     for where, queries in labelled.batches():
-        found = search([query["text"] for query in queries], where)
-        ranked = ((query["id"], ids) for query, ids in zip(queries, found, strict=True))
+        hits = search([query["text"] for query in queries], where)
+        ranked = ((query["id"], ids) for query, ids in zip(queries, hits, strict=True))
         rows += [(query, memory, rank) for query, ids in ranked for rank, memory in enumerate(ids, 1)]
     rows = rows or [(labelled.queries[0]["id"], "nothing", 1)]  # a way of searching may find nothing at all
-    columns = [[row[at] for row in rows] for at in range(3)]
+    columns = [[row[i] for row in rows] for i in range(3)]
     types = (pa.string(), pa.string(), pa.int64())
     run = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], ["query_id", "memory_id", "rank"])
     queries = [{"query_id": q["id"], "text": q["text"], "user_id": q.get("scope")} for q in labelled.queries]
     judged = [(query, memory, gain) for query, gains in labelled.relevant.items() for memory, gain in gains.items()]
     qrels = dict(zip(("query_id", "memory_id", "relevance"), map(list, zip(*judged, strict=True)), strict=True))
-    asked = pa.Table.from_pylist(queries)
-    return mk.evaluate(run, asked, qrels, METRICS, mean_of="queries", depth=DEPTH, as_of="2026-01-01")
+    table = pa.Table.from_pylist(queries)
+    return mk.evaluate(run, table, qrels, METRICS, mean_of="queries", depth=DEPTH, as_of="2026-01-01")
 
 
 def pairs(folder: Path) -> list[tuple[str, str]]:
     """Whose queries are put to which documents: each set's own, another language's, and both languages in one."""
     names = sorted(one.parent.name for one in folder.glob("*/corpus.parquet"))
     crossed = [pair for pair in CROSSED if {*pair} <= {*names}]
-    return [(name, name) for name in names] + crossed + [(asked, f"half {held}") for asked, held in crossed]
+    return [(name, name) for name in names] + crossed + [(questions, f"half {held}") for questions, held in crossed]
 
 
 def main() -> None:
@@ -264,49 +266,49 @@ def main() -> None:
         f" 95 % intervals over scopes, or over queries where a set has none"
     )
     results: dict[str, dict[str, Evaluation]] = {}
-    for asked, held in pairs(options.folder):
-        if options.sets and asked not in options.sets:
+    for questions, held in pairs(options.folder):
+        if options.sets and questions not in options.sets:
             continue
-        labelled = read_set(options.folder / held.removeprefix("half "), options.folder / asked, options.limit)
+        labelled = read_set(options.folder / held.removeprefix("half "), options.folder / questions, options.limit)
         if held.startswith("half "):
-            labelled = halved(labelled, read_set(options.folder / asked, options.folder / asked, None))
+            labelled = halved(labelled, read_set(options.folder / questions, options.folder / questions, None))
         ways = systems(labelled, options.encoder, options.ways)
         results[labelled.name] = {name: evaluate(labelled, search) for name, search in ways.items()}
-        means = "  ".join(f"{name} {value(found, 0):.3f}" for name, found in results[labelled.name].items())
+        means = "  ".join(f"{name} {value(evaluation, 0):.3f}" for name, evaluation in results[labelled.name].items())
         size = f"{len(labelled.queries)} queries, {labelled.left_out} without judgement"
         print(f"{labelled.name}: {size}; nDCG@10 {means}", flush=True)
     report(results)
 
 
-def value(found: Evaluation, metric: int) -> float:
-    return float(found.table["value"][metric].as_py())
+def value(evaluation: Evaluation, metric: int) -> float:
+    return float(evaluation.table["value"][metric].as_py())
 
 
-def cell(found: Evaluation, metric: int) -> str:
+def cell(evaluation: Evaluation, metric: int) -> str:
     """A value with its interval, where there are scopes enough for one."""
-    row = found.table.slice(metric, 1).to_pylist()[0]
+    row = evaluation.table.slice(metric, 1).to_pylist()[0]
     return f"{row['value']:.3f}" + ("" if row["low"] is None else f" [{row['low']:.3f}, {row['high']:.3f}]")
 
 
 def report(results: dict[str, dict[str, Evaluation]]) -> None:
     """A Markdown table a metric: a row a set, a column a way of searching."""
     ways = list(next(iter(results.values())))
-    for at, metric in enumerate(METRICS):
+    for i, metric in enumerate(METRICS):
         print(f"\n| {metric} | n | " + " | ".join(ways) + " |\n|---" * 1 + "|---" * (len(ways) + 1) + "|")
-        for name, found in results.items():
-            size = found[ways[0]].table["n_queries"][at]
-            print(f"| {name} | {size} | " + " | ".join(cell(one, at) for one in found.values()) + " |")
-        means = [np.mean([value(found[way], at) for found in results.values()]) for way in ways]
+        for name, evaluations in results.items():
+            size = evaluations[ways[0]].table["n_queries"][i]
+            print(f"| {name} | {size} | " + " | ".join(cell(one, i) for one in evaluations.values()) + " |")
+        means = [np.mean([value(evaluations[way], i) for evaluations in results.values()]) for way in ways]
         print("| mean of the sets | | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
-        margins = [margin(results, way, at) for way in ways]
+        margins = [margin(results, way, i) for way in ways]
         print("| least over the better arm | | " + " | ".join(f"{least:+.3f}" for least in margins) + " |")
 
 
 def margin(results: dict[str, dict[str, Evaluation]], way: str, metric: int) -> float:
     """How far a way of searching is above the better of words and vectors, on the set where it is least so."""
     return min(
-        value(found[way], metric) - max(value(found[arm], metric) for arm in ("words", "vectors"))
-        for found in results.values()
+        value(evaluations[way], metric) - max(value(evaluations[arm], metric) for arm in ("words", "vectors"))
+        for evaluations in results.values()
     )
 
 

@@ -52,11 +52,11 @@ def write_notes(folder: Path, count: int, layout: str = "block") -> int:
     words = {language: generate.vocabulary(language, 2_000).tolist() for language in ("ru", "en")}
     size = 0
     for row in range(count):
-        own = words["en" if row % 2 else "ru"]
+        vocabulary = words["en" if row % 2 else "ru"]
         name = str(UUID(int=rng.getrandbits(128), version=4))
         path = folder / name[:2] / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        size += path.write_bytes(_note(name, own, rng, layout).encode())
+        size += path.write_bytes(_note(name, vocabulary, rng, layout).encode())
     return size
 
 
@@ -71,8 +71,8 @@ def _note(name: str, words: list[str], rng: random.Random, layout: str) -> str:
     scope = rng.choice(("global", f"area:{rng.choice(words)}", f"file:src/{rng.choice(words)}.py"))
     values = {"id": name, "subject": title, "applies_to": scope, "created_at": stamps[0], "updated_at": stamps[1]}
     lines = {key: f"{key}: {scalar.format(value)}" for key, value in values.items()}
-    own, subject, *rest = lines.values()
-    head = "\n".join((own, subject, f"keywords:{keywords}", *rest))
+    id_line, subject, *rest = lines.values()
+    head = "\n".join((id_line, subject, f"keywords:{keywords}", *rest))
     return f"---\n{head}\n---\n\n# {title}\n\n{_body(words, rng)}\n"
 
 
@@ -132,20 +132,20 @@ def refresh(folder: Path, with_text: bool = False) -> dict[str, float]:
 
     corpus = read(folder)
     files = note_files(folder)
-    found: dict[str, list[float]] = {"scandir": [], "walk": [], "refresh": [], "unchanged": []}
+    times_of: dict[str, list[float]] = {"scandir": [], "walk": [], "refresh": [], "unchanged": []}
     for turn in range(REFRESHES):
-        found["scandir"].append(_seconds(lambda: stat_scandir(str(folder))))
-        found["walk"].append(_seconds(lambda: stat_walk(str(folder))))
-        found["unchanged"].append(_seconds(corpus.refresh))
+        times_of["scandir"].append(_seconds(lambda: stat_scandir(str(folder))))
+        times_of["walk"].append(_seconds(lambda: stat_walk(str(folder))))
+        times_of["unchanged"].append(_seconds(corpus.refresh))
         with Path(files[turn * len(files) // REFRESHES]).open("a", encoding="utf-8") as file:
             file.write(f"Changed {turn}.\n")
         before = corpus
         started = time.perf_counter()
         corpus = before.refresh()
-        found["refresh"].append(time.perf_counter() - started)
+        times_of["refresh"].append(time.perf_counter() - started)
         if corpus.memories.equals(before.memories):
             raise RuntimeError("the refresh missed a change")
-    result = {name: statistics.median(times) for name, times in found.items()}
+    result = {name: statistics.median(times) for name, times in times_of.items()}
     return {**result, "tables": _seconds(lambda: corpus.sql("select 1")), **_text(corpus, with_text)}
 
 
@@ -201,8 +201,8 @@ SIDES: dict[str, Callable[[Path], dict[str, float]]] = {
 def run_side(name: str, folder: Path) -> dict[str, float]:
     """The figures of one side, from a process of its own, with its peak memory in bytes."""
     command = [sys.executable, __file__, "--side", name, "--folder", str(folder)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    return {str(key): float(value) for key, value in json.loads(done.stdout).items()}
+    process = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return {str(key): float(value) for key, value in json.loads(process.stdout).items()}
 
 
 def _print_side(name: str, folder: Path) -> None:
@@ -244,7 +244,7 @@ def compare(folder: Path, size: int, repeat: int) -> list[float]:
 
 def report_refresh(folder: Path, with_text: bool) -> float:
     """Print refreshes beside the stat passes; seconds of a refresh after a change."""
-    found = run_side("refresh and text" if with_text else "refresh", folder)
+    seconds_of = run_side("refresh and text" if with_text else "refresh", folder)
     print(f"{'refresh':32}{'ms':>9}{'x scandir':>11}{'x walk':>9}")
     names = {
         "scandir": "scandir + stat",
@@ -255,10 +255,10 @@ def report_refresh(folder: Path, with_text: bool) -> float:
         "text": "then: full-text index made again",
     }
     for key, name in names.items():
-        if key in found:
-            against = f"{found[key] / found['scandir']:11.2f}{found[key] / found['walk']:9.2f}"
-            print(f"{name:32}{found[key] * 1000:9.1f}{against}")
-    return found["refresh"]
+        if key in seconds_of:
+            against = f"{seconds_of[key] / seconds_of['scandir']:11.2f}{seconds_of[key] / seconds_of['walk']:9.2f}"
+            print(f"{name:32}{seconds_of[key] * 1000:9.1f}{against}")
+    return seconds_of["refresh"]
 
 
 def main() -> None:
@@ -287,11 +287,11 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     sizes = sorted({max(10, options.notes // part) for part in (100, 10, 1)})
     growth = []
     for count in sizes:
-        own = folder / str(count)
-        if not own.exists():
-            write_notes(own, count)
-        size = stat_scandir(str(own))
-        growth.append((*compare(own, size, options.repeat), report_refresh(own, options.text)))
+        place = folder / str(count)
+        if not place.exists():
+            write_notes(place, count)
+        size = stat_scandir(str(place))
+        growth.append((*compare(place, size, options.repeat), report_refresh(place, options.text)))
     print("\nmicroseconds a file, by size")
     for name, times in zip([*list(SIDES)[:3], "refresh"], zip(*growth, strict=True), strict=True):
         each = (seconds / count * 1e6 for count, seconds in zip(sizes, times, strict=True))
@@ -299,10 +299,10 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     for layout in list(LAYOUTS)[1:]:
         print(f"\nanother layout: {layout}", end="")
         count = sizes[len(sizes) // 2]
-        own = folder / f"{layout}-{count}"
-        if not own.exists():
-            write_notes(own, count, layout)
-        compare(own, stat_scandir(str(own)), options.repeat)
+        place = folder / f"{layout}-{count}"
+        if not place.exists():
+            write_notes(place, count, layout)
+        compare(place, stat_scandir(str(place)), options.repeat)
     whole = run_side("memkit, 1 process", DATA)
     print(f"\ndata/: {whole['memories']:.0f} memories, {whole['problems']:.0f} problems in {whole['wall']:.3f} s")
 

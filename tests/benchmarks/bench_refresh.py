@@ -46,17 +46,17 @@ def main() -> None:
     parser.add_argument("--notes", type=int, default=100_000)
     parser.add_argument("--encoder")
     parser.add_argument("--gram-weight", type=float, default=0.0)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     import memkit as mk
     from memkit.formats.disk.files import list_files
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_notes(folder, asked.notes)
-        changed = sorted(folder.rglob("*.md"))[asked.notes // 2]
-        print(f"{asked.notes:,} generated notes{'':<23}processor    clock      MiB")
+        write_notes(folder, options.notes)
+        changed = sorted(folder.rglob("*.md"))[options.notes // 2]
+        print(f"{options.notes:,} generated notes{'':<23}processor    clock      MiB")
         corpus = step("read", lambda: mk.read(folder))
-        search = step("fit", lambda: mk.Retriever(encoder=asked.encoder, gram_weight=asked.gram_weight).fit(corpus))
+        search = step("fit", lambda: mk.Retriever(encoder=options.encoder, gram_weight=options.gram_weight).fit(corpus))
         step("first search", lambda: search.search("пул соединений", as_of=AS_OF))
         step("search", lambda: search.search(WORD, as_of=AS_OF))
         for turn in ("", ", again"):

@@ -45,15 +45,15 @@ def scores(held: bench_quality.Labelled, rerank: str, settings: list[dict[str, A
     parts = []
     for where, queries in held.batches():
         qrels = [(q["id"], memory, gain) for q in queries for memory, gain in held.relevant[q["id"]].items()]
-        asked = {"query_id": [q["id"] for q in queries], "text": [q["text"] for q in queries]}
+        table = {"query_id": [q["id"] for q in queries], "text": [q["text"] for q in queries]}
         judged = dict(zip(("query_id", "memory_id", "relevance"), map(list, zip(*qrels, strict=True)), strict=True))
         parts.append(
             np.stack(
                 [
-                    mk.evaluate(search.with_params(**one), asked, judged, "ndcg@10", where=where, as_of="2026-01-01")
+                    mk.evaluate(search.with_params(**one), table, judged, "ndcg@10", where=where, as_of="2026-01-01")
                     .per_query.to_pandas()
                     .set_index("query_id")
-                    .loc[asked["query_id"], "ndcg@10"]
+                    .loc[table["query_id"], "ndcg@10"]
                     .to_numpy()
                     for one in settings
                 ]
@@ -80,9 +80,9 @@ def main() -> None:
     for name in options.sets:
         held = bench_quality.read_set(options.folder / name, options.folder / name, options.limit)
         begun = time.process_time()
-        found = scores(held, options.rerank, [{}, *looks])
-        means.append(found.mean(axis=1))
-        off = found[1:] - found[0]
+        by_look = scores(held, options.rerank, [{}, *looks])
+        means.append(by_look.mean(axis=1))
+        off = by_look[1:] - by_look[0]
         best = int(off.mean(axis=1).argmax())
         half = 1.96 * off[best].std(ddof=1) / np.sqrt(off.shape[1])
         row = " | ".join(f"{value:.3f}" for value in means[-1])
@@ -95,11 +95,11 @@ def main() -> None:
     corpus = mk.read(bench_labels.DATA)
     search, folder = Retriever().fit(corpus), bench_labels.DATA / "labels"
     relevant = bench_labels.qrels(corpus, bench_labels.labels(folder)).query("relevance > 0")
-    asked = bench_labels.queries(folder).query("kind != 'unanswerable'")
+    labelled = bench_labels.queries(folder).query("kind != 'unanswerable'")
     print("\n| `data/` | hit@1 | hit@5 | MRR |\n|---|---|---|---|")
     for title, look in zip(titles, [{}, *looks], strict=True):
         by_query = relevant.groupby("query_id")["memory_id"].agg(set)
-        every = bench_labels.measured(search.with_params(**look), asked, by_query).loc["all"]
+        every = bench_labels.measured(search.with_params(**look), labelled, by_query).loc["all"]
         print(f"| {title} | {every['hit@1']:.2f} | {every['hit@5']:.2f} | {every['mrr@10']:.2f} |", flush=True)
 
 

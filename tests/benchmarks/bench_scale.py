@@ -57,27 +57,27 @@ class Small:
         return {}
 
 
-def made(n: int) -> mk.Corpus:
+def generated(n: int) -> mk.Corpus:
     """`n` memories, 500 a user."""
     draw = np.random.default_rng(n)
     words = np.minimum(draw.zipf(1.3, (n, WORDS)), 50_000)
     table = {
-        "memory_id": pa.array([f"m{at:09}" for at in range(n)]),
+        "memory_id": pa.array([f"m{i:09}" for i in range(n)]),
         "text": pa.array([" ".join(f"w{word}" for word in row) for row in words.tolist()]),
-        "user_id": pa.array([f"u{at // USERS_EACH}" for at in range(n)]),
+        "user_id": pa.array([f"u{i // USERS_EACH}" for i in range(n)]),
     }
     return mk.from_table(pa.table(table))
 
 
 def labelled(corpus: mk.Corpus, n: int) -> tuple[pa.Table, pa.Table]:
     """`n` queries, and a memory for each."""
-    names, memory = [str(at) for at in range(n)], corpus.memories["memory_id"].slice(0, n)
+    names, memory = [str(i) for i in range(n)], corpus.memories["memory_id"].slice(0, n)
     right = pa.table({"query_id": names, "memory_id": memory, "relevance": [1] * n})
-    return pa.table({"query_id": names, "text": [f"w{at} w{at % 90}" for at in range(n)]}), right
+    return pa.table({"query_id": names, "text": [f"w{i} w{i % 90}" for i in range(n)]}), right
 
 
 def save(folder: str, n: int, buckets: int) -> dict[str, float]:
-    corpus = made(n)
+    corpus = generated(n)
     start = time.perf_counter()
     corpus.save(folder, buckets=buckets)
     size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
@@ -109,22 +109,22 @@ def crew(workers: int) -> Iterator[Callable[[], float]]:
         distributed.Client(cluster) as client,
         joblib.parallel_config(backend="dask"),
     ):
-        for at, address in enumerate(client.run(os.getpid)):
-            client.run(pin, cores[at % len(cores)], workers=[address])
+        for number, address in enumerate(client.run(os.getpid)):
+            client.run(pin, cores[number % len(cores)], workers=[address])
         yield lambda: worked() + sum(client.run(worked).values())
 
 
 def share(folder: str, n: int, workers: int) -> dict[str, list[float]]:
     """By what is shared: the seconds that it took, and those of the processor in all processes."""
-    told = {}
+    seconds_of = {}
     with tempfile.TemporaryDirectory() as place, crew(workers) as spent:
-        made(2_000).save(place, buckets=4 * workers)
+        generated(2_000).save(place, buckets=4 * workers)
         for name, prepare in SHARED.items():
             prepare(place)()
             act, before, start = prepare(folder), spent(), time.perf_counter()
             act()
-            told[name] = [time.perf_counter() - start, spent() - before]
-    return told
+            seconds_of[name] = [time.perf_counter() - start, spent() - before]
+    return seconds_of
 
 
 def _fit(folder: str) -> Callable[[], Any]:
@@ -133,9 +133,13 @@ def _fit(folder: str) -> Callable[[], Any]:
 
 
 def _sweep(folder: str) -> Callable[[], Any]:
-    corpus = made(5_000)
+    corpus = generated(5_000)
     search = mk.Retriever(encoder=Small()).fit(corpus)
-    grid = {"vector_weight": [0.1, 0.3, 0.5, 0.7], "mmr_lambda": [0.5, 1.0], "min_score": [at / 25 for at in range(25)]}
+    grid = {
+        "vector_weight": [0.1, 0.3, 0.5, 0.7],
+        "mmr_lambda": [0.5, 1.0],
+        "min_score": [step / 25 for step in range(25)],
+    }
     return lambda: mk.sweep(search, *labelled(corpus, 400), grid, ["mrr"], as_of=AS_OF)
 
 
@@ -149,7 +153,7 @@ def ask(folder: str, n: int, user_id: str | None) -> dict[str, float]:
     search.search("w3 w70 w900", user_id=user_id, as_of=AS_OF)
     first = time.perf_counter() - start
     start = time.perf_counter()
-    search.search([f"w{at} w70 w900" for at in range(20)], user_id=user_id, as_of=AS_OF)
+    search.search([f"w{i} w70 w900" for i in range(20)], user_id=user_id, as_of=AS_OF)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     whose = "all" if user_id is None else "user"
     took = 1000 * (time.perf_counter() - start) / 20
@@ -161,27 +165,27 @@ def _files(folder: str, n: int) -> Callable[[], Any]:
     words = [
         " ".join(f"w{word}" for word in row) for row in np.random.default_rng(n).integers(0, 9_000, (n, WORDS)).tolist()
     ]
-    for at, text in enumerate(words):
-        (place / f"{at:06}.md").write_text(f"# Note {at}\n\n{text}\n")
+    for i, text in enumerate(words):
+        (place / f"{i:06}.md").write_text(f"# Note {i}\n\n{text}\n")
     return lambda: mk.read(place)
 
 
 def _chunks(folder: str, n: int) -> Callable[[], Any]:
-    corpus = made(n)
+    corpus = generated(n)
     return lambda: mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
 
 
 def _queries(folder: str, n: int) -> Callable[[], Any]:
-    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(made(20_000))
-    asked = [f"w{at} w{at % 90} w{7 * at}" for at in range(n)]
-    search.search(asked[:9], as_of=AS_OF)
-    return lambda: search.search(asked, as_of=AS_OF)
+    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(generated(20_000))
+    query_texts = [f"w{i} w{i % 90} w{7 * i}" for i in range(n)]
+    search.search(query_texts[:9], as_of=AS_OF)
+    return lambda: search.search(query_texts, as_of=AS_OF)
 
 
 def _settings(folder: str, n: int) -> Callable[[], Any]:
-    corpus = made(5_000)
+    corpus = generated(5_000)
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
-    grid = {"min_score": [at / n for at in range(n)]}
+    grid = {"min_score": [step / n for step in range(n)]}
     return lambda: mk.sweep(search, *labelled(corpus, 200), grid, ["mrr"], as_of=AS_OF)
 
 
@@ -193,8 +197,8 @@ GROWS = {
 }
 
 
-def grow(folder: str, what: str) -> dict[str, float]:
-    prepare, sizes = GROWS[what]
+def grow(folder: str, work: str) -> dict[str, float]:
+    prepare, sizes = GROWS[work]
     took = []
     for size in sizes:
         each = []
@@ -206,7 +210,7 @@ def grow(folder: str, what: str) -> dict[str, float]:
         took.append(min(each))
     slope = np.polyfit(sizes, took, 1)[0]
     power = np.polyfit(np.log(sizes), np.log(took), 1)[0]
-    return {f"{what}: ms each": 1000 * slope, f"{what}: power": power}
+    return {f"{work}: ms each": 1000 * slope, f"{work}: power": power}
 
 
 STEPS = {"save": save, "share": share, "ask": ask, "grow": grow}
@@ -215,11 +219,11 @@ STEPS = {"save": save, "share": share, "ask": ask, "grow": grow}
 def run(step: str, *values: Any) -> dict[str, Any]:
     command = [sys.executable, __file__, "--step", json.dumps([step, *values])]
     alone = os.environ | {"MEMKIT_CACHE": "off", "OMP_NUM_THREADS": "1"}  # nothing is taken from an earlier step
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
-    if done.returncode:
-        sys.exit(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
+    if process.returncode:
+        sys.exit(process.stderr)
+    measures: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    return measures
 
 
 def main() -> None:
@@ -229,35 +233,35 @@ def main() -> None:
     parser.add_argument("--workers", nargs="*", type=int, default=[2])
     parser.add_argument("--slopes", action="store_true")
     parser.add_argument("--step")
-    given = parser.parse_args()
-    if given.step:
-        step, *values = json.loads(given.step)
+    options = parser.parse_args()
+    if options.step:
+        step, *values = json.loads(options.step)
         print(json.dumps(STEPS[step](*values)))
         return
-    if given.slopes:
+    if options.slopes:
         with tempfile.TemporaryDirectory() as folder:
-            for what in GROWS:
-                for name, value in run("grow", folder, what).items():
+            for work in GROWS:
+                for name, value in run("grow", folder, work).items():
                     print(f"  {name:40} {value:8.3f}")
         return
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    for n in given.sizes:
+    for n in options.sizes:
         with tempfile.TemporaryDirectory() as folder:
-            told = run("save", folder, n, given.buckets)
+            measures = run("save", folder, n, options.buckets)
             alone = run("share", folder, n, 1)
-            each = {count: run("share", folder, n, count) for count in given.workers}
+            each = {count: run("share", folder, n, count) for count in options.workers}
             for name, (clock, worked) in alone.items():
-                told |= {f"{name} by 1: s": clock, f"{name} by 1: s of processor": worked}
-                for count, many in each.items():
-                    told |= {
-                        f"{name} by {count}: s": many[name][0],
-                        f"{name} by {count}: s of processor": many[name][1],
+                measures |= {f"{name} by 1: s": clock, f"{name} by 1: s of processor": worked}
+                for count, shared in each.items():
+                    measures |= {
+                        f"{name} by {count}: s": shared[name][0],
+                        f"{name} by {count}: s of processor": shared[name][1],
                     }
-                    told[f"{name}: efficiency of {count}"] = clock / (count * many[name][0])
-                    told[f"{name}: by processor"] = worked / many[name][1]
-            told |= run("ask", folder, n, "u1") | run("ask", folder, n, None)
-        print(f"{n:,} memories, {given.buckets} buckets")
-        for name, value in told.items():
+                    measures[f"{name}: efficiency of {count}"] = clock / (count * shared[name][0])
+                    measures[f"{name}: by processor"] = worked / shared[name][1]
+            measures |= run("ask", folder, n, "u1") | run("ask", folder, n, None)
+        print(f"{n:,} memories, {options.buckets} buckets")
+        for name, value in measures.items():
             print(f"  {name:28} {value:12.2f}")
 
 

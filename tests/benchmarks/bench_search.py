@@ -56,16 +56,16 @@ class WordVectors:
         return self._words[word]
 
 
-def corpus_of(made: list[str]) -> Corpus:
+def corpus_of(chunks: list[str]) -> Corpus:
     """One memory a text, of fifty users, a tenth of them a year old."""
-    count = len(made)
+    count = len(chunks)
     age = np.where(np.arange(count) % 10, 0, 365).astype("timedelta64[D]")
     filled = {
         "memory_id": [f"table:#{row:07d}" for row in range(count)],
         "format": ["table"] * count,
         "user_id": [f"u{row % 50}" for row in range(count)],
         "title": [""] * count,
-        "text": made,
+        "text": chunks,
         "tags": [[]] * count,
         "created_at": (np.datetime64("2026-10-01", "us") - age).astype("datetime64[us]"),
     }
@@ -75,29 +75,29 @@ def corpus_of(made: list[str]) -> Corpus:
 
 def each(
     works: dict[str, Callable[[str], Any]],
-    asked: list[str],
+    query_texts: list[str],
     repeat: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Milliseconds a query of each work: the median over the queries of the best of `repeat` runs, taken in turn."""
-    best = {name: np.full(len(asked), np.inf) for name in works}
+    best = {name: np.full(len(query_texts), np.inf) for name in works}
     for _ in range(repeat):
-        for at, query in enumerate(asked):
+        for i, query in enumerate(query_texts):
             for name, work in works.items():
                 start = clock()
                 work(query)
-                best[name][at] = min(best[name][at], clock() - start)
+                best[name][i] = min(best[name][i], clock() - start)
     return {name: float(np.median(seconds)) * 1e3 for name, seconds in best.items()}
 
 
 def measure(size: int, dim: int, n_queries: int, ann: str) -> dict[str, float]:
     """One row of the table."""
-    made = texts(size)
+    chunks = texts(size)
     start = time.perf_counter()
-    search = Retriever(encoder=WordVectors(dim), ann=ann).fit(corpus_of(made))
+    search = Retriever(encoder=WordVectors(dim), ann=ann).fit(corpus_of(chunks))
     fit = time.perf_counter() - start
-    asked = queries(made, n_queries)
-    search.search(asked, as_of=AS_OF)
+    query_texts = queries(chunks, n_queries)
+    search.search(query_texts, as_of=AS_OF)
     bm25, vector = search.arms_["bm25"], search.arms_["vector"]
     works: dict[str, Callable[[str], Any]] = {
         "bm25 ms": lambda q: bm25.candidates([q], 100),
@@ -106,12 +106,12 @@ def measure(size: int, dim: int, n_queries: int, ann: str) -> dict[str, float]:
         "where ms": lambda q: search.search(q, where="user_id = 'u7'", as_of=AS_OF),
         "trace ms": lambda q: search.trace(q, as_of=AS_OF),
     }
-    found = each(works, asked, repeat=15)
+    milliseconds = each(works, query_texts, repeat=15)
     start = time.perf_counter()
-    search.search(asked, as_of=AS_OF)
+    search.search(query_texts, as_of=AS_OF)
     batch = (time.perf_counter() - start) / n_queries * 1e3
-    ratio = found["hybrid ms"] / (found["bm25 ms"] + found["vector ms"])
-    return {"chunks": size, "fit s": fit, **found, "hybrid / sum": ratio, "batch ms/query": batch}
+    ratio = milliseconds["hybrid ms"] / (milliseconds["bm25 ms"] + milliseconds["vector ms"])
+    return {"chunks": size, "fit s": fit, **milliseconds, "hybrid / sum": ratio, "batch ms/query": batch}
 
 
 ARMS: dict[str, dict[str, Any]] = {
@@ -125,16 +125,16 @@ ARMS: dict[str, dict[str, Any]] = {
 
 def measure_arms(size: int, dim: int, n_queries: int) -> None:
     """Print a row for each of the arms alone, for all, and for bm25s over the same pieces."""
-    made = texts(size)
-    asked = queries(made, n_queries)
+    chunks = texts(size)
+    query_texts = queries(chunks, n_queries)
     works: dict[str, Callable[[str], Any]] = {}
     fits, first = {}, {}
     for name, weights in ARMS.items():
-        corpus, start = corpus_of(made), time.process_time()
+        corpus, start = corpus_of(chunks), time.process_time()
         search = Retriever(encoder=WordVectors(dim), **weights).fit(corpus)
         fits[name] = time.process_time() - start
         start = time.process_time()
-        search.search(asked, as_of=AS_OF)
+        search.search(query_texts, as_of=AS_OF)
         first[name] = (time.process_time() - start) / n_queries * 1e3
         works[name] = partial(search.search, as_of=AS_OF)
     pieces = search.chunks_["text"].to_pylist()
@@ -142,14 +142,14 @@ def measure_arms(size: int, dim: int, n_queries: int) -> None:
     retrieve, _ = bm25s_index(pieces)
     fits["bm25s"] = time.process_time() - start
     start = time.process_time()
-    retrieve(asked)
+    retrieve(query_texts)
     first["bm25s"] = (time.process_time() - start) / n_queries * 1e3
     works["bm25s"] = lambda query: retrieve([query])
-    found = each(works, asked, repeat=5, clock=time.process_time)
+    milliseconds = each(works, query_texts, repeat=5, clock=time.process_time)
     print(f"{size:,} memories, {len(pieces):,} pieces, {n_queries} queries: seconds of the processor")
     print(f"{'':<16}{'fit s':>9}{'one query ms':>15}{'first batch, ms a query':>26}")
     for name in works:
-        print(f"{name:<16}{fits[name]:>9.1f}{found[name]:>15.2f}{first[name]:>26.2f}")
+        print(f"{name:<16}{fits[name]:>9.1f}{milliseconds[name]:>15.2f}{first[name]:>26.2f}")
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--commands", type=int, default=9)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     seconds: dict[str, list[float]] = {}
 
     def took(name: str, step: Callable[[], Any]) -> Any:
@@ -56,11 +56,11 @@ def main() -> None:
         seconds.setdefault(name, []).append(time.process_time() - start)
         return result
 
-    for _ in range(asked.rounds + 1):
+    for _ in range(options.rounds + 1):
         steps(took)
     for name, values in seconds.items():
         print(f"{name:<16}{1000 * statistics.median(values[1:]):8.1f} ms")
-    times = [command() for _ in range(asked.commands + 1)][1:]
+    times = [command() for _ in range(options.commands + 1)][1:]
     print(f"{'memkit search':<16}{1000 * statistics.median(times):8.1f} ms, best {1000 * min(times):.1f}")
 
 

@@ -100,7 +100,7 @@ def pairs() -> tuple[pa.Table, list[tuple[str, str, str]]]:
             for age, text, day in (("old", stated[0], OLD), ("new", stated[1], NEW)):
                 text = text.format(*subject)
                 rows.append({"memory_id": f"{name}-{age}", "text": text[:1].upper() + text[1:], "created_at": day})
-            questions += [(asked.format(*subject), f"{name}-old", f"{name}-new") for asked in QUESTIONS[language]]
+            questions += [(template.format(*subject), f"{name}-old", f"{name}-new") for template in QUESTIONS[language]]
     return pa.Table.from_pylist(rows), questions
 
 
@@ -124,12 +124,12 @@ def stale(search: mk.Retriever, questions: list[tuple[str, str, str]], rule: Rul
     return float(np.mean(first)), float(np.mean(shares))
 
 
-def weights(made: pa.Table, questions: list[tuple[str, str, str]], others: list[dict[str, Any]]) -> None:
+def weights(statements: pa.Table, questions: list[tuple[str, str, str]], other_rows: list[dict[str, Any]]) -> None:
     """The factor of what is stale: what it gains where a later statement is there, and costs where there is none."""
-    until = [*["2026-06-01"] * made.num_rows, *[None] * len(others)]
-    statements, everything = made["memory_id"].to_pylist(), [*made.to_pylist(), *others]
+    until = [*["2026-06-01"] * statements.num_rows, *[None] * len(other_rows)]
+    statement_ids, everything = statements["memory_id"].to_pylist(), [*statements.to_pylist(), *other_rows]
     for row, day in zip(everything, until, strict=True):
-        row["stale_at"] = day if row["memory_id"].endswith("-old") and row["memory_id"] in statements else None
+        row["stale_at"] = day if row["memory_id"].endswith("-old") and row["memory_id"] in statement_ids else None
     both = mk.Retriever().fit(mk.from_table(pa.Table.from_pylist(everything)))
     alone = mk.Retriever().fit(
         mk.from_table(pa.Table.from_pylist([row for row in everything if not row["memory_id"].endswith("-new")]))
@@ -137,9 +137,9 @@ def weights(made: pa.Table, questions: list[tuple[str, str, str]], others: list[
     for weight in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3):
         index.STALE_WEIGHT = weight
         one, five = stale(both, questions, {})
-        found = [order(alone, text, {}, 5, as_of=ASKED) for text, _, _ in questions]
-        first = np.mean([bool(hits) and hits[0] == old for hits, (_, old, _) in zip(found, questions, strict=True)])
-        fifth = np.mean([old in hits for hits, (_, old, _) in zip(found, questions, strict=True)])
+        orders = [order(alone, text, {}, 5, as_of=ASKED) for text, _, _ in questions]
+        first = np.mean([bool(hits) and hits[0] == old for hits, (_, old, _) in zip(orders, questions, strict=True)])
+        fifth = np.mean([old in hits for hits, (_, old, _) in zip(orders, questions, strict=True)])
         words = f"stale@1 {one:.2f}, stale@5 {five:.2f}; alone hit@1 {first:.2f}, hit@5 {fifth:.2f}"
         print(f"stale counts {weight:g}: {words}", flush=True)
 
@@ -176,10 +176,12 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=120)
     options = parser.parse_args()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}")
-    made, questions = pairs()
-    others = mk.read(bench_labels.DATA).memories.select(["memory_id", "text", "created_at"]).to_pylist()
+    statements, questions = pairs()
+    other_rows = mk.read(bench_labels.DATA).memories.select(["memory_id", "text", "created_at"]).to_pylist()
     corpus = mk.from_table(
-        pa.Table.from_pylist([*made.to_pylist(), *({**row, "created_at": str(row["created_at"])} for row in others)])
+        pa.Table.from_pylist(
+            [*statements.to_pylist(), *({**row, "created_at": str(row["created_at"])} for row in other_rows)]
+        )
     )
     settings = {"default": {}, "cosine": {"bm25_weight": 0.0, "gram_weight": 0.0, "vector_weight": 1.0}}
     settings |= {"words": {"vector_weight": 0.0}, "all kinds decay": {"decay_kinds": "*"}}
@@ -188,7 +190,7 @@ def main() -> None:
         for rule in RULES if name in ("default", "cosine") else ("no rule",):
             one, five = stale(search, questions, RULES[rule])
             print(f"{name}, {rule}: stale@1 {one:.2f}, stale@5 {five:.2f}", flush=True)
-    weights(made, questions, [{**row, "created_at": str(row["created_at"])} for row in others])
+    weights(statements, questions, [{**row, "created_at": str(row["created_at"])} for row in other_rows])
     if options.folder:
         for name in ("locomo_obs", "madial_en", "rumeddanet_ru", "se_meta_dups"):
             labelled = bench_quality.read_set(options.folder / name, options.folder / name, options.limit)

@@ -31,14 +31,14 @@ from memkit.evaluation.scores import scores_of
 FUSION_ALONE = {"decay": "none", "fold": "none", "normalise": "minmax"}
 
 
-def labelled(made: list[str], n: int, seed: int = 0) -> tuple[pa.Table, pa.Table]:
+def labelled(chunks: list[str], n: int, seed: int = 0) -> tuple[pa.Table, pa.Table]:
     """Queries of a few words of a memory that is then relevant, and one more that is."""
     rng = np.random.default_rng(seed)
-    rows = rng.choice(len(made), n)
-    asked = [" ".join(rng.permutation(made[row].split())[:4]) for row in rows]
-    other = rng.choice(len(made), n)
-    ids = [f"q{at}" for at in range(n)]
-    queries = pa.table({"query_id": ids, "text": asked, "group": [f"g{at % 40}" for at in range(n)]})
+    rows = rng.choice(len(chunks), n)
+    words = [" ".join(rng.permutation(chunks[row].split())[:4]) for row in rows]
+    other = rng.choice(len(chunks), n)
+    ids = [f"q{i}" for i in range(n)]
+    queries = pa.table({"query_id": ids, "text": words, "group": [f"g{i % 40}" for i in range(n)]})
     pairs = dict.fromkeys((q, f"table:#{row:07d}") for some in (rows, other) for q, row in zip(ids, some, strict=True))
     qrels = pa.table(
         {"query_id": [q for q, _ in pairs], "memory_id": [m for _, m in pairs], "relevance": [1] * len(pairs)}
@@ -58,8 +58,8 @@ def grid_of(settings: int) -> dict[Any, Any]:
 
 def seconds(work: Any) -> tuple[float, Any]:
     start = time.perf_counter()
-    made = work()
-    return time.perf_counter() - start, made
+    value = work()
+    return time.perf_counter() - start, value
 
 
 def loop(search: mk.Retriever, queries: Any, qrels: Any, settings: list[dict[str, Any]]) -> list[float]:
@@ -70,9 +70,9 @@ def loop(search: mk.Retriever, queries: Any, qrels: Any, settings: list[dict[str
 
 
 def searches(search: mk.Retriever, queries: pa.Table, settings: list[dict[str, Any]]) -> None:
-    asked = queries.select(["query_id", "text"])
+    query_texts = queries.select(["query_id", "text"])
     for setting in settings:
-        search.with_params(**setting).search(asked, k=10, as_of=AS_OF)
+        search.with_params(**setting).search(query_texts, k=10, as_of=AS_OF)
 
 
 def of_ranx(search: mk.Retriever, queries: pa.Table, qrels: pa.Table) -> tuple[float, float]:
@@ -86,12 +86,12 @@ def of_ranx(search: mk.Retriever, queries: pa.Table, qrels: pa.Table) -> tuple[f
     for arm in ("vector", "bm25", "gram"):
         alone = search.with_params(**{f"{name}_weight": float(name == arm) for name in ("vector", "bm25", "gram")})
         hits = alone.search(queries.select(["query_id", "text"]), k=100, as_of=AS_OF)
-        found: dict[str, dict[str, float]] = {query: {} for query in queries["query_id"].to_pylist()}
+        scores: dict[str, dict[str, float]] = {query: {} for query in queries["query_id"].to_pylist()}
         for query, memory, score in zip(
             *(hits[name].to_pylist() for name in ("query_id", "memory_id", arm)), strict=True
         ):
-            found[query][memory] = score
-        runs.append(Run({query: some or {"none": 0.0} for query, some in found.items()}))
+            scores[query][memory] = score
+        runs.append(Run({query: some or {"none": 0.0} for query, some in scores.items()}))
 
     def work() -> Any:
         return optimize_fusion(
@@ -104,25 +104,25 @@ def of_ranx(search: mk.Retriever, queries: pa.Table, qrels: pa.Table) -> tuple[f
     return took / 66, (time.process_time() - spent) / 66
 
 
-def compared(what: str, search: mk.Retriever, queries: Any, qrels: Any, count: int, given: Any) -> None:
+def compared(label: str, search: mk.Retriever, queries: Any, qrels: Any, count: int, options: Any) -> None:
     before, spent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    took, found = seconds(lambda: mk.sweep(search, queries, qrels, grid_of(count), as_of=AS_OF, n_jobs=given.jobs))
+    took, swept = seconds(lambda: mk.sweep(search, queries, qrels, grid_of(count), as_of=AS_OF, n_jobs=options.jobs))
     spent, after = time.process_time() - spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    n = len(found.settings)
-    some = [found.settings[at] for at in np.linspace(0, n - 1, given.looped).astype(int)]
+    n = len(swept.settings)
+    some = [swept.settings[i] for i in np.linspace(0, n - 1, options.looped).astype(int)]
     start = time.process_time()
     slow, values = seconds(lambda: loop(search, queries, qrels, some))
     middle = time.process_time()
     bare, _ = seconds(lambda: searches(search, queries, some))
     end = time.process_time()
-    assert values == [found.table["ndcg@10"][found.settings.index(one)].as_py() for one in some]
+    assert values == [swept.table["ndcg@10"][swept.settings.index(one)].as_py() for one in some]
     rate, of_loop, of_search = (count / time for count, time in ((n, took), (len(some), slow), (len(some), bare)))
     cpu = n / spent, len(some) / (middle - start), len(some) / (end - middle)
     print(
-        f"{what}: {n:,} settings in {took:.1f} s with {given.jobs} threads, {rate * given.queries:,.0f} settings x"
+        f"{label}: {n:,} settings in {took:.1f} s with {options.jobs} threads, {rate * options.queries:,.0f} settings x"
         f" queries a second; memory grew by {(after - before) / 1024:,.0f} MiB. A loop of searches"
-        f" {of_search * given.queries:,.0f} (the sweep is {rate / of_search:,.0f} times as fast), of evaluate"
-        f" {of_loop * given.queries:,.0f} ({rate / of_loop:,.0f} times). In processor seconds: {spent:.1f};"
+        f" {of_search * options.queries:,.0f} (the sweep is {rate / of_search:,.0f} times as fast), of evaluate"
+        f" {of_loop * options.queries:,.0f} ({rate / of_loop:,.0f} times). In processor seconds: {spent:.1f};"
         f" {cpu[0] / cpu[2]:,.0f} and {cpu[0] / cpu[1]:,.0f} times",
         flush=True,
     )
@@ -136,22 +136,22 @@ def main() -> None:
     parser.add_argument("--looped", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ranx", action="store_true")
-    given = parser.parse_args()
-    made = texts(given.memories)
-    queries, qrels = labelled(made, given.queries)
-    search = mk.Retriever(encoder=WordVectors(64), decay_kinds="*").fit(corpus_of(made))
+    options = parser.parse_args()
+    chunks = texts(options.memories)
+    queries, qrels = labelled(chunks, options.queries)
+    search = mk.Retriever(encoder=WordVectors(64), decay_kinds="*").fit(corpus_of(chunks))
     print(
-        f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, NumPy {np.__version__}; {given.memories:,} memories,"
-        f" {given.queries:,} queries, pools of 100 of three arms"
+        f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, NumPy {np.__version__}; {options.memories:,} memories,"
+        f" {options.queries:,} queries, pools of 100 of three arms"
     )
-    for what, some in (
+    for label, some in (
         ("without folding", {"fold": "none"}),
         ("with folding", {"fold": "near"}),
         ("with MMR", {"fold": "none", "mmr_lambda": 0.7}),
     ):
-        count = given.settings if what == "without folding" else given.settings // 10
-        compared(what, search.with_params(**some), queries, qrels, count, given)
-    if given.ranx:
+        count = options.settings if label == "without folding" else options.settings // 10
+        compared(label, search.with_params(**some), queries, qrels, count, options)
+    if options.ranx:
         alone = search.with_params(**FUSION_ALONE)
         grid = {("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}
         theirs = of_ranx(alone, queries, qrels)

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 import numpy as np
-from bench_panels import machine, many
+from bench_panels import machine, many_facts
 
 import memkit as mk
 
@@ -51,9 +51,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000])
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
+    options = parser.parse_args()
     load = os.getloadavg()[0]
-    results = {size: measured(many(size), given.rounds) for size in given.sizes}
+    results = {size: measured(many_facts(size), options.rounds) for size in options.sizes}
     print(f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}, load {load:.1f} at the start.\n")
     print("| ms of processor time |" + "".join(f" {size:,} rows |" for size in results))
     print("|---|" + "---|" * len(results))

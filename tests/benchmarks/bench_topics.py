@@ -38,12 +38,12 @@ def labelled(folder: Path) -> tuple[mk.Corpus, np.ndarray, np.ndarray]:
     return mk.from_table({"memory_id": rows["id"], "text": rows["text"]}), intent, language
 
 
-def line(name: str, label: np.ndarray, intent: np.ndarray, language: np.ndarray, of: int) -> None:
+def line(name: str, label: np.ndarray, intent: np.ndarray, language: np.ndarray, n: int) -> None:
     figures = [
         measure(intent, label) for measure in (adjusted_rand_score, normalized_mutual_info_score, v_measure_score)
     ]
     mixed = normalized_mutual_info_score(language, label)
-    shares = f"{len(label) / of:.2f} | {figures[0]:.3f} | {figures[1]:.3f} | {figures[2]:.3f} | {mixed:.3f}"
+    shares = f"{len(label) / n:.2f} | {figures[0]:.3f} | {figures[1]:.3f} | {figures[2]:.3f} | {mixed:.3f}"
     print(f"| {name} | {len(set(label.tolist()))} | {shares} |", flush=True)
 
 
@@ -58,11 +58,11 @@ def quality(folder: Path) -> None:
         line(f"k-means, true k, random start {seed}", means.labels_, intent, language, n)
     for dimensions, least in ((5, 10), (15, 10), (25, 20)):
         reduced = normalize(PCA(dimensions).fit_transform(vectors))
-        found = HDBSCAN(min_cluster_size=least, copy=True).fit(reduced).labels_
-        kept = found >= 0
+        clusters = HDBSCAN(min_cluster_size=least, copy=True).fit(reduced).labels_
+        clustered = clusters >= 0
         name = f"HDBSCAN, {dimensions} components, clusters of {least}"
-        line(name, found[kept], intent[kept], language[kept], n)
-        line(f"{name}, noise as a cluster", found, intent, language, n)
+        line(name, clusters[clustered], intent[clustered], language[clustered], n)
+        line(f"{name}, noise as a cluster", clusters, intent, language, n)
     for k in (None, len(set(intent))):
         topics = mk.topics(search, k)
         number = topics.memories["topic"].to_numpy()
@@ -85,12 +85,12 @@ def by_words(folder: Path, sizes: list[int]) -> None:
         number = mk.topics(search).memories["topic"].to_numpy()
         line(f"mk.topics by words, {name}", number[number > 0], intent[number > 0], language[number > 0], len(number))
     for size in sizes:
-        made = mk.Retriever(encoder=None).fit(mk.from_table({"text": generate.texts(size, tokens=40)}))
+        without_vectors = mk.Retriever(encoder=None).fit(mk.from_table({"text": generate.texts(size, tokens=40)}))
         for name, themes._MOST_WHOLE in (("LSA", 10**9), ("LSA of a sample", 0)):
             if size > 20_000 and name == "LSA":
                 continue
             begin = time.process_time()
-            topics = mk.topics(made)
+            topics = mk.topics(without_vectors)
             print(f"{size:,} by words, {name}: {time.process_time() - begin:.1f} s of processor; {topics}", flush=True)
 
 

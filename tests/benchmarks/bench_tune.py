@@ -42,15 +42,17 @@ SETS = dict.fromkeys(name for names in TOGETHER.values() for name in names)
 
 def labelled(folder: Path, name: str, limit: int | None) -> tuple[Corpus, pa.Table, pa.Table]:
     """Corpus, queries and judgements; what was said after a query is later than it."""
-    asked, _, held = name.rpartition(">")
+    language, _, held = name.rpartition(">")
     held_in = folder / held
-    asked_in = folder / (held[:-2] + asked if asked else held)
-    found = bench_quality.read_set(held_in, asked_in, limit)
-    memories, users = found.memories, users_of(held_in, found.relevant)
-    if "seq" in found.queries[0]:  # the order of such a set is not that of its dates, and takes their place
+    asked_in = folder / (held[:-2] + language if language else held)
+    labelled_set = bench_quality.read_set(held_in, asked_in, limit)
+    memories, users = labelled_set.memories, users_of(held_in, labelled_set.relevant)
+    if "seq" in labelled_set.queries[0]:  # the order of such a set is not that of its dates, and takes their place
         order = [_START + timedelta(seconds=seq) for seq in memories["access_count"].to_pylist()]
-        at = memories.schema.get_field_index("created_at")
-        memories = memories.set_column(at, memories.schema.field(at), pa.array(order, memories.schema.field(at).type))
+        place = memories.schema.get_field_index("created_at")
+        memories = memories.set_column(
+            place, memories.schema.field(place), pa.array(order, memories.schema.field(place).type)
+        )
     rows = [
         {
             "query_id": query["id"],
@@ -59,12 +61,12 @@ def labelled(folder: Path, name: str, limit: int | None) -> tuple[Corpus, pa.Tab
             "as_of": _moment(query),
             "group": query.get("scope") or users.get(query["id"]) or query.get("user"),
         }
-        for query in found.queries
+        for query in labelled_set.queries
     ]
     judged = [
         {"query_id": query["id"], "memory_id": memory, "relevance": gain}
-        for query in found.queries
-        for memory, gain in found.relevant[query["id"]].items()
+        for query in labelled_set.queries
+        for memory, gain in labelled_set.relevant[query["id"]].items()
     ]
     return Corpus({"memories": memories}), pa.Table.from_pylist(rows), pa.Table.from_pylist(judged)
 
@@ -91,8 +93,8 @@ def users_of(folder: Path, relevant: dict[str, dict[str, float]]) -> dict[str, s
 
 def swept(folder: Path, name: str, options: argparse.Namespace) -> tuple[mk.Retriever, Sweep]:
     corpus, queries, qrels = labelled(folder, name, options.limit)
-    given = {"encoder": options.encoder, **(getattr(mk.presets, options.preset) if options.preset else {})}
-    search = mk.Retriever(**{**given, "decay": "none", "fold": "none"}).fit(corpus)
+    params = {"encoder": options.encoder, **(getattr(mk.presets, options.preset) if options.preset else {})}
+    search = mk.Retriever(**{**params, "decay": "none", "fold": "none"}).fit(corpus)
     return search, mk.sweep(search, queries, qrels, {ARMS: mk.shares(0.1)}, METRIC, group="group", as_of="2026-11-01")
 
 
@@ -100,9 +102,7 @@ def together(parts: dict[str, Sweep]) -> pa.Table:
     """The scores of several sets as one table; a user that two sets share is one."""
     frames = []
     for name, sweep in parts.items():
-        names = [
-            "own" if at == sweep.default else "/".join(map(str, s.values())) for at, s in enumerate(sweep.settings)
-        ]
+        names = ["own" if i == sweep.default else "/".join(map(str, s.values())) for i, s in enumerate(sweep.settings)]
         frame = pd.DataFrame(dict(zip(names, sweep.matrix(METRIC), strict=True)))
         people = sweep.task.unit_names.to_pylist()
         family = "xquad" if "xquad" in name else name.removesuffix("_obs")
@@ -111,14 +111,14 @@ def together(parts: dict[str, Sweep]) -> pa.Table:
     return pa.Table.from_pandas(pd.concat(frames, ignore_index=True), preserve_index=False)
 
 
-def row(name: str, found: Any, own: float) -> str:
-    told = found.verdict_
-    gain = "" if told.gain is None else f"{told.gain:+.3f}"
-    ends = "" if told.low is None else f"{told.low:+.3f} to {told.high:+.3f}"
-    least = "" if told.detectable is None else f"{told.detectable:.3f}"
-    size = f"{told.n_queries}, {told.n_groups}"
-    word = told.word if told.gain is not None else f"{told.word}: too few users"
-    return f"| {name} | {size} | {own:.3f} | {gain} | {ends} | {least} | {word} |"
+def row(name: str, tuned: Any, score: float) -> str:
+    verdict = tuned.verdict_
+    gain = "" if verdict.gain is None else f"{verdict.gain:+.3f}"
+    ends = "" if verdict.low is None else f"{verdict.low:+.3f} to {verdict.high:+.3f}"
+    least = "" if verdict.detectable is None else f"{verdict.detectable:.3f}"
+    size = f"{verdict.n_queries}, {verdict.n_groups}"
+    word = verdict.word if verdict.gain is not None else f"{verdict.word}: too few users"
+    return f"| {name} | {size} | {score:.3f} | {gain} | {ends} | {least} | {word} |"
 
 
 def main() -> None:
@@ -138,14 +138,14 @@ def main() -> None:
     for name in SETS:
         search, parts[name] = swept(options.folder, name, options)
         task = parts[name].task
-        found = mk.tune(search, task.queries, task.qrels, parts[name], METRIC, unjudged_hits="irrelevant")
+        tuned = mk.tune(search, task.queries, task.qrels, parts[name], METRIC, unjudged_hits="irrelevant")
         scores = parts[name].matrix(METRIC)[parts[name].default]
-        print(row(name, found, task.units(scores).mean), flush=True)
+        print(row(name, tuned, task.units(scores).mean), flush=True)
     for name, sets in TOGETHER.items():
         table = together({one: parts[one] for one in sets})
-        found = mk.labels.tune_scores(table, "own", group="user", mean_of="queries", metric=METRIC)
-        print(row(f"**{name}**", found, float(np.nanmean(table["own"].to_numpy()))))
-        print(f"\n{found}\n" if found.verdict_.word == "better" else "", end="")
+        tuned = mk.labels.tune_scores(table, "own", group="user", mean_of="queries", metric=METRIC)
+        print(row(f"**{name}**", tuned, float(np.nanmean(table["own"].to_numpy()))))
+        print(f"\n{tuned}\n" if tuned.verdict_.word == "better" else "", end="")
 
 
 if __name__ == "__main__":

@@ -51,16 +51,16 @@ def with_typos(text: str, draw: random.Random, edits: int = 2) -> str:
     letters = _LETTERS[bool(re.search("[а-я]", text.lower()))]
     for start, end in sorted(draw.sample(places, min(edits, len(places))), reverse=True):
         word = list(text[start:end])
-        at = draw.randrange(len(word) - 1)
+        position = draw.randrange(len(word) - 1)
         kind = draw.randrange(4)
         if kind == 0:
-            word[at], word[at + 1] = word[at + 1], word[at]
+            word[position], word[position + 1] = word[position + 1], word[position]
         elif kind == 1:
-            del word[at]
+            del word[position]
         elif kind == 2:
-            word.insert(at, draw.choice(letters))
+            word.insert(position, draw.choice(letters))
         else:
-            word[at] = draw.choice(letters)
+            word[position] = draw.choice(letters)
         text = text[:start] + "".join(word) + text[end:]
     return text
 
@@ -68,7 +68,7 @@ def with_typos(text: str, draw: random.Random, edits: int = 2) -> str:
 def compared(labelled: bench_quality.Labelled, folder: Path, runs: dict[str, pa.Table]) -> str:
     """The verdict on the second run against the first."""
     part = bench_defaults.Part(labelled, bench_tune.users_of(folder, labelled.relevant), runs)
-    told = mk.compare(
+    row = mk.compare(
         *runs.values(),
         part.queries,
         part.qrels,
@@ -77,12 +77,12 @@ def compared(labelled: bench_quality.Labelled, folder: Path, runs: dict[str, pa.
         unjudged_hits="irrelevant",
         as_of="2026-11-01",
     ).table.to_pylist()[0]
-    ends = "" if told["low"] is None else f" [{told['low']:+.3f}, {told['high']:+.3f}]"
-    return f"{told['a']:.3f} -> {told['b']:.3f}, {told['difference']:+.3f}{ends}, {told['word']}"
+    ends = "" if row["low"] is None else f" [{row['low']:+.3f}, {row['high']:+.3f}]"
+    return f"{row['a']:.3f} -> {row['b']:.3f}, {row['difference']:+.3f}{ends}, {row['word']}"
 
 
 def put(search: mk.Retriever, labelled: bench_quality.Labelled) -> pa.Table:
-    return bench_defaults.found(search.with_params(decay="none", kinds_hidden=(), future="keep"), labelled)
+    return bench_defaults.first_hits(search.with_params(decay="none", kinds_hidden=(), future="keep"), labelled)
 
 
 def turns(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Iterator[tuple[str, dict[str, pa.Table]]]:
@@ -104,8 +104,8 @@ def typos(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Itera
     draw = random.Random(7)
     mistyped = [{**query, "text": with_typos(query["text"], draw)} for query in labelled.queries]
     for name, queries in (("as asked", labelled.queries), ("two typos", mistyped)):
-        asked = replace(labelled, queries=queries)
-        yield name, {str(weight): put(search.with_params(near_words=weight), asked) for weight in (0.0, 0.8)}
+        with_queries = replace(labelled, queries=queries)
+        yield name, {str(weight): put(search.with_params(near_words=weight), with_queries) for weight in (0.0, 0.8)}
 
 
 def forms(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Iterator[tuple[str, dict[str, pa.Table]]]:
@@ -160,8 +160,8 @@ def main() -> None:
         folder = options.folder / name
         labelled = bench_quality.read_set(folder, folder, options.limit)
         for part in options.parts:
-            for what, runs in PARTS[part](labelled, folder, options.encoder):
-                print(f"{name}, {what}: {compared(labelled, folder, runs)}", flush=True)
+            for label, runs in PARTS[part](labelled, folder, options.encoder):
+                print(f"{name}, {label}: {compared(labelled, folder, runs)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ def vocabulary(language: str, stems: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng([seed, len(language), ord(language[0])])
     syllables = np.array(_SYLLABLES[language])
     length = rng.integers(2, 5, stems)
-    made = {"".join(syllables[rng.integers(0, len(syllables), n)]) for n in length}
-    words = np.array(sorted({stem + ending for stem in made for ending in _ENDINGS[language]}))
+    drawn = {"".join(syllables[rng.integers(0, len(syllables), n)]) for n in length}
+    words = np.array(sorted({stem + ending for stem in drawn for ending in _ENDINGS[language]}))
     rng.shuffle(words)
     return words
 
@@ -36,15 +36,15 @@ def texts(count: int, tokens: int = 60, stems: int = 8_000, seed: int = 0) -> li
     """`count` texts of about `tokens` words each (half to one and a half times that); even ones are Russian."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(max(1, tokens // 2), tokens + tokens // 2 + 1, count)
-    made: list[str] = [""] * count
+    drawn_texts: list[str] = [""] * count
     for offset, language in enumerate(("ru", "en")):
         words = vocabulary(language, stems, seed)
-        own = lengths[offset::2]
-        drawn = words[_zipf(rng, len(words), int(own.sum()))]
-        starts = np.concatenate(([0], np.cumsum(own)))
+        of_language = lengths[offset::2]
+        drawn = words[_zipf(rng, len(words), int(of_language.sum()))]
+        starts = np.concatenate(([0], np.cumsum(of_language)))
         pairs = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-        made[offset::2] = [" ".join(drawn[a:b]) for a, b in pairs]
-    return made
+        drawn_texts[offset::2] = [" ".join(drawn[a:b]) for a, b in pairs]
+    return drawn_texts
 
 
 def _zipf(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
@@ -66,30 +66,30 @@ def notes(count: int, chars: int = 800, copies: float = 0.1, seed: int = 0) -> l
     texts = read(sample_data()).memories["text"].to_pylist()
     pieces = {piece.strip() for text in texts for piece in re.split(r"(?<=[.!?])\s|\n+", text)}
     known = sorted(piece for piece in pieces if len(piece) > 20)
-    kept = count - int(copies * count)
-    made = []
-    for _ in range(kept):
+    n_new = count - int(copies * count)
+    drawn = []
+    for _ in range(n_new):
         note = ""
         while len(note) < chars:
             note += known[int(rng.integers(len(known)))] + (" " if rng.random() < 0.7 else "\n\n")
-        made.append(note[: chars + 100].strip())
-    for place in range(count - kept):
-        words = made[place].split(" ")
-        at = int(rng.integers(len(words)))
-        words[at] = "" if place % 2 else str(rng.integers(10, 999))
-        made.append(" ".join(words))
-    return made
+        drawn.append(note[: chars + 100].strip())
+    for place in range(count - n_new):
+        words = drawn[place].split(" ")
+        position = int(rng.integers(len(words)))
+        words[position] = "" if place % 2 else str(rng.integers(10, 999))
+        drawn.append(" ".join(words))
+    return drawn
 
 
 def queries(corpus: list[str], count: int, words: int = 6, seed: int = 1) -> list[str]:
     """`count` queries, each `words` words that stand together in one text of `corpus`."""
     rng = np.random.default_rng(seed)
-    made = []
+    drawn = []
     for row in rng.integers(0, len(corpus), count).tolist():
         tokens = corpus[row].split()
         start = int(rng.integers(0, max(1, len(tokens) - words)))
-        made.append(" ".join(tokens[start : start + words]))
-    return made
+        drawn.append(" ".join(tokens[start : start + words]))
+    return drawn
 
 
 def chunks(corpus: list[str]) -> pa.Table:

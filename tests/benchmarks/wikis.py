@@ -122,30 +122,32 @@ def questions_of(folder: Path, name: str, size: int = 240, seed: int = 0) -> lis
     pages = [page for language in WIKIS[name] for page in _pages(language, size // len(WIKIS[name]), rng)]
     questions, link_texts = [], {}
     for page in pages:
-        others = rng.sample([other for other in pages if other is not page], rng.randint(3, 8))
-        links = [_link(other, rng, link_texts) for other in others]
+        linked = rng.sample([other for other in pages if other is not page], rng.randint(3, 8))
+        links = [_link(other, rng, link_texts) for other in linked]
         path = f"{page.language}/{page.slug}.md"
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(_text(page, links, rng), "utf-8")
     for language in WIKIS[name]:
-        own = [page for page in pages if page.language == language]
-        lines = [f"- {_link(page, rng, {})}" + (f" — {page.loose}" if rng.random() < 0.5 else "") for page in own]
+        of_language = [page for page in pages if page.language == language]
+        lines = [
+            f"- {_link(page, rng, {})}" + (f" — {page.loose}" if rng.random() < 0.5 else "") for page in of_language
+        ]
         (folder / language / "index.md").write_text("# Index\n\n" + "\n".join(lines) + "\n", "utf-8")
         days = [
             f"## 2026-{1 + n // 28:02}-{1 + n % 28:02}\n\n- {_link(page, rng, {})}: {page.facts[0][0]}"
-            for n, page in enumerate(rng.sample(own, len(own) // 2))
+            for n, page in enumerate(rng.sample(of_language, len(of_language) // 2))
         ]
         (folder / language / "log.md").write_text("# Log\n\n" + "\n\n".join(days) + "\n", "utf-8")
     for page in pages:
         path, subject = f"{page.language}/{page.slug}.md", page.title[0].lower() + page.title[1:]
-        asked = {
+        texts = {
             "title": page.title,
             "alias": page.alias,
             "title in a question": rng.choice(_ASKS[page.language]).format(title=subject),
             "fact": page.facts[-1][1],
             "text of a link": link_texts.get(page.slug, ""),
         }
-        questions += [{"kind": kind, "question": q, "path": path} for kind, q in asked.items() if q]
+        questions += [{"kind": kind, "question": q, "path": path} for kind, q in texts.items() if q]
     return questions
 
 
@@ -211,6 +213,8 @@ def _text(page: _Made, links: Iterable[str], rng: random.Random) -> str:
             section = rng.choice(prose)
             section.insert(rng.randint(0, len(section)), sentence)
     body = " ".join(prose[0]) + "\n"
-    body += "".join(f"\n## {name}\n\n{' '.join(said)}\n" for name, said in zip(sections, prose[1:], strict=True))
+    body += "".join(
+        f"\n## {name}\n\n{' '.join(sentences)}\n" for name, sentences in zip(sections, prose[1:], strict=True)
+    )
     see = {"ru": "См. также", "en": "See also"}[page.language]
     return top + body + (f"\n## {see}\n\n" + "\n".join(listed) + "\n" if listed else "")

@@ -23,7 +23,7 @@ from memkit.display.notebook import shown as as_shown
 from memkit.display.page import as_figure, write_page
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # scripts there take from each other
-from bench_panels import many, module
+from bench_panels import many_facts, module
 
 DAY = "2026-03-01"
 WIDTHS = (700, 1300)
@@ -42,7 +42,7 @@ MOST_STOPS = 120
 def panels(size: int) -> dict[str, Callable[[], Any]]:
     """Each panel by its name, made when it is asked for."""
     data = mk.sample_data()
-    corpus = many(size) if size else mk.read(data, as_of=DAY)
+    corpus = many_facts(size) if size else mk.read(data, as_of=DAY)
     encoder: Any = module("bench_search.py").WordVectors(256) if size else "use"
     search = mk.Retriever(encoder=encoder).fit(corpus)
     query = " ".join(corpus.memories["text"][0].as_py().split()[:2]) if size else QUERY
