@@ -14,7 +14,7 @@ from memkit.errors import ParameterError
 from memkit.schemas import Ints
 from memkit.search.explain import explain
 from memkit.search.retriever import Retriever
-from memkit.search.stages.diversify import NearPairs, Repeats, collapse
+from memkit.search.stages.diversify import NearPairs, Repeats, _shared_bits, collapse
 from memkit.text.conflicts import Conflicts
 
 DAY = "2026-03-01"
@@ -31,6 +31,13 @@ def fold(texts: list[str], threshold: float) -> Ints:
     under = collapse(key, np.ones(key.shape, bool), near, np.array([threshold]))
     places[near.rows] = len(texts) - 1 - under[:, 0]
     return places
+
+
+@pytest.mark.parametrize("density", [0.0, 0.07, 1.0])
+def test_two_texts_share_the_bits_that_both_have(density: float) -> None:
+    bits = np.random.default_rng(1).random((40, 2048)) < density
+    shared = bits.astype(int) @ bits.T.astype(int)
+    assert _shared_bits(np.packbits(bits, axis=1)).tolist() == shared.tolist()
 
 
 @pytest.mark.parametrize(
