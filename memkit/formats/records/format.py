@@ -160,8 +160,7 @@ def _find(source: Source) -> Iterator[_Item]:
         return
     try:
         if source.name.lower().endswith(yaml.ENDINGS):
-            for document in yaml.load_yaml(source.text):
-                yield from _unwrapped(document)
+            yield from _in_yaml(yaml.Part(source.text))
         elif source.text.lstrip().startswith("["):
             for value, line, end_line in load_json_items(source.text):
                 yield _Item(value, line, end_line)
@@ -169,6 +168,43 @@ def _find(source: Source) -> Iterator[_Item]:
             yield from _unwrapped(load_json(source.text))
     except StructureError as error:
         yield _Item(None, error.line, len(source.lines), error)
+
+
+def _in_yaml(text: yaml.Part) -> Iterator[_Item]:
+    """The items of a file of YAML; where it is none, those of each part that is, and each other part with its fault.
+
+    Raises
+    ------
+    StructureError
+        Where no part is a record: then the file is one text.
+    """
+    try:
+        documents = list(yaml.load_yaml(text.text))
+    except StructureError:
+        items = [item for part in text.cut() for item in _in_part(part)]
+        if not any(kind_of(item.value) for item in items):
+            raise
+        yield from items
+    else:
+        for document in documents:
+            yield from _unwrapped(document)
+
+
+def _in_part(part: yaml.Part) -> Iterator[_Item]:
+    try:
+        documents = list(yaml.load_yaml(part.text, part.above))
+    except StructureError as error:
+        parts = part.cut()
+        if len(parts) > 1:
+            for inner in parts:
+                yield from _in_part(inner)
+            return
+        told = part.told()
+        last = told.above + told.text.count("\n") + 1
+        yield _Item(told.text, told.above + 1, last, StructureError(str(error), min(error.line, last)))
+    else:
+        for document in documents:
+            yield from _unwrapped(document, part.above + 1)
 
 
 def _is_lines(source: Source) -> bool:
@@ -185,9 +221,9 @@ def _json_lines(source: Source) -> Iterator[_Item]:
             yield _Item(line, number, number, StructureError(str(error), number))
 
 
-def _unwrapped(document: Any) -> Iterator[_Item]:
-    """The records of one document: itself, its items, or the items of its lists of records."""
-    items, line = document if isinstance(document, list) else [document], 1
+def _unwrapped(document: Any, line: int = 1) -> Iterator[_Item]:
+    """The records of one document, which begins on a `line`: itself, its items, or those of its lists of records."""
+    items = document if isinstance(document, list) else [document]
     if isinstance(document, Node) and kind_of(document) is None:
         lists = [key for key in WRAPPERS if isinstance(document.get(key), list) and any(map(kind_of, document[key]))]
         if lists:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -25,6 +27,12 @@ MAX_DIRECTIVES = 100
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # C where PyYAML was built with it
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|\Z)", re.MULTILINE)
+"""Where a document begins or ends, whatever stands above: no scalar may hold it at the head of a line."""
+_ITEM = re.compile(r"^-(?=\s|\Z)", re.MULTILINE)
+_SAYING = re.compile(r"^(?!(?:---|\.\.\.)?[ \t]*(?:#|$)).", re.MULTILINE)
+"""The beginning of a line that is more than blank, a marker or a comment."""
+_ANCHOR = re.compile(r"(?:^|[\[{,?:-])[ \t]*&\w", re.MULTILINE)
 _OPENING: tuple[Any, ...] = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _FLOW_OPENING: tuple[Any, ...] = (yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken)
 _FLOW_CLOSING: tuple[Any, ...] = (yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
@@ -60,8 +68,61 @@ def load_yaml(text: str, above: int = 0) -> Iterator[Any]:
         raise StructureError("characters that YAML allows", above + 1) from error
 
 
+@dataclass(frozen=True)
+class Part:
+    """Whole lines of a text, and how many lines stand above them in their file."""
+
+    text: str
+    above: int = 0
+
+    def cut(self) -> list[Part]:
+        r"""What it can be cut into if it is no YAML: its documents, else the items of its list; itself if neither.
+
+        The cuts are where YAML has them whatever is wrong above: at the markers of documents, and in a list at each
+        ``-`` at the head of a line. Where one part may need another, for its directives or anchors, there are none.
+
+        >>> [(part.text, part.above) for part in Part("# mine\n- a: [\n- b: 1\n").cut()]
+        [('# mine\n- a: [\n', 0), ('- b: 1\n', 2)]
+        """
+        text, first = self.text, _SAYING.search(self.text)
+        if first is None or _DIRECTIVE.search(text) or _ANCHOR.search(text):
+            return [self]
+        documents = self._cut_at(_MARKER)
+        is_list = len(documents) == 1 and _ITEM.match(text, first.start())
+        return self._cut_at(_ITEM) if is_list else documents
+
+    def _cut_at(self, pattern: re.Pattern[str]) -> list[Part]:
+        r"""The parts that begin at the matches.
+
+        Lines that say nothing go with what is below them, the last ones with what is above.
+
+        >>> [part.text for part in Part("# a\n---\nb: 1\n---\n# c\n---\nd: 1\n...\n")._cut_at(_MARKER)]
+        ['# a\n---\nb: 1\n', '---\n# c\n---\nd: 1\n...\n']
+        """
+        text = self.text
+        places = [0, *(match.start() for match in pattern.finditer(text)), len(text)]
+        ends = [end for start, end in pairwise(places) if _SAYING.search(text, start, end)]
+        parts, above = list[Part](), self.above
+        for start, end in pairwise((0, *ends[:-1], len(text))):
+            parts.append(Part(text[start:end], above))
+            above += text.count("\n", start, end)
+        return parts
+
+    def told(self) -> Part:
+        r"""The part without the blank lines and bare markers at its ends.
+
+        >>> Part("---\n\na: [\n...\n", 4).told()
+        Part(text='a: [', above=6)
+        """
+        lines = self.text.split("\n")
+        saying = [number for number, line in enumerate(lines) if line.strip() not in ("", "---", "...")] or [0]
+        return Part("\n".join(lines[saying[0] : saying[-1] + 1]), self.above + saying[0])
+
+
 def comments(text: str) -> dict[int, str]:
-    """The comments of `text` by their 1-based line; of text that is no YAML the lines that are nothing else.
+    """The comments of `text` by their 1-based line.
+
+    Of text that is no YAML they are those of its parts; of a part that is none, the lines that are nothing else.
 
     >>> comments("# of mine\\na: 'b # c' # d\\n")
     {1: '# of mine', 2: '# d'}
@@ -71,6 +132,9 @@ def comments(text: str) -> dict[int, str]:
     try:
         lines = [place for line, gap in _gaps(text) for place in enumerate(gap.split("\n"), line)]
     except (yaml.YAMLError, UnicodeEncodeError, StructureError):
+        parts = Part(text).cut()
+        if len(parts) > 1:
+            return {part.above + line: words for part in parts for line, words in comments(part.text).items()}
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.lstrip().startswith("#")]
     return {number: without_surrogates(line[line.index("#") :].rstrip()) for number, line in lines if "#" in line}
 
