@@ -50,9 +50,11 @@ def texts(writer: int, saves: int, users: int, seed: int) -> list[tuple[str, str
     return [(f"u{chance.randrange(users)}", chance.choice(OPENINGS).format(text)) for text in phrases]
 
 
-def write(root: Path, writer: int, saves: int, users: int, seed: int) -> None:
+def write(root: Path, writer: int, saves: int, users: int, seed: int, encoder: str) -> None:
     """One writer: a line a save with what became of it."""
-    facts, busy = mk.store(root).facts, 0
+    facts, busy = mk.store(root, encoder=encoder or None).facts, 0
+    print("ready", flush=True)
+    sys.stdin.readline()  # both begin at once, however long each took to start
     for user, text in texts(writer, saves, users, seed):
         for attempt in range(TRIES):
             try:
@@ -88,13 +90,19 @@ def read(root: Path, evicts: bool) -> None:
         time.sleep(0.2)
 
 
-def both(root: Path, saves: int, users: int, seed: int, limit: int) -> tuple[list[dict[str, Any]], list[Any]]:
+def both(
+    root: Path, saves: int, users: int, seed: int, limit: int, encoder: str
+) -> tuple[list[dict[str, Any]], list[Any]]:
     """What two writers and a reader say."""
     start = [sys.executable, __file__, "--as"]
-    common = [str(root), str(saves // 2), str(users), str(seed), str(limit)]
-    pipe: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
+    common = [str(root), encoder, str(saves // 2), str(users), str(seed), str(limit)]
+    pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     reader = subprocess.Popen([*start, "reader", *common], **pipe)
     writers = [subprocess.Popen([*start, str(number), *common], **pipe) for number in range(2)]
+    assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * 2
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
     outputs = [writer.communicate()[0] for writer in writers]
     reader.kill()
     looks = reader.communicate()[0]
@@ -148,26 +156,29 @@ def tree(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
-def replayed(root: Path, place: Path) -> list[str]:
+def replayed(root: Path, place: Path, encoder: str) -> list[str]:
     """Where one process that is given the journal's order has other files."""
     place.mkdir()
-    facts = mk.store(place).facts
+    facts = mk.store(place, encoder=encoder or None).facts
     for user, text in journalled(root):
         facts.save(user, text, now=NOW)
     one, two = tree(root), tree(place)
     return [f"differs: {path}" for path in sorted(one.keys() | two.keys()) if one.get(path) != two.get(path)]
 
 
-def check(saves: int, users: int, seed: int, limit: int, in_order: bool) -> list[str]:
-    """One run; what was wrong, with `in_order` beside one process that is given the journal's order."""
+def check(saves: int, users: int, seed: int, limit: int, in_order: bool, encoder: str = "use") -> list[str]:
+    """One run; what was wrong, with `in_order` beside one process that is given the journal's order.
+
+    Without a name of an encoder duplicates are known by their words alone.
+    """
     with tempfile.TemporaryDirectory() as name:
         (root := Path(name) / "root").mkdir()
         start = time.monotonic()
-        rows, looks = both(root, saves, users, seed, limit)
+        rows, looks = both(root, saves, users, seed, limit, encoder)
         faults = faults_of(root, rows, looks)
         if in_order:
             with limited(limit):
-                faults += replayed(root, Path(name) / "alone")
+                faults += replayed(root, Path(name) / "alone", encoder)
         reasons = Counter(row.get("reason", "saved") for row in rows)
         evicted, busy = sum(len(row.get("evicted", ())) for row in rows), sum("busy" in look for look in looks)
         print(
@@ -188,7 +199,7 @@ def main(saves: int = 10_000, seed: int = 0) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] != ["--as"]:
         sys.exit(main(*map(int, sys.argv[1:])))
-    role, root, *numbers = sys.argv[2:]
+    role, root, encoder, *numbers = sys.argv[2:]
     saves, users, seed, limit = map(int, numbers)
     if limit <= saves:
         journal_module.KEPT = 10**9  # which tells the order
@@ -196,4 +207,4 @@ if __name__ == "__main__":
         if role == "reader":
             read(Path(root), evicts=limit <= 2 * saves)
         else:
-            write(Path(root), int(role), saves, users, seed)
+            write(Path(root), int(role), saves, users, seed, encoder)
