@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.errors import ParameterError, did_you_mean
@@ -106,7 +107,9 @@ STALE_WEIGHT = 0.8
 NO_TOPIC = "no topic"
 """The name of what belongs to no topic."""
 
-IN_JSON = r"(?i)\.(jsonl|ndjson)$"
+AN_INDEX = r"(?:^|/)index(?:\.part\d+)?\.json$"
+"""The names of indexes: an entry whose path is one has no file that can be read, and stands there by its title."""
+IN_JSON = rf"(?i)\.(jsonl|ndjson)$|{AN_INDEX}"
 """The names of files whose memories are strings of JSON, so that their texts have lines of their own."""
 PARTS = "(parts)"
 """The key of extra under which a memory made of several files lists them, each with path, line_start and chars."""
@@ -411,6 +414,17 @@ def is_verbatim(kind: str | None, path: str | None) -> bool:
     (True, False, False)
     """
     return kind is not None and kind in KINDS and KINDS[kind].verbatim and not re.search(IN_JSON, path or "")
+
+
+def without_file(memories: pa.Table) -> pa.ChunkedArray:
+    """Which memories are entries of an index whose file is missing or invalid: their text is what the index says.
+
+    >>> paths = ["memory/c/index.json", "memory/c/tea.md", None]
+    >>> without_file(pa.table({"kind": ["entry"] * 3, "path": paths})).to_pylist()
+    [True, False, False]
+    """
+    of_files = pc.is_in(memories["kind"], value_set=pa.array(kinds_where(verbatim=True), pa.string()))
+    return pc.and_(of_files, pc.fill_null(pc.match_substring_regex(memories["path"], AN_INDEX), False))
 
 
 def check_kinds(kinds: Iterable[str], owner: str, in_data: Collection[str | None] = ()) -> None:

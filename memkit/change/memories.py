@@ -238,12 +238,21 @@ def _remove_observation(draft: Draft, memory: Row, reason: str) -> None:
         draft.splice("delete", path, cut, reason, memory_id=memory["memory_id"], together=group)
 
 
+def _remove_file_of_entry(draft: Draft, memory: Row, reason: str) -> None:
+    """Draft the removal of an entry with its file; of one without a file a policy knows no more than a title."""
+    entry = entry_of(draft, memory)
+    if (status := entry["status"]) != "valid":
+        where, how = f"{entry['index_path']}:{entry['line']}", f"IndexCheck(auto_clean_{status}=True)"
+        raise ChangeRefusedError(f"{where}: its file is {status}, and its text not known. {how} removes such entries.")
+    remove_entry(draft, entry, reason)
+
+
 _REMOVERS: dict[str, Callable[[Draft, Row, str], None]] = {
     "facts": remove_lines,
     "workspace": _remove_section,
     "notes": _remove_note,
     "records": _remove_record,
-    "index_tree": lambda draft, memory, reason: remove_entry(draft, entry_of(draft, memory), reason),
+    "index_tree": _remove_file_of_entry,
     "hermes": _remove_entry_between,
     "mcp_graph": _remove_observation,
 }

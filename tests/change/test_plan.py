@@ -35,6 +35,16 @@ class Drop(Policy):
         return f"select *, not {test} as keep, if(keep, null, 'dropped') as reason from input"  # noqa: S608  # quoted
 
 
+@estimator
+class DropEntries(Policy):
+    """Refuses whatever an index names."""
+
+    needs, adds = needed("kind"), VERDICT
+
+    def _sql(self) -> str:
+        return "select *, kind <> 'entry' as keep, if(keep, null, 'dropped') as reason from input"
+
+
 Folder = Callable[[dict[str, str | bytes]], Path]
 WORKING = """- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит бота
 - [id:wk_2] [t:working] [imp:high] [exp:2027-01-01] План
@@ -269,6 +279,31 @@ def test_index_check_by_default_and_of_pinned_entries_changes_nothing(folder: Fo
     root = folder({"memory/index.json": ROOT, "memory/lessons/index.json": branch})
     assert len(mk.plan(mk.read(root), mk.IndexCheck(auto_clean_missing=True))) == 0
     assert len(mk.plan(mk.read(root), "index_check")) == 0
+
+
+@pytest.mark.parametrize(("file", "status"), [("c/gone.md", "missing"), ("../x.md", "invalid")])
+@pytest.mark.parametrize("survivor", ["oldest", "longest"])
+def test_an_entry_without_a_file_is_no_duplicate_of_what_says_its_title(
+    file: str, status: str, survivor: str, folder: Folder
+) -> None:
+    entry = {"title": "Пул соединений", "file": file, "tags": [], "priority": "high", "version": "1.0"}
+    files: dict[str, str | bytes] = {
+        "memory/c/index.json": json.dumps({"type": "index-branch", "files": [{**entry, "updated": "2026-01-01"}]}),
+        "docs/a.md": "# Пул соединений\n\nДержит открытые.\n",
+        "docs/b.md": "Пул соединений",
+    }
+    root = folder(files)
+    dedup = mk.Deduplicator(encoder=None, survivor=survivor)
+    judged = {row["path"]: row for row in dedup.fit(mk.read(root)).transform(mk.read(root)).to_pylist()}
+    assert (judged["memory/c/index.json"]["text"], judged["memory/c/index.json"]["keep"]) == ("Пул соединений", True)
+    assert [row["keep"] for path, row in judged.items() if path.startswith("docs")].count(False) == 1, "of each other"
+    assert applied(root, dedup)["memory/c/index.json"] == str(files["memory/c/index.json"]).encode()
+    dropped = mk.plan(mk.read(root), DropEntries(), as_of="2026-03-01")
+    (refused,) = dropped.refused.to_pylist()
+    assert not dropped.table.num_rows
+    assert f"memory/c/index.json:1: its file is {status}" in refused["reason"]
+    assert f"IndexCheck(auto_clean_{status}=True)" in refused["reason"]
+    assert b"gone.md" not in applied(root, mk.IndexCheck(**{f"auto_clean_{status}": True}))["memory/c/index.json"]
 
 
 def test_a_long_file_is_split_and_its_parts_are_its_text(folder: Folder) -> None:

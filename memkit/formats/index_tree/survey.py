@@ -24,12 +24,12 @@ from memkit.formats.rows import KEPT_WITH, Row, Rows, heading_path, json_text, s
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of
-from memkit.schemas import IMPORTANCE_WORDS
+from memkit.schemas import AN_INDEX, IMPORTANCE_WORDS
 
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
 UNINDEXED = "unindexed"
 """What a survey tells of a file that no index names, though it lies where one should."""
-ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
+ANY_INDEX = re.compile(AN_INDEX)
 _CONTINUATION = re.compile(r"(.+)\.part(\d+)\.json", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _NAMES_PLUGIN = "the path names a file of the plugin"

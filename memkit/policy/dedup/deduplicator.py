@@ -19,7 +19,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, find_pairs, mergeable, node_table
-from memkit.schemas import REPLACED, kinds_where, with_column
+from memkit.schemas import REPLACED, kinds_where, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -39,7 +39,8 @@ class Deduplicator(Policy):
     that of the least memory_id.
 
     Superseded and deprecated memories (`status`) are left out: they are neither merged into their successor nor kept in
-    place of a valid memory, and `report` counts them as ``left_by_status``. Archived and stale ones take part.
+    place of a valid memory, and `report` counts them as ``left_by_status``. Archived and stale ones take part. Entries
+    of an index whose file is missing or invalid are left out too, as all that is known of them is a title.
 
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     survivor), ``similarity`` (float64, 0 to 1, with the survivor) and ``cluster`` (string, least memory_id of the
@@ -256,5 +257,6 @@ def _identified(rows: pa.Table) -> pa.Table:
     """Rows with row numbers for missing ids; texts that are missing, or that policies leave alone, are empty."""
     ids = pc.coalesce(rows["memory_id"], rows["row"].cast(pa.string()))
     only_kept = pc.is_in(rows["kind"], value_set=pa.array(kinds_where(judged=False), pa.string()))
-    texts = pc.if_else(pc.or_(only_kept, _replaced(rows)), "", pc.fill_null(rows["text"], ""))
+    is_left = pc.or_(pc.or_(only_kept, _replaced(rows)), without_file(rows))
+    texts = pc.if_else(is_left, "", pc.fill_null(rows["text"], ""))
     return with_column(with_column(rows, "memory_id", ids), "text", texts)
