@@ -286,6 +286,7 @@ _REVISION = re.compile(
 )
 _PUBLIC = re.compile(r"(?i)public|публичн|открыт")
 _HEX = re.compile(r"(?:0x)?[0-9A-Fa-f]+$")
+_WHOLE_LINE = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d).{64}(?:.{6})?$")
 _DOTTED = re.compile(r"(?:[^\W\d]\w*\.)+[^\W\d]\w*(?:$|\()")
 _NUMBERED = re.compile(r"[^\W\d_]+\d+$")
 _PLACE = re.compile(r".*/|\S+@\S+\.\w+$|.*\.[A-Za-z]\w{0,4}$")
@@ -296,6 +297,14 @@ _TURN = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
 _LOGIN = re.compile(r"[ \t]*+(?::?[ \t]*+[^\s@]++@\S+|:[ \t]*+\S+)?$")
 _NETWORK = re.compile(r"(?i)w[iy]-?fi|вай-?фа|роутер|router|network|сет[ия]")
 _BEFORE = 40
+
+
+def _is_piece_of_key(match: re.Match[str]) -> bool:
+    """Whether it says that it is one, or is lines of base64, one of them whole."""
+    if "-----" in match["secret"]:
+        return True
+    lines = re.split(r"(?:[…\s]|\\n)+", match["secret"].strip("…\n "))
+    return len(lines) > 1 and any(_WHOLE_LINE.match(line) and not _HEX.match(line) for line in lines)
 
 
 def _is_password(match: re.Match[str]) -> bool:
@@ -411,6 +420,19 @@ SECRETS: tuple[Secret, ...] = (
         ),
         ("private key",),
         look="HINT(?: BLOCK)?-----",
+    ),
+    Secret(
+        "private_key",
+        "a piece of a private key, as search and snippets cut texts: its end, or nothing but whole lines of it",
+        r"\A(?P<secret>[…\s]{0,8}(?:[A-Za-z0-9+/=][A-Za-z0-9+/=\s\\]*+-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY"
+        r"(?: BLOCK)?-----|[A-Za-z0-9+/=]{1,70}(?:\s|\\n){1,4}(?:[A-Za-z0-9+/=]{64}(?:[A-Za-z0-9+/=]{6})?"
+        r"(?:\s|\\n){1,4})*[A-Za-z0-9+/=]{0,70}[…\s]{0,8}\Z))",
+        (
+            "⟦b3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----⟧\nremove it later",
+            "⟦b3BlbnNzaC1rZXktdjEA\n-----END PRIVATE KEY-----⟧\nсменить",
+        ),
+        test=_is_piece_of_key,
+        look=r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=]{64}",
     ),
     Secret(
         "model_key",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import random
 import re
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from types import ModuleType
 from typing import Any
 
@@ -301,3 +302,25 @@ def test_a_digit_of_python_is_one_of_the_look() -> None:
     digits = [chr(code) for code in range(0x110000) if re.match(r"\d", chr(code))]
     assert all(pc.match_substring_regex(pa.array(digits), r"\p{Nd}").to_pylist())
     assert len(digits) > 500
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\\n"])
+@pytest.mark.parametrize("width", [64, 70])
+def test_no_line_of_a_private_key_is_shown_however_the_text_is_cut(width: int, newline: str) -> None:
+    draw = random.Random(width)  # no key that opens anything
+    body = ["".join(draw.choices("ABCxyz0189+/", k=width)) for _ in range(12)] + ["AAECAwQFBg=="]
+    lines = ["-----BEGIN RSA PRIVATE KEY-----", *body, "-----END RSA PRIVATE KEY-----", "сменить в мае"]
+    for first, last in combinations(range(len(lines) + 1), 2):
+        if last - first > 1:
+            piece = newline.join(lines[first:last])
+            shown = mask(piece[5:] if 0 < first < len(body) else piece)
+            assert not any(line[:20] in shown for line in body[:-1]), piece
+            assert ("сменить" in shown) == ("сменить" in piece) or newline == "\\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 64, "слово\n" + "a1BD" * 16 + "\nслово", "sha\n" + "0a" * 32, "ABC\n" + "a1B2" * 19 + "\nDEF", "a b c"],
+)
+def test_a_long_word_among_others_is_no_piece_of_a_key(text: str) -> None:
+    assert find(text) == []
