@@ -399,6 +399,17 @@ def test_a_record_leaves_its_file_and_the_rest_stays(name: str, text: str, after
     assert tree(root)[name] == text.encode()
 
 
+ALIASED = "- fact_id: a\n  content: &x чай\n  confidence: 1\n- fact_id: b\n  content: *x\n  confidence: 1\n"
+
+
+@pytest.mark.parametrize("text", [ALIASED, f"- &one {WISDOM % 'a'}\n- {WISDOM % 'b'}\n- *one\n"])
+def test_records_that_stand_for_others_by_an_alias_are_left_alone(text: str, folder: Folder) -> None:
+    root = folder({"w.yaml": text})
+    edits = mk.plan(mk.read(root), Drop(ids=("a",)))
+    assert len(edits) == 0
+    assert "anchors or aliases" in edits.refused["reason"][0].as_py()
+
+
 def test_a_quota_evicts_and_says_what_it_cannot(folder: Folder) -> None:
     """Memory v2, limits: over the total archive facts go, low first; profile facts over their limit are only said."""
     archive = "".join(f"- [id:ar_{n}] [t:archive] [imp:{'low' if n % 2 else 'normal'}] факт {n}\n" for n in range(4))

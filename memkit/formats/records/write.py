@@ -17,7 +17,7 @@ from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.syntax import yaml as reader
 from memkit.formats.syntax.json import LINES, load_json
 from memkit.formats.syntax.node import StructureError
-from memkit.formats.syntax.places import Json, Splice, line_end, spliced
+from memkit.formats.syntax.places import Json, Splice, line_end, refuse_anchors, spliced
 from memkit.formats.syntax.write import block, flow, items, pretty
 
 _ELSEWHERE = "A file of one record stays that; without a path a record gets a file of its own."
@@ -72,6 +72,7 @@ def yaml_places(text: str) -> list[Place] | None:
             raise ChangeRefusedError("a list of records within an object of YAML is left alone.")
         return None
     if len(documents) == 1 and isinstance(documents[0], yaml.SequenceNode) and not documents[0].flow_style:
+        refuse_anchors(body)
         return list(_yaml_items(body, documents[0], shift))
     raise ChangeRefusedError("of YAML, one record or a list of them, an item a line, can be changed.")
 

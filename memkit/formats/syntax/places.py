@@ -513,11 +513,22 @@ def line_end(text: str | None) -> str:
     return "\r\n" if text and "\r\n" in text else "\n"
 
 
+def refuse_anchors(text: str) -> None:
+    """Refuse a text of YAML with anchors or aliases, which make one value stand for several.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where there are any.
+    """
+    if any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=_Loader)):
+        raise ChangeRefusedError("it has anchors or aliases, so one value may stand for several.")
+
+
 def _composed(head: str) -> Any:
-    """The mapping of a text; refused where it has anchors or aliases, which make one value stand for several."""
+    """The mapping of a text without anchors."""
     try:
-        if any(getattr(event, "anchor", None) for event in yaml.parse(head, Loader=_Loader)):
-            raise ChangeRefusedError("it has anchors or aliases, so one value may stand for several.")
+        refuse_anchors(head)
         node = yaml.compose(head, Loader=_Loader)
     except yaml.YAMLError as error:
         raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', None) or error}).") from error
