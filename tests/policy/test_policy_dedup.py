@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -350,6 +351,14 @@ def test_a_part_is_of_whole_words_unless_letters_are_asked_for(part: str, whole:
     table = memories(part, whole)
     kinds = {rule: fitted(table, substring=rule).pairs_["kind"].to_pylist() for rule in ("words", "letters")}
     assert kinds == {"words": ["substring"] * of_words, "letters": ["substring"]}
+
+
+def test_tags_alone_are_no_duplicate_as_they_belong_to_their_page(tmp_path: Path) -> None:
+    pages = {f"{name}.md": f"#дача #сад/яблони\n\n## {name}\n{name} растёт у забора\n" for name in ("Слива", "Айва")}
+    corpus = mk.read(mk.testing.write_files(tmp_path, {".obsidian/app.json": "{}", **pages}))
+    assert len(mk.plan(corpus, Deduplicator(encoder=None))) == 0
+    table = memories("#дача", "#дача", "#1 место", "#1 место", "#дача осенью", "#дача осенью")
+    assert [row[1] for row in outcome(fitted(table), table)] == [None, None, None, "c", None, "e"]
 
 
 def test_a_text_without_a_word_is_a_part_of_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +59,23 @@ def node_table(rows: pa.Table, across_users: bool) -> Nodes:
     first: list[int] = []
     known: dict[tuple[int, str], int] = {}
     for place, key in enumerate(zip(scopes.tolist(), texts, strict=True)):
-        if any(map(str.isalnum, key[1])):  # "##" is a part of every heading, and says nothing
+        if _says(key[1]):
             node[place] = known.setdefault(key, len(known))
             if node[place] == len(first):
                 first.append(place)
     chosen = np.array(first, dtype=np.int64)
     return Nodes(rows, node, [texts[place] for place in first], chosen, scopes[chosen])
+
+
+_TAG = re.compile(r"(?<!\S)#[^\W\d_][\w/#-]*(?!\S)")
+
+
+def _says(text: str) -> bool:
+    """Whether a text says anything of its own.
+
+    Not so "##", a part of every heading, nor tags alone: removed as a duplicate, they would be taken from their page.
+    """
+    return any(map(str.isalnum, _TAG.sub("", text) if text.startswith("#") else text))
 
 
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
