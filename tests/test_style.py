@@ -34,7 +34,7 @@ def test_the_linter_finds_nothing(check: str) -> None:
 
 USES = """
 import memkit as mk
-found = mk.read("x").sql("select 1").fetchall()
+values = mk.read("x").sql("select 1").fetchall()
 opened: mk.Corpus = mk.open("lake")
 hits = mk.Retriever().fit(opened).search("a")
 mk.plot.growth

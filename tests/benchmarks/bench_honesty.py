@@ -49,10 +49,10 @@ class Cell:
 
     def draw(self, random: np.random.Generator, gain: float) -> tuple[np.ndarray, np.ndarray]:
         """Differences of variance 1 and mean `gain`, and the user of each."""
-        user = self.asked(random)
+        user = self.user_of_queries(random)
         return self.noise(random, user) + gain, user
 
-    def asked(self, random: np.random.Generator) -> np.ndarray:
+    def user_of_queries(self, random: np.random.Generator) -> np.ndarray:
         """The user of each query."""
         sizes = np.full(self.users, self.queries)
         if self.uneven:
@@ -135,7 +135,7 @@ def grids(cell: Cell, runs: int, gain: float = 0.0, settings: int = 24, reach: f
     mix = np.linalg.cholesky(np.exp(-np.abs(place[:, None] - place) / reach))
     outcomes = []
     for _ in range(runs):
-        user = cell.asked(random)
+        user = cell.user_of_queries(random)
         scores = mix @ np.array([cell.noise(random, user) for _ in place])
         scores[settings - settings // 3 :] += gain
         contest = Contest.from_scores(np.vstack([np.zeros(len(user)), scores]), user)

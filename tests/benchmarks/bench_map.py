@@ -82,8 +82,8 @@ def drag(page: Any, box: dict[str, float]) -> None:
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    for at in range(60):
-        page.mouse.move(x + 90 * np.sin(at / 6), y + 60 * np.cos(at / 9))
+    for step in range(60):
+        page.mouse.move(x + 90 * np.sin(step / 6), y + 60 * np.cos(step / 9))
         page.wait_for_timeout(20)
     page.mouse.up()
 
@@ -97,7 +97,7 @@ def lengths(events: list[dict[str, Any]], name: str, kind: str = "") -> list[flo
     ]
 
 
-def kept(vectors: Any, points: Any, most: int = 10) -> float:
+def share_kept(vectors: Any, points: Any, most: int = 10) -> float:
     """Of the ten nearest vectors of each, the share that is among the ten nearest points."""
     nearest = [
         NearestNeighbors(n_neighbors=most).fit(one).kneighbors(return_distance=False) for one in (vectors, points)
@@ -123,7 +123,9 @@ def kept_of_the_sample() -> list[tuple[str, int, float, float]]:
         seconds = time.process_time() - begin
         index = search.index_.whole
         means, _ = unit_means(index.arms["vector"].vectors_, index.rows.memory)
-        rows.append((f"{method}, by {by}", len(laid.points), seconds, kept(means[means.any(axis=1)], laid.points)))
+        rows.append(
+            (f"{method}, by {by}", len(laid.points), seconds, share_kept(means[means.any(axis=1)], laid.points))
+        )
     return rows
 
 

@@ -80,8 +80,8 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 @given(st.dictionaries(NAMES, VALUES | st.dictionaries(NAMES, VALUES, max_size=3), max_size=4))
 def test_whatever_a_table_holds_is_read_by_tomllib_as_it_is(table: dict[str, Any]) -> None:
     text = "\n".join(_toml({"section": table}, (), {})) + "\n"
-    kept = {name: value for name, value in table.items() if value != {}}  # an empty table says nothing
-    assert tomllib.loads(text).get("section", {}) == kept
+    expected = {name: value for name, value in table.items() if value != {}}  # an empty table says nothing
+    assert tomllib.loads(text).get("section", {}) == expected
 
 
 @pytest.mark.parametrize(

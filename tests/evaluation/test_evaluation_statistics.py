@@ -185,11 +185,11 @@ def test_an_interval_and_a_flip_test_that_disagree_cannot_tell(monkeypatch: pyte
 def test_a_difference_of_the_detectable_size_is_found_four_times_in_five(size: int) -> None:
     random = np.random.default_rng(size)
     true = (stats.t.ppf(0.975, size - 1) + stats.t.ppf(0.8, size - 1)) / np.sqrt(size)
-    found = 0
+    n_found = 0
     for _ in range(2000):
         scores = random.normal(true, 1, size)
-        found += stats.t.interval(0.95, size - 1, scores.mean(), scores.std(ddof=1) / np.sqrt(size))[0] > 0
-    assert 0.76 < found / 2000 < 0.84
+        n_found += stats.t.interval(0.95, size - 1, scores.mean(), scores.std(ddof=1) / np.sqrt(size))[0] > 0
+    assert 0.76 < n_found / 2000 < 0.84
     units = Units.from_scores(random.normal(0, 1, size), np.arange(size), True)
     assert detectable_effect(units) == pytest.approx(true * np.sqrt(size) * units.error)
 

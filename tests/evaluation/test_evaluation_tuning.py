@@ -296,8 +296,8 @@ import numpy as np
 from memkit.evaluation.selection import Contest, expected_gain, plateau, retune
 scores = np.random.default_rng(0).integers(0, 4, (200, 300)) / 3
 contest = Contest.from_scores(scores, np.arange(300) // 5)
-found = retune(contest, 7)
-print(found.p, found.ratios.sum(), np.nansum(found.adjusted), expected_gain(contest, 7), plateau(contest, 7).sum())
+tuned = retune(contest, 7)
+print(tuned.p, tuned.ratios.sum(), np.nansum(tuned.adjusted), expected_gain(contest, 7), plateau(contest, 7).sum())
 """
 
 

@@ -209,10 +209,10 @@ import sys, numpy as np
 from memkit.index.shelf import Shelf
 from pathlib import Path
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
-own = [f"{number:02}{at:014}".encode() for at in range(1200)]
-both = [f"both{at:012}".encode() for at in range(300)]
-for at in range(0, 1500, 100):
-    keys = (own + both)[at:at + 100]
+keys_of_one = [f"{number:02}{n:014}".encode() for n in range(1200)]
+both = [f"both{n:012}".encode() for n in range(300)]
+for n in range(0, 1500, 100):
+    keys = (keys_of_one + both)[n:n + 100]
     shelf = Shelf(folder, 1 << 30)
     shelf.put("model", keys, np.array([[float(int(key[4:]))] * 8 for key in keys]))
     assert shelf.get("model", keys).keys() == set(keys)

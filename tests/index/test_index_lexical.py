@@ -165,11 +165,11 @@ def test_a_text_has_the_grams_of_all_its_letters_whatever_blanks_and_marks_stand
         f"{left}{mark}{right}" for left, right in (("e", "ёж"), ("ＧＩＳ", "東京"), ("_", "2ГИС")) for mark in marks
     ]
     counted = fitted(texts, Grams()).postings_
-    found: list[Counter[str]] = [Counter() for _ in texts]
+    counts: list[Counter[str]] = [Counter() for _ in texts]
     for term, number in counted.terms.items():
         for row, count in zip(*counted.postings_of(number), strict=True):
-            found[row][term] = int(count)
-    assert found == [Counter(terms) for terms in Analyser("char").terms(list(map(plain_letters, texts)))]
+            counts[row][term] = int(count)
+    assert counts == [Counter(terms) for terms in Analyser("char").terms(list(map(plain_letters, texts)))]
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
@@ -281,8 +281,8 @@ def test_char_scores_are_the_mean_of_two_cosines_of_scikit_learn() -> None:
         TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True),
     ]
     cosines = [(v.fit_transform(texts) @ v.transform([query]).T).toarray().ravel() for v in vectorizers]
-    found = dict(hits(fitted(texts, CharGrams()), query))
-    assert [found.get(row, 0.0) for row in range(4)] == pytest.approx(sum(cosines) / 2, rel=1e-5)
+    score_of = dict(hits(fitted(texts, CharGrams()), query))
+    assert [score_of.get(row, 0.0) for row in range(4)] == pytest.approx(sum(cosines) / 2, rel=1e-5)
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])

@@ -131,7 +131,7 @@ def test_a_policy_of_another_package_is_one_module_and_one_line(
     table = pa.table({"memory_id": ["a", "b"], "text": ["чай", "зелёный чай"]})
     assert Pipeline([toy(), toy(least=99)]).transform(table)["step"].to_pylist() == ["short_text", "short_text_2"]
     assert replay(table, toy(), toy(least=0), as_of=AS_OF)["changed"].to_pylist() == [True, False]
-    for name, said in (("broken", "no_such_module"), ("none", "to be a Policy")):
-        with pytest.raises(ParameterError, match=said):
+    for name, message in (("broken", "no_such_module"), ("none", "to be a Policy")):
+        with pytest.raises(ParameterError, match=message):
             policy_class(name)
     sys.modules.pop("toy", None)

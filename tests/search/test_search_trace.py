@@ -107,7 +107,7 @@ def test_arms_that_are_asked_once_for_two_pools_say_what_they_say_asked_twice(
     params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["пул", "pool", "чай", "tea", "кот", "cat", "лес", "wood"]
-    texts = [" ".join(words[(at * step) % 8] for step in (1, 3, 5, 2)[: 1 + at % 4]) for at in range(60)]
+    texts = [" ".join(words[(i * step) % 8] for step in (1, 3, 5, 2)[: 1 + i % 4]) for i in range(60)]
     search = mk.Retriever(**{"encoder": "hash", "pool": 7, **params}).fit(mk.from_table({"text": texts}))
     queries = ["пул чай", "cat wood", "неведомо", ""]
     once = search.trace(queries, k=4, as_of=DAY)
