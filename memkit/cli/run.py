@@ -151,6 +151,9 @@ def _one_line(error: Exception) -> str:
         context: Any = getattr(error, "ctx", None)
         verb = f" {context.info_name}" if context and context.parent else ""
         return f"{usage()} Try 'memkit{verb} --help'."
+    if isinstance(error, OSError) and not isinstance(error, MemkitError) and error.strerror:  # without its number
+        name = str(error.filename).replace("\n", "\\n")
+        return error.strerror if error.filename is None else f"{name}: {error.strerror}"
     if isinstance(error, (MemkitError, duckdb.Error, OSError)):
         return _first_line(error)
     return f"{type(error).__name__}: {_first_line(error)} (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)"

@@ -115,7 +115,12 @@ def test_output_that_cannot_be_written_is_said_so(run: Run, monkeypatch: pytest.
 
     monkeypatch.setattr(sys.stdout, "write", full)
     code, _, err = run("rules", "--json")
-    assert (code, err) == (2, "memkit: [Errno 28] No space left on device\n")
+    assert (code, err) == (2, "memkit: No space left on device\n")
+
+
+def test_a_file_that_is_not_there_is_named_in_words(run: Run, folder: Path) -> None:
+    absent = folder / "no\nplan.json"
+    assert run("apply", folder, absent) == (2, "", f"memkit: {folder}/no\\nplan.json: No such file or directory\n")
 
 
 def test_the_version_is_that_of_the_package(run: Run) -> None:
