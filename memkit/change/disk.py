@@ -209,7 +209,8 @@ class Disk:
                     raise ChangeRefusedError(f"{path:.200}: no file can have that name: {error.strerror}.") from error
                 raise
             if stat.S_ISLNK(status.st_mode) or _is_junction(status):
-                raise ChangeRefusedError(f"{path}: {'/'.join(parts[:count])} is a link, and links are not followed.")
+                what = "/".join(parts[:count]) if count < len(parts) else "it"
+                raise ChangeRefusedError(f"{path}: {what} is a link, and links are not followed.")
             if count < len(parts) and not stat.S_ISDIR(status.st_mode):
                 raise _BlockedError(f"{path}: {'/'.join(parts[:count])} is a file where a folder is expected.")
 

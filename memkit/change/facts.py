@@ -430,6 +430,11 @@ class FactStore(Operations):
                 with draft.attempt(f"{users.home(draft)}/{name}", None) if user is None else nullcontext():
                     facts = users.load(draft, name, self._parsed_files)
                     removed_ids += self._clean_user(draft, facts, guessed == "archive")
+            # What holds up a user's migration holds up the cleaning too, and is told once.
+            by_reason: dict[str, Row] = {}
+            for row in draft.refused:
+                by_reason.setdefault(row["reason"], row)
+            draft.refused[:] = by_reason.values()
             return removed_ids
 
         return self._do(work, now, dry_run)
@@ -495,10 +500,10 @@ class FactStore(Operations):
         ChangeRefusedError
             With `dry_run`, where a file would be migrated first: the ids and lines of the edits depend on that.
         """
-        path = users.old_file(self._reader(), user)
-        if path is None:
-            return
         try:
+            path = users.old_file(self._reader(), user)
+            if path is None:
+                return
             lines = self.migrate_user(user, now=now, dry_run=dry_run)
         except (ChangeRefusedError, FormatError, NotFoundError):
             return

@@ -87,9 +87,9 @@ def bring_user(draft: Draft, path: str) -> list[Row]:
     folder, _, name = path.rpartition("/")
     user = name.rpartition(".")[0]
     user_folder = posixpath.join(folder, "users", user)
+    group, text = f"migrate {path}", draft.text(path)
     if draft.exists(user_folder):
         raise ChangeRefusedError(f"{path}: {user_folder}/ exists already.")
-    group, text = f"migrate {path}", draft.text(path)
     lines = text.removeprefix("\ufeff").split("\n")
     facts = {index: fact for index, line in enumerate(lines) if (fact := parse_fact(line.removesuffix("\r")))}
     numbers = [int(match[1]) for fact in facts.values() if (match := _ARCHIVED.fullmatch(fact.get("id", "")))]

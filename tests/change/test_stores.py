@@ -230,6 +230,23 @@ def test_a_file_that_is_no_utf8_is_read_and_holds_up_no_other(facts: FactStore, 
         facts.cleanup("win", now="2026-04-01")
 
 
+def test_a_link_holds_up_no_other_user_and_is_told_once(facts: FactStore, tmp_path: Path) -> None:
+    for user in ("anna", "boris"):
+        facts.save(user, "Сейчас чиним пул соединений.", now=NOW)
+    for name in ("anna.md", "vera.md", "users/win"):
+        (tmp_path / name).symlink_to("/nowhere")
+    edits = facts.cleanup(now="2026-04-01", dry_run=True)
+    assert isinstance(edits, mk.Edits)
+    assert edits.refused["reason"].to_pylist() == [
+        "anna.md: it is a link, and links are not followed.",
+        "vera.md: it is a link, and links are not followed.",
+        "users/win/profile.md: users/win is a link, and links are not followed.",
+    ]
+    assert facts.cleanup(now="2026-04-01") == ["wk_001"], "of boris: anna has a file that is not read"
+    assert "пул" in (tmp_path / "users/anna/working.md").read_text()
+    assert "пул" not in (tmp_path / "users/boris/working.md").read_text()
+
+
 def test_an_id_that_two_facts_have_changes_neither(facts: FactStore, tmp_path: Path) -> None:
     path = tmp_path / "users/anna/archive.md"
     path.parent.mkdir(parents=True)
