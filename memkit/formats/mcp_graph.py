@@ -30,7 +30,7 @@ _PEEKED = 50
 """The lines in which a file has to show that it is a graph: a torn line may stand above."""
 _FIRST_ITEMS = 20
 """The items by which an object is told to be a graph: at least half must be."""
-_KNOWN = frozenset(("name", "observations", "entityType", "createdAt", "version"))
+_KNOWN = frozenset(("name", "observations", "entityType", "version"))
 _MARKS, _MARKED = ("type", "_type"), ("entity", "relation")
 OTHERS, BESIDE = "(other lines)", "(file)"
 """Keys of extra: for what further items of the same name say besides their observations, and for what an object says
@@ -75,9 +75,9 @@ def key_of_type(value: Node, name: str) -> str:
     return next(iter(others), name)
 
 
-def _rest(value: Node) -> Row:
-    """The fields of an entity that no column holds."""
-    held = {*_KNOWN, key_of_type(value, "entityType")}
+def _rest(value: Node, date: str) -> Row:
+    """The fields of an entity that no column holds; `date` is the one that was read as its date."""
+    held = {*_KNOWN, key_of_type(value, "entityType"), date}
     return {k: v for k, v in value.items() if k not in held and not (k in _MARKS and v in _MARKED)}
 
 
@@ -367,30 +367,31 @@ class _Graph:
             if not isinstance(observation, str) and not key:
                 self.problem("bad_value", _OBSERVATION.expected, observation, lines[0], field="observations")
             if text not in known.observations:
-                moment = self._time(observation, lines[0]) if key else None
-                extra = extra_of(observation, {key, *_CREATED}) if key else "{}"
+                date, moment = self._dated(observation, lines[0]) if key else ("", None)
+                extra = extra_of(observation, {key, date}) if key else "{}"
                 known.observations[text] = {"lines": lines, "created_at": moment, "extra": extra}
             elif key:
                 known.others.append(observation)
 
-    def _time(self, node: Node, number: int) -> Any:
-        """The first of the dates of an object; one that cannot be read is reported."""
+    def _dated(self, node: Node, number: int) -> tuple[str, Any]:
+        """The first of the dates of an object, with its key; one that cannot be read is reported."""
         for key in _CREATED:
             if (written := node.get(key)) is not None:
                 if (moment := time_of(written)) is not None:
-                    return moment
+                    return key, moment
                 self.problem(_DATE.code, _DATE.expected, written, number, field=key)
-        return None
+        return "", None
 
     def _entity(self, name: str, entity: _Entity) -> None:
         path, node = self.source.path, entity.node
-        created, number = self._time(node, entity.item.number), entity.item.number
+        number = entity.item.number
+        date, created = self._dated(node, number)
         kind = text_of(node.get(key_of_type(node, "entityType")))
         if not kind:
             self.problem("missing_field", "", "nothing", number, field="entityType")
         others = {OTHERS: entity.others} if entity.others else {}
         beside = {BESIDE: self.beside} if self.beside else {}
-        extra = json_text({**_rest(node), **others, **beside})
+        extra = json_text({**_rest(node, date), **others, **beside})
         base: Row = {"format": "mcp_graph", "layout": "mcp_graph", "path": path, "source_id": name, "scope": kind}
         whole = number, entity.item.last
         for text, row in entity.observations.items() or [("", None)]:

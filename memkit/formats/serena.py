@@ -12,13 +12,12 @@ from memkit.formats.linked.links import Link
 from memkit.formats.linked.page import Page, kind_of_page
 from memkit.formats.linked.relations import MEM
 from memkit.formats.rows import Row, Rows
-from memkit.formats.syntax.values import day_of
-from memkit.formats.workspace import Section
+from memkit.formats.workspace import Section, moment_of
 
 _HOME = re.compile(r"(?:^|.*/)\.serena/memories/")
 _DATED = re.compile(
     r"[\s*_#>-]*(?:(date|created|дата|создано)|(updated|last updated|обновлено))"
-    r"[\s*_]*:[\s*_]*(\d{4}-\d{2}-\d{2})(?!\d)",
+    r"[\s*_]*:[\s*_]*(\d{4}-\d{2}-\d{2}|\d{1,2}[./-]\d{1,2}[./-]\d{4})(?!\d)",
     re.IGNORECASE,
 )
 _BY_NAME = re.compile(rf"(?<![\w/]){MEM}[^\s()\[\]<>,;]*[\w]")
@@ -44,7 +43,7 @@ class _Memory(Page):
     def read(self) -> None:
         super().read()
         for number, match in self._dated_lines():
-            if day_of(match[3]) is None:
+            if moment_of(match[3]) is None:
                 where: Row = {"line": number, "field": match[1] or match[2], "memory_id": self.first or None}
                 self.rows.problem(TIME.code, self.source.path, TIME.expected, match[3], **where)
 
@@ -62,7 +61,7 @@ class _Memory(Page):
     def _date(self) -> None:
         """Take the dates that a line near the top says."""
         for _, match in self._dated_lines():
-            day = day_of(match[3])
+            day = moment_of(match[3])
             self.created = self.created or (day if match[1] else None)
             self.updated = self.updated or (day if match[2] else None)
         self.updated = self.updated or self.created

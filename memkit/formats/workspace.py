@@ -58,6 +58,7 @@ OF_DATES = (_UNREAD_DATE, _UNFILLED)
 """The checks of dates in front matter, which all Markdown shares."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
 """What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
+_NO_DAY_ABOVE = Rule("bad_date", "workspace", "", "a real date in the heading of a log")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _NOBODY = Turn("", None, "")
 OF_ENTRY = 7
@@ -384,6 +385,10 @@ class Sections:
         return self.source.lines[lines.start - 1 : lines.stop - 1]
 
     def _check(self, section: Section, memory_id: str) -> None:
+        written = _HEADING_DAY.search(section.heading.text) if self.kind in _LOGS else None
+        if written and day_of(written[1]) is None:
+            got, line = written[1], section.heading.line
+            self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, got, line, memory_id)
         if section.is_bare:
             heading = section.heading
             self.problem("empty_section", "text below the heading", heading.text, section.lines.start, memory_id)
@@ -521,6 +526,7 @@ FORMAT = Format(
     dates={"created_at": None},
     rules=(
         _NO_DAY,
+        _NO_DAY_ABOVE,
         *OF_DATES,
         Rule("implausible_date", "workspace", "", "a date within a year of some other log of the folder"),
         _FENCE,

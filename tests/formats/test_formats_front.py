@@ -149,8 +149,22 @@ def test_plain_markdown_tells_of_dates_too_that_cannot_be_read(tmp_path: Path) -
 
 
 def test_a_line_of_a_serena_memory_that_dates_it_by_no_day_is_reported(tmp_path: Path) -> None:
-    text = "# Сборка\n**Date:** 2026-02-30\nUpdated: 2026-03-01\nмёд\n"
-    corpus = mk.read(write_files(tmp_path, {".serena/memories/build.md": text}))
-    (row,) = corpus.problems.to_pylist()
-    assert (row["rule"], row["line"], row["field"]) == ("bad_date", 2, "Date")
-    assert corpus.memories["updated_at"].to_pylist() == [moment(2026, 3, 1)]
+    texts = {"build": "# Сборка\n**Date:** 2026-02-30\nUpdated: 2026-03-01\n", "ru": "# A\nДата: 02.03.2026\n"}
+    texts["us"] = "# B\nДата выхода: скоро\n- Date: 03/04/2026\n"
+    corpus = mk.read(write_files(tmp_path, {f".serena/memories/{name}.md": text for name, text in texts.items()}))
+    assert [(row["path"][17:], row["rule"], row["line"], row["field"]) for row in corpus.problems.to_pylist()] == [
+        ("build.md", "bad_date", 2, "Date"),
+        ("us.md", "bad_date", 3, "Date"),
+    ]
+    assert corpus.memories["updated_at"].to_pylist() == [moment(2026, 3, 1), moment(2026, 3, 2), None]
+
+
+def test_a_heading_of_a_log_that_names_no_real_day_is_reported(tmp_path: Path) -> None:
+    log = "# Лог\n## 2026-02-28\nчай\n## [2026-02-30] op | кофе\nмёд\n"
+    write_files(tmp_path, {"memory/2026-03-01.md": "# 2026-03-01\n## 2026-13-01 утро\nчай\n", "wiki/log.md": log})
+    write_files(tmp_path, {"wiki/a.md": "---\ntype: page\n---\n# Выпуск 2026-99-99\n[log](log.md)\n"})
+    rows = [row for row in mk.read(tmp_path).problems.to_pylist() if row["rule"] == "bad_date"]
+    assert [(row["path"], row["line"], row["memory_id"].partition("#")[2]) for row in rows] == [
+        ("memory/2026-03-01.md", 2, "2026-13-01-утро"),
+        ("wiki/log.md", 4, "2026-02-30-op-кофе"),
+    ]

@@ -313,3 +313,18 @@ def test_the_sample_is_searched_in_both_languages_saved_and_refreshed(tmp_path: 
         after, fresh = before.refresh(), mk.read(folder)
         for name in ("memories", "relations", "entities", "problems"):
             assert after.tables[name].equals(fresh.tables[name]), name
+
+
+def test_a_date_that_cannot_be_read_stays_in_extra(tmp_path: Path) -> None:
+    said = [
+        {"text": "чай", "timestamp": "вчера", "createdAt": "2026-01-02"},
+        {"text": "мёд", "timestamp": "11/23/2025"},
+    ]
+    line = {"name": "Склад", "entityType": "p", "createdAt": "давно", "timestamp": "2026-01-01", "observations": said}
+    corpus = mk.read(write_files(tmp_path, {"memory.jsonl": json.dumps(line, ensure_ascii=False)}))
+    rows = corpus.memories.to_pylist()
+    assert [(f"{row['created_at']:%F}", json.loads(row["extra"])) for row in rows] == [
+        ("2026-01-02", {"timestamp": "вчера"}),
+        ("2026-01-01", {"timestamp": "11/23/2025"}),
+    ]
+    assert json.loads(corpus.tables["entities"]["extra"][0].as_py()) == {"createdAt": "давно"}

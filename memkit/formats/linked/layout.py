@@ -59,6 +59,7 @@ def page_rules(name: str) -> tuple[Rule, ...]:
         Rule("no_successor", name, "", "the page that takes the place of a deprecated one"),
         Rule(LOOSE, name, "", "front matter in YAML: a value with ': ' or after a quote stands in quotes"),
         Rule("bad_date", name, "", "a real date in the file's name"),
+        Rule("bad_date", name, "", "a real date in the heading of a log"),
         *(replace(rule, format=name) for rule in OF_DATES),
         Rule("unbalanced_fence", name, "", "a code fence that is closed"),
         Rule("empty_section", name, "", "text below a heading, or a deeper heading with text"),
