@@ -49,16 +49,14 @@ def latent_vectors(texts: Texts, dims: int = DIMENSIONS, letters: bool = False) 
     >>> bool(tea @ also_tea > 0.1), bool(abs(tea @ pool) < 0.1)
     (True, True)
     """
-    stems = Postings.count(texts, "auto")
     if letters:
-        weights = _side_by_side(*(_weights(one, _smooth_idf) for one in (stems, Postings.count(texts, "char"))))
+        weights = _side_by_side(*(_weights(Postings.count(texts, one), _smooth_idf) for one in ("auto", "char")))
     else:
-        weights = _weights(stems, _bm25_idf)
+        weights = _weights(Postings.count(texts, "auto"), _bm25_idf)
     n = weights.shape[0]
     sample = weights[np.linspace(0, n - 1, min(_SAMPLE_OF_LETTERS if letters else _SAMPLE, n)).astype(np.int64)]
-    along = weights @ _axes(sample, dims)
-    length = weights.power(2).sum(axis=1)
-    unexplained = np.sqrt(np.clip(length - (along**2).sum(axis=1), 0, None))
+    along = weights @ _axes(sample.astype(np.float64), dims).astype(np.float32)
+    unexplained = np.sqrt(np.clip(_squared_lengths(weights) - (along**2).sum(axis=1), 0, None))
     return np.column_stack([along, _APART * unexplained]).astype(np.float32)
 
 
@@ -77,19 +75,30 @@ def _side_by_side(stems: Any, grams: Any) -> Any:
     """Both as columns; rows have length 1 where they have any of both."""
     from scipy.sparse import hstack
 
-    return hstack([stems, grams], format="csr") / np.sqrt(2)
+    both = hstack([stems, grams], format="csr")
+    both.data /= np.float32(np.sqrt(2))
+    return both
 
 
 def _weights(postings: Postings, idf_of: Callable[[int, Ints], Floats]) -> Any:
     """The texts by their terms: (1 + ln count) times the idf, of length 1."""
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import csc_array
 
     n, df = postings.n_rows, postings.document_frequency
-    values = (1 + np.log(postings.counts, dtype=np.float64)) * np.repeat(idf_of(n, df), df)
-    columns = np.repeat(np.arange(len(df)), df)
-    weights = csr_array((values, (postings.rows, columns)), (n, len(df)))
-    length = np.sqrt(weights.power(2).sum(axis=1))
-    return (diags_array(1 / np.where(length > 0, length, 1)) @ weights).tocsr()
+    values = np.log(postings.counts, dtype=np.float32)
+    values += 1
+    values *= np.repeat(idf_of(n, df).astype(np.float32), df)
+    # In place and as they lie: of the letters of 100,000 texts each copy takes some hundreds of megabytes.
+    weights = csc_array((values, postings.rows, postings.offsets), (n, len(df))).tocsr()
+    length = np.sqrt(_squared_lengths(weights))
+    weights.data /= np.repeat(np.where(length > 0, length, 1).astype(np.float32), np.diff(weights.indptr))
+    return weights
+
+
+def _squared_lengths(weights: Any) -> Floats:
+    squares = type(weights)((np.square(weights.data), weights.indices, weights.indptr), shape=weights.shape)
+    lengths: Floats = squares.sum(axis=1)
+    return lengths
 
 
 def _axes(rows: Any, dims: int) -> Floats:
