@@ -125,7 +125,7 @@ def as_queries(queries: Any) -> Queries:
 
     Parameters
     ----------
-    queries : str, sequence of str, pa.Table or pandas.DataFrame
+    queries : str, sequence of str, pa.Table, pandas.DataFrame or dict of columns
         Ids are "0", "1", … unless the table has them; other columns are ignored; a null text counts as empty. A day is
         null, or a value that `Moment.from_cell` takes.
 
@@ -148,6 +148,8 @@ def as_queries(queries: Any) -> Queries:
     if isinstance(queries, str):
         return Queries(("0",), _texts((queries,)))
     names = queries.column_names if isinstance(queries, pa.Table) else getattr(queries, "columns", None)
+    if isinstance(queries, Mapping):  # of columns; its keys are no texts
+        names = list(queries)
     if names is None:
         texts = _texts(queries)
         return Queries(tuple(map(str, range(len(texts)))), texts)
@@ -162,6 +164,8 @@ def as_queries(queries: Any) -> Queries:
 
 
 def _values(column: Any) -> list[Any]:
+    if isinstance(column, str) or not isinstance(column, Iterable):
+        raise QueryError(f"queries: expected a column of values. Got {column!r:.80}.")
     values: list[Any] = (column if isinstance(column, pa.ChunkedArray) else pa.Array.from_pandas(column)).to_pylist()
     return values
 

@@ -18,6 +18,7 @@ def test_one_text_several_texts_and_tables_are_queries() -> None:
     assert as_queries(["пул", "pool"]) == Queries(("0", "1"), ("пул", "pool"))
     table = pa.table({"text": ["пул", None], "query_id": [7, 8], "user_id": ["u1", "u2"]})
     assert as_queries(table) == as_queries(table.to_pandas()) == Queries(("7", "8"), ("пул", ""))
+    assert as_queries(table.to_pydict()) == as_queries(table)
     assert as_queries(pd.Series(["a"])) == as_queries(np.array(["a"])) == Queries(("0",), ("a",))
     assert len(as_queries([])) == 0
 
@@ -28,6 +29,9 @@ def test_one_text_several_texts_and_tables_are_queries() -> None:
         (5, "a text, a sequence of texts or a table. Got int"),
         (["a", 5], "a text at position 1. Got int 5"),
         (pa.table({"body": ["a"]}), "a column 'text'.*Got body"),
+        ({"q1": "чай"}, "a column 'text'.*Got q1"),
+        ({"text": "чай"}, "a column of values. Got 'чай'"),
+        ({"text": 5}, "a column of values. Got 5"),
         (pa.table({"text": ["a", "b"], "query_id": ["x", "x"]}), "each 'query_id' once. Got 'x'"),
         (pa.table({"text": ["a", "b"], "query_id": ["x", None]}), "Got none in row 1"),
         ("чай \ud83d", r"position 0. Got half of one, '\\ud83d', as its character 4"),
