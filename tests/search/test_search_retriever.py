@@ -417,3 +417,16 @@ def test_a_text_of_thousands_of_chunks_is_not_held_once_for_each(corpus_of: Any)
     text = "чай\n" * 180_000 + "needle"
     fitted = Retriever(encoder=None, gram_weight=0.0).fit(corpus_of({"text": text}, {"text": "чай"}))
     assert ids(fitted.search("needle", as_of=DAY)) == ["m0"]
+
+
+def test_a_long_title_stands_beside_the_first_chunk_alone_and_a_short_one_beside_each(corpus_of: Any) -> None:
+    short, long = "чайник", "самовар " * 1_000
+    texts = ["".join(f"мёд {line} {title[:7]}\n" for line in range(200)) for title in ("белый", "тёмный")]
+    rows = [
+        {"title": title, "tags": ["сито"] * 2_000, "text": text}
+        for title, text in zip((short, long), texts, strict=True)
+    ]
+    fitted = Retriever(encoder=None, gram_weight=0.0, unit="chunk").fit(corpus_of(*rows))
+    counts = [fitted.search(word, k=100, as_of=DAY).num_rows for word in ("мёд", "чайник", "самовар", "сито")]
+    assert counts == [counts[0], counts[0] // 2, 1, 2]
+    assert counts[0] > 10

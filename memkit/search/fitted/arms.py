@@ -93,6 +93,8 @@ _COLUMN_TYPES = {
     name: {TIMESTAMP: "timestamptz", WORDS: "varchar[]"}.get(MEMORIES.field(name).type, "varchar") for name in _COLUMNS
 }
 _FEW = 16
+_LONG = 4096
+"""Bytes of a title, of tags or of another column above which it is searched with a memory's first chunk only."""
 _K3 = 1000.0
 """Every repetition of a word in a query counts, as in most engines: on long queries that is worth a tenth of nDCG."""
 
@@ -244,12 +246,10 @@ def searched_texts(
 
     `evidence_texts` replace the chunks' own texts, if some of these are not searched in full.
     """
-    of_memory = take_rows(
-        memories.select([name for name in _COLUMN_TYPES if name in memories.column_names]),
-        places(chunks["memory_id"], memories["memory_id"]),
-    )
-    table = of_memory.append_column("text", chunks["text"] if evidence_texts is None else evidence_texts)
-    filled = {"text", *(name for name in of_memory.column_names if _is_filled(table[name]))}
+    columns_of_memory = memories.select([name for name in _COLUMN_TYPES if name in memories.column_names])
+    of_chunk = _beside_chunks(columns_of_memory, places(chunks["memory_id"], memories["memory_id"]))
+    table = of_chunk.append_column("text", chunks["text"] if evidence_texts is None else evidence_texts)
+    filled = {"text", *(name for name in of_chunk.column_names if _is_filled(table[name]))}
     # DuckDB binds each expression anew, which takes longer than some rows: what gives no row anything is left out.
     columns_present = table.column_names
     used = {
@@ -265,6 +265,27 @@ def searched_texts(
     for name in columns:
         chunks = chunks.append_column(name, texts[name])
     return chunks
+
+
+def _beside_chunks(memories: pa.Table, of_memory: Ints) -> pa.Table:
+    """The row of each chunk's memory; what is long in it stands beside the memory's first chunk alone.
+
+    A title of megabytes beside each chunk of a long text would take the product of both.
+    """
+    brief = memories
+    for place, column in enumerate(memories.columns):
+        if not pa.types.is_temporal(column.type):
+            texts = pc.binary_join(column, " ") if pa.types.is_list(column.type) else column
+            is_long = pc.fill_null(pc.greater(pc.binary_length(texts), _LONG), False)
+            if pc.any(is_long).as_py():
+                shortened = pc.if_else(is_long, pa.scalar(None, column.type), column)
+                brief = brief.set_column(place, memories.field(place), shortened)
+    if brief is memories:
+        return take_rows(memories, of_memory)
+    is_first = np.diff(of_memory, prepend=-1) != 0
+    first, later = np.flatnonzero(is_first), np.flatnonzero(~is_first)
+    rows = pa.concat_tables([take_rows(memories, of_memory[first]), take_rows(brief, of_memory[later])])
+    return take_rows(rows, np.argsort(np.concatenate([first, later]), kind="stable"))
 
 
 def _computed(sql: str, table: pa.Table) -> Any:
