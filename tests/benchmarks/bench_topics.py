@@ -153,12 +153,12 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", type=int, nargs="*", default=[])
     parser.add_argument("--only", choices=["words"])
-    given = parser.parse_args()
-    by_words(given.folder, given.sizes)
-    if given.only:
+    options = parser.parse_args()
+    by_words(options.folder, options.sizes)
+    if options.only:
         raise SystemExit
-    quality(given.folder)
+    quality(options.folder)
     for one in ("locomo_obs", "realmem"):
-        bars(given.folder, one)
-    for size in given.sizes:
-        speed(given.folder, size)
+        bars(options.folder, one)
+    for size in options.sizes:
+        speed(options.folder, size)

@@ -43,7 +43,7 @@ class Truth:
 
     search: mk.Retriever
     gains: Sequence[int]
-    users: Sequence[str] = field(default_factory=lambda: [f"u{at // EACH:02}" for at in range(N)])
+    users: Sequence[str] = field(default_factory=lambda: [f"u{i // EACH:02}" for i in range(N)])
     unjudged: bool = False
     known: dict[str, Any] = field(default_factory=dict)
 

@@ -34,7 +34,7 @@ class Counting(TextEncoder):
     batch_size = 4
 
     def __init__(self, weights: float = 1.0, fail_after: int | None = None) -> None:
-        self.weights, self.fail_after, self.asked = weights, fail_after, 0
+        self.weights, self.fail_after, self.n_encoded = weights, fail_after, 0
 
     @property
     def dim(self) -> int:
@@ -44,8 +44,8 @@ class Counting(TextEncoder):
         return {"weights": self.weights}
 
     def _embed(self, texts: list[str], role: str) -> Any:
-        self.asked += len(texts)
-        if self.fail_after is not None and self.asked > self.fail_after:
+        self.n_encoded += len(texts)
+        if self.fail_after is not None and self.n_encoded > self.fail_after:
             raise MemkitError("the model broke")
         return np.array([[len(t), self.weights * t.count("п"), 1.0 + (role == "query")] for t in texts])
 
@@ -72,7 +72,7 @@ def test_what_comes_from_the_cache_is_what_the_encoder_gives(tmp_path: Path, on_
     expected = Counting().encode_document(TEXTS)
     assert (cache.encode(encoder, TEXTS) == expected).all()
     assert (cache.encode(encoder, TEXTS[::-1]) == expected[::-1]).all()
-    assert encoder.asked == 3  # the repeated text once, the empty one never
+    assert encoder.n_encoded == 3  # the repeated text once, the empty one never
 
 
 def test_queries_and_documents_are_kept_apart() -> None:
@@ -92,7 +92,7 @@ def test_another_process_finds_the_vectors_in_the_folder(tmp_path: Path) -> None
     VectorCache(tmp_path).encode(Counting(), TEXTS)
     later, encoder = VectorCache(tmp_path), Counting()
     assert (later.encode(encoder, TEXTS) == Counting().encode_document(TEXTS)).all()
-    assert encoder.asked == 0
+    assert encoder.n_encoded == 0
 
 
 def test_a_reader_that_began_earlier_sees_what_a_writer_added(tmp_path: Path) -> None:
@@ -100,16 +100,16 @@ def test_a_reader_that_began_earlier_sees_what_a_writer_added(tmp_path: Path) ->
     reader.encode(encoder, ["кот"])
     VectorCache(tmp_path).encode(Counting(), ["пул"])
     reader.encode(encoder, ["пул"])
-    assert encoder.asked == 1
+    assert encoder.n_encoded == 1
 
 
 def test_a_changed_model_meets_no_old_vector_and_leaves_them_where_they_are(tmp_path: Path) -> None:
     cache, old, new = VectorCache(tmp_path), Counting(1.0), Counting(2.0)
     cache.encode(old, TEXTS)
     assert (cache.encode(new, TEXTS) == Counting(2.0).encode_document(TEXTS)).all()
-    assert new.asked == 3
+    assert new.n_encoded == 3
     VectorCache(tmp_path).encode(again := Counting(1.0), TEXTS)
-    assert again.asked == 0
+    assert again.n_encoded == 0
 
 
 def test_a_model_that_breaks_half_way_harms_nothing_and_the_next_run_resumes(
@@ -122,7 +122,7 @@ def test_a_model_that_breaks_half_way_harms_nothing_and_the_next_run_resumes(
         VectorCache(tmp_path).encode(Counting(2.0, fail_after=8), texts)
     VectorCache(tmp_path).encode(resumed := Counting(2.0), texts)
     VectorCache(tmp_path).encode(old := Counting(1.0), texts)
-    assert (resumed.asked, old.asked) == (4, 0)
+    assert (resumed.n_encoded, old.n_encoded) == (4, 0)
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -138,10 +138,10 @@ def test_a_damaged_file_is_said_and_begun_anew(tmp_path: Path, caplog: pytest.Lo
     _file(tmp_path).write_bytes(DAMAGES[damage](_file(tmp_path).read_bytes()))
     cache, encoder = VectorCache(tmp_path), Counting()
     assert (cache.encode(encoder, TEXTS) == Counting().encode_document(TEXTS)).all()
-    assert encoder.asked == 3
+    assert encoder.n_encoded == 3
     assert [message for message in caplog.messages if "is damaged" in message] == caplog.messages != []
     VectorCache(tmp_path).encode(later := Counting(), TEXTS)
-    assert later.asked == 0
+    assert later.n_encoded == 0
 
 
 @pytest.mark.parametrize("content", [b"", None])
@@ -152,7 +152,7 @@ def test_an_empty_or_missing_file_is_made(tmp_path: Path, content: bytes | None)
         _file(tmp_path).chmod(0o600)
     VectorCache(tmp_path).encode(Counting(), TEXTS)
     VectorCache(tmp_path).encode(later := Counting(), TEXTS)
-    assert later.asked == 0
+    assert later.n_encoded == 0
 
 
 def test_a_vector_whose_bits_changed_is_encoded_again(tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_a_vector_whose_bits_changed_is_encoded_again(tmp_path: Path) -> None:
         con.commit()
     encoder = Counting()
     assert (VectorCache(tmp_path).encode(encoder, TEXTS) == Counting().encode_document(TEXTS)).all()
-    assert encoder.asked == 1
+    assert encoder.n_encoded == 1
     VectorCache(tmp_path).encode(later := Counting(), TEXTS)
-    assert later.asked == 0
+    assert later.n_encoded == 0
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_write_that_fails_says_so_and_keeps_what_was_there(tmp_path: Path) -> 
     with pytest.raises(MemkitError, match="the disk is full"):
         cache.encode(Counting(), ["кот"])
     VectorCache(tmp_path).encode(encoder := Counting(), ["пул"])
-    assert encoder.asked == 0
+    assert encoder.n_encoded == 0
 
 
 def test_it_works_with_a_rollback_journal_where_there_cannot_be_a_log(
@@ -199,7 +199,7 @@ def test_it_works_with_a_rollback_journal_where_there_cannot_be_a_log(
     VectorCache(tmp_path).encode(Counting(), TEXTS)
     VectorCache(tmp_path).forget([TEXTS[0]])
     VectorCache(tmp_path).encode(later := Counting(), TEXTS)
-    assert later.asked == 1
+    assert later.n_encoded == 1
     with contextlib.closing(sqlite3.connect(_file(tmp_path))) as con:
         assert con.execute("pragma journal_mode").fetchone() == ("delete",)
 
@@ -289,9 +289,9 @@ def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
     cache, encoder = VectorCache(max_memory=2 * 3 * 4), Counting()  # two vectors of three floats
     for text in ("a", "b", "a", "c", "a"):
         cache.encode(encoder, [text])
-    assert encoder.asked == 3
+    assert encoder.n_encoded == 3
     cache.encode(encoder, ["b"])
-    assert encoder.asked == 4
+    assert encoder.n_encoded == 4
     assert (cache.encode(encoder, list("abcdef")) == encoder.encode_document(list("abcdef"))).all()
 
 
@@ -310,7 +310,7 @@ def test_queries_stay_in_memory_and_write_no_files(tmp_path: Path) -> None:
     cache, encoder = VectorCache(tmp_path), Counting()
     for _ in range(2):
         cache.encode(encoder, ["пул"], "query")
-    assert (encoder.asked, _keys_on_disk(tmp_path)) == (1, set())
+    assert (encoder.n_encoded, _keys_on_disk(tmp_path)) == (1, set())
 
 
 def test_long_work_shows_one_bar_and_short_work_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +360,7 @@ def test_a_cache_travels_to_another_process_by_its_folder(tmp_path: Path) -> Non
     cache.encode(Counting(), TEXTS)
     again = pickle.loads(pickle.dumps(cache))  # noqa: S301  # our own bytes
     again.encode(encoder := Counting(), TEXTS)
-    assert encoder.asked == 0
+    assert encoder.n_encoded == 0
 
 
 def test_the_shared_cache_is_one_and_no_test_has_it_on_disk() -> None:
@@ -390,7 +390,7 @@ def test_nothing_set_it_lies_in_the_users_cache_folder_and_a_later_process_finds
     users().encode(Counting(), TEXTS)
     assert (tmp_path / ".cache" / "memkit" / "vectors").stat().st_mode & 0o077 == 0
     users().encode(encoder := Counting(), TEXTS)
-    assert encoder.asked == 0
+    assert encoder.n_encoded == 0
     assert _file(tmp_path / ".cache/memkit/vectors").stat().st_mode & 0o777 == 0o600
     assert mk.vector_cache().size == _file(tmp_path / ".cache/memkit/vectors").stat().st_size
     model = tmp_path / ".cache/memkit/vectors/models/e5/weights.npz"
@@ -425,7 +425,7 @@ def test_it_can_be_cleared_and_nothing_else_in_its_folder_goes(tmp_path: Path) -
     assert (_keys_on_disk(tmp_path), (tmp_path / "mine.txt").read_text()) == (set(), "мой")
     assert not any(content_key(text, "document") in _bytes(tmp_path) for text in TEXTS)
     cache.encode(encoder := Counting(), TEXTS)
-    assert encoder.asked == 3
+    assert encoder.n_encoded == 3
 
 
 @pytest.mark.parametrize("drop", [VectorCache.clear, lambda cache: cache.forget(["память"])], ids=["clear", "forget"])
@@ -464,7 +464,7 @@ def test_texts_that_are_compared_are_kept_too(users: Callable[..., VectorCache])
     mk.Deduplicator(encoder=(first := Counting())).fit(mk.from_table(table))
     users()
     mk.Deduplicator(encoder=(second := Counting())).fit(mk.from_table(table))
-    assert (first.asked, second.asked) == (2, 0)
+    assert (first.n_encoded, second.n_encoded) == (2, 0)
 
 
 def test_work_of_more_than_a_minute_is_announced_once(
@@ -567,7 +567,7 @@ def test_what_somebody_else_may_write_is_refused_with_one_warning(
     cache, encoder = users(), Counting()
     for text in ("пул", "кот", "кот"):
         assert (cache.encode(encoder, [text]) == Counting().encode_document([text])).all()
-    assert encoder.asked == 2
+    assert encoder.n_encoded == 2
     assert len(caplog.messages) == 1
     assert "in memory alone" in caplog.messages[0]
     assert _bytes(vectors) == before

@@ -27,7 +27,7 @@ class Fixed(TextEncoder):
     batch_size = 2
 
     def __init__(self, rows: Any) -> None:
-        self.rows, self.at = rows, 0
+        self.rows, self.next_row = rows, 0
 
     @property
     def dim(self) -> int:
@@ -37,8 +37,8 @@ class Fixed(TextEncoder):
         return {}
 
     def _embed(self, texts: list[str], role: str) -> Any:
-        block = self.rows[self.at : self.at + len(texts)]
-        self.at += len(texts)
+        block = self.rows[self.next_row : self.next_row + len(texts)]
+        self.next_row += len(texts)
         return block
 
 

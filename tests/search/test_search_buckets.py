@@ -194,24 +194,24 @@ def by_id(table: pa.Table) -> pa.Table:
 GRID = {"vector_weight": [0.2, 0.7], "decay_days": [30.0, 60.0], "decay_kinds": ["*"], "pool": [5, 50]}
 STRICT = [mk.Admission(), mk.Deduplicator(encoder=None), mk.Quota(max_facts=5)]
 LOOKS: dict[str, Callable[[mk.Retriever, mk.Corpus, pa.Table, pa.Table], list[pa.Table]]] = {
-    "evaluate": lambda search, _, asked, right: [mk.evaluate(search, asked, right, as_of=DAY).table],
-    "compare": lambda search, _, asked, right: [
-        mk.compare(search, search.with_params(vector_weight=0.1), asked, right, as_of=DAY).table
+    "evaluate": lambda search, _, queries, qrels: [mk.evaluate(search, queries, qrels, as_of=DAY).table],
+    "compare": lambda search, _, queries, qrels: [
+        mk.compare(search, search.with_params(vector_weight=0.1), queries, qrels, as_of=DAY).table
     ],
-    "sweep": lambda search, _, asked, right: [
-        (swept := mk.sweep(search, asked, right, GRID, ["ndcg@10"], as_of=DAY)).table,
+    "sweep": lambda search, _, queries, qrels: [
+        (swept := mk.sweep(search, queries, qrels, GRID, ["ndcg@10"], as_of=DAY)).table,
         swept.scores,
     ],
-    "trace": lambda search, _, asked, right: [search.trace(asked, as_of=DAY, where="kind = 'note'")],
-    "audits": lambda search, _, asked, right: [
+    "trace": lambda search, _, queries, qrels: [search.trace(queries, as_of=DAY, where="kind = 'note'")],
+    "audits": lambda search, _, queries, qrels: [
         *(table for _, table in sorted(mk.audit(search, k=3, n=4, as_of=DAY).tables.items())),
-        *(table for _, table in sorted(mk.audit(search, asked, right, k=3, as_of=DAY).tables.items())),
+        *(table for _, table in sorted(mk.audit(search, queries, qrels, k=3, as_of=DAY).tables.items())),
     ],
-    "policies": lambda _, held, asked, right: [
+    "policies": lambda _, held, queries, qrels: [
         by_id(policy.transform(held, as_of=DAY)) for policy in (mk.Admission(), mk.Quota(), mk.Expiry(), mk.Decay())
     ],
-    "dedup": lambda _, held, asked, right: [mk.Deduplicator(encoder="hash", floor=0.5).fit(held).pairs_],
-    "replay": lambda _, held, asked, right: [
+    "dedup": lambda _, held, queries, qrels: [mk.Deduplicator(encoder="hash", floor=0.5).fit(held).pairs_],
+    "replay": lambda _, held, queries, qrels: [
         by_id(mk.replay(held, mk.Quota(), mk.Pipeline(STRICT), as_of=["2026-02-01", DAY])),
         mk.forecast(held, as_of=DAY),
     ],

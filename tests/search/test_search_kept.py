@@ -34,10 +34,10 @@ class Words:
     dim = 64
     fingerprint = "words-of-two-languages"
     calibration = Calibration(alike=0.9)
-    asked = 0
+    n_encoded = 0
 
     def encode(self, texts: list[str]) -> np.ndarray:
-        type(self).asked += len(texts)
+        type(self).n_encoded += len(texts)
         return np.array([sum(map(_vector, re.findall(r"\w+", text.lower())), np.zeros(self.dim)) for text in texts])
 
     encode_query = encode_document = encode
