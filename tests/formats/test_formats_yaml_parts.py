@@ -95,6 +95,13 @@ def test_what_parts_cannot_be_told_of_stays_one_text(tmp_path: Path) -> None:
         assert [row["rule"] for row in problems if row["severity"] == "error"] == ["unparsable"], what
 
 
+def test_a_part_that_is_no_record_stands_on_its_own_line(tmp_path: Path) -> None:
+    torn = as_documents([fact(1), fact(2, FAULTS["bracket"][0])])
+    memories, problems = rows_of(tmp_path, f"{torn}---\n\nпросто слова\n...\n")
+    assert [(row["text"], row["line_start"], row["line_end"]) for row in memories][-1] == ('"просто слова"', 17, 17)
+    assert [row["line"] for row in problems if row["rule"] == "unclaimed"] == [17]
+
+
 def test_a_file_with_a_broken_record_is_not_written(tmp_path: Path) -> None:
     uses = ["usage_stats: {hits: 1, success_rate: 1.0, last_used_at: '2026-01-01T00:00:00Z'}", "variables: {}"]
     head = ['format_version: "1.0.0"', "id: tea", "triggers: [чай]", "template: Чай", "tier: core"]

@@ -204,7 +204,7 @@ def _in_part(part: yaml.Part) -> Iterator[_Item]:
         yield _Item(told.text, told.above + 1, last, StructureError(str(error), min(error.line, last)))
     else:
         for document in documents:
-            yield from _unwrapped(document, part.above + 1)
+            yield from _unwrapped(document, part.told().above + 1)
 
 
 def _is_lines(source: Source) -> bool:
