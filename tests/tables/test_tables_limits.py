@@ -159,7 +159,7 @@ import memkit as mk
 from memkit.duck import connect, rows_of
 from memkit.tables import sandbox, database
 
-def ctrl_c(after=0.3):  # seconds of the processor: on a busy machine those of a clock are over before DuckDB begins
+def ctrl_c(after=0.15):  # seconds of the processor: on a busy machine those of a clock are over before DuckDB begins
     start = time.process_time()
     def press():
         while time.process_time() - start < after:
