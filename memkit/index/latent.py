@@ -1,9 +1,9 @@
-"""Vectors of texts from the words that they share, for pictures: latent semantic analysis of stems.
+"""Vectors of texts from the words that they share, for pictures and topics: latent semantic analysis of stems.
 
 `LsaEncoder` is for searching: it sees parts of words too, and encodes queries. For a picture of the texts themselves
 stems alone keep as many neighbours, and take a tenth of the time (tests/benchmarks/bench_map.py). Topics are worse by
-stems alone; with `letters` they are as good as by `LsaEncoder`, in two fifths of the time for 10,000 texts
-(tests/benchmarks/bench_topics.py).
+stems alone; with `letters` they are as good as by `LsaEncoder`, in a quarter of the time for 785 memories and half for
+10,000 (tests/benchmarks/bench_topics.py).
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 LEAST = 0.5
 """A memory that falls elsewhere in more resamples than not has no topic."""
 _NAMED_BY, _EXAMPLE = 3, 160
-_MOST_WHOLE, _AXES, _BY_SAMPLE = 10_000, 256, "lsa of a sample"
-"""Without an encoder: the most memories whose own LSA is computed; of more, how many axes, and how they are called."""
+_AXES, _BY_WORDS = 256, "lsa"
+"""Of vectors without an encoder."""
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
 TOPICS = result_schema(
     (_COUNT, "topic"),
@@ -126,10 +126,10 @@ def topics(
     """Find what a corpus is about: clusters of its memories by meaning, each named by its most typical words.
 
     The vectors are those that a search would use: of the default encoder, or of a fitted Retriever. Where it has none,
-    LSA of its words; of more than 10,000 memories, LSA whose axes are those of a sample. A memory's vector is the mean
-    of its chunks', after the mean of its script (Latin or Cyrillic) is subtracted, so that texts of one subject meet
-    whatever their language. Spherical k-means partitions the first 100 principal components; it starts from a tree of
-    Ward's method, so nothing depends on chance or on the order of rows.
+    LSA of its words, with the axes of at most 3,000 chunks. A memory's vector is the mean of its chunks', after the
+    mean of its script (Latin or Cyrillic) is subtracted, so that texts of one subject meet whatever their language.
+    Spherical k-means partitions the first 100 principal components; it starts from a tree of Ward's method, so nothing
+    depends on chance or on the order of rows.
     Cost is linear in the number of memories.
 
     Parameters
@@ -170,10 +170,10 @@ def topics(
     check_value(owner, "k", k, "int", low=1, nullable=True)
     check_value(owner, "seed", seed, "int", low=0)
     check_user(user_id, owner)
-    search = _with_vectors(corpus)
+    search = _fitted(corpus)
     moment, index = Moment.from_as_of(as_of), search.index_.whole
-    settings = Settings.from_estimator(search)
-    memory, vectors = _vectors(index, settings, where, moment, user_id)
+    encoder, of_chunks = _chunk_vectors(index, search)
+    memory, vectors = _vectors(index, of_chunks, Settings.from_estimator(search), where, moment, user_id)
     shown = np.flatnonzero(vectors.any(axis=1))
     if k is not None and k > (distinct := len(np.unique(vectors[shown], axis=0))):
         raise ParameterError(f"topics: 'k' must be at most the number of memories that differ, {distinct:,}. Got {k}.")
@@ -182,44 +182,38 @@ def topics(
     if len(shown):
         order = np.argsort([place(one) for one in ids.take(pa.array(shown)).to_pylist()], kind="stable")
         clusters = cluster(vectors[shown], order, k, seed)
-    return _result(index, memory, shown, clusters, moment)
+    return _result(index, encoder, memory, shown, clusters, moment)
 
 
-def _with_vectors(corpus: Corpus | Retriever) -> Retriever:
-    """A fitted Retriever over all memories at once that has vectors, or so many that `_vectors` makes them."""
-    if not isinstance(corpus, Retriever):
-        try:
-            as_encoder("use")
-        except ImportError:
-            if corpus.memories.num_rows > _MOST_WHOLE:
-                return Retriever(encoder=None, gram_weight=0.0).fit(corpus).over_all()
-            return Retriever(encoder="lsa", vector_weight=1.0).fit(corpus).over_all()
-        return Retriever(vector_weight=1.0).fit(corpus).over_all()
-    search = corpus.over_all()
-    settings = Settings.from_estimator(search.with_params(vector_weight=1.0))
-    if "vector" not in search.index_.absent and "vector" in search.index_.weights(settings):
-        return search
-    if search.corpus_.memories.num_rows > _MOST_WHOLE:
-        return search
-    return Retriever(**{**search.get_params(deep=False), "encoder": "lsa", "vector_weight": 1.0}).fit(search.corpus_)
+def _fitted(corpus: Corpus | Retriever) -> Retriever:
+    """A fitted Retriever over all memories at once; of the default encoder, if that is installed."""
+    if isinstance(corpus, Retriever):
+        return corpus.over_all()
+    try:
+        as_encoder("use")
+    except ImportError:
+        return Retriever(encoder=None, gram_weight=0.0).fit(corpus).over_all()
+    return Retriever(vector_weight=1.0).fit(corpus).over_all()
+
+
+def _chunk_vectors(index: MemoryIndex, search: Retriever) -> tuple[str, Vectors]:
+    """What the vectors are made by, and that of each chunk: by the encoder, or without one by its words."""
+    if "vector" not in index.absent:
+        index.weights(Settings.from_estimator(search.with_params(vector_weight=1.0)))  # which builds the arm
+    if "vector" in index.arms:
+        return str(index.fingerprint), index.arms["vector"].vectors_
+    return _BY_WORDS, unit_rows(latent_vectors(index.texts, _AXES, letters=True))
 
 
 def _vectors(
-    index: MemoryIndex, settings: Settings, where: str | None, moment: Moment, user_id: str | None
+    index: MemoryIndex, raw: Vectors, settings: Settings, where: str | None, moment: Moment, user_id: str | None
 ) -> tuple[Ints, Vectors]:
-    """The rows of the memories that a search can find, and the vector of each; zeros where it has none."""
+    """The rows of the memories that a search can find, and the mean of their chunks' vectors; zeros without any."""
     scope = make_scope(index.memories, index.rows, index.corpus.ask, settings, where, moment, user_id)
     left_out = np.zeros(index.memories.num_rows, bool)
     for _, gone in scope.reasons():
         left_out |= gone
     memory = np.flatnonzero(~left_out)
-    raw: Vectors
-    if _is_sampled(index):
-        raw = unit_rows(latent_vectors(index.texts, _AXES, letters=True))
-    elif "vector" in index.arms:
-        raw = index.arms["vector"].vectors_
-    else:
-        return memory, np.zeros((len(memory), 1), np.float32)
     rows = np.flatnonzero(~left_out[index.rows.memory])
     centred = Centring(mode="language")
     texts = as_texts(take_rows(index.texts, rows))
@@ -230,12 +224,9 @@ def _vectors(
     return memory, vectors
 
 
-def _is_sampled(index: MemoryIndex) -> bool:
-    """Whether the vectors are those of words, by axes of a sample: LSA of all takes minutes for so many."""
-    return "vector" not in index.arms and index.memories.num_rows > _MOST_WHOLE
-
-
-def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | None, moment: Moment) -> Topics:
+def _result(
+    index: MemoryIndex, encoder: str, memory: Ints, shown: Ints, clusters: Clusters | None, moment: Moment
+) -> Topics:
     number, sure = np.zeros(len(memory), np.int64), dict[int, float | None]()
     probability, closeness = np.full(len(memory), np.nan), np.full(len(memory), -np.inf)
     if clusters is not None:
@@ -267,7 +258,6 @@ def _result(index: MemoryIndex, memory: Ints, shown: Ints, clusters: Clusters | 
     ]
     silhouette = clusters.silhouette if clusters else {}
     table = pa.Table.from_pylist(rows, TOPICS)
-    encoder = _BY_SAMPLE if _is_sampled(index) else index.fingerprint
     facts = {"encoder": encoder, "as_of": moment.instant.isoformat(), "note": _note(table, silhouette)}
     return Topics(describe(table, memkit="topics", **facts), describe(assigned, memkit="assigned", **facts), silhouette)
 

@@ -78,27 +78,29 @@ def quality(folder: Path) -> None:
 
 
 def by_words(folder: Path, sizes: list[int]) -> None:
-    """Topics without an encoder: by LSA of all texts, and by axes of a sample; quality, and processor seconds."""
+    """Topics without an encoder, and by `LsaEncoder`; quality, and processor seconds."""
     corpus, intent, language = labelled(folder)
-    search = mk.Retriever(encoder=None).fit(corpus)
-    for name, themes._MOST_WHOLE in (("LSA", 10**9), ("LSA of a sample", 0)):
-        number = mk.topics(search).memories["topic"].to_numpy()
-        line(f"mk.topics by words, {name}", number[number > 0], intent[number > 0], language[number > 0], len(number))
-    for size in sizes:
-        without_vectors = mk.Retriever(encoder=None).fit(mk.from_table({"text": generate.texts(size, tokens=40)}))
-        for name, themes._MOST_WHOLE in (("LSA", 10**9), ("LSA of a sample", 0)):
-            if size > 20_000 and name == "LSA":
+    for encoder in (None, "lsa"):
+        number = mk.topics(mk.Retriever(encoder=encoder).fit(corpus)).memories["topic"].to_numpy()
+        line(f"mk.topics, encoder {encoder}", number[number > 0], intent[number > 0], language[number > 0], len(number))
+    corpora = {"data": mk.read(mk.sample_data())}
+    corpora |= {f"{size:,}": mk.from_table({"text": generate.texts(size, tokens=40)}) for size in sizes}
+    for name, made in corpora.items():
+        for encoder in (None, "lsa"):
+            if made.memories.num_rows > 20_000 and encoder:
                 continue
             begin = time.process_time()
-            topics = mk.topics(without_vectors)
-            print(f"{size:,} by words, {name}: {time.process_time() - begin:.1f} s of processor; {topics}", flush=True)
+            topics = mk.topics(mk.Retriever(encoder=encoder, gram_weight=0.0).fit(made))
+            seconds = time.process_time() - begin
+            print(f"{name}, encoder {encoder}: {seconds:.1f} s of processor; {topics}", flush=True)
 
 
 def about(search: mk.Retriever) -> tuple:
     from memkit.params import Moment
     from memkit.search.question import Settings
 
-    return search.index_, Settings.from_estimator(search), None, Moment.from_as_of(None), None
+    index = search.index_
+    return index, index.arms["vector"].vectors_, Settings.from_estimator(search), None, Moment.from_as_of(None), None
 
 
 def bars(folder: Path, name: str, most: int = 120) -> None:
