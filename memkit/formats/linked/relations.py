@@ -233,48 +233,59 @@ def is_relation(link: Link) -> bool:
 def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     """Give each written link the page that it leads to, each page its successor, and report what leads nowhere."""
     relations = tables["relations"]
-    of_pages = pc.is_valid(relations["written"]).to_numpy(zero_copy_only=False)
+    of_pages = pc.is_valid(relations["written"]).to_pylist()
     pages = _Pages.from_tables(tables)
     path_of = {page.memory_id: path for path, page in pages.pages.items()}
     stems = [posixpath.basename(key) for key in pages.paths]
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
     unread = set(tables[UNREAD_FILES]["path"].to_pylist()) if UNREAD_FILES in tables else set()
-    links, resolved, n_hints = relations.to_pylist(), list[tuple[str, str, str]](), 0
-    to_unread = set[int]()
-    for number, (row, is_link) in enumerate(zip(links, of_pages.tolist(), strict=True)):
+    links, resolved, n_dead = list[dict[str, Any]](), list[tuple[str, str, str]](), 0
+    for row, is_link in zip(relations.to_pylist(), of_pages, strict=True):
         source = path_of.get(row["from_id"] or "")
         link = _link_of(row["written"]) if is_link and source else None
         if link is None or source is None:
+            links.append(row)
             continue
         nearest = [path for path in pages.lead_to(link, source) if not pages.are_apart(source, path, whole)]
         if not nearest and posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)) in unread:
-            to_unread.add(number)
             continue
+        links.append(row)
         row["state"] = "dead" if not nearest else "found" if len(nearest) == 1 else "ambiguous"
         row["to_id"] = pages.pages[nearest[0]].memory_id if nearest else None
-        where = {"line": row["line"], "memory_id": row["memory_id"], "quote": False}
-        written = f"{row['written']:.200}"
         if not nearest:
-            alike = near(link.target.rpartition("/")[2], stems) if n_hints < _HINTS else []
-            n_hints += 1
-            got = f"{written} (did you mean {' or '.join(alike)}?)" if alike else written
-            rows.problem("dead_link", source, "a page of this folder", got, **where)
+            _report_dead(row, link, source, stems if n_dead < _HINTS else (), rows)
+            n_dead += 1
             continue
         if len(nearest) > 1:
-            got = f"{written}, which names {some_of(nearest)} alike; the first is taken"
-            rows.problem("ambiguous_link", source, "a link that leads to one page", got, **where)
+            got = f"{row['written']:.200}, which names {some_of(nearest)} alike; the first is taken"
+            rows.problem("ambiguous_link", source, "a link that leads to one page", got, **_place_of(row))
         if link.part and not link.part.startswith("^"):
-            below = pages.anchor(nearest[0], link.part)
-            row["to_id"] = below or row["to_id"]
-            if below is None:
-                rows.problem("dead_anchor", source, f"a heading of {nearest[0]}", f"{link.part:.200}", **where)
+            _lead_to_heading(row, link.part, source, nearest[0], pages, rows)
         if nearest[0] != source:
             resolved.append((source, nearest[0], row["type"]))
-    links = [row for number, row in enumerate(links) if number not in to_unread]
     tables["relations"] = pa.Table.from_pylist(links, relations.schema)
     _succeed(tables, pages, resolved)
     _unreached(pages, resolved, whole, rows)
     _without_successor(tables["memories"], rows)
+
+
+def _place_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"line": row["line"], "memory_id": row["memory_id"], "quote": False}
+
+
+def _report_dead(row: Mapping[str, Any], link: Link, source: str, stems: Collection[str], rows: Rows) -> None:
+    """Report a link that leads nowhere, with the file names among `stems` that are nearly its own."""
+    written, alike = f"{row['written']:.200}", near(link.target.rpartition("/")[2], stems)
+    got = f"{written} (did you mean {' or '.join(alike)}?)" if alike else written
+    rows.problem("dead_link", source, "a page of this folder", got, **_place_of(row))
+
+
+def _lead_to_heading(row: dict[str, Any], part: str, source: str, path: str, pages: _Pages, rows: Rows) -> None:
+    """Let a link lead to the memory below the heading that it names, or report that its page has no such heading."""
+    below = pages.anchor(path, part)
+    row["to_id"] = below or row["to_id"]
+    if below is None:
+        rows.problem("dead_anchor", source, f"a heading of {path}", f"{part:.200}", **_place_of(row))
 
 
 def _link_of(written: str) -> Link | None:
