@@ -57,22 +57,16 @@ def lost(before: pa.Table, after: pa.Table) -> list[str]:
     >>> lost(before, mk.from_table({"memory_id": ["a", "b"], "text": ["Пул на 20 соединений", ""]}).memories)
     ['b']
     """
-    old, new, matched = known_of(before), known_of(after), list[tuple[int, int]]()
+    old, new, kept = known_of(before), known_of(after), dict[int, int]()
     ends, new_ends = before["expires_at"].to_pylist(), after["expires_at"].to_pylist()
-    for new_index, old_index in matches(old, new).items():
-        is_sooner = new_ends[new_index] is not None and (
-            ends[old_index] is None or new_ends[new_index] < ends[old_index]
-        )
-        if not is_sooner and _is_kept(old[old_index], new[new_index]):
-            matched.append((new_index, old_index))
-    kept_new, kept_old = ({pair[side] for pair in matched} for side in (0, 1))
-    lines = Counter(
-        _lines(row for new_index, row in enumerate(new) if new_index in kept_new or new_ends[new_index] is None)
-    )
-    lines.subtract(_lines(old[new_index] for new_index in kept_old))
-    gone = [
-        memory for new_index, memory in enumerate(old) if new_index not in kept_old and not _take_lines(memory, lines)
-    ]
+    for new_row, row in matches(old, new).items():
+        is_sooner = new_ends[new_row] is not None and (ends[row] is None or new_ends[new_row] < ends[row])
+        if not is_sooner and _is_kept(old[row], new[new_row]):
+            kept[row] = new_row
+    replacements = set(kept.values())
+    lines = Counter(_lines(one for row, one in enumerate(new) if row in replacements or new_ends[row] is None))
+    lines.subtract(_lines(old[row] for row in kept))
+    gone = [memory for row, memory in enumerate(old) if row not in kept and not _take_lines(memory, lines)]
     return sorted(memory.memory_id for memory in gone)
 
 

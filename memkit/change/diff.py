@@ -165,9 +165,9 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
         check_corpus("diff", corpus)
     before, after = corpus_a.memories, corpus_b.memories
     old_of_new = matches(known_of(before), known_of(after))
-    pairs: list[tuple[int | None, int | None]] = [(old_index, new_index) for new_index, old_index in old_of_new.items()]
-    pairs += [(new_index, None) for new_index in sorted(set(range(before.num_rows)) - set(old_of_new.values()))]
-    pairs += [(None, new_index) for new_index in range(after.num_rows) if new_index not in old_of_new]
+    pairs: list[tuple[int | None, int | None]] = [(old_row, new_row) for new_row, old_row in old_of_new.items()]
+    pairs += [(old_row, None) for old_row in sorted(set(range(before.num_rows)) - set(old_of_new.values()))]
+    pairs += [(None, new_row) for new_row in range(after.num_rows) if new_row not in old_of_new]
     old, new = (table.select([*_CONTENT_COLUMNS, *_LOCATION_COLUMNS]).to_pylist() for table in (before, after))
     rows = [_row(None if a is None else old[a], None if b is None else new[b]) for a, b in pairs]
     texts = tuples_of(after, "text", "memory_id")
