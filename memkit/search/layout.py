@@ -19,7 +19,6 @@ from memkit.params import check_choice, check_fitted
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.question import Settings
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
@@ -94,7 +93,7 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     check_fitted("map", search)
     check_choice("projection", method, METHODS, "map")
     index = search.over_all().index_.whole
-    of_chunks, by = _vectors(index, Settings.from_estimator(search))
+    of_chunks, by = _vectors(index)
     means, rows = unit_means(of_chunks, index.rows.memory)
     live = means.any(axis=1)
     vectors, rows = means[live], rows[live]
@@ -107,12 +106,11 @@ def lay_out(search: Retriever, method: str = METHODS[0]) -> Layout:
     return Layout(memories, points, used, by, index.memories.num_rows - len(rows))
 
 
-def _vectors(index: MemoryIndex, settings: Settings) -> tuple[Vectors, str]:
+def _vectors(index: MemoryIndex) -> tuple[Vectors, str]:
     """A vector of each chunk, and what it is made of: of the search's own encoder, else of the words of the corpus."""
-    if index.settings.encoder is not None and "vector" not in index.arms:
-        index.weights(settings.with_params(vector_weight=1.0))  # builds the arm, where the encoder is installed
-    if "vector" in index.arms:
-        return index.arms["vector"].vectors_, "by meaning"
+    vectors = index.encoded()
+    if vectors is not None:
+        return vectors, "by meaning"
     why = "the search has no vectors" if index.settings.encoder is None else "the encoder is not installed"
     return latent_vectors(index.texts), f"by words, as {why}"
 

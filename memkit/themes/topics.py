@@ -172,7 +172,7 @@ def topics(
     check_user(user_id, owner)
     search = _fitted(corpus)
     moment, index = Moment.from_as_of(as_of), search.index_.whole
-    encoder, of_chunks = _chunk_vectors(index, search)
+    encoder, of_chunks = _chunk_vectors(index)
     memory, vectors = _vectors(index, of_chunks, Settings.from_estimator(search), where, moment, user_id)
     shown = np.flatnonzero(vectors.any(axis=1))
     if k is not None and k > (distinct := len(np.unique(vectors[shown], axis=0))):
@@ -196,12 +196,11 @@ def _fitted(corpus: Corpus | Retriever) -> Retriever:
     return Retriever(vector_weight=1.0).fit(corpus).over_all()
 
 
-def _chunk_vectors(index: MemoryIndex, search: Retriever) -> tuple[str, Vectors]:
+def _chunk_vectors(index: MemoryIndex) -> tuple[str, Vectors]:
     """What the vectors are made by, and that of each chunk: by the encoder, or without one by its words."""
-    if "vector" not in index.absent:
-        index.weights(Settings.from_estimator(search.with_params(vector_weight=1.0)))  # which builds the arm
-    if "vector" in index.arms:
-        return str(index.fingerprint), index.arms["vector"].vectors_
+    vectors = index.encoded()
+    if vectors is not None:
+        return str(index.fingerprint), vectors
     return _BY_WORDS, unit_rows(latent_vectors(index.texts, _AXES, letters=True))
 
 

@@ -734,6 +734,12 @@ class MemoryIndex:
                 return self.weights(settings)
         return weights
 
+    def encoded(self) -> Vectors | None:
+        """The vector of each chunk by the encoder, whose arm is built if need be; None where there is no encoder."""
+        if "vector" not in self.arms and "vector" not in self.absent:
+            self.weights(QuerySettings(vector_weight=1.0))
+        return self.arms["vector"].vectors_ if "vector" in self.arms else None
+
     @cached_property
     def stored(self) -> Calibration | None:
         """The weights and cosines stored for the encoder, if it is installed and has any."""
