@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b, file_digest
 from io import BufferedReader, BytesIO
+from pathlib import Path
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
@@ -35,6 +36,12 @@ def digest_of_file(file: BufferedReader | BytesIO) -> str:
     result = file_digest(file, lambda: blake2b(digest_size=BYTES)).hexdigest()
     file.seek(0)
     return result
+
+
+def digest_of_path(path: Path) -> str:
+    """`digest` of all bytes of the file at `path`."""
+    with path.open("rb") as file:
+        return digest_of_file(file)
 
 
 def digest_of_rows(rows: Iterable[str]) -> str:

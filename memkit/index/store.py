@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from memkit import atomic
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError, named
 from memkit.formats.disk.files import IGNORE_FILE
-from memkit.hashes import digest_of_file
+from memkit.hashes import digest_of_path
 from memkit.tables.untrusted import open_member
 
 _HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"
@@ -34,7 +34,7 @@ def put(folder: Path, suffix: str, write: Callable[[Path], object], prefix: str 
         Where the folder cannot be written; what was there stays.
     """
     with _writing(folder):
-        return atomic.put(folder, write, lambda path: f"{prefix}{_digest(path)}{suffix}")
+        return atomic.put(folder, write, lambda path: f"{prefix}{digest_of_path(path)}{suffix}")
 
 
 def replace(path: Path, text: str) -> None:
@@ -62,7 +62,7 @@ def get(folder: Path, name: str, prefix: str = "") -> Path:
     is_name = re.fullmatch(re.escape(prefix) + _HASH_AND_SUFFIX, name) is not None
     if not is_name or path.is_symlink() or not path.is_file():
         raise DamagedIndexError(f"{name}: expected a file that the manifest names. It is missing. Fit and save again.")
-    if _digest(path) != path.name.removesuffix(path.suffix).removeprefix(prefix):
+    if digest_of_path(path) != path.name.removesuffix(path.suffix).removeprefix(prefix):
         raise DamagedIndexError(f"{name}: the bytes do not match the name, so the file is damaged. Fit and save again.")
     return path
 
@@ -129,8 +129,3 @@ def _writing(folder: Path) -> Iterator[None]:
         raise MemkitError(
             f"cannot write to the folder {folder.name}: {error}. Free space or choose another."
         ) from error
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return digest_of_file(file)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from memkit.checked import json_object
 from memkit.errors import FormatError, refused
-from memkit.hashes import digest_of_file
+from memkit.hashes import digest_of_path
 from memkit.tables.statement import within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20
@@ -84,8 +84,7 @@ def digests(folder: Path) -> dict[str, str]:
     hashes = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.startswith("."):
-            with path.open("rb") as file:
-                hashes[path.relative_to(folder).as_posix()] = digest_of_file(file)
+            hashes[path.relative_to(folder).as_posix()] = digest_of_path(path)
     return hashes
 
 

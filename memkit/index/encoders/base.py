@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it ships no types
 
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
-from memkit.hashes import digest, digest_of_file, key
+from memkit.hashes import digest, digest_of_path, key
 from memkit.progress import bar
 from memkit.surrogates import without_surrogates
 
@@ -367,8 +367,7 @@ def file_digest(path: Path) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _known_digest(path: Path, size: int, changed: int) -> str:
-    with path.open("rb") as file:
-        return digest_of_file(file)
+    return digest_of_path(path)
 
 
 def package_folder(module: str, package: str, extra: str) -> Path:

@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.index.pairs import Pairs
 from memkit.progress import bar
 from memkit.schemas import Ints
-
-Pairs = tuple[Ints, Ints, NDArray[np.float64]]
 
 _SIZE = 3
 _BATCH_CHARS = 20_000_000
