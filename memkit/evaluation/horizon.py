@@ -40,15 +40,15 @@ def horizon_of(batches: Sequence[Batch], labels: Labels, k: int, most: int) -> p
 
 def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[str, Any]]:
     question = batch.search.ask(batch.questions, k=k, **batch.scope).with_params(mmr_lambda=1.0)
-    race = _Race.from_question(question, labels, _future_candidates(batch, question, k))
-    days, why = race.run(most)
-    for position, day, reason in zip(race.target.tolist(), days.tolist(), why, strict=True):
+    watched = _Watched.from_question(question, labels, _future_candidates(batch, question, k))
+    days, why = watched.run(most)
+    for position, day, reason in zip(watched.target.tolist(), days.tolist(), why, strict=True):
         yield {
-            "query_id": question.queries.ids[int(race.ranked.candidates.query[position])],
-            "memory_id": question.index.memories["memory_id"][int(race.memory[position])].as_py(),
-            "rank": int(race.ranked.rank[position]),
-            "score": float(race.ranked.score[position]),
-            "decay": float(race.ranked.decay[position]),
+            "query_id": question.queries.ids[int(watched.ranked.candidates.query[position])],
+            "memory_id": question.index.memories["memory_id"][int(watched.memory[position])].as_py(),
+            "rank": int(watched.ranked.rank[position]),
+            "score": float(watched.ranked.score[position]),
+            "decay": float(watched.ranked.decay[position]),
             "days": None if day < 0 else day,
             "day": None if day < 0 else (question.moment + timedelta(days=day)).date(),
             "why": reason,
@@ -67,7 +67,7 @@ def _future_candidates(batch: Batch, question: Question, k: int) -> Ranked | Non
 
 
 @dataclass(frozen=True)
-class _Race:
+class _Watched:
     """The candidates of the first day that were not collapsed, by query, and which of them are watched (target).
 
     Candidates that appear on a later day follow the others of their query.
@@ -79,7 +79,7 @@ class _Race:
     target: Ints
 
     @classmethod
-    def from_question(cls, question: Question, labels: Labels, future: Ranked | None) -> _Race:
+    def from_question(cls, question: Question, labels: Labels, future: Ranked | None) -> _Watched:
         ranked = question.ranked()
         ranked = ranked.take(np.flatnonzero(ranked.rank > 0))
         if future is not None:
@@ -112,7 +112,7 @@ class _Race:
     def run(self, most: int) -> tuple[Ints, list[str]]:
         """The day on which each target falls out of the first k, or -1, and the reason; day by day until all settle."""
         days, why = np.full(len(self.target), -1), np.full(len(self.target), LATER, object)
-        last, over = self.scores_on(_LAST)
+        last_score, last_gone = self.scores_on(_LAST)
         query, row = self.ranked.candidates.query, self.ranked.candidates.row
         first, end = (np.searchsorted(query, query[self.target], side) for side in ("left", "right"))
         target_of_pair = np.repeat(np.arange(len(first)), end - first)  # each target beside each candidate of its query
@@ -125,9 +125,9 @@ class _Race:
             tied = (score[candidate] == score[target]) & (row[candidate] < row[target])
             ahead = alive[candidate] & ((score[candidate] > score[target]) | tied)
             ranks = np.bincount(target_of_pair, ahead, len(first)) + 1
-            changes = (score[candidate] != last[candidate]) | (gone[candidate] != over[candidate])
-            moving = np.bincount(target_of_pair, changes, len(first)) > 0
-            causes = [gone[self.target], ~alive[self.target], ranks > self.question.k, ~moving]
+            changes = (score[candidate] != last_score[candidate]) | (gone[candidate] != last_gone[candidate])
+            may_fall = np.bincount(target_of_pair, changes, len(first)) > 0
+            causes = [gone[self.target], ~alive[self.target], ranks > self.question.k, ~may_fall]
             done = np.logical_or.reduce(causes) & (np.bincount(target_of_pair, minlength=len(first)) > 0)
             if done.any():
                 reasons = np.select(causes, [EXPIRED, LOW, OUT, NEVER], "")
