@@ -34,6 +34,8 @@ _OVER_TIME = ("quota", "expiry")
 _DAYS, _EVERY = (0, 7, 14, 21, 30, 365), 30
 _QUICK = 1000
 """Memories that are judged while a slider moves."""
+_KEPT = 8
+"""Forecasts that a panel keeps."""
 _EACH, _MOST_CHECKED, _LONGEST, _NAME = 12, 5000, 400, 40
 _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
 _SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
@@ -80,7 +82,7 @@ class PolicyPanel(Panel):
         self.policy: type[Annotator] = policy_class(policy)
         self._sample_rows: pa.Table | None = None
         self._pattern_cache = PatternCache()
-        self._cached_forecast: tuple[str, Any] = ("", None)
+        self._forecasts: dict[str, pa.Table] = {}  # by what they rest upon, the one last shown at the end
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
         values = {name: getattr(self.policy(), name) for name in self.declared}
         super().__init__(values, {"text": text, "as_of": moment_of(as_of)}, session)
@@ -92,7 +94,7 @@ class PolicyPanel(Panel):
 
     def _set_corpus(self, corpus: Corpus) -> None:
         self.corpus = corpus
-        self._sample_rows, self._cached_forecast = None, ("", None)
+        self._sample_rows, self._forecasts = None, {}
 
     def _configured(self, state: State) -> Annotator:
         return self.policy(**state[self.section])
@@ -135,15 +137,19 @@ class PolicyPanel(Panel):
         return _forecast_of(self._forecast(state), state[QUERY])
 
     def _forecast(self, state: State) -> pa.Table:
-        """The number of memories each user keeps by day; computed once for all days."""
+        """The number of memories each user keeps by day; computed once for all days, and kept for a step back."""
         key = repr((dict(state[self.section]), state[QUERY]["as_of"]))
-        if self._cached_forecast[0] != key and not (self.session.is_moving and self._cached_forecast[0]):
+        if key in self._forecasts:
+            self._forecasts[key] = self._forecasts.pop(key)
+        elif not (self.session.is_moving and self._forecasts):
             days = sorted({*_DAYS, *range(0, _DAYS[-1], _EVERY)})
             steps = Pipeline(
                 [self._configured(state)] if self.section == "expiry" else [Expiry(), self._configured(state)]
             )
-            self._cached_forecast = (key, forecast(self.corpus, steps, state[QUERY]["as_of"], days))
-        return self._cached_forecast[1]
+            self._forecasts[key] = forecast(self.corpus, steps, state[QUERY]["as_of"], days)
+            if len(self._forecasts) > _KEPT:
+                del self._forecasts[next(iter(self._forecasts))]
+        return next(reversed(self._forecasts.values()))
 
     def _code(self, state: State) -> str:
         default, values = self.policy(), self._configured(state).get_params()

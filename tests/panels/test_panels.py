@@ -190,6 +190,32 @@ def test_every_declared_parameter_has_a_control(panels: Mapping[str, Panel], nam
             assert 0 < spec["step"] <= spec["high"] - spec["low"]
 
 
+def test_a_step_back_shows_the_forecast_that_was_made_before(
+    corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[pa.Table] = []
+    forecast = mk.forecast
+
+    def counted(*given: Any) -> pa.Table:
+        made.append(forecast(*given) if len(made) < 2 else made[0])
+        return made[-1]
+
+    monkeypatch.setattr("memkit.panels.policy_panel.forecast", counted)
+    panel = mk.panels.policy(corpus, "quota", as_of=DAY)
+    before = panel.words
+    panel.set(max_facts=2)
+    after = panel.words
+    assert after != before
+    for step, expected in ((panel.undo, before), (panel.redo, after), (panel.undo, before)):
+        step()
+        assert panel.words == expected
+    assert len(made) == 2
+    for limit in (*range(3, 12), 2):
+        panel.set(max_facts=limit)
+        _ = panel.words
+    assert len(made) == 12  # the newest are kept, and one that is gone is made again
+
+
 def test_each_change_can_be_undone_and_made_again(panels: Mapping[str, Panel]) -> None:
     panel = panels["search"]
     first = panel.result
