@@ -54,10 +54,12 @@ _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _UNREAD_DATE = Rule(TIME.code, "workspace", "created", TIME.expected)
 _UNFILLED = Rule("unknown_placeholder", "workspace", "created", "a date where a template has a mark for one")
-OF_DATES = (_UNREAD_DATE, _UNFILLED)
+_NO_WHOLE_DAY = Rule("bad_value", "workspace", "created", TIME.expected)
+OF_DATES = (_UNREAD_DATE, _UNFILLED, _NO_WHOLE_DAY)
 """The checks of dates in front matter, which all Markdown shares."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
 """What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
+_YEAR_OR_MONTH = re.compile(r"[12]\d{3}(?:-(?:0[1-9]|1[0-2]))?")
 _NO_DAY_ABOVE = Rule("bad_date", "workspace", "", "a real date in the heading of a log")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _NOBODY = Turn("", None, "")
@@ -231,6 +233,8 @@ class Sections:
         rule, got = _UNREAD_DATE, shown(written)
         if isinstance(written, str) and _PLACEHOLDER.search(written):
             rule, got = _UNFILLED, f"{got}, as a template has it: write the date, if the page is none"
+        elif isinstance(written, str) and _YEAR_OR_MONTH.fullmatch(written):
+            rule, got = _NO_WHOLE_DAY, f"{got}, which names no day and stays null"
         where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None}
         self.rows.problem(rule.code, self.source.path, _UNREAD_DATE.expected, got, quote=False, **where)
 

@@ -142,6 +142,18 @@ def test_the_mark_of_a_template_is_no_bad_date_but_is_told(tmp_path: Path, mark:
     assert got.startswith(repr(mark.strip("'")))
 
 
+@pytest.mark.parametrize("written", ["2019", "2025-05"])
+def test_a_year_or_a_month_is_a_warning_as_a_book_has_it_and_a_month_that_is_none_an_error(
+    tmp_path: Path, written: str
+) -> None:
+    write_files(tmp_path, {"a.md": f"---\ntitle: книга\ndate: {written}\ncreated: 2025-13\n---\nчай\n"})
+    problems = mk.read(tmp_path).problems.select(["line", "field", "rule", "severity"]).to_pylist()
+    assert [tuple(row.values()) for row in problems] == [
+        (3, "date", "bad_value", "warning"),
+        (4, "created", "bad_date", "error"),
+    ]
+
+
 def test_plain_markdown_tells_of_dates_too_that_cannot_be_read(tmp_path: Path) -> None:
     write_files(tmp_path, {"notes/plan.md": "---\ncreated: вчера\n---\nчай\n", "notes/b.md": "кофе\n", "c.md": "мёд\n"})
     rows = mk.read(tmp_path, format="workspace").problems.to_pylist()
