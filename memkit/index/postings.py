@@ -356,7 +356,9 @@ class _Numbers:
         """How often each list has each number below `width`, as a sparse matrix."""
         from scipy.sparse import csr_array
 
-        return csr_array((np.ones(len(self.numbers), np.float32), self.numbers, self.starts), (len(self), width))
+        is_small = len(self.numbers) <= np.iinfo(np.int32).max
+        starts = self.starts.astype(np.int32) if is_small else self.starts  # 64 bits would spread to all products
+        return csr_array((np.ones(len(self.numbers), np.float32), self.numbers, starts), (len(self), width))
 
 
 def _pieces_and_terms(texts: Any, analyser: str, respelled: Respelling | None) -> tuple[_Numbers, _Numbers, list[str]]:

@@ -172,6 +172,12 @@ def test_a_text_has_the_grams_of_all_its_letters_whatever_blanks_and_marks_stand
     assert counts == [Counter(terms) for terms in Analyser("char").terms(list(map(plain_letters, texts)))]
 
 
+def test_matrices_of_counts_have_places_of_32_bits() -> None:
+    counts = postings._Numbers(np.array([0, 2, 3], np.int64), np.array([0, 1, 1], np.int32)).matrix(2)
+    assert counts.toarray().tolist() == [[1, 1], [0, 1]]
+    assert {part.dtype for part in (counts.indices, counts.indptr, (counts @ counts).indices)} == {np.dtype(np.int32)}
+
+
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 @pytest.mark.parametrize("query", ["", " ", "?!", "___", "q" * 10_000])
 def test_a_query_without_known_words_finds_nothing_in_the_right_columns(arm: Estimator, query: str) -> None:
