@@ -552,6 +552,17 @@ SECRETS: tuple[Secret, ...] = (
         look=r"HINT[^/@ \n]*:[^/@ \n]*@",
     ),
     Secret(
+        "url_password",
+        "a key that stands alone before the host of an address, as in a DSN; a user's name is shorter, or has no digit",
+        r"://(?P<secret>(?=[^\d\s]*\d)(?=[^a-z\s]*[a-z])[\w-]{20,128})@",
+        (
+            "DSN: https://⟦0000not0a0real0key0at0all0000000⟧@birch/12",
+            "ошибки шлём в https://⟦0000not0a0real0key0at0all0000000⟧@elm/7",
+        ),
+        ("://",),
+        look=r"HINT[\w-]{20,128}@",
+    ),
+    Secret(
         "card",
         "the number of a bank card",
         r"(?<![\w.-])(?P<secret>(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6\d{3})(?:[ -]?\d{4}){3}|3[47]\d\d[ -]?\d{6}[ -]?\d{5})"
