@@ -424,9 +424,11 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "private_key",
         "a piece of a private key, as search and snippets cut texts: its end, or nothing but whole lines of it",
-        r"\A(?P<secret>[…\s]{0,8}(?:[A-Za-z0-9+/=][A-Za-z0-9+/=\s\\]*+-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY"
-        r"(?: BLOCK)?-----|[A-Za-z0-9+/=]{1,70}(?:\s|\\n){1,4}(?:[A-Za-z0-9+/=]{64}(?:[A-Za-z0-9+/=]{6})?"
-        r"(?:\s|\\n){1,4})*[A-Za-z0-9+/=]{0,70}[…\s]{0,8}\Z))",
+        r"(?P<secret>(?:\A[…\s]{0,8}[A-Za-z0-9+/=][A-Za-z0-9+/=\s\\]*+|"
+        r"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]{16,}(?:\s|\\n){1,4}){1,64}(?:[A-Za-z0-9+/=]{1,15}(?:\s|\\n){1,4})?)"
+        r"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+        r"|\A[…\s]{0,8}[A-Za-z0-9+/=]{1,70}(?:\s|\\n){1,4}(?:[A-Za-z0-9+/=]{64}(?:[A-Za-z0-9+/=]{6})?"
+        r"(?:\s|\\n){1,4})*[A-Za-z0-9+/=]{0,70}[…\s]{0,8}\Z)",
         (
             "⟦b3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----⟧\nremove it later",
             "⟦b3BlbnNzaC1rZXktdjEA\n-----END PRIVATE KEY-----⟧\nсменить",
