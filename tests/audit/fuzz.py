@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import shutil
@@ -303,17 +304,23 @@ def _link(root: Path, rng: random.Random) -> None:
 
 
 def texts_on_disk(root: Path, corpus: mk.Corpus) -> Iterator[tuple[str, str]]:
-    """The files that a format reads, with what is in them; those that are reported as no memory are left out."""
-    rules = pa.array(["unclaimed", "foreign_index"])
+    """The files that a format reads, without the lines that a problem names.
+
+    Files and folders that are reported as no memory are left out.
+    """
+    rules = pa.array(["unclaimed", "foreign_index", "transcript"])
     whole = pc.and_(pc.is_in(corpus.problems["rule"], rules), pc.is_null(corpus.problems["field"]))
     unclaimed = set(corpus.problems.filter(whole)["path"].to_pylist())
+    named_lines = set(zip(corpus.problems["path"].to_pylist(), corpus.problems["line"].to_pylist(), strict=True))
     for path in root.rglob("*"):
-        name = path.relative_to(root).as_posix()
+        name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "backslashreplace")
         hidden = any(part.startswith(".") for part in Path(name).parts)
-        if path.suffix in ENDINGS and path.is_file() and not path.is_symlink() and not hidden and name not in unclaimed:
+        is_read = unclaimed.isdisjoint([name, *(parent.as_posix() for parent in [*Path(name).parents][:-1])])
+        if path.suffix in ENDINGS and path.is_file() and not path.is_symlink() and not hidden and is_read:
             data = path.read_bytes()
             wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
-            yield name, data.decode("utf-16" if wide else "latin-1", "replace")
+            lines = data.decode("utf-16" if wide else "latin-1", "replace").split("\n")
+            yield name, "\n".join(line for n, line in enumerate(lines, 1) if (name, n) not in named_lines)
 
 
 def words_kept(corpus: mk.Corpus) -> set[str]:
