@@ -74,8 +74,8 @@ def test_one_broken_record_leaves_the_others_what_they_are(tmp_path: Path, way: 
         assert (problem["rule"], problem["memory_id"]) == ("unparsable", rest["memory_id"])
         assert named is None or problem["line"] == whole["line_start"] + named - 1
         assert whole["line_start"] <= problem["line"] <= whole["line_end"]
-        told = rest["text"] + "".join(row["extra"] for row in memories)
-        assert [told.count(comment) for comment in ("# of somebody", "# ours", "# theirs")] == [
+        stripped = rest["text"] + "".join(row["extra"] for row in memories)
+        assert [stripped.count(comment) for comment in ("# of somebody", "# ours", "# theirs")] == [
             text.count(comment) for comment in ("# of somebody", "# ours", "# theirs")
         ]
 
@@ -129,5 +129,8 @@ def test_the_parts_of_a_text_are_its_lines_and_each_says_something(given_lines: 
     assert "".join(part.text for part in parts) == text
     assert [part.above for part in parts] == ["".join(p.text for p in parts[:n]).count("\n") for n in range(len(parts))]
     for part in parts:
-        told = part.told()
-        assert told.text.split("\n") == text.split("\n")[told.above : told.above + told.text.count("\n") + 1]
+        stripped = part.stripped()
+        assert (
+            stripped.text.split("\n")
+            == text.split("\n")[stripped.above : stripped.above + stripped.text.count("\n") + 1]
+        )

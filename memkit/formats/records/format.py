@@ -199,12 +199,12 @@ def _in_part(part: yaml.Part) -> Iterator[_Item]:
             for inner in parts:
                 yield from _in_part(inner)
             return
-        told = part.told()
-        last = told.above + told.text.count("\n") + 1
-        yield _Item(told.text, told.above + 1, last, StructureError(str(error), min(error.line, last)))
+        stripped = part.stripped()
+        last = stripped.above + stripped.text.count("\n") + 1
+        yield _Item(stripped.text, stripped.above + 1, last, StructureError(str(error), min(error.line, last)))
     else:
         for document in documents:
-            yield from _unwrapped(document, part.told().above + 1)
+            yield from _unwrapped(document, part.stripped().above + 1)
 
 
 def _is_lines(source: Source) -> bool:

@@ -108,10 +108,10 @@ class Part:
             above += text.count("\n", start, end)
         return parts
 
-    def told(self) -> Part:
+    def stripped(self) -> Part:
         r"""The part without the blank lines and bare markers at its ends.
 
-        >>> Part("---\n\na: [\n...\n", 4).told()
+        >>> Part("---\n\na: [\n...\n", 4).stripped()
         Part(text='a: [', above=6)
         """
         lines = self.text.split("\n")
