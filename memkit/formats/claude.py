@@ -57,7 +57,8 @@ _BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _MOST_FILES = 24
 """The most files beside a MEMORY.md that are opened to tell what it is."""
 _LEAST_STATED = 30
-"""The least characters of a line that may repeat the instructions."""
+"""The least characters of a line that may repeat the instructions, or a line above."""
+_ONCE = Rule("duplicate_entry", "claude", "", "each line of a MEMORY.md once")
 
 
 @dataclass(frozen=True)
@@ -239,6 +240,19 @@ class _Memory(Page):
             got = f"{got} below ({part.total_lines - part.lines:,} lines{named})"
             expected = f"at most {MOST_LINES} lines and {MOST_UNITS:,} UTF-16 units"
             self.rows.problem("index_too_long", path, expected, got, line=part.cut, memory_id=first, quote=False)
+        if repeats := self._repeats():
+            number, first_line = repeats[0]
+            others = f", and {len(repeats) - 1:,} more" if len(repeats) > 1 else ""
+            got = f"line {first_line} again{others}"
+            self.rows.problem(_ONCE.code, path, _ONCE.expected, got, line=number, memory_id=first, quote=False)
+
+    def _repeats(self) -> list[tuple[int, int]]:
+        """The lines outside of code that state what a line above states, and the number of the first such line."""
+        first, repeats = dict[str, int](), list[tuple[int, int]]()
+        for number, words in _statements(self.text_lines(range(self.above + 1, len(self.source.lines) + 1))):
+            if first.setdefault(words, number) != number:
+                repeats.append((number, first[words]))
+        return repeats
 
 
 def _is_index(folder: Folder, place: str, names: list[str]) -> bool:
@@ -329,10 +343,10 @@ def _report_repeated(folder: Folder, paths: Iterable[str]) -> None:
     ]
     known: dict[str, str] = {}
     for file in filter(None, (*below, *folder.instructions)):
-        for _, line in _statements(file):
+        for _, line in _statements(_body(file)):
             known.setdefault(line, file.source.path)
     for path in paths if known else ():
-        repeated = [(number, known[line]) for number, line in _statements(folder.open(path)) if line in known]
+        repeated = [(number, known[line]) for number, line in _statements(_body(folder.open(path))) if line in known]
         if repeated:
             number, where = repeated[0]
             got = f"{len(repeated)} line{'s' * (len(repeated) > 1)} that {where} has too"
@@ -340,15 +354,19 @@ def _report_repeated(folder: Folder, paths: Iterable[str]) -> None:
             folder.rows.problem("duplicate_of_instructions", path, expected, got, line=number, quote=False)
 
 
-def _statements(file: File | None) -> Iterator[tuple[int, str]]:
-    """The lines of a file that state something, by number, without marks and case."""
-    if file is None:
-        return
-    first = file.front.body_line if file.front else 1
-    for number, line in enumerate(file.source.lines[first - 1 :], first):
+def _statements(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Those of numbered lines that state something, without marks and case."""
+    for number, line in lines:
         words = comparable(line)
         if len(words) >= _LEAST_STATED and not line.lstrip().startswith("#"):
             yield number, words
+
+
+def _body(file: File | None) -> Iterator[tuple[int, str]]:
+    """The lines of a file below its front matter, by number."""
+    if file is not None:
+        first = file.front.body_line if file.front else 1
+        yield from enumerate(file.source.lines[first - 1 :], first)
 
 
 def parse(file: File, rows: Rows) -> None:
@@ -372,6 +390,7 @@ FORMAT = layout(
     rules=(
         Rule("unclaimed", "claude", "", "files of memories, and no instructions"),
         Rule("index_too_long", "claude", "", "a MEMORY.md of at most 200 lines and 25,000 UTF-16 units"),
+        _ONCE,
         Rule("duplicate_of_instructions", "claude", "", "memories that CLAUDE.md or AGENTS.md do not say already"),
     ),
 )

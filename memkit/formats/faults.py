@@ -39,7 +39,7 @@ ADVICE: dict[str, str] = {
     "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
     "over_limit": "Shorten it, or take out what is no longer needed.",
-    "duplicate_entry": "The host drops it when it next writes the file; remove one.",
+    "duplicate_entry": "Remove one.",
     "duplicate_name": "They are read as one; merge them.",
     "bad_date": "Write a real day, such as 2025-03-04.",
     "unindexed": "It is read anyway; add it to an index.",

@@ -181,7 +181,9 @@ def parse(file: File, rows: Rows) -> None:
         rows.add("memories", {**row, "line_start": part.line, "line_end": part.last})
         place: Row = {"line": part.line, "memory_id": memory_id}
         if entry in first:
-            expected = f"an entry that does not stand there twice (line {first[entry]} has it too)"
+            expected = (
+                f"an entry that stands there once: the host drops it when it next writes (line {first[entry]} has it)"
+            )
             rows.problem("duplicate_entry", source.path, expected, entry, **place)
         first.setdefault(entry, part.line)
         if len(entry) > limit:

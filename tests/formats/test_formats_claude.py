@@ -67,6 +67,21 @@ def test_what_is_loaded_is_a_beginning_of_what_counts(parts: list[str], lines: i
     assert (start.cut is None) == (start.text == whole.text)
 
 
+def test_a_line_that_stands_twice_is_told_once_a_file_and_code_short_lines_and_headings_are_not(tmp_path: Path) -> None:
+    line = "Поставки приходят по средам, кроме праздников."
+    heading, short, code = (
+        "## Как мы работаем с поставками по средам",
+        "- чай",
+        "```\nmake deploy TARGET=production FORCE=1\n```",
+    )
+    parts = [heading, line, f"* {line.upper()}", short, short, code, code, heading, f"- **{line}**"]
+    files = {HOME + "MEMORY.md": "\n".join(["- [Кто](user.md) — кто", *parts]), HOME + "user.md": f"{line}\n{line}\n"}
+    rows = read(tmp_path, files).problems.to_pylist()
+    assert [(row["path"], row["line"], row["message"].partition("Got ")[2]) for row in rows] == [
+        (HOME + "MEMORY.md", 4, "line 3 again, and 1 more. Remove one.")
+    ]
+
+
 def test_types_are_kinds_with_their_own_decay(tmp_path: Path) -> None:
     types = ("user", "feedback", "project", "reference")
     files = {f"{HOME}{name}.md": TOPIC.format(name=f"n-{name}", type=name, text="текст") for name in types}
