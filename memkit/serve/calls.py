@@ -6,13 +6,13 @@ import json
 import os
 import stat
 import threading
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from memkit.change.disk import Disk
 from memkit.errors import MemkitError, refused
 from memkit.formats.disk.lock import CALLS, STATE, check_calls
+from memkit.params import as_of_time
 from memkit.text.secrets import mask
 
 MAX_LOGGED = 1_000
@@ -36,7 +36,7 @@ class Calls:
         self._last: dict[str, dict[str, Any]] = {}
         self._file = 0
         self._count = 0
-        self._session = f"{os.getpid()}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        self._session = f"{os.getpid()}-{as_of_time(None):%Y%m%dT%H%M%S}"
 
     def log_search(self, query: str, user_id: str | None, parameters: dict[str, Any], hits: dict[str, str]) -> str:
         """Log a search, and return why it could not be logged, or ""; `hits` maps chunk ids to memory ids."""
@@ -48,7 +48,7 @@ class Calls:
                 "text": mask(query)[:MAX_LOGGED],
                 "user_id": mask(user_id) if user_id else user_id,
             }
-            row |= {"time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "session": self._session}
+            row |= {"time": f"{as_of_time(None):%Y-%m-%dT%H:%M:%SZ}", "session": self._session}
             row |= {"parameters": json.dumps(parameters), "shown": shown, "used": []}
             self._last = {chunk: {"row": row, "memory_id": memory} for chunk, memory in hits.items()}
             self._file = 0

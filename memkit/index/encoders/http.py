@@ -7,7 +7,6 @@ import email.utils
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraError, ParameterError
 from memkit.index.encoders.base import UnsizedEncoder
 from memkit.index.encoders.circuit import is_hasty, note_answer
-from memkit.params import check_value
+from memkit.params import as_of_time, check_value
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -152,7 +151,7 @@ def _retry_after(header: str | None, fallback: float) -> float:
     except ValueError:
         pass
     try:
-        return max(0.0, (email.utils.parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+        return max(0.0, (email.utils.parsedate_to_datetime(header) - as_of_time(None)).total_seconds())
     except (ValueError, TypeError):
         return fallback
 
