@@ -423,18 +423,20 @@ class FactStore(Operations):
 
         def work(draft: Draft) -> list[str]:
             removed_ids: list[str] = []
-            for path in unmigrated.values() if dry_run else ():
+            reasons: set[tuple[str, str]] = set()
+            for name, path in unmigrated.items() if dry_run else ():
+                before = len(draft.refused)
                 with draft.attempt(path, None):
                     bring_user(draft, path)
+                reasons |= {(name, row["reason"]) for row in draft.refused[before:]}
             for name in [user] if user is not None else users.user_folders(draft):
+                before = len(draft.refused)
                 with draft.attempt(f"{users.home(draft)}/{name}", None) if user is None else nullcontext():
                     facts = users.load(draft, name, self._parsed_files)
                     removed_ids += self._clean_user(draft, facts, guessed == "archive")
-            # What holds up a user's migration holds up the cleaning too, and is told once.
-            by_reason: dict[str, Row] = {}
-            for row in draft.refused:
-                by_reason.setdefault(row["reason"], row)
-            draft.refused[:] = by_reason.values()
+                # What holds up a user's migration holds up the cleaning too, and is told once.
+                refused = draft.refused[before:]
+                draft.refused[before:] = [row for row in refused if (name, row["reason"]) not in reasons]
             return removed_ids
 
         return self._do(work, now, dry_run)
