@@ -63,7 +63,6 @@ _PLAIN: dict[str, Any] = {
     "function_word_weight": 1.0,
     "across_weight": 0.0,
     "near_words": 0.0,
-    "word_forms": 0.0,
     "read_dates": False,
     "fusion": "weighted",
     "rrf_k": 60,

@@ -34,14 +34,9 @@ from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, terms_by
 from memkit.text.function_words import FUNCTION_WORDS
-from memkit.text.letters import CYRILLIC_LETTERS
-from memkit.text.word_forms import forms_of
 
 Near: TypeAlias = Sequence[Mapping[str, float]]
 """For each query terms beside its own, with their share of the weight of a true one; empty: none for any."""
-_SHORTEST_FORM = 3
-"""Letters of the shortest word whose other forms are searched."""
-_RUSSIAN = re.compile(f"[{CYRILLIC_LETTERS}]+")
 
 
 class CollectionStatistics(NamedTuple):
@@ -291,39 +286,19 @@ class BM25(_Lexical):
         )
         return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
 
-    def near_terms(
-        self, queries: Sequence[str], sight: Sight, forms: Sequence[Mapping[str, Any]]
-    ) -> list[dict[str, str]]:
+    def near_terms(self, queries: Sequence[str], sight: Sight) -> list[dict[str, str]]:
         """For each query its words that no row in sight has, and the nearest term in sight for each, if there is one.
 
-        Never for words with digits or ``_``, in quotes, or with other `forms` in sight.
+        Never for words with digits or ``_``, or in quotes.
         """
         nearest: list[dict[str, str]] = []
-        for query, of_query in zip(queries, forms, strict=True):
-            words = [word for word in readable(query) if word not in of_query]
+        for query in queries:
+            words = readable(query)
             terms = zip(words, terms_by(self.analyser).terms(words), strict=True)
             unknown = [(word, term) for word, (term, *others) in terms if not others and not sight.count(term)]
             near = [(word, self.near_words_.nearest(term, sight)) for word, term in unknown]
             nearest.append({word: term for word, term in near if term is not None})
         return nearest
-
-    def form_terms(self, queries: Sequence[str], sight: Sight) -> list[dict[str, list[str]]]:
-        """For each query its Russian words whose other forms have terms in sight that the query has not, with these.
-
-        Never for words in quotes, nor where terms are character n-grams.
-        """
-        if self.analyser == "char":
-            return [{} for _ in queries]
-        terms = terms_by(self.analyser).terms
-        words = [[w for w in readable(query, _SHORTEST_FORM) if _RUSSIAN.fullmatch(w)] for query in queries]
-        distinct = sorted({word for of_query in words for word in of_query})
-        forms = dict(zip(distinct, terms([" ".join(forms_of(word)) for word in distinct]), strict=True))
-        visible_forms: list[dict[str, list[str]]] = []
-        for of_query, of_query_terms in zip(words, terms(queries), strict=True):
-            new = {word: sorted(set(forms[word]).difference(of_query_terms, self.function_terms_)) for word in of_query}
-            in_sight = {word: list(filter(sight.count, of_word)) for word, of_word in new.items()}
-            visible_forms.append({word: of_word for word, of_word in in_sight.items() if of_word})
-        return visible_forms
 
     @cached_property
     def near_words_(self) -> NearWords:

@@ -1,4 +1,4 @@
-"""Terms of an index that are searched beside the words of a query: the nearest to one with a typo, and other forms."""
+"""Terms of an index that are searched in place of the words of a query that no text has: the nearest of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,34 +63,18 @@ NOTHING = Sight(())
 """No index."""
 
 
-class Expansion(NamedTuple):
-    """Query expansion: the terms that are searched beside the words of a query.
-
-    Attributes
-    ----------
-    nearest : dict of str to str
-        For each word that no text in sight has the nearest term in sight, if there is one.
-    forms : dict of str to list of str
-        For each word the terms in sight of its other forms, if the query has not these itself.
-    """
-
-    nearest: Mapping[str, str]
-    forms: Mapping[str, Sequence[str]]
-
-    def shares(self, near_words: float, word_forms: float) -> dict[str, float]:
-        """The terms, each with its share of the weight that a term of the query itself has."""
-        forms = {term: word_forms for terms in self.forms.values() for term in terms}
-        return forms | dict.fromkeys(self.nearest.values(), near_words)
+Nearest: TypeAlias = Mapping[str, str]
+"""For each word of a query that no text in sight has the nearest term in sight, if there is one."""
 
 
-def readable(query: str, shortest: int = _SHORTEST) -> list[str]:
-    """The words of a query that may be read as others: of so many letters, without digits, not in quotes.
+def readable(query: str) -> list[str]:
+    """The words of a query that may be read as others: long enough, without digits, not in quotes.
 
     >>> readable('где «Постгресс» и E4021_log, настройкка пулла')
     ['настройкка', 'пулла']
     """
     text = unicodedata.normalize("NFC", _QUOTED.sub(" ", query)).lower()
-    words = (word for word in dict.fromkeys(_WORD.findall(text)) if len(word) >= shortest)
+    words = (word for word in dict.fromkeys(_WORD.findall(text)) if len(word) >= _SHORTEST)
     return [word for word in words if word.replace("ё", "е") not in FUNCTION_WORDS]
 
 

@@ -29,7 +29,7 @@ from memkit.index.centre import Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
-from memkit.index.near_words import Expansion, Sight
+from memkit.index.near_words import Nearest, Sight
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.scale.buckets import Buckets
@@ -282,7 +282,7 @@ class BucketIndex:
         scoped: Sequence[tuple[Part, Scope]],
         how: QuerySettings,
         on: datetime,
-        expansions: Sequence[Expansion],
+        expansions: Sequence[Nearest],
     ) -> tuple[Part, Candidates]:
         """The best `n` chunks of each arm over some buckets, and a small index of their memories.
 
@@ -290,7 +290,7 @@ class BucketIndex:
         ----------
         scoped : sequence of tuple (Part, Scope)
             Buckets that have chunks, and what may be found in them.
-        expansions : sequence of Expansion
+        expansions : sequence of Nearest
             As `MemoryIndex.retrieve` takes it.
         """
         weights = self.weights(how)

@@ -24,7 +24,7 @@ from memkit.duck import check_unicode
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError, some_of
 from memkit.index.encoders.base import Vectors
 from memkit.index.encoders.circuit import in_haste
-from memkit.index.near_words import NOTHING, Expansion, Sight
+from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
 from memkit.schemas import STALE_WEIGHT, WORDS, Floats, Ints, Mask, check_kinds, result_schema, tuples_of
@@ -39,11 +39,10 @@ from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked
 from memkit.surrogates import LONE_SURROGATE
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
-from memkit.text.word_forms import dictionary
 
 SCOPING = (
     *("expired", "future", "kinds_hidden", "status", "on_encoder_error"),
-    *("function_word_weight", "near_words", "word_forms", "read_dates"),
+    *("function_word_weight", "near_words", "read_dates"),
 )
 _MOST_READ = 5
 """Most words that a note says are read as others."""
@@ -232,8 +231,8 @@ class Question:
         Why nothing was reranked.
     sight : Sight
         The terms that the question may see.
-    expansions : sequence of Expansion
-        The terms that are searched beside the words of each query; empty: none.
+    expansions : sequence of Nearest
+        The words of each query that are read as others; empty: none.
 
     Examples
     --------
@@ -262,7 +261,7 @@ class Question:
     until: datetime | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
     sight: Sight = NOTHING
-    expansions: Sequence[Expansion] = ()
+    expansions: Sequence[Nearest] = ()
 
     def with_params(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without retrieving again.
@@ -321,21 +320,9 @@ class Question:
     def read_as(self) -> dict[str, dict[str, str]]:
         """By query the words that no text has, and the nearest word of a text, which was searched in its place."""
         return {
-            query: {word: self.index.spelled(term, self.sight) for word, term in expansion.nearest.items()}
-            for query, expansion in zip(self.queries.ids, self.expansions, strict=False)
-            if expansion.nearest
-        }
-
-    @cached_property
-    def word_forms(self) -> dict[str, dict[str, list[str]]]:
-        """By query the words with other forms in the texts, and a word of a text for each of these."""
-        return {
-            query: {
-                word: [self.index.spelled(term, self.sight) for term in terms]
-                for word, terms in expansion.forms.items()
-            }
-            for query, expansion in zip(self.queries.ids, self.expansions, strict=False)
-            if expansion.forms
+            query: {word: self.index.spelled(term, self.sight) for word, term in nearest.items()}
+            for query, nearest in zip(self.queries.ids, self.expansions, strict=False)
+            if nearest
         }
 
     def rerank(self, candidates: Candidates) -> Floats | None:
@@ -408,8 +395,6 @@ def ask(
     check_user(user_id)
     if settings.rerank is not None:
         as_reranker(settings.rerank)  # what cannot be one is an error before anything is searched
-    if settings.word_forms:
-        dictionary()  # so is a missing one
     queries = as_queries(queries)
     days = set(queries.days)
     if len(days) > 1:
@@ -712,7 +697,6 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     moment = question.moment.isoformat()
     facts |= {
         "read_as": question.read_as or None,
-        "word_forms": question.word_forms or None,
         "weights": weights,
         "conversations": None if index.turns is None else index.conversations,
     }
@@ -804,19 +788,13 @@ def _stale_note(question: Question, hits: Candidates) -> str:
 
 
 def readings(question: Question) -> str:
-    """A sentence for each word that is read as another or searched in other forms, for the first few of each."""
+    """A sentence for each word that is read as another, for the first few."""
     read = dict(pair for words in question.read_as.values() for pair in words.items())
     of_typos = [
         f"No text has {word!r:.80}: it is read as {other!r:.80}." for word, other in list(read.items())[:_MOST_READ]
     ]
     more_typos = [f"So are {len(read) - _MOST_READ} more words as others."] if len(read) > _MOST_READ else []
-    forms = dict(pair for words in question.word_forms.values() for pair in words.items())
-    of_forms = [
-        f"{word!r:.80} is also searched as {', '.join(map(repr, others)):.160}."
-        for word, others in list(forms.items())[:_MOST_READ]
-    ]
-    more_forms = [f"So are other forms of {len(forms) - _MOST_READ} more words."] if len(forms) > _MOST_READ else []
-    return " ".join([*of_typos, *more_typos, *of_forms, *more_forms])
+    return " ".join([*of_typos, *more_typos])
 
 
 def _context_note(question: Question) -> str:

@@ -122,14 +122,6 @@ class QuerySettings(Estimator):
         " weight (other words have 1). Never for words with digits or '_', in quotes, or of fewer than 5 letters."
         " 0: off.",
     )
-    word_forms: float = _of_arms(
-        0.0,
-        low=0,
-        high=1,
-        unit="ratio",
-        doc="Weight of other forms of a Russian word of a query whose stems differ («письма» for «писем»), by a"
-        " dictionary (extra `lemma`); the word itself has 1. 0: off.",
-    )
     read_dates: bool = _of_arms(
         True,
         doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as the dates they mean.",

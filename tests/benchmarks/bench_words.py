@@ -1,13 +1,10 @@
 """What lent words of neighbours and nearest words are worth, by `mk.compare`; a line a set and setting.
 
     python tests/benchmarks/bench_words.py FOLDER --limit 250
-    python tests/benchmarks/bench_words.py FOLDER --cost 100000 --sets rumeddanet_ru xquadr_ru
 
 FOLDER is that of `bench_quality.py`. "turns" compares `context_column` with none, on the sets in `TALKS`. "typos"
 compares `near_words` with 0, on questions as they were asked and with two random edits in words of five letters or
-more: a swap of neighbours, a letter dropped, added or replaced (seed 7). "forms" compares `word_forms` with 0, by all
-arms and by words alone. `--cost` says instead what `word_forms` costs, by words alone: over so many chunks of 40 words,
-drawn from the words of the sets (seed 0), with the first 120 of their questions.
+more: a swap of neighbours, a letter dropped, added or replaced (seed 7).
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ import argparse
 import os
 import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,7 +22,6 @@ from typing import Any
 import bench_defaults
 import bench_quality
 import bench_tune
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -108,37 +103,7 @@ def typos(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Itera
         yield name, {str(weight): put(search.with_params(near_words=weight), with_queries) for weight in (0.0, 0.8)}
 
 
-def forms(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Iterator[tuple[str, dict[str, pa.Table]]]:
-    search = mk.Retriever(encoder=encoder).fit(Corpus({"memories": labelled.memories}))
-    alone = {"vector_weight": 0.0, "bm25_weight": 1.0, "gram_weight": 0.0}
-    for name, weights in (("all arms", {}), ("words alone", alone)):
-        for share in (0.3, 0.5, 0.8):
-            runs = {str(some): put(search.with_params(**weights, word_forms=some), labelled) for some in (0.0, share)}
-            yield f"forms at {share}, {name}", runs
-
-
-PARTS: dict[str, Callable[..., Iterator[tuple[str, dict[str, Any]]]]] = {"turns": turns, "typos": typos, "forms": forms}
-
-
-def cost(sets: list[bench_quality.Labelled], n_chunks: int) -> Iterator[str]:
-    """Processor time of a fit, and of questions: at their first time, and in three rounds after it."""
-    words = [word for labelled in sets for text in labelled.memories["text"].to_pylist() for word in text.split()]
-    texts = np.random.default_rng(0).choice(np.array(words, object), (n_chunks, 40))
-    corpus = mk.from_table(pa.table({"text": [" ".join(row) for row in texts.tolist()]}))
-    questions = [query["text"] for labelled in sets for query in labelled.queries][:120]
-    for share in (0.0, 0.5):
-        start = time.process_time()
-        search = mk.Retriever(vector_weight=0.0, bm25_weight=1.0, gram_weight=0.0, word_forms=share).fit(corpus)
-        fit, rounds = time.process_time() - start, []
-        for _ in range(4):
-            start = time.process_time()
-            for question in questions:
-                search.search(question)
-            rounds.append((time.process_time() - start) / len(questions) * 1000)
-        yield (
-            f"word_forms={share:g}, {n_chunks:,} chunks: fit {fit:.1f} s; a question at first {rounds[0]:.1f} ms, then"
-            f" {min(rounds[1:]):.1f} to {max(rounds[1:]):.1f} ms"
-        )
+PARTS: dict[str, Callable[..., Iterator[tuple[str, dict[str, Any]]]]] = {"turns": turns, "typos": typos}
 
 
 def main() -> None:
@@ -148,14 +113,8 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
     parser.add_argument("--sets", nargs="*", default=[*TALKS, "rumeddanet_ru", "madial_en"])
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=[*PARTS])
-    parser.add_argument("--cost", type=int, help="chunks over which the cost of word_forms is measured")
     options = parser.parse_args()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, encoder {options.encoder}, {bench_defaults.METRIC}")
-    if options.cost:
-        folders = [options.folder / name for name in options.sets]
-        for line in cost([bench_quality.read_set(folder, folder, options.limit) for folder in folders], options.cost):
-            print(line, flush=True)
-        return
     for name in options.sets:
         folder = options.folder / name
         labelled = bench_quality.read_set(folder, folder, options.limit)

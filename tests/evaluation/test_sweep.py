@@ -85,7 +85,7 @@ def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]
             "function_word_weight": float(rng.choice([0.1, 0.1, 1.0])),
             "across_weight": float(rng.choice([0, 0.5, 1])),
             "normalise": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
-            "fusion": str(rng.choice(["weighted", "rrf", "combmnz", "combmax", "combmin"])),
+            "fusion": str(rng.choice(["weighted", "rrf"])),
             "rrf_k": int(rng.integers(0, 80)),
             "pool": int(rng.integers(1, 31)),
             "kind_weights": [None, {"archive": 0.5}, {"archive": 0.5, "note": 0.0}][rng.integers(3)],

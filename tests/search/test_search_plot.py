@@ -16,7 +16,7 @@ ROWS = [{"text": "старое", "created_at": datetime(2025, 12, 31, tzinfo=UTC
 DAY = "2026-03-01"
 
 
-@pytest.mark.parametrize("fusion", ["weighted", "rrf", "combmnz", "combmax"])
+@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
 def test_parts_add_up_to_the_score_and_the_loss_to_the_fused_score(retriever_over: Any, fusion: str) -> None:
     search = retriever_over(
         ROWS,

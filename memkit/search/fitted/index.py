@@ -27,7 +27,7 @@ from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
-from memkit.index.near_words import NOTHING, Expansion, Sight
+from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
@@ -523,7 +523,7 @@ class Answer:
     weights: dict[str, float]
     candidates: Candidates
     sight: Sight
-    expansions: Sequence[Expansion]
+    expansions: Sequence[Nearest]
 
 
 class Searchable(Protocol):
@@ -793,7 +793,7 @@ class MemoryIndex:
         how: QuerySettings,
         on: datetime,
         visible: Mask | None,
-        expansions: Sequence[Expansion],
+        expansions: Sequence[Nearest],
         successor_chunks: Ints | None = None,
         vectors: Vectors | None = None,
     ) -> Candidates:
@@ -805,7 +805,7 @@ class MemoryIndex:
             Chunks that may be found; None: all.
         visible : ndarray of bool, shape (n_chunks,), or None
             Chunks that the question may see: no other lends anything to those that are found.
-        expansions : sequence of Expansion
+        expansions : sequence of Nearest
             Of the method `expansions`.
         successor_chunks : ndarray of int64, shape (n_chunks,), optional
             As in `Scope`.
@@ -850,15 +850,13 @@ class MemoryIndex:
 
     def expansions(
         self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime, sight: Sight
-    ) -> Sequence[Expansion]:
-        """For each query the terms in sight that are searched beside its own; empty if off."""
+    ) -> Sequence[Nearest]:
+        """For each query its words that no text in sight has, with the nearest term; empty if off."""
         words: Any = self.arms.get("bm25")
-        if not (how.near_words or how.word_forms) or "bm25" not in arms or not hasattr(words, "near_terms"):
+        if not how.near_words or "bm25" not in arms or not hasattr(words, "near_terms"):
             return ()
-        queries, none = self.arm_queries(texts, ["bm25"], how, on)["bm25"], [dict[str, Any]()] * len(texts)
-        forms = words.form_terms(queries, sight) if how.word_forms else none
-        nearest = words.near_terms(queries, sight, forms) if how.near_words else none
-        return list(map(Expansion, nearest, forms))
+        nearest: Sequence[Nearest] = words.near_terms(self.arm_queries(texts, ["bm25"], how, on)["bm25"], sight)
+        return nearest
 
     def spelled(self, term: str, sight: Sight) -> str:
         """A word in sight whose term it is; the term itself if there is none."""
@@ -875,7 +873,7 @@ class MemoryIndex:
         allowed: Mask | None,
         how: QuerySettings,
         visible: Mask | None,
-        expansions: Sequence[Expansion],
+        expansions: Sequence[Nearest],
         successor_chunks: Ints | None = None,
     ) -> pa.Table:
         """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have.
@@ -890,7 +888,7 @@ class MemoryIndex:
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
         options, allowed = kind.options(how), self._filled(allowed)
         if kind.reads_near:
-            options["near"] = [expansion.shares(how.near_words, how.word_forms) for expansion in expansions]
+            options["near"] = [dict.fromkeys(nearest.values(), how.near_words) for nearest in expansions]
         if turns is not None and self.lent([name]):
             if kind.lends == "means":
                 return means_in_turns(arm, queries, n, allowed, turns, self._filled(visible))

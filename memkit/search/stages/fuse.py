@@ -3,9 +3,8 @@
 All functions work on the flat table of candidates: `query` is sorted, `score` is NaN if an arm did not retrieve the
 row. After normalising such a score is 0, and so is one that is not a number.
 
-`weighted` is the convex combination, `rrf` is reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009),
-`combmnz`, `combmax` and `combmin` are the rules of Fox and Shaw (TREC-2, 1994). With normalised scores from 0 to 1 all
-of them give scores from 0 to 1, for any number of arms, so that `min_score` means the same under each.
+`weighted` is the convex combination, `rrf` is reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009). With
+normalised scores from 0 to 1 both give scores from 0 to 1, for any number of arms, so that `min_score` means the same.
 """
 
 from __future__ import annotations
@@ -242,27 +241,9 @@ def _rrf(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
     return _sum(np.where(evidence.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(evidence.rank, 1)), 0.0), weights)
 
 
-def _combmnz(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    share: Floats = np.mean(evidence.rank > 0, axis=1, keepdims=True)
-    return _weighted(evidence, weights, rrf_k) * share
-
-
-def _combmax(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    best: Floats = np.max(evidence.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
-    return best
-
-
-def _combmin(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    least: Floats = np.min(evidence.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
-    return least
-
-
 _METHODS: dict[str, Callable[[Evidence, Floats, int], Floats]] = {
     "weighted": _weighted,
     "rrf": _rrf,
-    "combmnz": _combmnz,
-    "combmax": _combmax,
-    "combmin": _combmin,
 }
 METHODS = tuple(_METHODS)
 
@@ -278,9 +259,7 @@ def fuse(evidence: Evidence, weights: Floats, method: str = "weighted", rrf_k: i
         With the sum 1.
     method : str
         'weighted' = sum of weight x norm. 'rrf' = sum of weight x (rrf_k + 1) / (rrf_k + rank), without credit for
-        a score of 0: the published sum of 1 / (rrf_k + rank), scaled so that first in every arm is 1. 'combmnz' = the
-        weighted sum x the share of arms that retrieved it. 'combmax' and 'combmin' = the largest and the smallest of
-        norm x weight / largest weight.
+        a score of 0: the published sum of 1 / (rrf_k + rank), scaled so that first in every arm is 1.
     rrf_k : int
         The constant k of 'rrf'.
 
