@@ -243,6 +243,18 @@ def check_unicode(*values: Any) -> None:
             pending += value
 
 
+def check_statement(query: object) -> None:
+    """Raise where somebody's SQL holds half of a character, or NUL: DuckDB would leave out what comes after it.
+
+    Raises
+    ------
+    QueryError
+    """
+    check_unicode(query)
+    if isinstance(query, str) and "\0" in query:
+        raise QueryError(f"expected SQL without NUL; chr(0) is one in a text. Got {query!r:.200}.")
+
+
 def literal(text: str) -> str:
     """`text` as a SQL string literal, for places where a statement takes no parameter.
 
@@ -250,8 +262,9 @@ def literal(text: str) -> str:
     'it''s'
     """
     check_unicode(text)
-    parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
-    return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"  # a statement ends at the character 0
+    if "\0" in text:  # at which a statement ends; a chain of || would be as deep as the text has of them
+        return f"decode(from_hex('{text.encode().hex()}'))"
+    return "'" + text.replace("'", "''") + "'"
 
 
 def literals(words: Iterable[str]) -> str:

@@ -54,6 +54,9 @@ class Operations:
         draft = Draft(self.root, moment)
         with draft.as_policy(self.policy):
             result = work(draft)
+        for row in draft.rows:
+            if "\0" in (row.get("after") or "") and "\0" not in (row.get("before") or ""):
+                raise ParameterError(f"{row['path']}: expected text without NUL. Got some.")
         return result, draft.edits([("time", moment.isoformat())])
 
 

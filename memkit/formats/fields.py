@@ -87,7 +87,7 @@ OBJECTS = Type(
 
 
 def check_text(value: Any, field: str = "") -> None:
-    """Raise where a text, also within lists and objects, cannot be written as UTF-8.
+    """Raise where a text, also within lists and objects, cannot be written as UTF-8, or holds NUL.
 
     Raises
     ------
@@ -95,6 +95,8 @@ def check_text(value: Any, field: str = "") -> None:
     """
     if isinstance(value, str) and LONE_SURROGATE.search(value):
         raise FormatError(f"field '{field}' must be Unicode without lone surrogates. Got {value!r:.80}.", field=field)
+    if isinstance(value, str) and "\0" in value:
+        raise FormatError(f"field '{field}' must be a text without NUL. Got {value!r:.80}.", field=field)
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):

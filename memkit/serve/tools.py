@@ -165,7 +165,7 @@ def _unit(name: str) -> str:
 
 
 def check_limits(arguments: Mapping[str, Any]) -> None:
-    """Raise where an argument is longer than its limit.
+    """Raise where an argument is longer than its limit, or holds NUL.
 
     Raises
     ------
@@ -173,6 +173,9 @@ def check_limits(arguments: Mapping[str, Any]) -> None:
     PolicyRefusal
         For the text of a fact, whose length is a rule of admission.
     """
+    for name, value in arguments.items():
+        if any(isinstance(text, str) and "\0" in text for text in (value if isinstance(value, list) else [value])):
+            raise ParameterError(f"{name}: expected text without NUL. Got some.")
     for name, most in LIMITS.items():
         value = arguments.get(name)
         if isinstance(value, (str, list)) and len(value) > most:

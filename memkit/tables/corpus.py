@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
-from memkit.duck import check_unicode, is_table_name
+from memkit.duck import check_statement, check_unicode, is_table_name
 from memkit.errors import (
     ChangeRefusedError,
     FormatError,
@@ -136,7 +136,8 @@ class Corpus(Displayed):
         Raises
         ------
         QueryError
-            For a lone surrogate in the query or a value. DuckDB's own errors are passed on unchanged.
+            For a lone surrogate in the query or a value, or NUL in the query. DuckDB's own errors are passed on
+            unchanged.
 
         Examples
         --------
@@ -149,7 +150,8 @@ class Corpus(Displayed):
 
     def _sql(self, query: str, params: Any, caller: FrameType) -> duckdb.DuckDBPyRelation:
         """`sql`, with the variables of `caller`."""
-        check_unicode(query, params)
+        check_statement(query)
+        check_unicode(params)
         return sql_with(self._database.cursor(query), query, params, caller)
 
     def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:

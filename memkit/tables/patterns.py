@@ -183,7 +183,7 @@ def _by_row(rows: pa.Table, columns: Mapping[Pattern, pa.Array | pa.ChunkedArray
 
 def _quoted(text: str) -> str:
     """`text` as a SQL string on one line, which does not change where the statement is indented."""
-    return f"({' || chr(10) || '.join(map(literal, text.split(chr(10))))})" if "\n" in text else literal(text)
+    return f"concat({', chr(10), '.join(map(literal, text.split(chr(10))))})" if "\n" in text else literal(text)
 
 
 class PatternCache:

@@ -21,7 +21,18 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import as_arrow, check_unicode, connect, cursor_of, identifier, limited, literal, one_value, put
+from memkit.duck import (
+    as_arrow,
+    check_statement,
+    check_unicode,
+    connect,
+    cursor_of,
+    identifier,
+    limited,
+    literal,
+    one_value,
+    put,
+)
 from memkit.errors import QueryError, did_you_mean
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import connect_fts
@@ -304,7 +315,7 @@ def _table(node: Mapping[str, Any]) -> str:
 
 def _statement(query: str) -> dict[str, Any]:
     """The syntax tree of one SELECT."""
-    check_unicode(query)
+    check_statement(query)
     _check_depth(query)
     try:
         # No parameter: DuckDB would import pandas to look at it, a quarter of a second.

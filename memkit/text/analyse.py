@@ -217,8 +217,8 @@ _SIGNS = (
 )
 SIMPLE = re.compile(rf"[\0-\u012f\u0131-\u024f{CYRILLIC_LETTERS}{_SIGNS}]*")
 _SYLLABLE_RUN = re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in _SYLLABLES) + "]+")
-# What stands between blanks and signs is cut by itself, and once however often it comes.
-_PIECE = re.compile(rf"[^\s!-/:-@\[-^`{{-~{_SIGNS}]+")
+# What stands between blanks, signs and control characters is cut by itself, and once however often it comes.
+_PIECE = re.compile(rf"[^\s\0-/:-@\[-^`{{-\x9f{_SIGNS}]+")
 _SOFT_HYPHEN = "\u00ad"
 _SIMPLE_WORD = re.compile(r"\w+")
 _KNOWN_WORDS_MAX = 200_000

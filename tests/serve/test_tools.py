@@ -108,9 +108,7 @@ def test_a_profile_says_how_policies_search_and_blocks_are_set(tmp_path: Path) -
     assert facts.search("anna", "письма и соединения").num_rows == 0
 
 
-@pytest.mark.parametrize(
-    "path", ["../secret.txt", "/etc/passwd", ".memkit/lock", "a/../../b", "MEMORY.md\x00", "link.md"]
-)
+@pytest.mark.parametrize("path", ["../secret.txt", "/etc/passwd", ".memkit/lock", "a/../../b", "link.md"])
 def test_no_path_leads_out(path: str, tools: Tools, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("тайна")
     (tools.root / "link.md").symlink_to(tmp_path / "secret.txt")
