@@ -10,37 +10,29 @@ that is shown blocks too, and that is how a value or a name («живёт в К�
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from memkit.dates import DATE_WORDS
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
-from memkit.text.contradictions import contradiction, dice, may_contradict
-from memkit.text.letters import folded
-from memkit.text.statements import Reader, Statement
+from memkit.progress import bar
+from memkit.schemas import Floats, Ints, Mask
+from memkit.text.contradictions import ALIKE
+from memkit.text.facts import Cells, Facts, Traits, WordReader, cells
+from memkit.text.statements import Reader
 
 _FACT_CHARS = 240
 _ALIKE, _ALIKE_FACTS = 0.5, 0.3
-_MOST_PLACES = 250_000  # pairs of sentences; beyond, texts are compared as a whole, as facts are
+_MOST_PLACES = 250_000
+"""Pairs of sentences of two texts that are compared; beyond, texts are compared as a whole, as facts are."""
 _MOST_SHOWN = 2_500
-"""Pairs of statements of texts whose values are compared."""
-_STEM = 5
+"""Pairs of statements of two texts whose values are compared."""
+_AT_ONCE = 2_000_000
+"""Pairs of sentences that are in memory at once."""
 _KEPT = 10_000
-_UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
-
-
-class Traits(NamedTuple):
-    """The numbers and dates of a text, sorted, its number of negations, and its other words, shortened."""
-
-    numbers: tuple[str, ...]
-    dates: tuple[str, ...]
-    negations: int
-    content: frozenset[str]
 
 
 class Differences(NamedTuple):
@@ -52,9 +44,11 @@ class Differences(NamedTuple):
     value: bool = False
 
 
-_NONE = Differences()
-_Unit = TypeVar("_Unit", Traits, Statement)
-"""A sentence or line, as it is read for blocking or for showing."""
+FLAGS = Differences._fields
+"""What two texts may conflict in, in the order of `Conflicts.between`."""
+_NUMBER, _DATE, _NEGATION, _VALUE = range(len(FLAGS))
+_COLUMN = {"number": _NUMBER, "negation": _NEGATION, "value": _VALUE, "name": _VALUE}
+"""The column of each kind of contradiction."""
 
 
 class Conflicts:
@@ -73,6 +67,8 @@ class Conflicts:
         Beginnings of Cyrillic words, whole words of others; None: `DATE_WORDS`.
     negations : tuple of str, optional
         Whole words; a word in ``n't`` counts too. None: `NEGATIONS`.
+
+    Many pairs are compared at once: `facts` reads each text once, and `between` compares pairs of them by columns.
 
     Examples
     --------
@@ -93,64 +89,47 @@ class Conflicts:
         wrong = [word for word, digits in pairs.items() if not (word and digits)]
         if wrong:
             raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
-        self._read: dict[str, tuple[Traits, list[Traits]]] = {}
         self._reader = Reader(number_words, date_words, negations)
-        self._stated: dict[str, list[Statement]] = {}
 
     def __call__(self, a: str, b: str) -> Differences:
         """Whether numbers, dates, negations and values differ in corresponding sentences."""
-        blocked = _NONE if a == b else self._in_places(a, b)
-        if a == b or any(blocked):
-            return blocked
-        shown = self._contradictions(a, b)
-        return Differences(
-            number="number" in shown, negation="negation" in shown, value=bool({"value", "name"} & shown)
-        )
+        flags = self.between(self.facts([a, b]), np.array([0]), np.array([1]))
+        return Differences(*flags[0].tolist())
 
-    def _contradictions(self, a: str, b: str) -> set[str]:
-        """The kinds of contradictions that a person would be shown."""
-        first, second = self._statements(a), self._statements(b)
-        same = {statement.text for statement in first} & {statement.text for statement in second}
-        left, right = ([one for one in some if one.text not in same] for some in (first, second))
-        if len(left) * len(right) > _MOST_SHOWN or not may_contradict(left, right):
-            return set()
-        if max(len(a), len(b)) <= _FACT_CHARS:
-            pairs = [(one, other) for one in left for other in right]
-        else:
-            pairs = [*_like_places(left, right), *_like_places(right, left)]
-            pairs += [(one, other) for one in left for other in right if one.key and one.key == other.key]
-        both = (how for one, other in pairs for how in (contradiction(one, other), contradiction(other, one)))
-        return {how.kind for how in both if how is not None}
+    def facts(self, texts: Sequence[str]) -> Facts:
+        """What `between` compares of texts; each is read once, when a pair asks for it."""
+        return Facts(texts, self._reader)
 
-    def _statements(self, text: str) -> list[Statement]:
-        known = self._stated.get(text)
-        if known is None:
-            if len(self._stated) >= _KEPT:
-                self._stated.clear()
-            known = self._stated[text] = self._reader.read([text])[0]
-        return known
+    def between(self, facts: Facts, left: Ints, right: Ints) -> Mask:
+        """Whether pairs of texts conflict; no pair is looked at alone, but for its few statements of one attribute.
 
-    def _in_places(self, a: str, b: str) -> Differences:
-        (first, units), (second, others) = self._known(a), self._known(b)
-        if first[:3] == second[:3]:
-            return _NONE
-        if max(len(a), len(b)) <= _FACT_CHARS:
-            return _NONE if 0 < dice(first.content, second.content) < _ALIKE_FACTS else _differ(first, second)
-        same = set(units) & set(others)
-        left, right = ([unit for unit in some if unit not in same] for some in (units, others))
-        if len(left) * len(right) > _MOST_PLACES:
-            return _differ(first, second)
-        differences = [_differ(*pair) for pair in (*_like_places(left, right), *_like_places(right, left))]
-        return Differences(*(any(flags) for flags in zip(*differences, strict=True))) if differences else _NONE
+        Parameters
+        ----------
+        facts : Facts
+        left, right : ndarray of int64
+            The places of the texts of each pair in `facts`.
 
-    def _known(self, text: str) -> tuple[Traits, list[Traits]]:
-        known = self._read.get(text)
-        if known is None:
-            units = [self.traits(unit) for unit in _UNIT.split(text)] if len(text) > _FACT_CHARS else []
-            if len(self._read) >= _KEPT:
-                self._read.clear()
-            known = self._read[text] = self.traits(text), units
-        return known
+        Returns
+        -------
+        ndarray of bool, shape (pairs, 4)
+            A column for each of `FLAGS`.
+
+        Examples
+        --------
+        >>> conflicts = Conflicts()
+        >>> facts = conflicts.facts(["Аренда 1200", "Аренда 1500", "Аренда не 1500", "аренда 1200"])
+        >>> conflicts.between(facts, np.array([0, 1, 0]), np.array([1, 2, 3])).astype(int)
+        array([[1, 0, 0, 0],
+               [0, 0, 1, 0],
+               [0, 0, 0, 0]])
+        """
+        flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
+        facts.read(np.append(left, right))
+        for rule in (_in_places, _shown):
+            # A pair that one rule keeps apart is not asked of the next, which costs more.
+            open_ = np.flatnonzero(~flags.any(axis=1) & (facts.text[left] != facts.text[right]))
+            flags[open_] = rule(facts, left[open_], right[open_])
+        return flags
 
     def traits(self, text: str) -> Traits:
         """The numbers, dates, negations and other words of a text.
@@ -158,29 +137,76 @@ class Conflicts:
         >>> Conflicts().traits("Doesn't eat two apples")[:3]
         (('2',), (), 1)
         """
-        text = text.casefold()
-        numbers, dates, n_denials, others = _NUMBER.findall(text), _DATE.findall(text), 0, set[str]()
-        for word in map(folded, _WORD.findall(text)):
-            day = self._reader.days.match(word)
-            if word in self._reader.digits:
-                numbers.append(self._reader.digits[word])
-            elif day:
-                dates.append(day[0])
-            elif self._reader.is_negation(word):
-                n_denials += 1
-            else:
-                others.add(word[:_STEM])
-        return Traits(tuple(sorted(numbers)), tuple(sorted(dates)), n_denials, frozenset(others))
+        return WordReader(self._reader)(text)
 
 
-def _differ(a: Traits, b: Traits) -> Differences:
-    return Differences(a.numbers != b.numbers, a.dates != b.dates, a.negations != b.negations)
+def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
+    """The numbers, dates and negations that differ in corresponding sentences."""
+    flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
+    places = facts.places
+    whole = places.differences(facts.whole[left], facts.whole[right])
+    open_ = whole.any(axis=1)
+    is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
+    short = np.flatnonzero(open_ & is_short)
+    alike = places.content.dice(facts.whole[left[short]], facts.whole[right[short]], 0.0)
+    short = short[(alike == 0) | (alike >= _ALIKE_FACTS)]
+    flags[short, :_VALUE] = whole[short]
+    for some in _parts(facts.units, left, right, np.flatnonzero(open_ & ~is_short), _MOST_PLACES):
+        met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
+        many = met.n > _MOST_PLACES
+        flags[some[many], :_VALUE] = whole[some[many]]
+        chosen = _like_places(met, places.content.dice(met.left, met.right, _ALIKE))
+        differ = places.differences(met.left[chosen], met.right[chosen])
+        for column in range(_VALUE):
+            flags[some[met.pair[chosen][differ[:, column]]], column] = True
+    return flags
 
 
-def _like_places(left: list[_Unit], right: list[_Unit]) -> Iterator[tuple[_Unit, _Unit]]:
-    """Each unit of the left with the most similar one of the right, if it is similar enough."""
-    for unit in left:
-        alike = [dice(unit.content, other.content) for other in right]
-        best = max(range(len(right)), key=alike.__getitem__, default=-1)
-        if best >= 0 and alike[best] >= _ALIKE:
-            yield unit, right[best]
+def _shown(facts: Facts, left: Ints, right: Ints) -> Mask:
+    """What a person would be shown as a contradiction."""
+    flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
+    is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
+    statements = facts.statements
+    for some in _parts(facts.stated, left, right, np.arange(len(left)), _MOST_SHOWN):
+        met = cells(facts.stated(left[some]), facts.stated(right[some]), _MOST_SHOWN)
+        a, b, short = met.left, met.right, is_short[some][met.pair]
+        denials, is_measured, key = statements.columns(np.append(a, b))
+        alike = np.zeros(len(a))
+        for of_kind, least in ((short, 0.0), (~short, _ALIKE)):
+            alike[of_kind] = statements.content.dice(a[of_kind], b[of_kind], least)
+        one_key = (key[a] == key[b]) & (key[a] >= 0)
+        compared = one_key | short
+        compared[_like_places(met, np.where(short, 0.0, alike))] = True
+        # `contradiction` asks for as much; here it is asked of all pairs at once.
+        compared &= one_key | (
+            ((denials[a] != denials[b]) & (alike > 0)) | (is_measured[a] & is_measured[b] & (alike >= ALIKE))
+        )
+        for pair, one, other in zip(
+            met.pair[compared].tolist(), a[compared].tolist(), b[compared].tolist(), strict=True
+        ):
+            for kind in statements.kinds(one, other):
+                flags[some[pair], _COLUMN[kind]] = True
+    return flags
+
+
+def _parts(of: Callable[[Ints], list[Ints]], left: Ints, right: Ints, pairs: Ints, most: int) -> Iterator[Ints]:
+    """The pairs in parts whose cells fit into memory."""
+    if not len(pairs):
+        return
+    n = np.array([min(len(a) * len(b), most) for a, b in zip(of(left[pairs]), of(right[pairs]), strict=True)])
+    parts = np.split(pairs, np.flatnonzero(np.diff(np.cumsum(n) // _AT_ONCE)) + 1)
+    yield from bar("comparing texts", parts, leave=False)
+
+
+def _like_places(met: Cells, alike: Floats) -> Ints:
+    """The cells of each member with the most similar one of the other side, if it is similar enough."""
+    near = np.flatnonzero(alike)
+    chosen = []
+    for side in (met.left, met.right):
+        # Of equally similar ones the first counts.
+        order = near[np.lexsort((near, -alike[near], side[near], met.pair[near]))]
+        pair, member = met.pair[order], side[order]
+        first = np.r_[True, (pair[1:] != pair[:-1]) | (member[1:] != member[:-1])][: len(order)]
+        chosen.append(order[first])
+    both: Ints = np.unique(np.concatenate(chosen))
+    return both

@@ -15,7 +15,7 @@ from memkit.text.statements import Quantity, Statement
 
 KINDS = ("number", "negation", "value", "name")
 """How two statements contradict each other."""
-_ALIKE = 0.6
+ALIKE = 0.6
 """Least Dice coefficient of the content words of two statements about one subject."""
 _SAME = 0.8
 """The same where only a date or a time differs, or where words were replaced by others."""
@@ -99,7 +99,7 @@ def _under_one(older: Statement, newer: Statement) -> bool:
     """Whether what stands above both names one subject, or nothing does."""
     if older.heading is None or newer.heading is None:
         return False
-    return older.heading == newer.heading or dice(older.heading, newer.heading) >= _ALIKE
+    return older.heading == newer.heading or dice(older.heading, newer.heading) >= ALIKE
 
 
 def _of_numbers(older: Statement, newer: Statement) -> Contradiction | None:
@@ -108,7 +108,7 @@ def _of_numbers(older: Statement, newer: Statement) -> Contradiction | None:
         return None
     alike = dice(older.content, newer.content)
     is_replaced = bool(older.content - newer.content) and bool(newer.content - older.content)
-    if alike < (_SAME if is_replaced else _ALIKE):
+    if alike < (_SAME if is_replaced else ALIKE):
         return None
     known = {one.value for one in older.quantities}, {one.value for one in newer.quantities}
     for a, b in _like(older.quantities, newer.quantities):
@@ -155,7 +155,7 @@ def _of_negation(older: Statement, newer: Statement) -> Contradiction | None:
     if within - affirmed.content:
         return None
     is_replaced = bool(older.content - newer.content) and bool(newer.content - older.content)
-    if dice(older.content, newer.content) < (_SAME if is_replaced else _ALIKE) and not any(
+    if dice(older.content, newer.content) < (_SAME if is_replaced else ALIKE) and not any(
         opposed in a and len(a & within) > 1 and dice(a, within) >= _SAME for a in affirmed.clauses
     ):
         return None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from memkit.dates import DATE_WORDS, MONTHS
@@ -141,7 +142,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_KINDS = ("code", "date", "glued", "time", "number", "sign", "word", "stop")
 _MARK = re.compile(r"\A\s*(?:#{1,6}\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s?|\|)+")
 _STAMP = re.compile(
     r"\A\s*\[?(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?Z?\]?(?:\s+[^\W\d_][\w ]{0,20}:|\s*[—–:|-])?\s+"
@@ -229,9 +229,12 @@ class Statement:
 
 
 class _Token(NamedTuple):
+    """A token as it is written, as it is compared, and `folded`."""
+
     kind: str
     word: str
     stem: str
+    plain: str
 
 
 class Reader:
@@ -289,16 +292,23 @@ class Reader:
 
         A heading of None, or one without a word that says something, names no subject; an empty one is none at all.
         """
-        pieces = [list(_pieces(text)) for text in texts]
+        pieces = [list(pieces_of(text)) for text in texts]
         above = list(headings) if headings is not None else [""] * len(texts)
-        words = {folded(word) for of_text in pieces for piece in of_text for word in _WORDS.findall(piece)}
-        self._learn(words | {folded(word) for text in above for word in _WORDS.findall(text or "")})
+        self._learn_from(chain(chain.from_iterable(pieces), (heading or "" for heading in above)))
         stems = [self._content(heading or "") if heading != "" else frozenset[str]() for heading in above]
         subjects = [of_one if of_one or heading == "" else None for of_one, heading in zip(stems, above, strict=True)]
         return [
             [self._statement(piece, subject) for piece in of_text]
             for of_text, subject in zip(pieces, subjects, strict=True)
         ]
+
+    def statements(self, pieces: Sequence[str]) -> list[Statement]:
+        """The statements that `pieces_of` cut, each by itself and under no heading."""
+        self._learn_from(pieces)
+        return [self._statement(piece, frozenset()) for piece in pieces]
+
+    def _learn_from(self, texts: Iterable[str]) -> None:
+        self._learn(map(folded, {word for text in texts for word in _WORDS.findall(text)}))
 
     def _learn(self, words: Iterable[str]) -> None:
         new = sorted(set(words).difference(self._stems))
@@ -316,83 +326,83 @@ class Reader:
 
     def _statement(self, text: str, heading: frozenset[str] | None) -> Statement:
         tokens = list(self._tokens(text))
-        words = {stem: word for kind, word, stem in reversed(tokens) if kind in ("word", "unit", "date", "time")}
+        words = {stem: word for kind, word, stem, _ in reversed(tokens) if kind in ("word", "unit", "date", "time")}
         key, value, attribute = self._attribute(text)
         in_value = list(self._tokens(value))
         polarity, n_denials = self._polarity(tokens)
         return Statement(
             text=text,
-            stems=tuple(dict.fromkeys(stem for kind, _, stem in tokens if kind in ("word", "code"))),
+            stems=tuple(dict.fromkeys(stem for kind, _, stem, _ in tokens if kind in ("word", "code"))),
             words=words,
             polarity=polarity,
             n_denials=n_denials,
-            opposites=frozenset(stem for kind, word, stem in tokens if kind == "word" and not self._is_positive(word)),
+            opposites=frozenset(one.stem for one in tokens if one.kind == "word" and not self._is_positive(one.plain)),
             quantities=tuple(_quantities(tokens, self._units)),
-            dates=frozenset(stem for kind, _, stem in tokens if kind == "date"),
-            times=frozenset(stem for kind, _, stem in tokens if kind == "time"),
+            dates=frozenset(stem for kind, _, stem, _ in tokens if kind == "date"),
+            times=frozenset(stem for kind, _, stem, _ in tokens if kind == "time"),
             names=frozenset(
                 stem
-                for place, (kind, word, stem) in enumerate(tokens)
+                for place, (kind, word, stem, _) in enumerate(tokens)
                 if kind == "code"
                 or (kind == "word" and word[0].isupper() and place and tokens[place - 1].kind != "stop")
             ),
-            ordinals=frozenset(stem for kind, _, stem in tokens if kind == "ordinal"),
+            ordinals=frozenset(stem for kind, _, stem, _ in tokens if kind == "ordinal"),
             clauses=tuple(_clauses(tokens)),
             key=key,
             value=value,
-            value_words=frozenset(stem for kind, _, stem in in_value if kind in ("word", "code", "unit")),
+            value_words=frozenset(stem for kind, _, stem, _ in in_value if kind in ("word", "code", "unit")),
             value_numbers=frozenset(
-                stem for kind, _, stem in in_value if kind in ("number", "date", "time", "ordinal")
+                stem for kind, _, stem, _ in in_value if kind in ("number", "date", "time", "ordinal")
             ),
             attribute=attribute,
             heading=heading,
-            is_of_its_day=any(folded(word) in _AT_ITS_DAY for _, word, _ in tokens) or bool(_SO_FAR.search(text)),
+            is_of_its_day=any(one.plain in _AT_ITS_DAY for one in tokens) or bool(_SO_FAR.search(text)),
         )
 
     def _tokens(self, text: str) -> Iterator[_Token]:
         is_after_number = False
         for token in self._apart(text):
-            plain = folded(token.word)
-            is_unit = is_after_number and plain in self._units and token.kind != "sign"
-            yield _Token("unit", token.word, self._units[plain]) if is_unit else token
+            is_unit = is_after_number and token.plain in self._units and token.kind != "sign"
+            yield token._replace(kind="unit", stem=self._units[token.plain]) if is_unit else token
             is_after_number = token.kind == "number"
 
     def _apart(self, text: str) -> Iterator[_Token]:
         for match in _TOKEN.finditer(text):
-            kind, word = _kind(match), match[0]
+            kind, word = match.lastgroup or "", match[0]
             plain = folded(word)
             if kind == "word":
                 if self.is_negation(plain):
-                    yield _Token("negation", word, plain)
+                    yield _Token("negation", word, plain, plain)
                 elif _ORDINAL.match(plain):
-                    yield _Token("ordinal", word, self.digits.get(plain, plain))
+                    yield _Token("ordinal", word, self.digits.get(plain, plain), plain)
                 elif plain in self.digits:
-                    yield _Token("number", word, self.digits[plain])
+                    yield _Token("number", word, self.digits[plain], plain)
                 elif self.days.match(plain.removesuffix("s")):
-                    yield _Token("date", word, self._stem(plain))
+                    yield _Token("date", word, self._stem(plain), plain)
                 elif _APOSTROPHE.split(plain)[0] in FUNCTION_WORDS:
-                    yield _Token("function", word, plain)
+                    yield _Token("function", word, plain, plain)
                 else:
                     stem = self._stem(plain)
-                    yield _Token("word", word, self._opposites.get(stem, (stem, True))[0])
+                    yield _Token("word", word, self._opposites.get(stem, (stem, True))[0], plain)
             elif kind == "number":
                 is_label = bool(_LABELS.match(text, match.end())) and bool(
                     _LABELLED.search(text, max(0, match.start() - _LABEL_MOST), match.start())
                 )
-                yield _Token("ordinal" if is_label else "number", word, _number(word))
+                yield _Token("ordinal" if is_label else "number", word, _number(word), plain)
             elif kind == "glued":
                 number, unit = match["amount"], match["glued_unit"]
-                if folded(unit) in self._units:
-                    yield _Token("number", number, _number(number))
-                    yield _Token("unit", unit, self._units[folded(unit)])
+                of_unit = folded(unit)
+                if of_unit in self._units:
+                    yield _Token("number", number, _number(number), number)
+                    yield _Token("unit", unit, self._units[of_unit], of_unit)
                 else:
-                    yield _Token("code", word, plain)
+                    yield _Token("code", word, plain, plain)
             else:
-                yield _Token(kind, word.rstrip("."), plain.strip("`").rstrip("."))
+                yield _Token(kind, word.rstrip("."), plain.strip("`").rstrip("."), plain.rstrip("."))
 
     def _is_positive(self, word: str) -> bool:
-        """Whether it is no word that says the opposite of another."""
-        return self._opposites.get(self._stem(folded(word)), ("", True))[1]
+        """Whether a `folded` word is none that says the opposite of another."""
+        return self._opposites.get(self._stem(word), ("", True))[1]
 
     def _polarity(self, tokens: list[_Token]) -> tuple[dict[str, bool], int]:
         """Whether each stem is affirmed, without those that are both, and how many words deny something."""
@@ -400,12 +410,12 @@ class Reader:
         mixed: set[str] = set()
         wide = narrow = False
         n_denials = 0
-        for place, (kind, word, stem) in enumerate(tokens):
-            plain, before = folded(word), folded(tokens[place - 1].word) if place else ""
+        for place, (kind, _, stem, plain) in enumerate(tokens):
             if kind == "stop" or plain in _JOINS:
                 wide = narrow = False
             elif kind == "negation":
-                after = folded(tokens[place + 1].word) if place + 1 < len(tokens) else ""
+                before = tokens[place - 1].plain if place else ""
+                after = tokens[place + 1].plain if place + 1 < len(tokens) else ""
                 if after in _UNNEGATED_AFTER or before in _UNNEGATED_BEFORE:
                     continue
                 n_denials += 1
@@ -414,13 +424,13 @@ class Reader:
                 else:
                     narrow = True
             elif kind == "word":
-                is_positive = self._is_positive(word)
+                is_positive = self._is_positive(plain)
                 n_denials += not is_positive
                 holds = is_positive != (wide or narrow)
                 narrow = False
                 if affirmed.setdefault(stem, holds) != holds:
                     mixed.add(stem)
-        if tokens and folded(tokens[-1].word) == "нет":
+        if tokens and tokens[-1].plain == "нет":
             affirmed = {stem: not holds for stem, holds in affirmed.items()}
         return {stem: holds for stem, holds in affirmed.items() if stem not in mixed}, n_denials
 
@@ -461,11 +471,7 @@ _NUMBERS = re.compile(r"\d+")
 _VALUE_ENDS = re.compile(r"(?<!\s)\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
 
 
-def _kind(match: re.Match[str]) -> str:
-    return next(kind for kind in _KINDS if match[kind])
-
-
-def _pieces(text: str) -> Iterator[str]:
+def pieces_of(text: str) -> Iterator[str]:
     """The sentences, items and lines of a text that state something: no headings, code, questions, or data."""
     for sentence in sentences_of(text):
         piece = " ".join(_STAMP.sub("", _MARK.sub("", sentence.text).replace("**", "")).split())
@@ -475,8 +481,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _clauses(tokens: list[_Token]) -> Iterator[frozenset[str]]:
     stems: set[str] = set()
-    for kind, word, stem in tokens:
-        if kind == "stop" or folded(word) in _JOINS:
+    for kind, _, stem, plain in tokens:
+        if kind == "stop" or plain in _JOINS:
             yield frozenset(stems)
             stems = set()
         elif kind in ("word", "code"):
@@ -485,7 +491,7 @@ def _clauses(tokens: list[_Token]) -> Iterator[frozenset[str]]:
 
 
 def _quantities(tokens: list[_Token], units: dict[str, str]) -> Iterator[Quantity]:
-    for place, (kind, word, value) in enumerate(tokens):
+    for place, (kind, word, value, _) in enumerate(tokens):
         if kind != "number":
             continue
         before = after = ""
@@ -493,7 +499,7 @@ def _quantities(tokens: list[_Token], units: dict[str, str]) -> Iterator[Quantit
         for token in reversed(tokens[:place]):
             if token.kind == "word":
                 before = token.stem
-                is_counter = folded(token.word) in _COUNTERS
+                is_counter = token.plain in _COUNTERS
             if token.kind in ("word", "date", "time", "code", "number") or (
                 token.kind == "stop" and token.word not in ":=—–("
             ):
@@ -501,11 +507,11 @@ def _quantities(tokens: list[_Token], units: dict[str, str]) -> Iterator[Quantit
         following = tokens[place + 1 : place + 2]
         shown = word
         if following and following[0].kind in ("word", "sign", "unit"):
-            after = units.get(folded(following[0].word), following[0].stem)
+            after = units.get(following[0].plain, following[0].stem)
             shown = word + following[0].word if following[0].kind == "sign" else f"{word} {following[0].word}"
         elif place and tokens[place - 1].kind == "sign":
             after, shown = units[tokens[place - 1].word], tokens[place - 1].word + word
-        is_replaced = bool(place) and folded(tokens[place - 1].word) in _REPLACED
+        is_replaced = bool(place) and tokens[place - 1].plain in _REPLACED
         if (before or after) and not is_counter and not is_replaced:
             yield Quantity(value, before, after, shown)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.policy.dedup import near
 from memkit.policy.dedup.clusters import complete_link, components, settle
+from memkit.text import facts
 from memkit.text.conflicts import Conflicts
 
 _TEXT = st.lists(st.sampled_from(["чай", "чая", "tea", "tee", "пул", "12", "а", "🙂", "ab"]), max_size=5).map(" ".join)
@@ -204,6 +205,24 @@ def test_of_long_texts_only_what_stands_in_like_places_is_a_conflict() -> None:
     # As short as a fact, texts are one place, unless they have few words in common; none may be two languages.
     assert conflicts(rent, "Rent is 1500") == (True, False, False, False)
     assert conflicts(rent, "Отпуск Анны не в марте, а 15 мая после обеда.") == (False,) * 4
+
+
+def test_pairs_are_compared_at_once_and_only_few_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(facts, "contradiction", lambda *both: asked.append(both))
+    texts = [f"{LONG} Пул держит {n} соединений, но не во вторник." for n in range(40)]
+    texts += [f"Страница {n} описывает сервис и его границы." for n in range(40)]
+    left, right = np.triu_indices(len(texts), 1)
+    conflicts = Conflicts()
+    flags = conflicts.between(conflicts.facts(texts), left, right)
+    assert (flags[:, 0] == ((left < 40) == (right < 40))).all()
+    assert not asked
+
+
+def test_a_fact_and_a_long_text_are_compared_in_like_places() -> None:
+    fact = "Пул соединений сервиса держит 10 соединений."
+    assert Conflicts()(fact, f"{LONG} {fact.replace('10', '20')}") == (True, False, False, False)
+    assert Conflicts()(fact, f"{LONG} {fact} Порт 20.") == (False,) * 4
 
 
 @settings(max_examples=30)

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from memkit.parallel import results
 from memkit.params import check_column
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
-from memkit.progress import bar
 from memkit.schemas import Ints, with_column
 from memkit.text.conflicts import Conflicts
 
@@ -138,8 +137,7 @@ def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts, a: Ints
     # Only texts of a pair are read for conflicts, and of equal ones the first speaks.
     texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
     users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
-    pairs = bar("comparing texts", list(zip(a.tolist(), b.tolist(), strict=True)), leave=False)
-    flags = np.array([conflicts(texts[i], texts[j]) for i, j in pairs], dtype=bool).reshape(-1, len(FLAGS))
+    flags = conflicts.between(conflicts.facts(texts), a, b)
     columns = {
         "a_id": ids.take(a),
         "b_id": ids.take(b),

@@ -123,7 +123,9 @@ class NearPairs:
             return None
         likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist()
         names = texts.tolist()
-        pairs = [(a, b) for a, b in likely if repeats.same(names[a], names[b], threshold)]
+        near = [(a, b) for a, b in likely if repeats.is_near(names[a], names[b], threshold)]
+        conflicting = repeats.conflicting([(names[a], names[b]) for a, b in near])
+        pairs = [pair for pair, conflicts in zip(near, conflicting, strict=True) if not conflicts]
         if not pairs:
             return None
         members = np.unique(pairs)
@@ -227,7 +229,11 @@ class Repeats:
 
     def same(self, one: int, other: int, threshold: float) -> bool:
         """Whether two texts are near-duplicates and do not differ in a number, a date, a negation or a value."""
-        return self.shared(one, other) >= threshold * self.most(one, other) and not self._conflict(one, other)
+        return self.is_near(one, other, threshold) and not self.conflicting([(one, other)])[0]
+
+    def is_near(self, one: int, other: int, threshold: float) -> bool:
+        """Whether the cosine of the trigrams of two texts reaches the threshold."""
+        return self.shared(one, other) >= threshold * self.most(one, other)
 
     def shared(self, one: int, other: int) -> int:
         """The number of trigrams that two texts share."""
@@ -255,13 +261,19 @@ class Repeats:
         cosines: Floats = (has @ has.T).toarray() / np.sqrt(size[:, None] * size)
         return cosines
 
-    def _conflict(self, one: int, other: int) -> bool:
-        pair = (min(one, other), max(one, other))
-        conflict = self._conflicting.get(pair)
-        if conflict is None:
-            conflict = any(_conflicts()(*self._texts_at(np.array(pair))))
-            _keep(self._conflicting, pair, conflict)
-        return conflict
+    def conflicting(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+        """Whether the texts of each pair differ in a number, a date, a negation or a value; new pairs at once."""
+        asked = [(min(pair), max(pair)) for pair in pairs]
+        known = {pair: self._conflicting[pair] for pair in asked if pair in self._conflicting}
+        if new := sorted(set(asked).difference(known)):
+            rows, places = np.unique(np.array(new), return_inverse=True)
+            left, right = places.reshape(-1, 2).T
+            conflicts = _conflicts()
+            differ = conflicts.between(conflicts.facts(self._texts_at(rows)), left, right)
+            known |= {pair: any(flags) for pair, flags in zip(new, differ.tolist(), strict=True)}
+            for pair in new:
+                _keep(self._conflicting, pair, known[pair])
+        return [known[pair] for pair in asked]
 
     def _gram(self, row: int) -> Ints:
         gram = self._grams.get(row)

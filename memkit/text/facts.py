@@ -1,0 +1,285 @@
+"""What two texts may conflict in, read once a text and kept as columns: numbers, dates, negations, words, statements.
+
+A text is a list of places (sentences and lines). Each distinct place, and each distinct statement, is read once and has
+a number, so that pairs of texts are compared by numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.progress import bar
+from memkit.schemas import Floats, Ints, Mask
+from memkit.text.contradictions import contradiction
+from memkit.text.letters import folded
+from memkit.text.statements import Reader, Statement, pieces_of
+
+_STEM = 5
+_AT_ONCE = 200_000
+"""Pairs of sets whose common members are counted at once."""
+_UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
+
+
+_NONE: Ints = np.empty(0, np.int64)
+
+
+class Traits(NamedTuple):
+    """The numbers and dates of a text, sorted, its number of negations, and its other words, shortened."""
+
+    numbers: tuple[str, ...]
+    dates: tuple[str, ...]
+    negations: int
+    content: frozenset[str]
+
+
+class Numbers:
+    """A number for each value, in the order of first use."""
+
+    def __init__(self) -> None:
+        self.of: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def __call__(self, value: Hashable) -> int:
+        return self.of.setdefault(value, len(self.of))
+
+
+class Sets:
+    """Sets of numbers, one a row; a row that was not put is empty."""
+
+    def __init__(self) -> None:
+        self._rows: list[Ints] = []
+        self._made: tuple[Any, Ints, NDArray[np.uint64]] | None = None
+
+    def put(self, row: int, members: Collection[int]) -> None:
+        """Set a row."""
+        self._rows += [_NONE] * (row + 1 - len(self._rows))
+        self._rows[row] = np.fromiter(members, np.int64, len(members))
+        self._made = None
+
+    def dice(self, left: Ints, right: Ints, least: float) -> Floats:
+        """The Dice coefficient of pairs of rows, exact where it is at least `least`, else 0."""
+        matrix, sizes, signatures = self._columns()
+        both = sizes[left] + sizes[right]
+        # Each member flips one bit, so two rows differ in no fewer members than their signatures do in bits.
+        apart = np.bitwise_count(signatures[left] ^ signatures[right]).astype(np.int64)
+        likely = np.flatnonzero((both > 0) & (both - apart >= least * both))
+        dice = np.zeros(len(left))
+        for start in range(0, len(likely), _AT_ONCE):
+            some = likely[start : start + _AT_ONCE]
+            shared = matrix[left[some]].multiply(matrix[right[some]]).sum(axis=1)
+            dice[some] = 2 * np.asarray(shared).ravel() / both[some]
+        dice[dice < least] = 0.0
+        return dice
+
+    def _columns(self) -> tuple[Any, Ints, NDArray[np.uint64]]:
+        if self._made is None:
+            from scipy.sparse import csr_matrix  # a tenth of a second, for those who compare
+
+            sizes = np.array([len(row) for row in self._rows], dtype=np.int64)
+            members = np.concatenate([*self._rows, _NONE])
+            ends = np.append(0, np.cumsum(sizes))
+            shape = (len(sizes), int(members.max(initial=-1)) + 1)
+            bits = np.uint64(1) << ((members.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
+            signatures = np.zeros(len(sizes), np.uint64)
+            some = sizes > 0
+            if some.any():
+                signatures[some] = np.bitwise_xor.reduceat(bits, ends[:-1][some])
+            self._made = csr_matrix((np.ones(len(members), np.int32), members, ends), shape=shape), sizes, signatures
+        return self._made
+
+
+class Facts:
+    """The facts of texts, read when a pair asks for them.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    reader : Reader
+    """
+
+    def __init__(self, texts: Sequence[str], reader: Reader) -> None:
+        self.texts = texts
+        self.reader = reader
+        self.places = Places(reader)
+        self.statements = Statements(reader)
+        self.whole: Ints = np.full(len(texts), -1)
+        """The place that a whole text is; -1 where it was not read."""
+        self.text: Ints = np.full(len(texts), -1)
+        """The number of a text; equal texts have one."""
+        self.lengths: Ints = np.zeros(len(texts), np.int64)
+        self._text_numbers = Numbers()
+        self._units: dict[int, Ints] = {}
+        self._stated: dict[int, Ints] = {}
+
+    def read(self, rows: Ints) -> None:
+        """Read texts, each once."""
+        for row in bar("reading texts", np.unique(rows[self.whole[rows] < 0]).tolist(), leave=False):
+            text = self.texts[row]
+            number = self.text[row] = self._text_numbers(text)
+            if number not in self._units:
+                self._units[number] = np.array(list(dict.fromkeys(map(self.places, _UNIT.split(text)))), np.int64)
+            self.lengths[row], self.whole[row] = len(text), self.places(text)
+
+    def units(self, rows: Ints) -> list[Ints]:
+        """The places of texts, each once and in order."""
+        return [self._units[number] for number in self.text[rows].tolist()]
+
+    def stated(self, rows: Ints) -> list[Ints]:
+        """The statements of texts, each once and in order."""
+        for row in rows.tolist():
+            number = int(self.text[row])
+            if number not in self._stated:
+                numbers = dict.fromkeys(map(self.statements, pieces_of(self.texts[row])))
+                self._stated[number] = np.array(list(numbers), np.int64)
+        return [self._stated[number] for number in self.text[rows].tolist()]
+
+
+class Places:
+    """Distinct sentences and lines, with their traits as columns."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._number, self._value, self._term = Numbers(), Numbers(), Numbers()
+        self._read = WordReader(reader)
+        self._facts: list[tuple[int, int, int]] = []
+        self.content = Sets()
+
+    def __call__(self, text: str) -> int:
+        known = self._number.of.get(text)
+        if known is None:
+            known = self._number(text)
+            traits = self._read(text)
+            self._facts.append((self._value(traits.numbers), self._value(traits.dates), traits.negations))
+            self.content.put(known, [self._term(term) for term in traits.content])
+        return known
+
+    def differences(self, left: Ints, right: Ints) -> Mask:
+        """Whether pairs of places differ in numbers, dates and negations; shape (pairs, 3)."""
+        facts = np.array(self._facts, dtype=np.int64).reshape(-1, 3)
+        differ: Mask = facts[left] != facts[right]
+        return differ
+
+
+class Statements:
+    """Distinct statements, which are read when asked for, with what a first look compares as columns."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._number, self._key, self._term = Numbers(), Numbers(), Numbers()
+        self._read: dict[int, Statement] = {}
+        self._kinds: dict[tuple[int, int], frozenset[str]] = {}
+        self._texts: list[str] = []
+        self._facts: Ints = np.empty((0, 3), np.int64)
+        self.content = Sets()
+
+    def __call__(self, piece: str) -> int:
+        """The number of a statement."""
+        if piece not in self._number.of:
+            self._texts.append(piece)
+        return self._number(piece)
+
+    def columns(self, asked: Ints) -> tuple[Ints, Mask, Ints]:
+        """Columns in which the statements that are `asked` for are read.
+
+        The numbers of denials, whether there is a number or a date, and the number of the attribute (-1: none).
+        """
+        new = [number for number in np.unique(asked).tolist() if number not in self._read]
+        more = np.zeros((len(self._texts) - len(self._facts), 3), np.int64)
+        self._facts = np.concatenate([self._facts, more])
+        for number, one in zip(new, self._reader.statements([self._texts[number] for number in new]), strict=True):
+            self._read[number] = one
+            is_measured = bool(one.quantities or one.dates or one.times)
+            self._facts[number] = one.n_denials, is_measured, self._key(one.key) if one.key else -1
+            self.content.put(number, [self._term(stem) for stem in one.content])
+        denials, is_measured, key = self._facts.T
+        return denials, is_measured.astype(bool), key
+
+    def kinds(self, one: int, other: int) -> frozenset[str]:
+        """How two statements contradict each other, whichever is older; asked once a pair."""
+        known = self._kinds.get((one, other))
+        if known is None:
+            a, b = self._read[one], self._read[other]
+            both = contradiction(a, b), contradiction(b, a)
+            known = self._kinds[one, other] = frozenset(how.kind for how in both if how is not None)
+        return known
+
+
+class WordReader:
+    """Reads the traits of texts; what a word is, is asked once a word."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._words: dict[str, tuple[str, str]] = {}
+
+    def __call__(self, text: str) -> Traits:
+        text = text.casefold()
+        said: dict[str, list[str]] = {"number": _NUMBER.findall(text), "date": _DATE.findall(text)}
+        n_denials, others = 0, set[str]()
+        for word in _WORD.findall(text):
+            kind, value = self._words.get(word) or self._words.setdefault(word, self._kind(folded(word)))
+            if kind == "word":
+                others.add(value)
+            elif kind == "negation":
+                n_denials += 1
+            else:
+                said[kind].append(value)
+        return Traits(tuple(sorted(said["number"])), tuple(sorted(said["date"])), n_denials, frozenset(others))
+
+    def _kind(self, word: str) -> tuple[str, str]:
+        day = self._reader.days.match(word)
+        if word in self._reader.digits:
+            return "number", self._reader.digits[word]
+        if day:
+            return "date", day[0]
+        return ("negation", word) if self._reader.is_negation(word) else ("word", word[:_STEM])
+
+
+class Cells(NamedTuple):
+    """Each of the left with each of the right, of many pairs of lists; none is a member of both lists.
+
+    Attributes
+    ----------
+    pair : ndarray of int64
+        The pair of lists, ascending.
+    left, right : ndarray of int64
+        The members, in the order of their lists.
+    n : ndarray of int64
+        The number of cells of each pair.
+    """
+
+    pair: Ints
+    left: Ints
+    right: Ints
+    n: Ints
+
+
+def cells(left: Sequence[Ints], right: Sequence[Ints], most: int) -> Cells:
+    """The cells of pairs of lists; pairs of more than `most` have none, and their number says so."""
+    (of_left, n_left), (of_right, n_right) = _apart(left, right)
+    n = n_left * n_right
+    shown = np.where(n <= most, n, 0)
+    pair = np.repeat(np.arange(len(n)), shown)
+    place = np.arange(len(pair)) - np.repeat(np.cumsum(shown) - shown, shown)
+    row, column = np.divmod(place, np.maximum(1, n_right)[pair])
+    first, second = np.cumsum(n_left) - n_left, np.cumsum(n_right) - n_right
+    return Cells(pair, of_left[first[pair] + row], of_right[second[pair] + column], n)
+
+
+def _apart(left: Sequence[Ints], right: Sequence[Ints]) -> Iterator[tuple[Ints, Ints]]:
+    """The lists without the members that both of a pair have, in a row, and how many each has."""
+    sides = [np.concatenate([*some, _NONE]) for some in (left, right)]
+    pairs = [np.repeat(np.arange(len(some)), [len(one) for one in some]) for some in (left, right)]
+    width = max(int(side.max(initial=0)) for side in sides) + 1
+    codes = [pair * width + side for pair, side in zip(pairs, sides, strict=True)]
+    for place in (0, 1):
+        kept = ~np.isin(codes[place], codes[1 - place])
+        yield sides[place][kept], np.bincount(pairs[place][kept], minlength=len(left))
