@@ -25,7 +25,7 @@ from memkit.duck import rows_of
 from memkit.formats.rows import Row
 from memkit.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
-from memkit.search.question import check_user
+from memkit.search.ask import check_user
 from memkit.tables.corpus import Corpus
 from memkit.text.boilerplate import PATTERNS, spans
 from memkit.text.secrets import Mask

@@ -16,7 +16,7 @@ from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
 from memkit.params import AsOf, Moment, check_fitted, estimator, param
-from memkit.search.question import check_user
+from memkit.search.ask import check_user
 from memkit.search.settings import QuerySettings
 
 _MOST_CACHED = 32

@@ -25,7 +25,7 @@ from memkit.evaluation.statistics import Units, interval
 from memkit.evaluation.verdict import size
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
-from memkit.search.question import check_user
+from memkit.search.ask import check_user
 from memkit.search.stages.ranking import DISPOSITIONS
 
 METRICS = ("ndcg@10", "recall@5", "mrr")

@@ -21,7 +21,7 @@ from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS
 from memkit.schemas import REPLACED, result_schema, tuples_of
-from memkit.search.question import check_user
+from memkit.search.ask import check_user
 from memkit.tables.age import later
 from memkit.text.analyse import Analyser
 from memkit.text.chunk import has_alnum

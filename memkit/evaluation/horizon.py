@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import Batch
+from memkit.params import Moment
 from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS
@@ -98,8 +99,8 @@ class _Watched:
 
     def scores_on(self, moment: datetime) -> tuple[Floats, Mask]:
         """Each candidate's score at a moment, rounded as in ranking, and whether it is expired or not created yet."""
-        until, passed = self.question.until, moment - self.question.moment
-        later_question = replace(self.question, moment=moment, until=None if until is None else until + passed)
+        until, passed = self.question.ask.moment.until, moment - self.question.moment
+        later_question = self.question.at(Moment(moment, None if until is None else until + passed))
         _, factor = later_question.decay(self.memory)
         score = np.round(self.ranked.fused * later_question.prior(self.memory) * factor, TIE_DIGITS)
         rows, gone = self.question.index.rows, np.zeros(len(score), bool)

@@ -18,9 +18,10 @@ from memkit.evaluation.labels import read_run
 from memkit.index.near_words import Sight
 from memkit.params import Moment
 from memkit.schemas import Ints, tuples_of, with_column
+from memkit.search.ask import Settings, check_user
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Scope
-from memkit.search.question import SCOPING, Question, Settings, bare_hits, check_user
+from memkit.search.question import SCOPING, Question, bare_hits
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import naive
@@ -315,7 +316,7 @@ class Pools:
         full, weights, scope = self.needs(setting or {})
         self.retrieve_for(scope, weights, full.pool)
         _, _, questions = self._answered[scope]
-        answers = [bare_hits(replace(question, settings=full, weights=weights, k=depth)) for question in questions]
+        answers = [bare_hits(question.under(full, weights, depth)) for question in questions]
         tables, notes = zip(*answers, strict=True)
         if check:
             if not any(hits.num_rows for hits in tables):
@@ -361,7 +362,7 @@ class Pools:
         ]
         ends = (question.stale_by for question in by_query)
         until = np.array([np.datetime64("NaT", "us") if end is None else naive(end) for end in ends], "datetime64[us]")
-        sights = [question.sight for question in by_query]
+        sights = [question.reading.sight for question in by_query]
         return IndexCandidates(index, np.array(number, np.int64), texts, moments, until, candidates, sights)
 
 
@@ -373,7 +374,7 @@ def _without_masks(question: Question) -> Question:
     allowed = question.scope.allowed
     if allowed is not None and not allowed.any():
         return question
-    return replace(question, scope=Scope(None, None, None, None))
+    return replace(question, reading=replace(question.reading, scope=Scope(None, None, None, None)))
 
 
 def _joined(arms: tuple[str, ...], new: Candidates, earlier: Mapping[str, Candidates]) -> Candidates:

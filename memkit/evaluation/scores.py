@@ -24,10 +24,11 @@ from memkit.index.rerank import Reranker, as_reranker
 from memkit.parallel import is_configured, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
+from memkit.search.ask import Settings
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import decay_factors, priors, stale_factors
-from memkit.search.question import Settings, rerank_scores
+from memkit.search.question import rerank_scores
 from memkit.search.stages.diversify import NOWHERE
 from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, norms, places, to_rerank
 from memkit.tables.age import ages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -24,9 +24,10 @@ from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Moment, Param, check_fitted
 from memkit.plot.marks import Picture
 from memkit.plot.search import contributions_of
+from memkit.search.ask import Settings
 from memkit.search.explain import explained
 from memkit.search.fitted.arms import KINDS
-from memkit.search.question import SCOPING, Question, Settings, hits_table, trace_table
+from memkit.search.question import SCOPING, Question, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.ranking import DISPOSITIONS
@@ -196,9 +197,9 @@ class SearchPanel(Panel):
             is_within = settings.pool <= last.retrieved.pool and wanted.keys() <= set(last.retrieved.arms)
             moment = Moment.from_as_of(query_values["as_of"])
             now = (query_values["query"],), *self._scope(state), moment.instant, moment.unseen(settings.future)
-            before = last.queries.texts, last.where, last.user_id, last.moment, last.scope.until
+            before = last.queries.texts, last.ask.where, last.ask.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
-                return replace(last.with_params(**params), k=query_values["k"])
+                return last.under(settings, wanted, query_values["k"])
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.pool))
         where, user_id = self._scope(state)

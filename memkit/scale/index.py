@@ -13,7 +13,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from threading import Lock
@@ -29,19 +28,20 @@ from memkit.index.centre import Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
-from memkit.index.near_words import Nearest, Sight
+from memkit.index.near_words import Sight
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.scale.buckets import Buckets
 from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Floats, Ints, Mask
+from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, take_rows
 from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import (
     Answer,
     MemoryIndex,
-    Request,
+    Reading,
     Scope,
     Searchable,
     Where,
@@ -250,61 +250,46 @@ class BucketIndex:
         """Whether these are the buckets of `corpus`, in the save that was fitted."""
         return isinstance(corpus, Buckets) and corpus.is_same(self.corpus)
 
-    def answer(self, request: Request, how: QuerySettings) -> Answer:
+    def answer(self, ask: Ask) -> Answer:
         """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of the small index."""
-        where: Where = request.where
-        if request.where and _may_have_subquery(request.where):
-            where = memories_where(self.corpus.ask, request.where, how.where_timeout_s)
-        parts = [self.bucket(number) for number in self.corpus.needed(request.user_id)]
-        moment, user_id = request.moment, request.user_id
-        scopes = [make_scope(part.memories, part.rows, part.corpus.ask, how, where, moment, user_id) for part in parts]
-        unknown = user_id if all(scope.unknown_user is not None for scope in scopes) else None
+        where: Where = ask.where
+        if ask.where and _may_have_subquery(ask.where):
+            where = memories_where(self.corpus.ask, ask.where, ask.settings.where_timeout_s)
+        parts = [self.bucket(number) for number in self.corpus.needed(ask.user_id)]
+        scopes = [make_scope(part, ask, where) for part in parts]
+        unknown = ask.user_id if all(scope.unknown_user is not None for scope in scopes) else None
         counted = [scope.unseen for scope in scopes if scope.unseen is not None]
         unseen = reduce(operator.add, counted) if counted else None
         scoped = [(part, scope) for part, scope in zip(parts, scopes, strict=True) if part.chunks.num_rows]
-        sight, weights, instant = (
-            Sight.joined([part.sight(scope.allowed) for part, scope in scoped]),
-            self.weights(how),
-            moment.instant,
-        )
-        expansions = scoped[0][0].expansions(request.texts, weights, how, instant, sight) if scoped else ()
-        small, candidates = self._retrieve(request.texts, how.pool, scoped, how, instant, expansions)
+        sight = Sight.joined([part.sight(scope.allowed) for part, scope in scoped])
+        weights = self.weights(ask.settings)
+        nearest = scoped[0][0].nearest(ask, weights, sight) if scoped else ()
+        readings = [(part, Reading(ask, scope, weights, sight, nearest)) for part, scope in scoped]
+        small, candidates = self._retrieve(ask, weights, readings)
         ids = small.memories["memory_id"]
         replaced = [replaced_by(part.memories, part.rows, scope, ids) for part, scope in scoped]
         together = pa.concat_tables(replaced) if replaced else None
         scope = Scope(None, None, None, None, unseen, unknown, replaced=together)
-        return Answer(small, scope, weights, candidates, sight, expansions)
+        return Answer(small, Reading(ask, scope, weights, sight, nearest), candidates)
 
     def _retrieve(
-        self,
-        texts: Sequence[str],
-        n: int,
-        scoped: Sequence[tuple[Part, Scope]],
-        how: QuerySettings,
-        on: datetime,
-        expansions: Sequence[Nearest],
+        self, ask: Ask, weights: dict[str, float], readings: Sequence[tuple[Part, Reading]]
     ) -> tuple[Part, Candidates]:
-        """The best `n` chunks of each arm over some buckets, and a small index of their memories.
-
-        Parameters
-        ----------
-        scoped : sequence of tuple (Part, Scope)
-            Buckets that have chunks, and what may be found in them.
-        expansions : sequence of Nearest
-            As `MemoryIndex.retrieve` takes it.
-        """
-        weights = self.weights(how)
+        """The best of each arm over the buckets that have chunks, and a small index of their memories."""
+        n = ask.settings.pool
         parts: list[_PartCandidates] = []
-        for index, scope in scoped:
-            queries = index.arm_queries(texts, weights, how, on)
-            about = n, scope.allowed, how, scope.allowed, expansions, scope.successor_chunks
-            parts.append((index, {name: index.arm_candidates(name, queries[name], *about) for name in weights}))
+        for index, reading in readings:
+            queries = index.arm_queries(ask, weights)
+            allowed = reading.scope.allowed
+            parts.append(
+                (index, {name: index.arm_candidates(name, queries[name], n, allowed, reading) for name in weights})
+            )
         best = _best_by_arm(parts, list(weights), n)
         small, rows = self._small_index(parts, best)
         candidates = {
             name: table.select(["query", "score"]).append_column("row", [rows[name]]) for name, table in best.items()
         }
-        scale = self._scale(parts[0][0], texts, weights, how, on) if small.chunks.num_rows else None
+        scale = self._scale(parts[0][0], ask, weights) if small.chunks.num_rows else None
         return small, merge(candidates, small.chunks.num_rows, n, scale)
 
     def _small_index(
@@ -344,16 +329,14 @@ class BucketIndex:
         self._vocabulary = small.vocabulary = self._vocabulary or small.vocabulary
         return small, rows
 
-    def _scale(
-        self, index: MemoryIndex, texts: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
-    ) -> Floats:
+    def _scale(self, index: MemoryIndex, ask: Ask, weights: dict[str, float]) -> Floats:
         """The scores that calibration maps to 0 and 1, as `MemoryIndex.retrieve` computes them."""
-        queries = index.arm_queries(texts, weights, how, on)
+        queries = index.arm_queries(ask, weights)
         nothing = np.empty(0, np.int64)
         scales = [
             self._vector_scale(index, queries[name])
             if name == VECTOR
-            else index.arms[name].scale(queries[name], nothing, **KINDS[name].options(how))
+            else index.arms[name].scale(queries[name], nothing, **KINDS[name].options(ask.settings))
             for name in weights
         ]
         return np.stack(scales, axis=1)

@@ -249,7 +249,7 @@ def _filter_words(kind: str | None, question: Question) -> str:
         return f"its kind '{kind}' is hidden (kinds_hidden)"
     if question.settings.expired == "only":
         return "it does not pass the filter (where, or expired='only')"
-    return f"it does not pass where ({mask(str(question.where))})"
+    return f"it does not pass where ({mask(str(question.ask.where))})"
 
 
 def _too_low(arm: str, scores: np.ndarray, pool: np.ndarray) -> str:

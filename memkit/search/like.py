@@ -17,9 +17,10 @@ from memkit.errors import NotFoundError, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.params import AsOf, Moment, check_value
 from memkit.schemas import Ints, Mask
+from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex, seen_by
-from memkit.search.question import Queries, Question, Settings, ask, check_user
+from memkit.search.question import Question, answered
 from memkit.tables.age import later
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
@@ -56,7 +57,7 @@ def ask_like(
     without = _versions(index, memory, visible)
     while True:
         query = Queries((memory_id,), (" ".join(words),), (moment,), vectors, without)
-        question = ask(index, settings, query, k, where, as_of, user_id=user_id)
+        question = answered(index, Ask.checked(query, settings, k=k, where=where, as_of=as_of, user_id=user_id))
         if not (alike := _near_duplicates(question, rows)):
             return replace(question, note=" ".join(filter(None, (_note(memory_id, words, without), question.note))))
         without = (*without, *alike)

@@ -1,42 +1,36 @@
-"""`Question`: queries, their settings, and the candidates that the arms retrieved; and the tables that users see of it.
+"""`Question`: an `Ask`, as an index reads it, and the candidates that its arms retrieved.
 
-`Queries` are one text, several, or a table. `hits_table` and `trace_table` show
-a question's hits and all its candidates.
+`hits_table` and `trace_table` show a question's hits and all its candidates.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.names import day_of, names_of
-from memkit.duck import check_unicode
-from memkit.errors import EncoderUnavailableError, ParameterError, QueryError, some_of
-from memkit.index.encoders.base import Vectors
+from memkit.errors import EncoderUnavailableError, ParameterError, some_of
 from memkit.index.encoders.circuit import in_haste
-from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.rerank import Reranker, as_reranker
-from memkit.params import AsOf, Moment, check_column, check_value, describe, revision_of
+from memkit.params import Moment, check_column, describe, revision_of
 from memkit.schemas import STALE_WEIGHT, WORDS, Floats, Ints, Mask, check_kinds, result_schema, tuples_of
+from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.context import AUTO
-from memkit.search.fitted.index import MemoryIndex, Request, Rows, Scope, Searchable, replaced_by, stale_factors
-from memkit.search.settings import QuerySettings
+from memkit.search.fitted.index import MemoryIndex, Reading, Rows, Scope, Searchable, replaced_by, stale_factors
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
-from memkit.surrogates import LONE_SURROGATE
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
 
@@ -47,150 +41,6 @@ SCOPING = (
 _MOST_READ = 5
 """Most words that a note says are read as others."""
 T = TypeVar("T")
-
-
-class Settings(QuerySettings):
-    """The query-time parameters of one question, checked once and immutable.
-
-    Examples
-    --------
-    >>> Settings.from_estimator(QuerySettings(pool=50)).with_params(min_score=0.2).pool
-    50
-    >>> Settings.from_estimator(QuerySettings()).pool = 7
-    Traceback (most recent call last):
-    AttributeError: the settings of a question are immutable. Got 'pool'; `with_params` makes a changed copy.
-    """
-
-    @classmethod
-    def from_estimator(cls, estimator: QuerySettings) -> Self:
-        """The query-time parameters of `estimator`, which may be a Retriever.
-
-        Raises
-        ------
-        ParameterError
-            For a value outside of its declaration.
-        """
-        values: Mapping[str, Any] = estimator.check_params()
-        settings = cls.__new__(cls)
-        settings.__dict__.update({name: values[name] for name in QuerySettings.params()})
-        return settings
-
-    def with_params(self, **values: Any) -> Self:
-        """A copy with other `values`; raises ParameterError for a value or name that is not declared."""
-        return self.from_estimator(QuerySettings(**self.__dict__).set_params(**values))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(
-            f"the settings of a question are immutable. Got {name!r}; `with_params` makes a changed copy."
-        )
-
-
-@dataclass(frozen=True)
-class Queries:
-    """Texts of queries with their ids and, optionally, the day on which each is asked.
-
-    Attributes
-    ----------
-    vectors : ndarray of shape (n_queries, dim), or None
-        What the arm of meaning searches in place of the texts, in the space of the indexed vectors.
-    without : tuple of str
-        Ids of memories that no query finds.
-    """
-
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    days: tuple[Moment | None, ...] = ()
-    vectors: Vectors | None = field(default=None, compare=False, repr=False)
-    without: tuple[str, ...] = field(default=(), repr=False)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def by_day(self) -> list[Self]:
-        """The queries in groups of one day each."""
-        rows_by_day: dict[Moment | None, list[int]] = {}
-        for row, day in enumerate(self.days):
-            rows_by_day.setdefault(day, []).append(row)
-        return [self if len(rows_by_day) == 1 else self._take(rows) for rows in rows_by_day.values()] or [self]
-
-    def _take(self, rows: list[int]) -> Self:
-        ids, texts, days = zip(*((self.ids[row], self.texts[row], self.days[row]) for row in rows), strict=True)
-        vectors = None if self.vectors is None else self.vectors[rows]
-        return replace(self, ids=ids, texts=texts, days=days, vectors=vectors)
-
-
-def as_queries(queries: Any) -> Queries:
-    """Read one text, a sequence of texts, or a table with ``text`` and, optionally, ``query_id`` and ``as_of``.
-
-    Parameters
-    ----------
-    queries : str, sequence of str, pa.Table, pandas.DataFrame or dict of columns
-        Ids are "0", "1", … unless the table has them; other columns are ignored; a null text counts as empty. A day is
-        null, or a value that `Moment.from_cell` takes.
-
-    Raises
-    ------
-    QueryError
-        If a text is not a string of Unicode, an id is missing or occurs twice, or the table has no column ``text``.
-    ParameterError
-        If a day is not a date.
-
-    Examples
-    --------
-    >>> as_queries(["пул", "pool"]).ids
-    ('0', '1')
-    >>> as_queries(pa.table({"query_id": ["a"], "text": ["пул"]}))
-    Queries(ids=('a',), texts=('пул',), days=())
-    """
-    if isinstance(queries, Queries):
-        return queries
-    if isinstance(queries, str):
-        return Queries(("0",), _texts((queries,)))
-    names = queries.column_names if isinstance(queries, pa.Table) else getattr(queries, "columns", None)
-    if isinstance(queries, Mapping):  # of columns; its keys are no texts
-        names = list(queries)
-    if names is None:
-        texts = _texts(queries)
-        return Queries(tuple(map(str, range(len(texts)))), texts)
-    if "text" not in list(names):
-        raise QueryError(f"queries: expected a column 'text' (and 'query_id'). Got {', '.join(map(str, names))}.")
-    texts = _texts(_values(queries["text"]))
-    ids = (
-        _checked_ids(_values(queries["query_id"])) if "query_id" in list(names) else tuple(map(str, range(len(texts))))
-    )
-    days = _values(queries["as_of"]) if "as_of" in list(names) else []
-    return Queries(ids, texts, tuple(None if day in (None, "") else Moment.from_cell(day) for day in days))
-
-
-def _values(column: Any) -> list[Any]:
-    if isinstance(column, str) or not isinstance(column, Iterable):
-        raise QueryError(f"queries: expected a column of values. Got {column!r:.80}.")
-    values: list[Any] = (column if isinstance(column, pa.ChunkedArray) else pa.Array.from_pandas(column)).to_pylist()
-    return values
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, Iterable):
-        raise QueryError(f"queries: expected a text, a sequence of texts or a table. Got {type(values).__name__}.")
-    texts = tuple("" if value is None else value for value in values)
-    for position, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise QueryError(f"queries: expected a text at position {position}. Got {type(text).__name__} {text!r}.")
-        if lone := LONE_SURROGATE.search(text):
-            raise QueryError(
-                f"queries: expected Unicode characters at position {position}. Got half of one, {lone[0]!r}, as its"
-                f" character {lone.start()}; text.encode('utf-8', 'replace').decode() puts '?' in its place."
-            )
-    return texts
-
-
-def _checked_ids(values: list[Any]) -> tuple[str, ...]:
-    if None in values:
-        raise QueryError(f"queries: expected an id in every row of 'query_id'. Got none in row {values.index(None)}.")
-    ids = tuple(map(str, values))
-    if twice := [name for name, count in Counter(ids).items() if count > 1]:
-        raise QueryError(f"queries: expected each 'query_id' once. Got {twice[0]!r} more than once.")
-    return ids
 
 
 @dataclass(frozen=True)
@@ -204,35 +54,16 @@ class Question:
     Attributes
     ----------
     index : MemoryIndex
-    settings : Settings
-        The query-time parameters.
-    queries : Queries
-    k : int
-        Hits per query.
-    moment : datetime
-        For decay and expiry; UTC. `scope` says which memories lie in the future.
-    where : str or None
-        The predicate behind `scope`.
-    scope : Scope
-        Which memories may be found.
-    weights : dict of str to float
-        By arm, with the sum 1; arms of weight 0 are left out.
+    reading : Reading
+        The `Ask`, with the memories that may be found and the weights of the arms; arms of weight 0 are left out.
     retrieved : Candidates
         The candidates that the arms retrieved.
     note : str
         Why an arm with a weight was not used; empty if all were.
     depth : int or None
         Number of places that MMR orders; None: all. The first places do not depend on it.
-    user_id : str or None
-        Who asked; None for everybody.
-    until : datetime or None
-        The last instant of the moment, if one was given.
     unreached : list of str
         Why nothing was reranked.
-    sight : Sight
-        The terms that the question may see.
-    expansions : sequence of Nearest
-        The words of each query that are read as others; empty: none.
 
     Examples
     --------
@@ -247,21 +78,46 @@ class Question:
     """
 
     index: MemoryIndex
-    settings: Settings
-    queries: Queries
-    k: int
-    moment: datetime
-    where: str | None
-    scope: Scope
-    weights: dict[str, float]
+    reading: Reading
     retrieved: Candidates
     note: str = ""
     depth: int | None = None
-    user_id: str | None = None
-    until: datetime | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
-    sight: Sight = NOTHING
-    expansions: Sequence[Nearest] = ()
+
+    @property
+    def ask(self) -> Ask:
+        """What was asked."""
+        return self.reading.ask
+
+    @property
+    def settings(self) -> Settings:
+        """The query-time parameters."""
+        return self.ask.settings
+
+    @property
+    def queries(self) -> Queries:
+        """The queries, all of one day."""
+        return self.ask.queries
+
+    @property
+    def k(self) -> int:
+        """Hits per query."""
+        return self.ask.k
+
+    @property
+    def moment(self) -> datetime:
+        """For decay and expiry, in UTC; `scope` says which memories lie in the future."""
+        return self.ask.moment.instant
+
+    @property
+    def scope(self) -> Scope:
+        """Which memories may be found."""
+        return self.reading.scope
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each arm that has one, with the sum 1."""
+        return self.reading.weights
 
     def with_params(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without retrieving again.
@@ -280,7 +136,16 @@ class Question:
                 f"Question.with_params: expected settings for the candidates of {', '.join(self.retrieved.arms)} with a"
                 f" pool of {self.retrieved.pool}. Got {values}: ask again with those."
             )
-        return replace(self, settings=settings, weights=weights, unreached=[])
+        return self.under(settings, weights)
+
+    def under(self, settings: Settings, weights: dict[str, float], k: int | None = None) -> Self:
+        """The same candidates under other settings and weights, and for another number of hits."""
+        ask = replace(self.ask, settings=settings, k=self.k if k is None else k)
+        return replace(self, reading=replace(self.reading, ask=ask, weights=weights), unreached=[])
+
+    def at(self, moment: Moment) -> Self:
+        """The same candidates at another moment."""
+        return replace(self, reading=replace(self.reading, ask=replace(self.ask, moment=moment)))
 
     def candidates(self) -> Candidates:
         """The best `pool` candidates of each arm that has a weight."""
@@ -294,9 +159,9 @@ class Question:
         """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
         if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
-        visible = self.scope.allowed
-        about = self.weights, self.settings, self.moment, visible, self.expansions
-        return self.index.retrieve(self.queries.texts, n, allowed, *about, vectors=self.queries.vectors)
+        # A superseded memory is shown as itself here, not as its successor.
+        reading = replace(self.reading, scope=replace(self.scope, successor_chunks=None))
+        return self.index.retrieve(reading, n, allowed)
 
     @property
     def rows(self) -> Rows:
@@ -314,14 +179,14 @@ class Question:
 
     def across(self, candidates: Candidates) -> tuple[Floats, Mask]:
         """As `scores_across`."""
-        return scores_across(self.index, self.queries.texts, candidates, [self.sight] * len(self.queries))
+        return scores_across(self.index, self.queries.texts, candidates, [self.reading.sight] * len(self.queries))
 
     @cached_property
     def read_as(self) -> dict[str, dict[str, str]]:
         """By query the words that no text has, and the nearest word of a text, which was searched in its place."""
         return {
-            query: {word: self.index.spelled(term, self.sight) for word, term in nearest.items()}
-            for query, nearest in zip(self.queries.ids, self.expansions, strict=False)
+            query: {word: self.index.spelled(term, self.reading.sight) for word, term in nearest.items()}
+            for query, nearest in zip(self.queries.ids, self.reading.nearest, strict=False)
             if nearest
         }
 
@@ -350,7 +215,7 @@ class Question:
     @property
     def stale_by(self) -> datetime | None:
         """A memory that is stale by then ranks lower; None if none does: no moment was given, or status is 'keep'."""
-        return self.until if self.settings.status == "obey" else None
+        return self.ask.moment.until if self.settings.status == "obey" else None
 
     def prior(self, memory: Ints) -> Floats:
         """The factor of each of the memories in the rows `memory`, by its kind and for being stale."""
@@ -372,39 +237,10 @@ def rerank_scores(reranker: Reranker, index: MemoryIndex, texts: Sequence[str], 
     return reranker.scores([texts[query] for query in candidates.query.tolist()], passages)
 
 
-def check_user(user_id: object, owner: str = "Retriever.search") -> None:
-    """Raise if `user_id` is neither None (everybody) nor a text that is not empty."""
-    check_value(owner, "user_id", user_id, "str", nullable=True)
-    if user_id == "":
-        raise ParameterError(f"{owner}: 'user_id' must be a user's id, or None for everybody. Got ''.")
-    check_unicode(str(user_id))
-
-
-def ask(
-    index: Searchable,
-    settings: Settings,
-    queries: Any,
-    k: int,
-    where: str | None,
-    as_of: AsOf,
-    to_trace: bool = False,
-    user_id: str | None = None,
-) -> Question:
-    """Check a question and retrieve its candidates; parameters and errors are those of `Retriever.search`."""
-    check_value("Retriever.search", "k", k, "int", low=1)
-    check_user(user_id)
-    if settings.rerank is not None:
-        as_reranker(settings.rerank)  # what cannot be one is an error before anything is searched
-    queries = as_queries(queries)
-    days = set(queries.days)
-    if len(days) > 1:
-        raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
-    moment = next(iter(days), None) or Moment.from_as_of(as_of)
-    request = Request(queries.texts, where, moment, to_trace, user_id, queries.vectors, queries.without)
-    answer, note = or_by_words(index, settings, lambda how: index.answer(request, how))
-    scope, weights, candidates = answer.scope, answer.weights, answer.candidates
-    about = (answer.index, settings, queries, k, moment.instant, where, scope, weights, candidates)
-    return Question(*about, note, user_id=user_id, until=moment.until, sight=answer.sight, expansions=answer.expansions)
+def answered(index: Searchable, ask: Ask) -> Question:
+    """The question that `index` answers, with its candidates."""
+    answer, note = or_by_words(index, ask.settings, lambda how: index.answer(replace(ask, settings=how)))
+    return Question(answer.index, replace(answer.reading, ask=ask), answer.candidates, note)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:

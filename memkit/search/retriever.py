@@ -12,20 +12,11 @@ import pyarrow as pa
 
 from memkit.errors import MemkitError, NotFittedError
 from memkit.params import AsOf, estimator, path_of
+from memkit.search.ask import Ask, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.store import FOLDER, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
-from memkit.search.question import (
-    Question,
-    Settings,
-    as_queries,
-    ask,
-    check_added,
-    hits_table,
-    joined,
-    or_by_words,
-    trace_table,
-)
+from memkit.search.question import Question, answered, check_added, hits_table, joined, or_by_words, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.above import scale
 from memkit.tables.manifest import TOTALS
@@ -249,7 +240,8 @@ class Retriever(QuerySettings, FitSettings):
         """
         queries = as_queries(queries)
         index, settings, days = self._index().whole, Settings.from_estimator(self), queries.by_day()
-        parts = [ask(index, settings, part, k, where, as_of, to_trace=True, user_id=user_id) for part in days]
+        how: dict[str, Any] = {"k": k, "where": where, "as_of": as_of, "user_id": user_id, "to_trace": True}
+        parts = [answered(index, Ask.checked(part, settings, **how)) for part in days]
         return joined(list(map(trace_table, parts)), queries.ids)
 
     def over_all(self) -> Self:
@@ -285,7 +277,8 @@ class Retriever(QuerySettings, FitSettings):
 
         All `queries` must be asked on one day. `Question.with_params` ranks the same candidates under other settings.
         """
-        return ask(self._index(), Settings.from_estimator(self), queries, k, where, as_of, user_id=user_id)
+        settings = Settings.from_estimator(self)
+        return answered(self._index(), Ask.checked(queries, settings, k=k, where=where, as_of=as_of, user_id=user_id))
 
     def save(self, folder: Path | str) -> None:
         """Save the parameters and the arms built so far in `folder`.

@@ -20,9 +20,9 @@ from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
 from memkit.params import AsOf, Moment, check_value, describe
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Ints, result_schema
+from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex, make_scope
-from memkit.search.question import Settings, check_user
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
@@ -208,7 +208,7 @@ def _vectors(
     index: MemoryIndex, raw: Vectors, settings: Settings, where: str | None, moment: Moment, user_id: str | None
 ) -> tuple[Ints, Vectors]:
     """The rows of the memories that a search can find, and the mean of their chunks' vectors; zeros without any."""
-    scope = make_scope(index.memories, index.rows, index.corpus.ask, settings, where, moment, user_id)
+    scope = make_scope(index, Ask(Queries((), ()), settings, 1, where, moment, user_id), where)
     left_out = np.zeros(index.memories.num_rows, bool)
     for _, gone in scope.reasons():
         left_out |= gone

@@ -97,7 +97,7 @@ def by_words(folder: Path, sizes: list[int]) -> None:
 
 def about(search: mk.Retriever) -> tuple:
     from memkit.params import Moment
-    from memkit.search.question import Settings
+    from memkit.search.ask import Settings
 
     index = search.index_
     return index, index.arms["vector"].vectors_, Settings.from_estimator(search), None, Moment.from_as_of(None), None

@@ -17,8 +17,9 @@ from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
 from memkit.params import Moment
 from memkit.search import question
+from memkit.search.ask import as_queries
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.question import SCOPING, as_queries
+from memkit.search.question import SCOPING
 from memkit.search.retriever import Retriever
 
 DAY = "2026-03-01"
@@ -194,9 +195,9 @@ def test_a_baseline_that_no_setting_has_asks_its_own_arm_alone(
     arms: list[tuple[str, ...]] = []
     retrieve = MemoryIndex.retrieve
 
-    def counted_retrieve(self: MemoryIndex, texts: Any, n: int, allowed: Any, weights: Any, *more: Any) -> Any:
-        arms.append(tuple(weights))
-        return retrieve(self, texts, n, allowed, weights, *more)
+    def counted_retrieve(self: MemoryIndex, reading: Any, n: int, allowed: Any) -> Any:
+        arms.append(tuple(reading.weights))
+        return retrieve(self, reading, n, allowed)
 
     monkeypatch.setattr(MemoryIndex, "retrieve", counted_retrieve)
     words = search.with_params(vector_weight=0.0, gram_weight=0.0)

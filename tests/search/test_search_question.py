@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.params import Param
-from memkit.search.question import Settings, bare_hits, hits_table, trace_table
+from memkit.search.ask import Settings
+from memkit.search.question import bare_hits, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import FitSettings, QuerySettings
 

@@ -30,9 +30,10 @@ from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_k
 from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
-from memkit.params import Moment, check_corpus, until_text
+from memkit.params import check_corpus, until_text
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
+from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, make_chunks, places, take_rows, text_codes
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
@@ -401,30 +402,22 @@ class Scope:
         return [(word, mask) for word, mask in masks.items() if mask is not None]
 
 
-def make_scope(
-    memories: pa.Table,
-    rows: Rows,
-    ask: Callable[..., pa.Table],
-    how: QuerySettings,
-    where: Where,
-    moment: Moment,
-    user_id: str | None = None,
-    without: Sequence[str] = (),
-) -> Scope:
-    """The scope of a query, by `where`, the user, and the settings `expired`, `future`, `kinds_hidden` and `status`.
+def make_scope(index: MemoryIndex, ask: Ask, where: Where) -> Scope:
+    """The scope of a question in an index: `where`, the user, and the settings that hide memories.
 
-    `where` is a predicate, for which `ask` is as in `memories_where`, or the ids of the memories that pass one;
-    `user_id` is as for `seen_by`; the memories `without` are left out.
+    `where` is the question's predicate, or the ids of the memories that pass it; the memories that the queries are
+    asked `without` are left out.
     """
+    memories, rows, how, moment, user_id = index.memories, index.rows, ask.settings, ask.moment, ask.user_id
     ids, excluded = memories["memory_id"], []
-    if without:
-        excluded.append(pc.is_in(ids, value_set=pa.array(without, pa.string())).to_numpy())
+    if ask.queries.without:
+        excluded.append(pc.is_in(ids, value_set=pa.array(ask.queries.without, pa.string())).to_numpy())
     if where is not None:
         if not isinstance(where, (str, pa.ChunkedArray)):
             raise ParameterError(
                 f"where: expected a SQL predicate as text, such as \"user_id = 'u1'\". Got {where!r:.100}."
             )
-        passed = memories_where(ask, where, how.where_timeout_s) if isinstance(where, str) else where
+        passed = memories_where(index.corpus.ask, where, how.where_timeout_s) if isinstance(where, str) else where
         excluded.append(~pc.is_in(ids, value_set=passed).to_numpy())
     unknown = None
     if user_id is not None:
@@ -495,35 +488,34 @@ Source = Callable[["MemoryIndex", str], Any]
 
 
 @dataclass(frozen=True)
-class Request:
-    """Query texts at one moment, and the conditions on the memories that may answer them.
+class Reading:
+    """An `Ask` as an index reads it: what may be found, by which arms, and which words are read as others.
 
-    For a trace the arms retrieve twice the pool at once, if the first half of that is the pool itself. `vectors` and
-    `without` are as in `Queries`.
+    Attributes
+    ----------
+    scope : Scope
+    weights : dict of str to float
+        By arm, with the sum 1.
+    sight : Sight
+        The terms that the question may see.
+    nearest : sequence of Nearest
+        By query; empty if no word is read as another.
     """
 
-    texts: tuple[str, ...]
-    where: str | None
-    moment: Moment
-    to_trace: bool = False
-    user_id: str | None = None
-    vectors: Vectors | None = None
-    without: tuple[str, ...] = ()
+    ask: Ask
+    scope: Scope
+    weights: dict[str, float]
+    sight: Sight
+    nearest: Sequence[Nearest]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The candidates for a request, the index whose rows they are, their scope, and the weights of the arms.
-
-    `sight` has the terms that the request may see, and `expansions`, by query, those that are searched beside its own.
-    """
+    """The candidates for a question, and the index whose rows they are."""
 
     index: MemoryIndex
-    scope: Scope
-    weights: dict[str, float]
+    reading: Reading
     candidates: Candidates
-    sight: Sight
-    expansions: Sequence[Nearest]
 
 
 class Searchable(Protocol):
@@ -546,7 +538,7 @@ class Searchable(Protocol):
     def ready(self, how: QuerySettings, /) -> None: ...
     def is_fitted_on(self, corpus: Corpus, /) -> bool: ...
     def weights(self, settings: QuerySettings, /) -> dict[str, float]: ...
-    def answer(self, request: Request, how: QuerySettings, /) -> Answer: ...
+    def answer(self, ask: Ask, /) -> Answer: ...
 
 
 @dataclass(frozen=True)
@@ -642,18 +634,13 @@ class MemoryIndex:
         memories = corpus.tables["memories"]
         return self.corpus_memories is memories or self.corpus_memories.equals(memories)
 
-    def answer(self, request: Request, how: QuerySettings) -> Answer:
-        """The candidates of each arm for a request."""
-        who = request.where, request.moment, request.user_id, request.without
-        scope = make_scope(self.memories, self.rows, self.corpus.ask, how, *who)
-        weights = self.weights(how)
-        pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
-        visible, instant = scope.allowed, request.moment.instant
-        sight = self.sight(visible)
-        expansions = self.expansions(request.texts, weights, how, instant, sight)
-        about = weights, how, instant, visible, expansions, scope.successor_chunks, request.vectors
-        candidates = self.retrieve(request.texts, pools * how.pool, visible, *about)
-        return Answer(self, scope, weights, candidates, sight, expansions)
+    def answer(self, ask: Ask) -> Answer:
+        """The candidates of each arm for a question."""
+        scope = make_scope(self, ask, ask.where)
+        weights, sight = self.weights(ask.settings), self.sight(scope.allowed)
+        reading = Reading(ask, scope, weights, sight, self.nearest(ask, weights, sight))
+        pools = 2 if ask.to_trace and scope.allowed is None and self.is_steady else 1
+        return Answer(self, reading, self.retrieve(reading, pools * ask.settings.pool, scope.allowed))
 
     def candidate_source(self, name: str) -> Arm:
         """The object that retrieves candidates for an arm: the arm itself."""
@@ -784,57 +771,32 @@ class MemoryIndex:
         """Terms by their meaning, for matching across alphabets; None if the encoder is not calibrated for it."""
         return vocabulary_of(self)
 
-    def retrieve(
-        self,
-        texts: Sequence[str],
-        n: int,
-        allowed: Mask | None,
-        arms: Iterable[str],
-        how: QuerySettings,
-        on: datetime,
-        visible: Mask | None,
-        expansions: Sequence[Nearest],
-        successor_chunks: Ints | None = None,
-        vectors: Vectors | None = None,
-    ) -> Candidates:
-        """The best `n` chunks of each arm for each of the query `texts`, as of `on`; empty chunks are never found.
+    def retrieve(self, reading: Reading, n: int, allowed: Mask | None) -> Candidates:
+        """The best `n` chunks of each arm for each query among the chunks `allowed`; empty chunks are never found.
+
+        What a question may not see lends nothing to what is found, even where more is `allowed`.
 
         Parameters
         ----------
         allowed : ndarray of bool, shape (n_chunks,), or None
             Chunks that may be found; None: all.
-        visible : ndarray of bool, shape (n_chunks,), or None
-            Chunks that the question may see: no other lends anything to those that are found.
-        expansions : sequence of Nearest
-            Of the method `expansions`.
-        successor_chunks : ndarray of int64, shape (n_chunks,), optional
-            As in `Scope`.
-        vectors : ndarray of shape (n_queries, dim), optional
-            As in `Queries`.
         """
+        arms = reading.weights
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
-        options = {name: KINDS[name].options(how) for name in arms}
-        queries = self.arm_queries(texts, options, how, on, vectors)
-        about = n, allowed, how, visible, expansions, successor_chunks
-        candidates = {name: self.arm_candidates(name, queries[name], *about) for name in options}
+        options = {name: KINDS[name].options(reading.ask.settings) for name in arms}
+        queries = self.arm_queries(reading.ask, options)
+        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, reading) for name in options}
         samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
         return merge(candidates, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
-    def arm_queries(
-        self,
-        texts: Sequence[str],
-        arms: Iterable[str],
-        how: QuerySettings,
-        on: datetime,
-        vectors: Vectors | None = None,
-    ) -> dict[str, Any]:
-        """The queries for each arm: texts (times are replaced by dates for the arms that search those) or `vectors`."""
-        dated = self._with_dates(texts, on) if how.read_dates else texts
-        queries: dict[str, Any] = {name: dated if KINDS[name].reads_dates else texts for name in arms}
-        if vectors is not None and "vector" in queries:
-            queries["vector"] = vectors
+    def arm_queries(self, ask: Ask, arms: Iterable[str]) -> dict[str, Any]:
+        """The queries for each arm: texts (times are replaced by dates for the arms that search those) or vectors."""
+        dated = self._with_dates(ask.texts, ask.moment.instant) if ask.settings.read_dates else ask.texts
+        queries: dict[str, Any] = {name: dated if KINDS[name].reads_dates else ask.texts for name in arms}
+        if ask.queries.vectors is not None and "vector" in queries:
+            queries["vector"] = ask.queries.vectors
         return queries
 
     def _with_dates(self, texts: Sequence[str], moment: datetime) -> Sequence[str]:
@@ -848,14 +810,12 @@ class MemoryIndex:
         words: Any = self.arms.get("bm25")
         return Sight.over((words.postings_, visible)) if hasattr(words, "near_terms") else NOTHING
 
-    def expansions(
-        self, texts: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime, sight: Sight
-    ) -> Sequence[Nearest]:
+    def nearest(self, ask: Ask, arms: Iterable[str], sight: Sight) -> Sequence[Nearest]:
         """For each query its words that no text in sight has, with the nearest term; empty if off."""
         words: Any = self.arms.get("bm25")
-        if not how.near_words or "bm25" not in arms or not hasattr(words, "near_terms"):
+        if not ask.settings.near_words or "bm25" not in arms or not hasattr(words, "near_terms"):
             return ()
-        nearest: Sequence[Nearest] = words.near_terms(self.arm_queries(texts, ["bm25"], how, on)["bm25"], sight)
+        nearest: Sequence[Nearest] = words.near_terms(self.arm_queries(ask, ["bm25"])["bm25"], sight)
         return nearest
 
     def spelled(self, term: str, sight: Sight) -> str:
@@ -865,30 +825,26 @@ class MemoryIndex:
         terms = terms_by(self.settings.analyser).terms(words)
         return next((word for word, of_word in zip(words, terms, strict=True) if of_word == [term]), term)
 
-    def arm_candidates(
-        self,
-        name: str,
-        queries: Sequence[str],
-        n: int,
-        allowed: Mask | None,
-        how: QuerySettings,
-        visible: Mask | None,
-        expansions: Sequence[Nearest],
-        successor_chunks: Ints | None = None,
-    ) -> pa.Table:
-        """The best `n` chunks of one arm: query, row and score; turns have a share of what their neighbours have.
+    def arm_candidates(self, name: str, queries: Any, n: int, allowed: Mask | None, reading: Reading) -> pa.Table:
+        """The best `n` chunks of one arm: query, row and score.
 
         A chunk of a superseded memory is found for its successor's chunk, which has the better score of both.
         """
-        if successor_chunks is not None:
-            replaced = successor_chunks >= 0
-            wide, n_replaced = allowed if allowed is None else allowed | replaced, int(replaced.sum())
-            candidates = self.arm_candidates(name, queries, n + n_replaced, wide, how, visible, expansions)
-            return with_successors(candidates, successor_chunks, n)
+        successor_chunks = reading.scope.successor_chunks
+        if successor_chunks is None:
+            return self._best_of_arm(name, queries, n, allowed, reading)
+        replaced = successor_chunks >= 0
+        wide, n_replaced = allowed if allowed is None else allowed | replaced, int(replaced.sum())
+        candidates = self._best_of_arm(name, queries, n + n_replaced, wide, reading)
+        return with_successors(candidates, successor_chunks, n)
+
+    def _best_of_arm(self, name: str, queries: Any, n: int, allowed: Mask | None, reading: Reading) -> pa.Table:
+        """As `arm_candidates`, each chunk as itself; turns have a share of what their neighbours have."""
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
+        how, visible = reading.ask.settings, reading.scope.allowed
         options, allowed = kind.options(how), self._filled(allowed)
         if kind.reads_near:
-            options["near"] = [dict.fromkeys(nearest.values(), how.near_words) for nearest in expansions]
+            options["near"] = [dict.fromkeys(nearest.values(), how.near_words) for nearest in reading.nearest]
         if turns is not None and self.lent([name]):
             if kind.lends == "means":
                 return means_in_turns(arm, queries, n, allowed, turns, self._filled(visible))

@@ -1,0 +1,238 @@
+"""`Ask`: one question, checked once and frozen: queries, settings, the moment, who asks, and what may answer.
+
+`Queries` are one text, several, or a table; `Settings` are the query-time parameters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Self
+
+import pyarrow as pa
+
+from memkit.duck import check_unicode
+from memkit.errors import ParameterError, QueryError
+from memkit.index.encoders.base import Vectors
+from memkit.index.rerank import as_reranker
+from memkit.params import AsOf, Moment, check_value
+from memkit.search.settings import QuerySettings
+from memkit.surrogates import LONE_SURROGATE
+
+
+class Settings(QuerySettings):
+    """The query-time parameters of one question, checked once and immutable.
+
+    Examples
+    --------
+    >>> Settings.from_estimator(QuerySettings(pool=50)).with_params(min_score=0.2).pool
+    50
+    >>> Settings.from_estimator(QuerySettings()).pool = 7
+    Traceback (most recent call last):
+    AttributeError: the settings of a question are immutable. Got 'pool'; `with_params` makes a changed copy.
+    """
+
+    @classmethod
+    def from_estimator(cls, estimator: QuerySettings) -> Self:
+        """The query-time parameters of `estimator`, which may be a Retriever.
+
+        Raises
+        ------
+        ParameterError
+            For a value outside of its declaration.
+        """
+        values: Mapping[str, Any] = estimator.check_params()
+        settings = cls.__new__(cls)
+        settings.__dict__.update({name: values[name] for name in QuerySettings.params()})
+        return settings
+
+    def with_params(self, **values: Any) -> Self:
+        """A copy with other `values`; raises ParameterError for a value or name that is not declared."""
+        return self.from_estimator(QuerySettings(**self.__dict__).set_params(**values))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(
+            f"the settings of a question are immutable. Got {name!r}; `with_params` makes a changed copy."
+        )
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Texts of queries with their ids and, optionally, the day on which each is asked.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_queries, dim), or None
+        What the arm of meaning searches in place of the texts, in the space of the indexed vectors.
+    without : tuple of str
+        Ids of memories that no query finds.
+    """
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    days: tuple[Moment | None, ...] = ()
+    vectors: Vectors | None = field(default=None, compare=False, repr=False)
+    without: tuple[str, ...] = field(default=(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def by_day(self) -> list[Self]:
+        """The queries in groups of one day each."""
+        rows_by_day: dict[Moment | None, list[int]] = {}
+        for row, day in enumerate(self.days):
+            rows_by_day.setdefault(day, []).append(row)
+        return [self if len(rows_by_day) == 1 else self._take(rows) for rows in rows_by_day.values()] or [self]
+
+    def _take(self, rows: list[int]) -> Self:
+        ids, texts, days = zip(*((self.ids[row], self.texts[row], self.days[row]) for row in rows), strict=True)
+        vectors = None if self.vectors is None else self.vectors[rows]
+        return replace(self, ids=ids, texts=texts, days=days, vectors=vectors)
+
+
+def as_queries(queries: Any) -> Queries:
+    """Read one text, a sequence of texts, or a table with ``text`` and, optionally, ``query_id`` and ``as_of``.
+
+    Parameters
+    ----------
+    queries : str, sequence of str, pa.Table, pandas.DataFrame or dict of columns
+        Ids are "0", "1", … unless the table has them; other columns are ignored; a null text counts as empty. A day is
+        null, or a value that `Moment.from_cell` takes.
+
+    Raises
+    ------
+    QueryError
+        If a text is not a string of Unicode, an id is missing or occurs twice, or the table has no column ``text``.
+    ParameterError
+        If a day is not a date.
+
+    Examples
+    --------
+    >>> as_queries(["пул", "pool"]).ids
+    ('0', '1')
+    >>> as_queries(pa.table({"query_id": ["a"], "text": ["пул"]}))
+    Queries(ids=('a',), texts=('пул',), days=())
+    """
+    if isinstance(queries, Queries):
+        return queries
+    if isinstance(queries, str):
+        return Queries(("0",), _texts((queries,)))
+    names = queries.column_names if isinstance(queries, pa.Table) else getattr(queries, "columns", None)
+    if isinstance(queries, Mapping):  # of columns; its keys are no texts
+        names = list(queries)
+    if names is None:
+        texts = _texts(queries)
+        return Queries(tuple(map(str, range(len(texts)))), texts)
+    if "text" not in list(names):
+        raise QueryError(f"queries: expected a column 'text' (and 'query_id'). Got {', '.join(map(str, names))}.")
+    texts = _texts(_values(queries["text"]))
+    ids = (
+        _checked_ids(_values(queries["query_id"])) if "query_id" in list(names) else tuple(map(str, range(len(texts))))
+    )
+    days = _values(queries["as_of"]) if "as_of" in list(names) else []
+    return Queries(ids, texts, tuple(None if day in (None, "") else Moment.from_cell(day) for day in days))
+
+
+def _values(column: Any) -> list[Any]:
+    if isinstance(column, str) or not isinstance(column, Iterable):
+        raise QueryError(f"queries: expected a column of values. Got {column!r:.80}.")
+    values: list[Any] = (column if isinstance(column, pa.ChunkedArray) else pa.Array.from_pandas(column)).to_pylist()
+    return values
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, Iterable):
+        raise QueryError(f"queries: expected a text, a sequence of texts or a table. Got {type(values).__name__}.")
+    texts = tuple("" if value is None else value for value in values)
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise QueryError(f"queries: expected a text at position {position}. Got {type(text).__name__} {text!r}.")
+        if lone := LONE_SURROGATE.search(text):
+            raise QueryError(
+                f"queries: expected Unicode characters at position {position}. Got half of one, {lone[0]!r}, as its"
+                f" character {lone.start()}; text.encode('utf-8', 'replace').decode() puts '?' in its place."
+            )
+    return texts
+
+
+def _checked_ids(values: list[Any]) -> tuple[str, ...]:
+    if None in values:
+        raise QueryError(f"queries: expected an id in every row of 'query_id'. Got none in row {values.index(None)}.")
+    ids = tuple(map(str, values))
+    if twice := [name for name, count in Counter(ids).items() if count > 1]:
+        raise QueryError(f"queries: expected each 'query_id' once. Got {twice[0]!r} more than once.")
+    return ids
+
+
+def check_user(user_id: object, owner: str = "Retriever.search") -> None:
+    """Raise if `user_id` is neither None (everybody) nor a text that is not empty."""
+    check_value(owner, "user_id", user_id, "str", nullable=True)
+    if user_id == "":
+        raise ParameterError(f"{owner}: 'user_id' must be a user's id, or None for everybody. Got ''.")
+    check_unicode(str(user_id))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question to an index, checked.
+
+    Attributes
+    ----------
+    queries : Queries
+        All of one day.
+    settings : Settings
+        The query-time parameters.
+    k : int
+        Hits per query.
+    where : str or None
+        A predicate over memories.
+    moment : Moment
+    user_id : str or None
+        Who asks; None for everybody.
+    to_trace : bool
+        For a trace the arms retrieve twice the pool at once, if the first half of that is the pool itself.
+
+    Examples
+    --------
+    >>> one = Ask.checked("чай", Settings.from_estimator(QuerySettings()), k=3, as_of="2026-03-01")
+    >>> one.queries.texts, one.k, one.moment.instant.isoformat()
+    (('чай',), 3, '2026-03-01T00:00:00+00:00')
+    """
+
+    queries: Queries
+    settings: Settings
+    k: int
+    where: str | None
+    moment: Moment
+    user_id: str | None = None
+    to_trace: bool = False
+
+    @classmethod
+    def checked(
+        cls,
+        queries: Any,
+        settings: Settings,
+        *,
+        k: int = 10,
+        where: str | None = None,
+        as_of: AsOf = None,
+        user_id: str | None = None,
+        to_trace: bool = False,
+    ) -> Self:
+        """Check a question; parameters and errors are those of `Retriever.search`."""
+        check_value("Retriever.search", "k", k, "int", low=1)
+        check_user(user_id)
+        if settings.rerank is not None:
+            as_reranker(settings.rerank)  # what cannot be one is an error before anything is searched
+        queries = as_queries(queries)
+        days = set(queries.days)
+        if len(days) > 1:
+            raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
+        moment = next(iter(days), None) or Moment.from_as_of(as_of)
+        return cls(queries, settings, k, where, moment, user_id, to_trace)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the queries."""
+        return self.queries.texts
