@@ -30,6 +30,8 @@ WRITTEN = tuple(sorted({ending for format in FORMATS for ending in format.writes
 """Suffixes of the files that memkit's formats write."""
 _ODD = re.compile(r'[<>:"|?*]')
 """Characters that some systems do not allow in a name."""
+RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?=[. ]*(?:\.|$))", re.IGNORECASE)
+"""The beginning of a name that Windows keeps for a device, whatever its ending."""
 _LONGEST_NAME, _LONGEST_PATH = 255, 1000
 """Bytes; the limit of a path leaves room for its root."""
 _DRIVE = re.compile(r"^[A-Za-z]:")
@@ -300,6 +302,8 @@ def check_new(path: str) -> str:
     """
     check_changed(path)
     for part in path.split("/"):
+        if RESERVED.match(part):
+            raise ChangeRefusedError(f"a new name: expected none that Windows keeps for a device. Got {path!r:.200}.")
         if not part.isprintable() or part != part.strip() or part.endswith(".") or _ODD.search(part):
             expected = "printable characters, no blank or dot at an end, and none of"
             raise ChangeRefusedError(f'a new name: expected {expected} < > : " | ? *. Got {path!r:.200}.')
@@ -331,15 +335,16 @@ class Names:
         for end, name in enumerate(parts):
             folder = "/".join(parts[:end])
             if folder not in self._known:
-                self._known[folder] = {_folded(other): other for other in self._disk.names(folder)}
-            other = self._known[folder].setdefault(_folded(name), name)
+                self._known[folder] = {folded(other): other for other in self._disk.names(folder)}
+            other = self._known[folder].setdefault(folded(name), name)
             existing = f"{folder}/{other}" if folder else other
             if other != name and existing not in gone:
                 raise ChangeRefusedError(f"{path}: some systems cannot tell it from {existing}.")
-            self._known[folder][_folded(name)] = name
+            self._known[folder][folded(name)] = name
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """What the names of two files have in common where some system cannot tell them apart."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 

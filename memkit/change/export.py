@@ -22,7 +22,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from memkit.change.diff import Diff
-from memkit.change.disk import check_new
+from memkit.change.disk import RESERVED, check_new, folded
 from memkit.change.edits import Edits
 from memkit.display.notebook import Tabular
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refused
@@ -32,7 +32,7 @@ from memkit.formats.format import MARKDOWN
 from memkit.formats.hermes import title_of
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT
 from memkit.formats.notes.format import check_fields, format_note
-from memkit.formats.reader import Options, read
+from memkit.formats.reader import Options, read, read_with
 from memkit.formats.rows import Row, slug_of
 from memkit.formats.spelling import plain
 from memkit.formats.syntax.values import text_of, time_of
@@ -57,12 +57,14 @@ _SPELLED = {name for names in vars(spelling).values() if isinstance(names, tuple
 """The names of fields, in plain spelling, that a reader of pages makes columns of."""
 _LEAST, _MOST = Admission().min_chars, Admission().max_chars
 _SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
-_USER = re.compile(r"[A-Za-z0-9_.-]+")
+_USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")
 _ODD = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]|(?<![. ])[. ]+(?=/|$)|(?<![^/])[. ]+')
 _ID = re.compile(r"(?:pf|wk|ar)_\d+")
 _FIELD = re.compile(r"[^\W\d][\w .-]*")
 _LONGEST = 80
 """The most characters of a file's name that is made from a title; whole names are within the limit of every system."""
+_LONGEST_NAME = 240
+"""The most bytes of a name without its ending and number."""
 
 
 @dataclass
@@ -166,7 +168,7 @@ class Job:
     @cached_property
     def paths(self) -> dict[str, str]:
         """The page of each memory: where it was for a page, else named after its title; no two differ in case alone."""
-        taken: set[str] = set()
+        taken: _Taken = {}
         return {
             row["memory_id"]: path for group in self.groups for path in [_page_path(group, taken)] for row in group.rows
         }
@@ -350,19 +352,42 @@ def _name_of(group: Group) -> str:
     return " ".join((group.title or stem or title_of(group.text)).split())
 
 
-def _page_path(group: Group, taken: set[str]) -> str:
+_Taken = dict[tuple[str, str], str]
+"""Names by their folder, and by what every system tells apart of them; those of folders end in "/"."""
+
+
+def _page_path(group: Group, taken: _Taken) -> str:
     row = group.rows[0]
     if group.is_page:
-        stem = _ODD.sub("", row["path"]).strip("/").rpartition(".")[0] or "page"
+        parts = row["path"].split("/")
+        parts[-1] = parts[-1].rpartition(".")[0]
     else:
-        above = [slug_of(part) for part in (row["user_id"], row["kind"] or "memory") if part]
-        stem = "/".join([*above, slug_of(group.title or title_of(group.text))[:_LONGEST]])
-    path, number = f"{stem}.md", 1
-    while path.casefold() in taken:
+        parts = [slug_of(part) for part in (row["user_id"], row["kind"] or "memory") if part]
+        parts.append(slug_of(group.title or title_of(group.text))[:_LONGEST])
+    *above, name = map(_plain, parts)
+    folder = ""
+    for part in filter(None, above):
+        folder = f"{folder}{_free(folder, part, '/', taken)}"
+    return folder + _free(folder, name or "page", ".md", taken)
+
+
+def _plain(name: str) -> str:
+    """`name` as every system can have it, and a person can read it; empty where nothing is left."""
+    printable = "".join(filter(str.isprintable, _ODD.sub("", " ".join(name.split()))))
+    short = printable.encode()[:_LONGEST_NAME].decode("utf-8", "ignore").strip(" .")
+    return RESERVED.sub(r"\g<0>_", short) if RESERVED.match(short) else short
+
+
+def _free(folder: str, name: str, ending: str, taken: _Taken) -> str:
+    """`name` with its ending, and with a number where another has it; a folder is the one of that name."""
+    found, number = f"{name}{ending}", 1
+    while known := taken.get((folder, folded(found.rstrip("/")))):
+        if ending == "/" and known.endswith("/"):
+            return known
         number += 1
-        path = f"{stem}-{number}.md"
-    taken.add(path.casefold())
-    return path
+        found = f"{name}-{number}{ending}"
+    taken[folder, folded(found.rstrip("/"))] = found
+    return found
 
 
 def _links(corpus: Corpus, rows: Sequence[Row]) -> dict[str, list[Link]]:
@@ -455,7 +480,10 @@ def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callabl
             job.out.places |= {row["memory_id"]: (path, number) for number, row in enumerate(sections)}
             job.out.places |= {row["memory_id"]: (path, HEAD) for row in group.rows if row["kind"] == HEAD}
             listed.append((path, _name_of(group), group.shared("description")))
-        if index and "index.md" not in {path.casefold() for path, _, _ in listed}:
+            if group.is_page and path.removesuffix(".md") != group.rows[0]["path"].rpartition(".")[0]:
+                why = "not every system can have its file's name, so it has another"
+                job.out.reasons |= {row["memory_id"]: why for row in group.rows}
+        if index and "index.md" not in {path.casefold().partition("/")[0] for path, _, _ in listed}:
             job.out.files["index.md"] = _index_of(listed)
 
     return write
@@ -594,18 +622,21 @@ def _write_facts(job: Job) -> None:
     """A line a memory, in the file of its user and type."""
     job.out.is_paged = False
     lines: dict[str, list[str]] = {}
-    ids = _FactIds(job.groups)
+    ids, folders = _FactIds(job.groups), _folders_of(job)
     for group in job.groups:
         if _refuse_unjudged(group, job, other_kinds=("index",)):
             continue
         for row in _bodies(group, job):
             try:
-                path, line = _fact_line(row, row["user_id"] or job.user, ids)
+                user = row["user_id"] or job.user
+                path, line = _fact_line(row, folders.get(user or "", user), ids)
             except FormatError as error:
                 job.out.refused[row["memory_id"]] = str(error)
                 continue
-            if "\n" in row["text"].strip():
-                job.out.reasons[row["memory_id"]] = "a fact is one line, so its lines are joined"
+            reasons = ["a fact is one line, so its lines are joined"] if "\n" in row["text"].strip() else []
+            if user in folders:
+                reasons.append("not every system can have a folder of its user's name, so it has another")
+            job.out.reasons |= {row["memory_id"]: "; ".join(reasons)} if reasons else {}
             job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
             lines[path].append(line)
         _place_head(group, job)
@@ -614,6 +645,15 @@ def _write_facts(job: Job) -> None:
     for user in sorted({path.split("/")[1] for path in lines}):
         counts = {name: len(lines.get(f"users/{user}/{kind}.md", ())) for name, kind in COUNTED.items()}
         job.out.files[f"users/{user}/meta.json"] = json.dumps({"version": 2, **counts}, indent=2) + "\n"
+
+
+def _folders_of(job: Job) -> dict[str, str]:
+    """The folders of users who cannot have one of their own name on every system, beside those who can."""
+    names = {row["user_id"] or job.user or "" for group in job.groups for row in group.rows}
+    users = sorted(filter(_USER.fullmatch, names), key=lambda name: (name != _plain(name), name))
+    taken: _Taken = {}
+    folders = {name: _free("", _plain(name), "", taken) for name in users}
+    return {name: folder for name, folder in folders.items() if folder != name}
 
 
 def _fact_line(row: Row, user: str | None, ids: _FactIds) -> tuple[str, str]:
@@ -628,7 +668,9 @@ def _fact_line(row: Row, user: str | None, ids: _FactIds) -> tuple[str, str]:
     if user is None:
         raise FormatError("a fact belongs to a user: give user=")
     if not _USER.fullmatch(user):
-        raise FormatError("a user's name has letters, digits, '_', '-' and '.'")
+        raise FormatError(
+            f"a user's name has letters, digits, '_', '-' and '.', and is {_LONGEST_NAME} of them at most"
+        )
     if not _LEAST <= len(text) <= _MOST:
         raise FormatError(f"a fact has {_LEAST} to {_MOST} characters, not {len(text)}")
     kind = row["kind"] if row["kind"] in TYPES else "archive"
@@ -715,8 +757,7 @@ LAYOUTS: dict[str, Callable[[Job], None]] = {
 
 def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
     """One row a memory: what of it reads back from the drafted files; cost is linear in the corpus."""
-    for path in job.out.files:
-        check_new(path)
+    _refuse_unwritable(job)
     back = _Back(job, *_read_back(job.out.files))
     table = []
     for row in rows:
@@ -738,19 +779,26 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
     return table
 
 
+def _refuse_unwritable(job: Job) -> None:
+    """Leave out the files that no change would write, with the reason for each memory in them."""
+    for path in list(job.out.files):
+        try:
+            check_new(path)
+        except ChangeRefusedError as error:
+            del job.out.files[path]
+            lost = [memory_id for memory_id, place in job.out.places.items() if place[0] == path]
+            job.out.refused |= dict.fromkeys(lost, str(error))
+
+
 _Led = dict[str, set[tuple[str | None, str]]]
 """Where the links of each memory lead, with their types."""
 
 
 def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], _Led]:
     """The memories of the drafted files by path, and where the links of each lead."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for path, text in files.items():
-            place = folder / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(text.encode())
-        tables = read(folder, Options()).tables
+    with tempfile.TemporaryDirectory() as empty:  # no text of a memory is left there where the process is killed
+        nothing = read(Path(empty), Options())
+        tables = read_with(nothing, {path: text.encode() for path, text in files.items()}).tables
     by_path: dict[str, list[Row]] = {}
     for row in tables["memories"].to_pylist():
         by_path.setdefault(row["path"], []).append(row)

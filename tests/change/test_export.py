@@ -17,6 +17,7 @@ import memkit as mk
 from memkit.change.export import COMPARED, LAYOUTS, LINK_TYPES
 from memkit.change.export import LINKS as LINKS_NAME
 from memkit.errors import ChangeRefusedError
+from memkit.formats.reader import read_with
 from memkit.schemas import STATUSES
 from memkit.tables.samples import sample_data, write_files
 
@@ -262,3 +263,50 @@ def test_hostile_names_and_texts_stay_within_the_folder(tmp_path: Path) -> None:
         place = tmp_path / f"out{number}"
         check(source, exported(source, layout, place), place)
     assert {path.name for path in tmp_path.iterdir()} == {"src", *(f"out{number}" for number in range(12))}
+
+
+ODD_NAMES = (
+    *("a\u2028b", "a\u00adb", "a\u200bb", "///", "..", "aux", "con/x", "a/lpt1.x/b", "é" * 150, "node_modules/x"),
+    *("Чай", "чай", "Ко/x", "ко/y", "page", "page.md/x", "index.md/x", " .a", "x ", "a\u00a0c", "nul .", "c:d?"),
+)
+
+
+def test_an_odd_name_is_changed_or_refused_in_its_row_and_the_others_are_written(tmp_path: Path) -> None:
+    """Also names that Windows keeps for devices, and those that some systems cannot tell apart."""
+    users = ["..", "con", "anna", "Anna", "anna.", "a" * 300, "a/b", "node_modules", ""]
+    text = "Пул соединений вырос до десяти"
+    names = [*ODD_NAMES, *("ясно" for _ in users)]
+    rows = {
+        "memory_id": [str(number) for number in range(len(names))],
+        "text": [f"# Пул {number}\n\n{text} и {number}" for number, _ in enumerate(names)],
+        "path": [f"{name}.md" for name in names],
+        "kind": ["document"] * len(names),
+        "user_id": [*(["boris"] * len(ODD_NAMES)), *users],
+    }
+    corpus = mk.from_table(rows)
+    for layout in LAYOUTS:
+        planned = exported(corpus, layout, tmp_path / layout)
+        check(corpus, planned, tmp_path / layout)
+        paths = {row["memory_id"]: row["path"] for row in planned.table.to_pylist()}
+        assert all(path is None or path.isprintable() for path in paths.values())
+        refused = {name for name, path in zip(names, paths.values(), strict=True) if path is None}
+        assert refused <= ({"node_modules/x"} if layout != "facts" else {"node_modules/x", "ясно"})
+        if layout == "facts":
+            folders = [path and path.split("/")[1] for path in list(paths.values())[len(ODD_NAMES) :]]
+            assert folders == [None, "con_", "anna-2", "Anna", "anna-3", None, None, None, "shared"]
+        if layout == "obsidian":
+            assert {"aux_.md", "con_/x.md", "a/lpt1_.x/b.md", "nul_.md"} <= planned.files.keys()
+
+
+def test_planning_leaves_no_text_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed there cannot clean it up."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen: list[Path] = []
+
+    def looked(*args: Any) -> Any:
+        seen.extend(path for path in tmp_path.rglob("*") if path.is_file())
+        return read_with(*args)
+
+    monkeypatch.setattr("memkit.change.export.read_with", looked)
+    assert mk.export(mk.from_table({"text": ["Пул"]}), tmp_path / "out", "okf").diff()
+    assert not seen
