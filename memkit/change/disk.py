@@ -20,7 +20,7 @@ from pathlib import Path
 
 from memkit.errors import ChangeRefusedError, MemkitError, refused
 from memkit.formats.disk.files import SKIPPED_FOLDERS, is_hidden, leads_to_memory
-from memkit.formats.disk.lock import JOURNAL, LOCK, PATIENCE, STATE, mine
+from memkit.formats.disk.lock import ASIDE, JOURNAL, LOCK, PATIENCE, STATE, mine
 from memkit.formats.disk.source import READ_FLAGS
 from memkit.formats.registry import FORMATS
 from memkit.params import path_of
@@ -38,6 +38,8 @@ _DRIVE = re.compile(r"^[A-Za-z]:")
 _STAGED = re.compile(r"\.~memkit-[1-9]\d*-\d+\.tmp")
 _NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL)
 """Errors of a system for a name that no file can have."""
+_PRIVATE = (JOURNAL, ASIDE)
+"""The folders of old texts."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _POLL = 0.005
 """Seconds between two tries for a lock that another process holds."""
@@ -106,9 +108,10 @@ class Disk:
             return []
 
     def write(self, path: str, data: bytes, like: os.stat_result | None = None) -> None:
-        """Create a file with these bytes, and the mode and owner of `like`."""
+        """Create a file with these bytes, and the mode and owner of `like`; one with old texts is its user's alone."""
         place = self._absolute_path(path)
-        descriptor = os.open(place, _NEW, 0o666 if like is None else 0o600)
+        is_private = like is not None or path.rpartition("/")[0] in _PRIVATE
+        descriptor = os.open(place, _NEW, 0o600 if is_private else 0o666)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         if like is not None:
@@ -134,8 +137,18 @@ class Disk:
         os.unlink(self._absolute_path(path))  # noqa: PTH108
 
     def make_folder(self, path: str) -> None:
-        """Create a folder."""
-        os.mkdir(self._absolute_path(path))  # noqa: PTH102
+        """Create a folder; one with old texts is its user's alone, or its group's where the root is."""
+        os.mkdir(self._absolute_path(path), self._private_mode() if path in _PRIVATE else 0o777)  # noqa: PTH102
+
+    def make_private(self, folder: str) -> None:
+        """Make a folder its user's alone, or its group's where the root is: an older memkit left it open to all."""
+        status, mode = self.status(folder), self._private_mode()
+        if status is not None and stat.S_ISDIR(status.st_mode) and status.st_mode & 0o777 & ~mode:
+            with suppress(PermissionError):  # another user's
+                os.chmod(self._absolute_path(folder), mode)  # noqa: PTH101 - a folder, no link
+
+    def _private_mode(self) -> int:
+        return 0o770 if os.lstat(self.root).st_mode & 0o020 else 0o700
 
     def remove_folder(self, path: str) -> None:
         """Remove an empty folder."""
@@ -176,6 +189,8 @@ class Disk:
                 with suppress(FileExistsError):  # another process created it meanwhile
                     self.make_folder(folder)
                 self.sync_folder(above)
+        for folder in _PRIVATE:
+            self.make_private(folder)
         ignored = self.read(IGNORED)
         lines = (ignored or b"").split()
         if b"*" in lines and not any(line.startswith(b"!") for line in lines):

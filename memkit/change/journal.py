@@ -274,7 +274,7 @@ class Journal:
     def _readable(self, path: str) -> Record:
         """A record by anybody; an empty one where it cannot be parsed."""
         number = _number(posixpath.basename(path))
-        with suppress(FormatError, ChangeRefusedError):
+        with suppress(FormatError, ChangeRefusedError, PermissionError):
             return (to_record(self.disk.read(path), number) if number else None) or Record(0, ())
         return Record(0, ())
 
@@ -355,7 +355,7 @@ class Journal:
                     if record is None
                     else ""
                 )
-            except (FormatError, ChangeRefusedError) as error:
+            except (FormatError, ChangeRefusedError, PermissionError) as error:
                 record, why = None, visible(str(error))
             if record is None or why:
                 messages.append(f"{path}: it is not followed: {why}")

@@ -220,8 +220,15 @@ def _saves(folder: Path) -> list[Path]:
 
 
 def sync(folder: Path) -> None:
-    """Flush the files of `folder` to the disk before they are renamed, so that a power cut keeps the order."""
-    for place, _, names in os.walk(folder):
+    """Flush the files of `folder` to the disk before they are renamed, so that a power cut keeps the order.
+
+    They are their user's alone, as the files may be that they were read from.
+    """
+    for place, folders, names in os.walk(folder):
+        for name in folders:
+            (Path(place) / name).chmod(0o700)
         for name in names:
-            with (Path(place) / name).open("rb") as file:
+            path = Path(place) / name
+            path.chmod(0o600)
+            with path.open("rb") as file:
                 os.fsync(file.fileno())

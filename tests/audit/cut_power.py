@@ -190,6 +190,9 @@ class Ram(Disk):
         self._put(folder, None, name, 0)
         self.folders[path] = {}
 
+    def make_private(self, folder: str) -> None:
+        """Nothing: a mode is no content."""
+
     def remove_folder(self, path: str) -> None:
         self._step()
         folder, _, name = path.rpartition("/")

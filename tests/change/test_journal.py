@@ -25,6 +25,8 @@ from memkit.change.journal import KEPT, Change, Journal, opened, to_record
 from memkit.errors import ChangeRefusedError, MemkitError, StaleSourceError
 
 SOMEBODY = 54321
+UMASK = os.umask(0)
+os.umask(UMASK)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,27 @@ def test_a_change_is_made_and_undone_byte_for_byte(root: Path, faults: ModuleTyp
         assert journal.undo().about == {"undoes": {"policy": "expiry"}}
     assert faults.state_of(root) == "old"
     assert not (root / "users/boris").exists()
+
+
+def modes_of(folder: Path, *names: str) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for name in names for path in folder.rglob(name)}
+
+
+def test_old_texts_are_the_users_alone(root: Path) -> None:
+    """In the journal, also of an older memkit, and in a lake; a folder that a group writes keeps its group."""
+    (root / ".memkit").mkdir()
+    (root / ".memkit/journal").mkdir(mode=0o755)
+    with opened(root) as journal:
+        journal.apply([Change("memory/a.md", None, b"a")], {})
+    assert modes_of(root / ".memkit", "*.done") == {0o600}
+    assert modes_of(root, "journal") == {0o700}
+    shared = root / "shared"
+    shared.mkdir()
+    shared.chmod(0o775)
+    with opened(shared):
+        assert modes_of(shared, "journal") == {0o770 & ~UMASK}
+    mk.read(root).save(root / "lake")
+    assert modes_of(root / "lake", "*.duckdb", "*.parquet") == {0o600}
 
 
 def test_a_deleted_file_comes_back_with_its_mode(root: Path, journal: Journal, faults: ModuleType) -> None:
