@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -191,12 +191,12 @@ class Draft:
         return self._disk.status(path) is not None
 
     def memories_in(self, path: str) -> list[Row]:
-        """The memories of a file, in order: id, lines and kind."""
+        """The memories of a file, in order: id, lines, kind and format."""
         return self._by_path.get(path, [])
 
     @cached_property
     def _by_path(self) -> dict[str, list[Row]]:
-        names = ("memory_id", "path", "line_start", "line_end", "kind")
+        names = ("memory_id", "path", "line_start", "line_end", "kind", "format")
         rows_by_path: dict[str, list[Row]] = {}
         for values in tuples_of(self.corpus.memories, *names):
             row = dict(zip(names, values, strict=True))
@@ -328,6 +328,12 @@ class Draft:
         if row["op"] in ("create", "move"):
             self._names.make(row.get("to") or row["path"], self._removed_paths)
         self.rows.append({**row, "policy": self._policy})
+
+    def take_back(self, rows: Sequence[Row]) -> None:
+        """Take rows out again."""
+        taken = {id(row) for row in rows}
+        self.rows[:] = [row for row in self.rows if id(row) not in taken]
+        self._removed_paths -= {row["path"] for row in rows if row["op"] in ("delete", "move")}
 
     def refuse(self, path: str | None, memory_id: str | None, why: object) -> None:
         """Report what cannot be done."""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from memkit.change.disk import Disk, folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import OF_SURVIVOR, Edits, report_of
+from memkit.change.hollow import finish_pages
 from memkit.change.journal import Journal, Record, opened
 from memkit.change.memories import merge_into, remove_entry, remove_memory
 from memkit.change.split import split_files
@@ -55,7 +56,9 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
     policies : policy, name, or list of them
         Applied in order: a later policy does not see what an earlier one removes. `Expiry`, `Deduplicator`, `Quota`
         (its evictions) and any policy that adds ``keep`` remove memories; `IndexCheck` removes the entries that its
-        ``auto_clean`` options name; `SplitPlan` splits files.
+        ``auto_clean`` options name; `SplitPlan` splits files. Where the only text of a page goes, its file goes, with
+        its line in ``MEMORY.md`` or another index. That is refused where the page's front matter says more than title,
+        dates, tags and id, or a text elsewhere links to the page.
     as_of : str, date, datetime or None
         The date of the policies, UTC; None is now.
     merge : bool
@@ -119,7 +122,7 @@ def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: 
     if not policy.is_fitted:
         policy = copy.deepcopy(policy).fit(remaining)
     judged = policy.transform(remaining, moment)
-    merged: dict[str, list[dict[str, Any]]] = {}
+    first, duplicates = len(draft.rows), list[dict[str, Any]]()
     for row in judged.filter(pc.invert(judged["keep"])).to_pylist():
         reason = str(row["reason"])
         if reason == "limit":
@@ -127,7 +130,12 @@ def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: 
             continue
         suffix = f"{OF_SURVIVOR}{row['duplicate_of']}" if row.get("duplicate_of") else ""
         remove_memory(draft, row, reason + suffix)
-        if merge and suffix and row["memory_id"] in draft.gone:
+        if merge and suffix:
+            duplicates.append(row)
+    finish_pages(draft, first)
+    merged: dict[str, list[dict[str, Any]]] = {}
+    for row in duplicates:
+        if row["memory_id"] in draft.gone:
             merged.setdefault(row["duplicate_of"], []).append(row)
     for row in judged.filter(pc.is_in(judged["memory_id"], value_set=pa.array(list(merged), pa.string()))).to_pylist():
         merge_into(draft, row, merged[row["memory_id"]])

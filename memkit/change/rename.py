@@ -25,12 +25,13 @@ from memkit.fences import fences
 from memkit.formats.format import MARKDOWN
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.relations import MEM, folded, without_ending
+from memkit.formats.rows import Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Splice, lines_of, plain_lines, spliced
 from memkit.params import AsOf
 from memkit.schemas import tuples_of
-from memkit.tables.corpus import Corpus, read
+from memkit.tables.corpus import read
 
 _HOME = re.compile(r"^(?:.*/)?\.serena/memories/")
 _UNNAMED = frozenset("[]|#")
@@ -97,7 +98,7 @@ def rename(root: Path, draft: Draft, old: str, new: str) -> str:
         return new
     moved = _Moved(old, new, {folded(posixpath.basename(without_ending(path))) for path in paths - {old}})
     links: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in (*_links(pages), *(row for row in _links(read(root)) if row["written"].startswith(MEM))):
+    for row in links_of(pages.tables, read(root).tables):
         if old in (row["source"], row["target"]):
             links[row["source"]].append(row)
     for source in sorted(links.keys() | {old}):
@@ -114,10 +115,23 @@ def rename(root: Path, draft: Draft, old: str, new: str) -> str:
     return new
 
 
-def _links(corpus: Corpus) -> Iterator[dict[str, Any]]:
+def links_of(linked: Tables, read_as_is: Tables) -> Iterator[dict[str, Any]]:
+    """The links between the Markdown files of a folder, each with the paths of its source and its target.
+
+    Parameters
+    ----------
+    linked, read_as_is : dict of str to pyarrow.Table
+        The folder, read as linked notes, which tell the links of any Markdown; and in its own formats, which tell
+        those by name alone.
+    """
+    yield from _links(linked)
+    yield from (row for row in _links(read_as_is) if row["written"].startswith(MEM))
+
+
+def _links(tables: Tables) -> Iterator[dict[str, Any]]:
     """The links that lead to a page, in the order of their lines, those of front matter first; each with both paths."""
-    paths = dict(tuples_of(corpus.memories, "memory_id", "path"))
-    relations = corpus.tables["relations"].to_pylist()
+    paths = dict(tuples_of(tables["memories"], "memory_id", "path"))
+    relations = tables["relations"].to_pylist()
     for row in sorted((row for row in relations if row["written"]), key=lambda row: row["line"] or 0):
         source, target = paths.get(row["from_id"]), paths.get(row["to_id"])
         if source and target:

@@ -193,6 +193,8 @@ class Sections:
         The id of the first section.
     turn : int
         How many turns there were so far.
+    is_hollow : bool
+        Whether a layout reports the file as one without text, so that its bare headings are none of their own.
     talks : bool
         Whether it is a transcript, by its place or by who speaks in it.
     """
@@ -212,7 +214,7 @@ class Sections:
         self.fields = [{plain(key): value for key, value in place.items()} for place in self.places]
         self.created = self.in_front(CREATED, moment_of)
         self.updated = self.in_front(UPDATED, moment_of) or self.created
-        self.first, self.turn = "", 0
+        self.first, self.turn, self.is_hollow = "", 0, False
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
 
     def unread_dates(self, name: str, value: object) -> Iterator[object]:
@@ -393,7 +395,7 @@ class Sections:
         if written and day_of(written[1]) is None:
             got, line = written[1], section.heading.line
             self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, got, line, memory_id)
-        if section.is_bare:
+        if section.is_bare and not self.is_hollow:
             heading = section.heading
             self.problem("empty_section", "text below the heading", heading.text, section.lines.start, memory_id)
         if self.code.unclosed and self.code.unclosed + self.above in section.lines:

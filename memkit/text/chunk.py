@@ -95,8 +95,8 @@ class Chunker(Estimator):
 
         A workspace section that is only a heading has no chunk, unless the heading says something ("Sent: 182 emails"):
         its few words would outrank chunks with more content. Nor has a text without letters and digits (``---``) that
-        has no title of its own. The chunks of an entry that is split over several files end where a file ends, and have
-        its path.
+        has no title of its own, nor a page of which there is a title alone. The chunks of an entry that is split over
+        several files end where a file ends, and have its path.
 
         Parameters
         ----------
@@ -163,7 +163,10 @@ class Chunker(Estimator):
 
 
 def says(memories: pa.Table) -> np.ndarray:
-    """Which memories have chunks: all but workspace sections of bare headings, and untitled texts of signs alone."""
+    """Which memories have chunks: all but workspace sections of bare headings, and untitled texts of signs alone.
+
+    Nor has a page whose front matter is a title and no more.
+    """
     texts = pc.fill_null(memories["text"], "")
     is_blank = _column(pc.equal(pc.utf8_trim_whitespace(texts), ""))
     is_silent: np.ndarray = ~is_blank & ~has_alnum(texts)
@@ -175,6 +178,8 @@ def says(memories: pa.Table) -> np.ndarray:
         if len(rows):
             rows = rows[_column(pc.match_substring_regex(texts.take(pa.array(rows)), _BARE))]
         is_silent[rows] = [not says_something(text) for text in texts.take(pa.array(rows)).to_pylist()]
+    if "kind" in memories.column_names and is_blank.any():
+        is_silent |= is_blank & _column(pc.fill_null(pc.equal(memories["kind"], "head"), False))
     return ~is_silent
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -315,3 +316,24 @@ def test_small_rules() -> None:
     assert is_contents("# T\n- [a](b.md)\n1. [[c]]\n| [d](e.md) | x |\n|---|\n", 3)
     assert not is_contents("- [ ] task [[a]]\n- [x] [b](c.md) done\ntext\n", 1)
     assert len(spread([str(n) for n in range(1000)])) == SAMPLE
+
+
+def test_a_page_of_which_there_is_a_title_alone_is_a_problem_and_no_hit(tmp_path: Path) -> None:
+    """With a description or another name it is a memory; from ten pages on a folder has one row."""
+    front = {
+        "чай": "title: Зелёный чай\ntags: [чай]\ntype: note",
+        "мёд": "title: Липовый мёд\nsummary: Берём у Павла",
+        "кофе": "title: Чёрный кофе\naliases: [эспрессо]",
+        "соль": "title: Морская соль\nprice: 12 рублей",
+    }
+    files = {f"a/{name}.md": f"---\n{head}\n---\n# {name}\n" for name, head in front.items()}
+    files |= {f"b/{number}.md": f"---\ntitle: Пустая страница {number}\n---\n" for number in range(10)}
+    corpus = mk.read(write_files(tmp_path, files | {"a/хлеб.md": "---\ntitle: Хлеб\n---\nРжаной.\n"}))
+    empty = corpus.problems.filter(pc.equal(corpus.problems["rule"], "empty_text"))
+    assert empty["path"].to_pylist() == ["a/чай.md", "b"]
+    assert "10 pages with a title and no text" in empty["message"][1].as_py()
+    bare = corpus.problems.filter(pc.equal(corpus.problems["rule"], "empty_section"))
+    assert "a/чай.md" not in bare["path"].to_pylist(), "it is told once"
+    search = mk.Retriever(encoder=None).fit(corpus)
+    found = [search.search(words).num_rows for words in ("чай", "страница", "Павла", "эспрессо", "соль", "хлеб")]
+    assert found == [0, 0, 1, 1, 1, 1]

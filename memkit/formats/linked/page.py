@@ -2,6 +2,7 @@
 
 The front matter is data: it is no memory's text. A page that has one and no text above its first heading gets a memory
 of the kind ``head``, whose text is the page's title and description, so that the page is found by them as one chunk.
+Where front matter and body say nothing but the title, that text is empty: the page is a problem, and no hit.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from memkit.fences import Heading, headings
+from memkit.fences import Heading, fences, headings
 from memkit.formats.format import File
 from memkit.formats.linked.links import Link, links_in, without_code
 from memkit.formats.linked.relations import LINKS_TO, is_relation, written_in
@@ -24,6 +25,7 @@ from memkit.formats.spelling import (
     CREATED,
     DESCRIPTIONS,
     EXPIRES,
+    IDS,
     IDS_OF_PAGES,
     STALE,
     STATUS_WORDS,
@@ -35,6 +37,7 @@ from memkit.formats.spelling import (
     VERIFIED,
     plain,
 )
+from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import bool_of, loose_words, text_of, time_of
 from memkit.formats.workspace import Section, Sections, kind_of, moment_of
@@ -44,7 +47,7 @@ _MARK = re.compile(r"(?<![^\s(\[{,;:.!?«\"'—-])#([^\W\d_][\w/-]*)")
 """``#word``: after a blank or an opening sign, and opening with a letter."""
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}")
 _LINKED = re.compile(r"\]\([^\n()]{0,1000}\)|\[\[[^\n\[\]]{0,1000}\]\]")
-_LISTED = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|\|)[ \t]*(?:\*\*|\[[ xX]\][ \t]+)?!?\[[^ xX\]]")
+LISTED = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|\|)[ \t]*(?:\*\*|\[[ xX]\][ \t]+)?!?\[[^ xX\]]")
 """A line of a list or a table that opens with a link."""
 _NO_WORD = re.compile(r"[\W_]+")
 _INDEX_NAMES, _LOG_NAMES = ("index", "_index"), ("log",)
@@ -58,6 +61,14 @@ _LIKE_DAY = re.compile(r"\d[./-]\d{1,2}[./-]\d")
 LOOSE = "loose_front_matter"
 UNREAD = "(front matter)"
 """The key of extra for front matter that is no YAML even with its values in quotes, as it is written."""
+
+
+_OF_FILE = frozenset(
+    (*TITLES, *TAGS, *IDS, *IDS_OF_PAGES, *USERS, *CREATED, *UPDATED, *VERIFIED, *STALE, *EXPIRES, GENERATED)
+)
+"""Fields of front matter that name, date, mark or identify a page: of the page's subject they say nothing."""
+_SORTING = frozenset((*TYPES, "nodetype", "status", "state"))
+"""Fields that sort a page among others; their words are nothing that a page says."""
 
 
 def comparable(words: str) -> str:
@@ -101,6 +112,35 @@ def status_of(value: object) -> str | None:
     return word if word in STATUSES else None
 
 
+def says_words(body: str) -> bool:
+    """Whether a text without front matter has a word besides its headings.
+
+    >>> says_words("# Чай\\n\\n## Сорта\\n---\\n"), says_words("# Чай\\nзелёный")
+    (False, True)
+    """
+    titles = {heading.line for heading in headings(body, fences(body))}
+    return any(comparable(line) for number, line in enumerate(body.split("\n"), 1) if number not in titles)
+
+
+def said_in_front(front: FrontMatter) -> dict[str, Any]:
+    """The fields of front matter, by name, that say more than a page's title, dates, tags and ids; blank ones do not.
+
+    >>> from memkit.formats.syntax.front_matter import split
+    >>> said_in_front(split("---\\ntitle: Чай\\ntags: [a]\\nprice: 12 руб.\\nmetadata:\\n  type: note\\n---\\n"))
+    {'price': '12 руб.', 'type': 'note'}
+    """
+    inner = front.fields.get("metadata")
+    outer = {key: value for key, value in front.fields.items() if not (key == "metadata" and isinstance(value, Node))}
+    fields = outer | (inner if isinstance(inner, Node) else {})
+    return {key: value for key, value in fields.items() if value and plain(key) not in _OF_FILE}
+
+
+def _has_words(value: Any) -> bool:
+    """Whether a value of front matter has a letter, and is no yes or no."""
+    words = text_of(value)
+    return bool(value) if words is None else bool_of(value) is None and any(map(str.isalpha, words))
+
+
 def dates_in(value: object) -> Iterator[object]:
     """What stands for a date in a value: itself, the field ``at`` of an object, or these of each item of a list."""
     if isinstance(value, list):
@@ -131,7 +171,7 @@ def marks_in(text: str) -> Iterator[str]:
 def is_contents(text: str, least: int) -> bool:
     """Whether most lines of a text, headings aside, open with a link, and at least so many."""
     lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith(("#", "|-", "| -"))]
-    return (listed := sum(map(bool, map(_LISTED.match, lines)))) >= least and 2 * listed > len(lines)
+    return (listed := sum(map(bool, map(LISTED.match, lines)))) >= least and 2 * listed > len(lines)
 
 
 def kind_of_page(file: File) -> str:
@@ -245,6 +285,8 @@ class Page(Sections):
         if self.front is None or any(map(str.strip, self.source.lines[self.above : until])):
             return 0
         path, text = self.source.path, "\n".join(filter(None, (self.title, self.description)))
+        self.is_hollow = self._says_nothing()
+        text = "" if self.is_hollow else text
         self.first = self.rows.new_id("workspace", path, "top", text)
         row: Row = {"memory_id": self.first, "path": path, "kind": "head", "line_start": 1, "line_end": self.above}
         memory: Row = {"format": "workspace", "title": self.title, "text": text, "heading_path": heading_path(path)}
@@ -255,6 +297,13 @@ class Page(Sections):
         document = {"level": 0, "ordinal": 0, "chars": len(text)}
         self.rows.add("documents", {**row, **document})
         return 1
+
+    def _says_nothing(self) -> bool:
+        """Whether the page has front matter that says nothing of its own, and no word below it but headings."""
+        if self.front is None or self.front.fault or self.description or self.aliases or says_words(self.body):
+            return False
+        said = said_in_front(self.front).items()
+        return not any(plain(name) not in _SORTING and _has_words(value) for name, value in said)
 
     def columns(self, section: Section) -> Row:
         """What the page says of each section, the title and the description above it included."""

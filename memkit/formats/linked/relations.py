@@ -23,7 +23,7 @@ from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, links_in
 from memkit.formats.rows import Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
-from memkit.schemas import with_column
+from memkit.schemas import tuples_of, with_column
 
 LINKS_TO = "links_to"
 MEM = "mem:"
@@ -38,6 +38,8 @@ _INDEX_STEMS = ("index", "_index", "readme")
 _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
 _HELD = 1_000
+_MANY_HOLLOW = 10
+"""The pages without a text from which a folder has one row for them all."""
 _HINTS = 50
 """How many dead links of a folder get a suggestion, and how many pages a message names."""
 
@@ -267,6 +269,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     _succeed(tables, pages, resolved)
     _unreached(pages, resolved, whole, rows)
     _without_successor(tables["memories"], rows)
+    _hollow(tables["memories"], rows)
 
 
 def _place_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,3 +353,19 @@ def _without_successor(memories: pa.Table, rows: Rows) -> None:
     for path, row in {row["path"]: row for row in reversed(retired)}.items():
         expected = "superseded_by: the page that takes its place"
         rows.problem("no_successor", path, expected, row["status"], field="status", memory_id=row["memory_id"])
+
+
+def _hollow(memories: pa.Table, rows: Rows) -> None:
+    """Report pages of which there is a title and no more; once a folder where it has many."""
+    is_hollow = pc.and_(pc.equal(memories["kind"], "head"), pc.equal(memories["text"], ""))
+    folders: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for path, memory_id in tuples_of(memories.filter(pc.fill_null(is_hollow, False)), "path", "memory_id"):
+        folders[posixpath.dirname(path)].append((path, memory_id))
+    for folder, pages in folders.items():
+        if len(pages) >= _MANY_HOLLOW:
+            got = f"{len(pages):,} pages with a title and no text: {some_of([path for path, _ in pages])}"
+            rows.problem("empty_text", folder or ".", "pages with text", got, quote=False)
+            continue
+        for path, memory_id in pages:
+            got = "a title and no other words"
+            rows.problem("empty_text", path, "a page with text", got, memory_id=memory_id, quote=False)
