@@ -143,7 +143,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _try(self, change: Callable[[], None], typed: str = "") -> None:
         """Make a change; a refused value is reported, and stays in its box where it was typed, to be corrected."""
-        self.panel.session.is_moving = False
+        self.panel.session.begin()
         self.error.value = ""
         try:
             change()

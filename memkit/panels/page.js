@@ -1,5 +1,5 @@
 // A panel in the browser. Python says what there is (spec) and what it is set to (values); this makes native elements
-// of it, sends back what the user does, and keeps at most one change on its way: the newest wins.
+// of it, sends back what the user does, and keeps at most one message on its way: of what waits, the newest wins.
 
 // What takes long is worked out when a slider has rested so many milliseconds: between two keys that are held or
 // pressed one after the other there is no time for it.
@@ -52,6 +52,7 @@ function number(declared, id, set) {
     id, type: "range", min: low, max: high, step, title: help,
     oninput: () => { box.value = slider.value; say(); set(Number(slider.value), "live"); },
     onchange: () => set(Number(slider.value), "rest"),
+    onpointerdown: () => set(null, "grab"),
   });
   const box = element("input", {
     type: "number", min: least, max: most, step: whole ? 1 : "any", title: help, "aria-label": `${label}, number`,
@@ -139,28 +140,64 @@ function render({ model, el, host, signal }) {
   const id = `mkp${Math.random().toString(36).slice(2)}`; // each panel loads this file anew: a count would not do
   const live = element("div", { style: "height:100%", role: "img" }); // another widget, in place of the picture
   let embedded = null, isPlain = false;
-  let waiting = false, next = null, spec = null, controls = {}, parts = {}, changed = false, resting = null, late = null;
+  let spec = null, controls = {}, parts = {}, changed = false, late = null;
+  let onTheWay = null, sent = 0; // the message that is not answered yet; how many were sent
+  const queue = []; // what waits behind it
+  let drag = null, drags = 0; // of the slider that is dragged: its name, that of the drag, and the timer of its rest
 
+  // What the user does. It is drawn in full, or comes from a slider that has a rest of its own: only here may a rest
+  // that was waited for be forgotten.
   const send = (message) => {
-    clearTimeout(resting); // what comes now is drawn in full, or has a rest of its own
-    if (waiting && message.set && next?.set) next = { set: { ...next.set, ...message.set }, live: message.live };
-    else if (waiting) next = message;
-    else {
-      waiting = true;
-      root.classList.add("busy");
-      root.setAttribute("aria-busy", "true");
-      clearTimeout(late);
-      late = setTimeout(() => (parts.said.textContent = message.tab ? `opening ${message.tab}` : "working"), LONG);
-      model.send(message);
-    }
+    if (drag) clearTimeout(drag.resting);
+    if (!message.drag) drag = null;
+    deliver(message);
+  };
+  // Of one drag the newest value is sent, and of other things that were done the last one.
+  const deliver = (message) => {
+    const last = queue.at(-1);
+    if (message.set && last?.set && message.drag === last.drag) queue.pop(), (message.set = { ...last.set, ...message.set });
+    else if (!message.set && last && !last.set) queue.pop();
+    queue.push(message);
+    forward();
+  };
+  const forward = () => {
+    if (onTheWay || !queue.length) return;
+    onTheWay = queue.shift();
+    sent += 1;
+    root.classList.add("busy");
+    root.setAttribute("aria-busy", "true");
+    clearTimeout(late);
+    const { tab } = onTheWay;
+    late = setTimeout(() => (parts.said.textContent = tab ? `opening ${tab}` : "working"), LONG);
+    model.send({ ...onTheWay, from: [id, sent] });
   };
   const answered = () => {
-    waiting = false;
-    if (next) { const message = next; next = null; return send(message); }
     clearTimeout(late);
     root.classList.remove("busy");
     root.removeAttribute("aria-busy");
+    forward();
   };
+  // A drawing that is older than what was set last does not move the control back.
+  const isSaid = (name) => [onTheWay, ...queue].some((message) => message?.set && name in message.set);
+
+  // A slider says that it is taken, that it moves, and that it is let go: then a rest begins. What it sends from one
+  // grab or rest to the next is one drag, and one step to undo.
+  const slide = (name, set, how) => {
+    if (how === "grab") { if (drag) drag.isOver = true; return; }
+    if (drag) clearTimeout(drag.resting);
+    if (how === "live") {
+      if (drag?.name !== name || drag.isOver) drag = { name, id: `${id}-${++drags}` };
+      drag.set = set;
+      send({ set, live: true, drag: drag.id });
+    } else if (drag) drag.resting = setTimeout(() => {
+      const { set, id } = drag;
+      drag = null;
+      deliver({ set, live: false, drag: id });
+    }, REST);
+    else if (set) send({ set, live: false, drag: null });
+  };
+  // One that is let go where it was taken does not change, and one may be let go outside of it.
+  const letGo = () => { if (drag) slide(drag.name, null, "rest"); };
   const press = (name) => send({ press: name });
   const root = element("section", { class: "mkp", tabindex: -1 });
 
@@ -197,11 +234,8 @@ function render({ model, el, host, signal }) {
     controls = {};
     const groups = spec.groups.map((group) => {
       const made = group.controls.map((declared) => {
-        const one = control(declared, `${id}-${declared.name}`, (set, how) => {
-          if (how !== "rest") return send({ set, live: how === "live" });
-          clearTimeout(resting);
-          resting = setTimeout(() => send({ set, live: false }), REST);
-        });
+        const one = control(declared, `${id}-${declared.name}`, (set, how) =>
+          how ? slide(declared.name, set, how) : send({ set, live: false, drag: null }));
         controls[declared.name] = one;
         return one.dom;
       });
@@ -291,9 +325,11 @@ function render({ model, el, host, signal }) {
     }
     changed = Boolean(parts.said.dataset.n) || changed;
     if (root.isConnected) ground(); else requestAnimationFrame(ground); // JupyterLab draws first, and puts it into the page then
+    const heard = model.get("heard"), isAnswer = !heard || heard[id] >= sent;
+    if (isAnswer) onTheWay = null;
     const error = model.get("error"); // what was refused stays in its box, to be mended
     for (const [name, value] of Object.entries(model.get("values")))
-      if (!error || document.activeElement?.id !== `${id}-${name}`) controls[name]?.show(value, model.get("automatic")[name]);
+      if (!isSaid(name) && (!error || document.activeElement?.id !== `${id}-${name}`)) controls[name]?.show(value, model.get("automatic")[name]);
     for (const [name, made] of Object.entries(controls)) {
       const note = made.dom.querySelector(".note");
       if (note) note.textContent = model.get("notes")[name] ?? "";
@@ -307,10 +343,10 @@ function render({ model, el, host, signal }) {
     parts.said.textContent = error || model.get("summary");
     parts.said.classList.toggle("wrong", Boolean(error));
     parts.said.dataset.n = model.get("n");
-    answered();
+    if (isAnswer) answered();
     if (spec.ground && !host && !isPlain) { // what loads this page cannot put a widget into it
       isPlain = true;
-      send({ plain: true });
+      deliver({ plain: true });
     }
   };
   const ground = () => {
@@ -319,9 +355,13 @@ function render({ model, el, host, signal }) {
     for (const [name, value] of Object.entries((embedded && spec.ground?.[dark ? "dark" : "light"]) ?? {})) embedded.set(name, value);
   };
   model.on("change:n", show);
+  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, letGo);
   el.append(root);
   show();
-  return () => model.off("change:n", show);
+  return () => {
+    model.off("change:n", show);
+    for (const name of ["pointerup", "pointercancel"]) document.removeEventListener(name, letGo);
+  };
 }
 
 export default { render };

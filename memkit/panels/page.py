@@ -23,14 +23,15 @@ class Linked(traitlets.TraitType[Any, Any]):
     """A parameter of a panel as a trait: assigning it sets the panel, with the same checks."""
 
     def default(self, page: Any = None) -> Any:
-        return page.owner._panel().values[str(self.name)]
+        return page.drawn[str(self.name)]
 
     def validate(self, page: Any, value: Any) -> Any:
-        panel, name = page.owner._panel(), str(self.name)
-        if value != panel.values[name]:
-            panel.session.is_moving = False
+        name = str(self.name)
+        if value != page.drawn[name]:
+            panel = page.owner._panel()
+            panel.session.begin()
             panel.set(**{name: parsed(panel.controls[name], value)})
-        return panel.values[name]
+        return page.drawn[name]  # a change is drawn before `set` returns
 
 
 class Page(anywidget.AnyWidget):
@@ -58,6 +59,8 @@ class Page(anywidget.AnyWidget):
         shown.
     inner : Any
         A widget in place of the picture, as the points of a map; None for most panels.
+    heard : dict
+        By the name of a view in the browser, the number of its last message that is answered.
     n : int
         How often it was drawn; sent last.
     """
@@ -76,11 +79,14 @@ class Page(anywidget.AnyWidget):
     summary = traitlets.Unicode().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
     inner = anywidget.WidgetTrait().tag(sync=True)
+    heard = traitlets.Dict().tag(sync=True)
     n = traitlets.Int().tag(sync=True)
 
     def __init__(self, owner: Displayed) -> None:
         self.owner, self.panel, self._is_plain = owner, owner._panel(), False
         self.linked: list[str] = [name for name, declared in self.panel.controls.items() if declared.kind in _SCALARS]
+        self.drawn = self.panel.values  # what the traits of the parameters have, asked of the panel once a drawing
+        self._n_rests = 0
         self.add_traits(**{name: Linked().tag(sync=True) for name in self.linked})
         super().__init__()
         self.on_msg(self._on_message)
@@ -90,6 +96,7 @@ class Page(anywidget.AnyWidget):
     def draw(self, error: str = "") -> None:
         """Show the panel as it is now; one message to the browser."""
         panel = self.panel
+        self.drawn = self.owner._panel().values
         with self.hold_sync():
             self.spec = {**panel.spec(), **self.owner._tabs(panel)}
             self.values = {name: written(value) for name, value in panel.values.items()}
@@ -98,9 +105,8 @@ class Page(anywidget.AnyWidget):
             self.picture = self._picture_html()
             self.words, self.code, self.summary = (hide(text) for text in (panel.words, panel.code, panel.status))
             self.error = hide(error)
-            values = self.owner._panel().values
             for name in self.linked:
-                setattr(self, name, values[name])
+                setattr(self, name, self.drawn[name])
             self.n += 1
 
     def _picture_html(self) -> str:
@@ -131,14 +137,20 @@ class Page(anywidget.AnyWidget):
 
     def _on_message(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
         """What the browser sends: values that were set, a button, a row, another panel of the lab."""
-        before = self.n
-        self.panel.session.is_moving = bool(message.get("live"))
-        try:
-            self._handle(message)
-        except (MemkitError, OSError) as error:
-            self.draw(str(error))
-        if self.n == before and "left" not in message:
-            self._quietly()
+        before, is_moving = self.n, bool(message.get("live"))
+        values = message.get("set")
+        names = sorted(values) if isinstance(values, dict) else []
+        # Where no drag is named, it is that of the slider that moves, and ends where it rests.
+        self.panel.session.begin(is_moving, message.get("drag", f"{id(self)} {self._n_rests} {names}"))
+        self._n_rests += not is_moving
+        with self.hold_sync():  # one message to the browser, which so gets the answer with what it is an answer to
+            self.heard = {**self.heard, **dict([message["from"]] if "from" in message else [])}
+            try:
+                self._handle(message)
+            except (MemkitError, OSError) as error:
+                self.draw(str(error))
+            if self.n == before and "left" not in message:
+                self._quietly()
 
     def _handle(self, message: dict[str, Any]) -> None:
         panel = self.panel

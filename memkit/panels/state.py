@@ -75,7 +75,9 @@ class Session:
     Attributes
     ----------
     is_moving : bool
-        Whether a slider is being moved: its steps are one change, and slow parts wait for the last step.
+        Whether a slider is being moved: slow parts wait until it rests.
+    drag : str or None
+        The drag that the next change belongs to: all changes of one drag, its last one too, are one step to undo.
 
     Examples
     --------
@@ -91,7 +93,12 @@ class Session:
         self._future: list[State] = []
         self._listeners: list[Callable[[], None]] = []
         self.is_moving = False
-        self._moved = False
+        self.drag: str | None = None
+        self._last_drag: str | None = None  # the drag that made the last change
+
+    def begin(self, is_moving: bool = False, drag: str | None = None) -> None:
+        """Say what the next change comes from: a moving slider, a drag, or neither of them."""
+        self.is_moving, self.drag = is_moving, drag
 
     @property
     def history(self) -> tuple[State, ...]:
@@ -118,13 +125,11 @@ class Session:
     def change_to(self, state: State) -> None:
         """Change to another state; changes that were undone cannot be redone then."""
         if state != self.state:
-            if not (self.is_moving and self._moved):
+            if self.drag is None or self.drag != self._last_drag:
                 self._past.append(self.state)
-            self._moved = self.is_moving
+            self._last_drag = self.drag
             self._future.clear()
             self._become(state)
-        elif not self.is_moving:
-            self._moved = False
 
     def undo(self) -> bool:
         """Go back one change; False where there is none."""
@@ -138,7 +143,7 @@ class Session:
         if not source:
             return False
         target.append(self.state)
-        self._moved = False
+        self._last_drag = None
         self._become(source.pop())
         return True
 

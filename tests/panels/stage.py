@@ -7,7 +7,9 @@ traits that changed, as Jupyter's would: no kernel, no notebook.
 from __future__ import annotations
 
 import json
+import re
 import threading
+import time
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -24,7 +26,8 @@ FLAGS = [
     "--no-first-run",
     "--disable-background-networking",
 ]
-TRAITS = ("spec", "values", "automatic", "notes", "picture", "words", "strip", "body", "code", "summary", "error", "n")
+TRAITS = ("spec", "values", "automatic", "notes", "picture", "words", "strip", "body", "code", "summary", "error")
+TRAITS += ("heard", "n")
 PATIENCE = 60_000
 """Milliseconds: only a test that fails waits so long."""
 SETTLED = """([n, patience]) => new Promise((settled, failed) => {
@@ -57,6 +60,7 @@ const model = {
   off: (_, listener) => heard.splice(heard.indexOf(listener), 1),
   send: async (message) => take(await fetch("send", { method: "POST", body: JSON.stringify(message) })),
 };
+window.panel = model;
 window.again = async () => take(await fetch("state"));
 await take(await fetch("state?all"));
 const place = document.createElement("div"); // as JupyterLab does: drawn first, then put into the page
@@ -77,6 +81,8 @@ class Stage:
         self.shown = 0  # the number of the page
         self.sent: dict[str, Any] = {}
         self.addresses: list[str] = []  # the addresses that the last page asked for
+        self.slowness = 0.0  # seconds that the Python side takes longer for each message
+        self.rest = 0  # milliseconds after which a slider rests, where they are not the page's own
         # One tab for all: a new one has a process of its own, and takes longer than the page that it is to show.
         self.tab: Tab = self._chromium.new_page(reduced_motion="reduce")
         self.tab.set_default_timeout(PATIENCE)
@@ -153,6 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
             source = (
                 self.stage.widget._css if name.endswith("css") else (files("memkit.panels") / name).read_text("utf-8")
             )
+            if self.stage.rest:
+                source = re.sub(r"const REST = \d+;", f"const REST = {self.stage.rest};", str(source))
             text = str(source).encode()
             self._answer(text, "text/javascript" if name.endswith("js") else "text/css")
         elif name is not None and name.startswith("state"):
@@ -164,6 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self._name():
+            time.sleep(self.stage.slowness)
             self.stage.widget._on_message(self.stage.widget, message, [])
             self._answer(self.stage.packed(False), "application/json")
 

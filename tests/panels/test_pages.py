@@ -261,6 +261,52 @@ def test_search_goes_from_pin_to_verdict_to_both_lists_by_keys(stage: Any, searc
     assert "under the pinned setting" in tab.locator(".mkwhy").inner_text()
 
 
+COUNT_JUMPS = """(slider) => {
+  const own = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value");
+  window.jumps = [];
+  Object.defineProperty(slider, "value", {
+    get: () => own.get.call(slider),
+    set: (value) => {
+      if (Number(value) !== Number(own.get.call(slider))) jumps.push(value);
+      own.set.call(slider, value);
+    },
+  });
+}"""
+"""Note whenever anything but the mouse moves the thumb of a slider."""
+VERDICT = """(weight) => panel.get("values").vector_weight === weight
+  && !document.querySelector(".strip").textContent.includes("when the slider rests")"""
+
+
+def test_each_drag_ends_in_its_verdict_without_a_jump_and_is_one_step_to_undo(
+    stage: Any, search: mk.Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "slowness", 0.015)  # longer than between two moves of the mouse
+    monkeypatch.setattr(stage, "rest", 25)
+    panel = mk.panels.search(search, "пул", LABELS, RELEVANT, as_of=DAY, k=1)
+    panel.press("pin")
+    panel.set(vector_weight=0.5)
+    tab = stage.show(panel.view)
+    slider = tab.get_by_label("vector weight", exact=True)
+    tab.evaluate(COUNT_JUMPS, slider.element_handle())
+    box = slider.bounding_box()
+    n_before = len(panel.history)
+
+    def to(place: float) -> None:
+        tab.mouse.move(box["x"] + box["width"] * place, box["y"] + box["height"] / 2)
+
+    for number in range(50):
+        # The last drag but one ends where it began, which Chromium does not call a change.
+        end = 0.5 if number == 48 else (0.1, 0.9, 0.7)[number % 3]
+        to(0.5)
+        tab.mouse.down()
+        to(0.6)
+        to(end)
+        tab.mouse.up()
+        tab.wait_for_function(VERDICT, arg=float(slider.input_value()))
+    assert tab.evaluate("jumps") == []
+    assert len(panel.history) - n_before == 50
+
+
 def test_a_row_keeps_the_focus_when_it_is_opened(stage: Any, search: mk.Retriever) -> None:
     panel = mk.panels.search(search, "пул", as_of=DAY)
     tab = stage.show(panel.view)

@@ -285,6 +285,32 @@ def test_the_steps_of_a_moving_slider_are_one_change(panels: Mapping[str, Panel]
     assert panel.params["decay_days"] == 63.0
 
 
+def test_a_drawing_asks_a_panel_for_its_values_once(
+    panels: Mapping[str, Panel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel, asked = panels["search"], list[str]()
+    page = panel.view
+    values = Panel.values.fget
+    monkeypatch.setattr(Panel, "values", property(lambda self: asked.append(self.title) or values(self)))
+    page.draw()
+    assert len(page.linked) > 30
+    assert len(asked) < 10
+    page.decay_days = 30.0  # the traits stay checked
+    assert (panel.params["decay_days"], page.decay_days) == (30.0, 30.0)
+    with pytest.raises(mk.ParameterError):
+        page.decay_days = -1.0
+    assert page.decay_days == 30.0
+
+
+def test_all_that_a_drag_sends_is_one_step_to_undo(panels: Mapping[str, Panel]) -> None:
+    panel = panels["decay"]
+    page = panel.view
+    steps = ((70, True, "one"), (80, False, "one"), (90, True, "two"), (95, False, None))
+    for days, live, drag in steps:  # a slow page sends the last value of a drag only at rest
+        page._on_message(page, {"set": {"decay_days": days}, "live": live, "drag": drag}, [])
+    assert [state["retriever"]["decay_days"] for state in panel.history] == [60.0, 80.0, 90.0, 95.0]
+
+
 def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) -> None:
     panel = mk.panels.search(search, as_of=DAY)
     assert panel.result.num_rows == 0
