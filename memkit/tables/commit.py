@@ -30,6 +30,7 @@ from memkit.tables.untrusted import digests, open_member, read_json, refuse_link
 DATABASE = "corpus.duckdb"
 """The DuckDB file for other programs, next to the pointer; it has no digest, and memkit never opens it."""
 POINTER = "memkit.json"
+_MEMORIES, _BUCKET = "memories.parquet", "bucket-[0-9][0-9][0-9][0-9][0-9]"
 _LOCK, _SAVED, _SAVING = ".memkit-lock", "saved-", ".saving-"
 _NAME = re.compile(r"saved-[0-9a-f]{32}")
 _PATIENCE = 1.0
@@ -52,8 +53,8 @@ def check_path(folder: Path) -> Path:
 
 
 def is_lake(folder: Path) -> bool:
-    """Whether `folder` holds a saved corpus, also one of an older memkit."""
-    return any((folder / name).is_file() for name in (POINTER, MANIFEST))
+    """Whether `folder` holds a saved corpus, also one of an older memkit: other programs have a manifest.json too."""
+    return (folder / POINTER).is_file() or all((folder / name).is_file() for name in (MANIFEST, _MEMORIES))
 
 
 def is_bucketed(folder: Path) -> bool:
@@ -64,9 +65,16 @@ def is_bucketed(folder: Path) -> bool:
     FormatError
         Where not all of them were saved.
     """
-    if not (folder / BUCKETS).is_file() and any(folder.glob("bucket-*")):
+    if not any(is_lake(path) or _is_begun(path) for path in folder.glob(_BUCKET)):
+        return False
+    if not (folder / BUCKETS).is_file():
         raise refused(folder, f"buckets and {BUCKETS}", "an incomplete save; save the corpus again")
-    return (folder / BUCKETS).is_file()
+    return True
+
+
+def _is_begun(folder: Path) -> bool:
+    """Whether a save may have stopped in `folder` before anything was complete: only hidden files lie there."""
+    return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
 
 
 def lakes_in(folder: Path) -> list[Path]:

@@ -16,6 +16,7 @@ import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.formats.disk.files import Listing
 from memkit.tables import database, fts
+from memkit.tables.commit import is_bucketed, is_lake
 from memkit.tables.samples import sample_data, write_files
 
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
@@ -269,3 +270,13 @@ def test_two_threads_may_save_one_corpus(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: corpus.save(tmp_path / f"lake{n}"), range(4)))
     assert all(equal(mk.open(tmp_path / f"lake{n}"), corpus) for n in range(4))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "buckets.json", "bucket-00001/a.txt", "bucket-list.txt"])
+def test_what_other_programs_name_alike_makes_no_lake(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Чай зелёный.\n", encoding="utf-8")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text('{"id": "my-plugin", "version": "1.0.0"}', encoding="utf-8")
+    assert not is_lake(tmp_path)
+    assert not is_bucketed(tmp_path)
+    assert len(mk.read(tmp_path).memories) == 1
