@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.text.function_words import FUNCTION_WORDS
+
 try:
     import re2
 except ImportError:  # no wheel for this machine: every text is read
@@ -177,8 +179,8 @@ def without_secrets(text: str) -> str:
 class Mask:
     """`mask` for texts that are shown together: a secret that one of them says is hidden in all.
 
-    Only a value that no ordinary word is, of eight characters and more, letters and digits, is hidden where nothing
-    says what it is.
+    Only a value that no ordinary word is, of eight characters and more, letters and digits, or a phrase of three words
+    and more, is hidden where nothing says what it is.
 
     Parameters
     ----------
@@ -209,7 +211,8 @@ class Mask:
         return findings
 
     def _keep(self, value: str, name: str) -> None:
-        if value not in self._names and _LEAST <= len(value) <= _MOST and is_mixed(value):
+        is_known_again = is_mixed(value) or _WORDS.fullmatch(value) is not None
+        if value not in self._names and _LEAST <= len(value) <= _MOST and is_known_again:
             self._names[value] = name
             lengths = self._lengths.setdefault(value[:_LEAST], [])
             if len(value) not in lengths:
@@ -272,6 +275,7 @@ _LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")
 _REST = re.compile(r"[^\s\"'`«»“”,;)]*")
+_WORDS = re.compile(r"[^\W\d_]+(?: [^\W\d_]+){2,}")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 _NOT_SECRET = re.compile(
     r"(?i)[${<\[]|%(?:\w+%|[sd(])|\*{2}|your[_-]|.*?(?:\(\)|\(\"|getenv|environ)"  # a variable
@@ -292,6 +296,15 @@ _NUMBERED = re.compile(r"[^\W\d_]+\d+$")
 _PLACE = re.compile(r".*/|\S+@\S+\.\w+$|.*\.[A-Za-z]\w{0,4}$")
 _PORT = re.compile(r"[\d:.]+(?:/\w+)?$|rotocol\b|ort\b|rint-")
 _EXAMPLE = re.compile(r"(?i)(?:(?:your|my|some)?[_-]?(?:pass(?:word|wd)?|pwd|secret|token)|парол\w+|x+|\.+)$")
+_ABOUT_PASSWORDS = re.compile(
+    r"use|ask|see|check|stor|ke(?:ep|pt)|rotat|chang|reset|shar|requir|minim|maxim|expir|manag|polic|charact|letter"
+    r"|symbol|length|word|pass|vault|same|known?|unknown|forg|lost|never|always|every|need|hash|crypt|encrypt|plain"
+    r"|default|bcrypt|argon|login|user|set|not|send|give|mail|write|read"
+    r"|смотр|см$|спрос|узна|хран|леж|зна[еют]|меня|смен|сброс|помен|нельзя|нужн|надо|долж|минимум|максимум|символ|букв"
+    r"|знак|слов|цифр|парол|прежн|стар|нов|одинак|забы|утер|потер|отсут|нет$|невер|общ|кажд|никогда|всегда|требу|хеш"
+    r"|шифр|запис|бумаж|сейф|менедж|напис|прис|отправ|выда|получ|дать|скаж"
+)
+"""How words begin that tell of passwords, and stand in none."""
 _CLASSES = tuple(map(re.compile, (r"[a-zа-яё]", r"[A-ZА-ЯЁ]", r"\d", r"[^\w\s.:-]")))
 _TURN = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
 _LOGIN = re.compile(r"[ \t]*+(?::?[ \t]*+[^\s@]++@\S+|:[ \t]*+\S+)?$")
@@ -314,6 +327,18 @@ def _is_password(match: re.Match[str]) -> bool:
     if match["quote"]:
         return is_mixed(secret) or match["label"].lower() != "pass"  # which is a verb as well
     return is_mixed(secret) or (not match["gap"].strip() and len(_DIGIT.findall(secret)) >= 6)
+
+
+def _is_phrase(match: re.Match[str]) -> bool:
+    """Whether the words are no sentence, which has function words, or says what is done with passwords."""
+    secret = match["secret"].lower().replace("ё", "е")
+    if not _is_written(match):
+        return False
+    words = re.split("[ -]", secret)
+    if len(words) < (2 if match["quote"] else 3):
+        return False
+    is_said = any(word in FUNCTION_WORDS for word in words) and " " in secret
+    return not (is_said or any(map(_ABOUT_PASSWORDS.match, words)))
 
 
 def _is_written(match: re.Match[str]) -> bool:
@@ -402,6 +427,12 @@ _SAYS = (
     r"[ \t*]{0,4}(?P<quote>[\"'`«“])?"
 )
 _BARE = r"(?=\S{0,127}?\d)[^\s\"'`«“]{5,127}[^\s\"'`»”.,;:)!?|]"
+_PHRASE_LABELS = (
+    r"password|passwd|pass ?phrase|pwd|парол(?:ь|я|ю|ем)|парольн(?:ая|ую|ой) фраз(?:а|у|ы|ой)|кодовое слово"
+)
+# Between the word and a phrase: what it is for.
+_FOR_THAT = r"(?:[ \t]{1,3}(?i:от|к|для|на|в|у|for|to|of|on)(?:[ \t]{1,3}[\w.-]{1,20}){1,4})?"
+_LETTERS = r"[^\W\d_]{2,20}"
 _HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
 # For a look: `_SAYS` and the end of the word, wider and for RE2.
 _INTRODUCED = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
@@ -594,6 +625,21 @@ SECRETS: tuple[Secret, ...] = (
         _OF_PASSWORD,
         _is_password,
         look=f"HINT{_INTRODUCED}(?:[\"'`«“]\\S{{6}}|\\S*\\p{{Nd}})",
+    ),
+    Secret(
+        "password",
+        "a pass phrase: words after the word for it that are no sentence",
+        f"(?i:{_WORD}(?P<label>{_PHRASE_LABELS}){_WORD_END})[\"'`]?(?P<gap>{_FOR_THAT})"
+        r"(?:[ \t]{0,3}(?:=>|[:=]|[ \t][—–-])[ \t*]{0,4}|[ \t]{1,3}(?:(?:is|это|теперь)[ \t]{1,3})?(?=[\"'`«“])"
+        r"|[ \t]{1,3}(?:is|это|теперь)[ \t]{1,3})(?P<quote>[\"'`«“])?"
+        rf"(?P<secret>{_LETTERS}(?:[ -]{_LETTERS}){{1,15}})(?=[\"'`»”]|[ \t*]{{0,4}}(?:[.,;!)|\n]|\Z))",
+        (
+            "Wifi password: ⟦correct horse battery staple⟧, on the fridge too",
+            "Пароль от сейфа: ⟦верная лошадь батарея скрепка⟧.",
+        ),
+        _OF_PASSWORD,
+        _is_phrase,
+        look=r"HINT[^\n]*(?:[:=>—–-]|is|это|теперь|[\"'`«“])[ \t*]{0,4}[\"'`«“]?[\p{L}\p{N}]+[ -][\p{L}\p{N}]",
     ),
     Secret(
         "password",

@@ -92,6 +92,23 @@ def test_a_password_is_hidden_whatever_label_command_or_login_says_it(text: str)
     assert mask(text.format("")) == text.format("")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "пароль: {}",
+        "Пароль от вайфая — {}.",
+        "the password for the safe is {}, tell nobody",
+        "passphrase: `{}`",
+        "кодовое слово: «{}»",
+        '{{"password": "{}"}}',
+    ],
+)
+def test_a_pass_phrase_of_words_is_hidden_and_known_again(text: str) -> None:
+    for phrase in ("верная лошадь батарея скрепка", "correct horse battery staple", "correct-horse-battery-staple"):
+        assert mask(text.format(phrase)) == text.format("[password hidden]")
+    assert mask("пароль: верная лошадь батарея скрепка\nроутер / верная лошадь батарея скрепка").count("hidden") == 2
+
+
 @pytest.mark.parametrize("word", ["sha256", "SHA-256", "hash", "digest", "commit", "хеш", "checksum", "fingerprint"])
 def test_64_hexadecimal_digits_are_a_key_beside_one_and_never_after_a_digest(word: str) -> None:
     value = "0a1b" * 16
@@ -161,6 +178,8 @@ def test_a_mask_for_html_knows_values_as_they_are_escaped_there() -> None:
         "twilio has 12 numbers, MNO is a word",
         "root cause / CVE-2024-12345, User / gpt-4o-mini-2024-07-18, login form / test_login_form_42, ssh / x86_64",
         "compass: north2, bypass: road66a",
+        "password policy: minimum twelve characters; password: ask Mira tomorrow; Пароль: спроси Миру завтра",
+        "Пароль: раз в квартал новый; пароль — это важно для всех; password: end-to-end encrypted",
         "",
     ],
 )
