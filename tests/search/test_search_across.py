@@ -220,3 +220,22 @@ def test_only_terms_in_sight_stand_for_a_word() -> None:
     assert words_score() == 0  # the word is known
     assert words_score(where="memory_id <> 'm4'") == 0  # three others are more alike
     assert words_score(where="memory_id in ('m0', 'm1')") > 0
+
+
+@pytest.mark.parametrize(("n_texts", "n_first"), [(2, 3), (40, 0)], ids=["few texts", "many"])
+def test_terms_are_encoded_at_fit_where_the_texts_take_ten_times_as_long(n_texts: int, n_first: int) -> None:
+    class Counting(Bilingual):
+        fingerprint = f"counting {n_texts}"
+        documents: ClassVar[list[str]] = []
+
+        def encode_document(self, texts: list[str]) -> np.ndarray:
+            self.documents.extend(texts)
+            return self.encode(texts)
+
+    # Three terms of ten letters count as 630 characters of text, and a text has about 66.
+    texts = [f"{'электричка паровозная путеводная ' * 2}{number}" for number in range(n_texts)]
+    search = mk.Retriever(encoder=Counting()).fit(corpus(texts))
+    fitted = len(Counting.documents)
+    assert fitted == n_texts + 3 - n_first
+    search.search("train", as_of=DAY)
+    assert len(Counting.documents) - fitted == n_first

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from memkit.display.names import NAMED
 from memkit.errors import ParameterError, QueryError
 from memkit.hashes import digest_of_rows
+from memkit.index.cache import shared_cache
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
@@ -619,8 +620,13 @@ class MemoryIndex:
         ParameterError
             If no arm has a weight, or `context_column` is no column.
         """
+        encoded = shared_cache().encoded
         self.weights(how)
         _ = self.turns  # an unknown column is an error at fit
+        new = shared_cache().encoded - encoded
+        if new and how.across_weight and self.vocabulary is not None:
+            n_chars = pc.sum(pc.utf8_length(self.texts)).as_py()
+            self.vocabulary.prepare(n_chars * new // max(len(self.texts), new))
         self.sources = [source for source in self.sources if not isinstance(source, Former)]
 
     @property
