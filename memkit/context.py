@@ -58,7 +58,7 @@ TABLE = result_schema(
 )
 _USER_FACTS = f"""
     select memory_id, text, kind, coalesce(importance, 'normal') as importance,
-        {expired_sql()} as expired, coalesce(created_at > $until, false) as future
+        {expired_sql()} as expired, coalesce(created_at > $unseen, false) as future
     from memories where ($user_id is null or user_id = $user_id) and kind = $kind
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
@@ -299,7 +299,7 @@ class ContextBuilder(Estimator):
         """
         self.check_params()
         moment, search = Moment.from_as_of(as_of), self._fitted(corpus)
-        params = {"user_id": user_id, "as_of": moment.instant, "until": moment.unseen(search.future)}
+        params = {"user_id": user_id, "until": moment.last_visible, "unseen": moment.unseen(search.future)}
         profile = _own_facts(corpus, {**params, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
         working = _own_facts(corpus, {**params, "kind": "working"}, WORKING, lambda row: True)
         where = _SHOWN_KINDS if user_id is None else f"{_SHOWN_KINDS} and user_id = {literal(user_id)}"

@@ -29,9 +29,9 @@ from memkit.formats.faults import ADVICE
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
 from memkit.hashes import place
-from memkit.params import AsOf, as_of_time, check_corpus, check_value, describe
+from memkit.params import AsOf, Moment, check_corpus, check_value, describe
 from memkit.schemas import TIMESTAMP, result_schema
-from memkit.tables.age import BY_MONTH
+from memkit.tables.age import BY_MONTH, moments_in
 from memkit.tables.corpus import Corpus
 from memkit.tables.secrets import secrets_in
 from memkit.text.secrets import Mask
@@ -66,12 +66,12 @@ _TABLES = {
     "empty": f"select memory_id, title, path, line_start from memories where {_BODY} = '' order by memory_id",  # noqa: S608
     "expiring": """
         select expires_at::date as expires, user_id, text, memory_id from memories
-        where expires_at::date between $as_of::date and ($as_of + interval 31 day)::date order by all""",
+        where expires_at >= $until and expires_at::date <= ($as_of + interval 31 day)::date order by all""",
 }
 _COUNTS = """
     select count(*) as memories, count(distinct path) as files, count(distinct user_id) as users,
         count(coalesce(created_at, updated_at)) as dated,
-        count(*) filter (where expires_at::date < $as_of::date) as expired,
+        count(*) filter (where expires_at < $until) as expired,
         strftime(min(coalesce(created_at, updated_at)), '%Y-%m-%d') as since,
         strftime(max(coalesce(created_at, updated_at)), '%Y-%m-%d') as until
     from memories
@@ -191,8 +191,8 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     """
     check_corpus("overview", corpus)
     check_value("overview", "exact", exact, "bool")
-    moment = as_of_time(as_of)
-    queries = {name: (sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
+    moment = Moment.from_as_of(as_of)
+    queries = {name: (sql, moments_in(sql, moment) or None) for name, sql in _TABLES.items()}
     tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in queries.items()}
     tables["near_texts"], sample_size = _near_duplicates(corpus.memories, exact)
     pages = corpus.ask(_DEAD_OF_PAGES, timeout_s=None)
@@ -200,11 +200,13 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     tables["projects"] = _projects(corpus)
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
-    counts = corpus.ask(_COUNTS, {"as_of": moment}, timeout_s=None).to_pylist()[0]
+    counts = corpus.ask(_COUNTS, moments_in(_COUNTS, moment), timeout_s=None).to_pylist()[0]
     rows = _findings(counts, tables, corpus, sample_size)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus))
     table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
-    return Overview(describe(table, memkit="overview", as_of=moment.isoformat(), **corpus.revision), tables, hide)
+    return Overview(
+        describe(table, memkit="overview", as_of=moment.instant.isoformat(), **corpus.revision), tables, hide
+    )
 
 
 def _projects(corpus: Corpus) -> pa.Table:

@@ -1,10 +1,11 @@
-"""Names of months and weekdays in Russian and English, patterns of their forms, and the day that a name tells."""
+"""Names of months and weekdays in Russian and English, the day that a name tells, and the time that a field tells."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import date
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -184,3 +185,218 @@ def _day_of(match: re.Match[str], year: int) -> date | None:
         return date(year, int(number), day)
     except ValueError:
         return None
+
+
+class Told(NamedTuple):
+    """What a date field tells: a naive moment in UTC, and of how many days it is the first instant, 0 of a time."""
+
+    moment: datetime
+    days: int = 0
+
+    @property
+    def end(self) -> datetime:
+        """The last instant of it: of a time itself, of a day or a week its last microsecond.
+
+        Of midnight it is the microsecond before, as midnight in a column stands for the day that it begins.
+        """
+        if self.days:
+            days = min(self.days - 1, (datetime.max - self.moment).days)
+            return datetime.combine(self.moment + timedelta(days=days), time.max)
+        is_midnight = self.moment.time() == time() and self.moment > datetime.min
+        return self.moment - timedelta(microseconds=1) if is_midnight else self.moment
+
+
+ZONES = {
+    "z utc ut gmt": 0,
+    "wet": 0,
+    "west cet": 1,
+    "cest eet sast": 2,
+    "eest msk мск": 3,
+    "samt": 4,
+    "yekt": 5,
+    "omst": 6,
+    "novt krat": 7,
+    "sgt hkt irkt awst": 8,
+    "jst kst yakt": 9,
+    "aest vlat": 10,
+    "aedt magt": 11,
+    "nzst pett": 12,
+    "nzdt": 13,
+    "est cdt": -5,
+    "edt": -4,
+    "mdt": -6,
+    "mst pdt": -7,
+    "pst": -8,
+}
+"""Hours from UTC of the names of zones that mean one thing.
+
+Not listed are those that mean several, and a time with one of them is not read: CST is of America and of China, IST of
+India, Israel and Ireland, BST of Britain and of Bangladesh.
+"""
+_ZONE_HOURS = {word: hours for words, hours in ZONES.items() for word in words.split()}
+_LONGEST_TIME = 100
+_EPOCH = re.compile(r"([1-3]\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?", re.ASCII)
+"""Seconds since 1970, of the years 2001 to 2096, or their thousandths, millionths or billionths."""
+_CALENDAR = range(1970, 2101)
+_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d{3})?)?", re.ASCII)
+"""A time as 12, 14 or 17 digits."""
+_CLOCK_AND_ZONE = re.compile(
+    r"(?<![\d:.,+-])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<part>\d{1,9}))?)?)?(?![\d:])"
+    r"(?:\s?(?P<half>[ap])\.?m\b\.?)?"
+    r"(?:\s?(?P<word>Z|UTC|GMT)?(?P<offset>[+-]\d{1,2}(?::?\d\d)?)(?!\d)|\s?(?P<name>[^\W\d_]{2,32}/[\w/+-]{2,64}|[^\W\d_]{1,5}))?"
+    r"(?P<comment>\s?\([^()]{1,60}\))?(?P<region>\s?\[[\w/+-]{1,64}\])?",
+    re.IGNORECASE,
+)
+_SPACES = re.compile(r"(?:[ ,@]|\bat\b|\bв\b)+", re.IGNORECASE)
+_OF_WEEK = re.compile(r"\d{4}-?W\d\d", re.ASCII | re.IGNORECASE)
+_OF_ISO = re.compile(r"(\d{4})-?W(\d\d)(?:-?([1-7]))?", re.ASCII | re.IGNORECASE)
+
+
+def told(text: str) -> Told | None:
+    """What the text of a date field tells; None where it is no day and no time, or names a zone that may be several.
+
+    Read are ISO 8601 with its weeks (a week is its Monday), seconds since 1970 and their thousandths, millionths and
+    billionths, 12, 14 or 17 digits that are a time, and a day in words or numbers with a time, AM or PM, an offset, and
+    a zone by its word or as ``[Europe/Moscow]``. A time without a zone is UTC.
+
+    Examples
+    --------
+    >>> forms = ("2026-07-01T10:05:00+03:00", "1782889500", "1782889500000", "20260701070500")
+    >>> {str(told(form).moment) for form in forms}
+    {'2026-07-01 07:05:00'}
+    >>> [str(told(form).moment) for form in ("Wed, 01 Jul 2026 10:05 MSK", "1 июля 2026 г., 10:05", "2026-W27")]
+    ['2026-07-01 07:05:00', '2026-07-01 10:05:00', '2026-06-29 00:00:00']
+    >>> told("2026-07-01 10:00 CST") is None
+    True
+    """
+    if not text or len(text) > _LONGEST_TIME or "\0" in text:
+        return None
+    text = " ".join(text.split())  # a browser writes a narrow blank before AM
+    try:
+        return _iso(text) or _of_digits(text) or _in_words(text)
+    except (ValueError, OverflowError):  # no such day, or none that Python has
+        return None
+
+
+_BASIC = re.compile(r"\d{8}(?:T\d\d(?:\d\d(?:\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII)
+"""ISO 8601 without hyphens and colons."""
+
+
+_SIGNS = ("+", "-")
+"""What Python takes for the mark between a day and its time, and is an offset."""
+
+
+def told_by_iso(text: str) -> Told | None:
+    """What a text in ISO 8601 tells.
+
+    >>> told_by_iso("2026-07-01"), told_by_iso("1782889500")
+    (Told(moment=datetime.datetime(2026, 7, 1, 0, 0), days=1), None)
+    """
+    text = text.strip()
+    try:
+        return None if "\0" in text else _iso(text)  # Python itself reads a time stamp only up to a NUL
+    except OverflowError:
+        return None
+
+
+def _iso(text: str) -> Told | None:
+    if not ((text[4:5] == "-" and len(text) >= 10 and text[10:11] not in _SIGNS) or _BASIC.fullmatch(text)):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return Told(_in_utc(moment), int(len(text) <= 10))
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _of_digits(text: str) -> Told | None:
+    if match := _EPOCH.fullmatch(text):
+        seconds, *parts = match.groups()
+        micros = int(((parts[0] or parts[1] or "") + "000000")[:6])
+        return Told(datetime(1970, 1, 1) + timedelta(seconds=int(seconds), microseconds=micros))
+    if match := _COMPACT.fullmatch(text):
+        year, month, day, hour, minute, second, part = (int(digits or 0) for digits in match.groups())
+        moment = datetime(year, month, day, hour, minute, second, part * 1000)
+        return Told(moment) if moment.year in _CALENDAR else None
+    return None
+
+
+def _in_words(text: str) -> Told | None:
+    """A day in words or numbers, perhaps with a clock's time and a zone before, after or within it."""
+    clock = next((match for match in _CLOCK_AND_ZONE.finditer(text) if match["minute"] or match["half"]), None)
+    if clock is None:
+        day = _whole_day(text)
+        return Told(datetime.combine(day, time()), 7 if _OF_WEEK.fullmatch(text) else 1) if day else None
+    rest, name = (text[: clock.start()].removesuffix("T"), text[clock.end() :]), clock["name"] or ""
+    day = _whole_day(" ".join(rest))
+    if day is None and name:  # "10:05 July 1st 2026"
+        day, name = _whole_day(f"{rest[0]} {name}{rest[1]}"), ""
+    local = _local(day, clock) if day else None
+    zone = _zone_of(clock, name, local) if local else None
+    return Told(_in_utc(local.replace(tzinfo=zone))) if local and zone else None
+
+
+def _local(day: date, clock: re.Match[str]) -> datetime | None:
+    hour, half = int(clock["hour"]), (clock["half"] or "").lower()
+    if half:
+        if hour > 12:
+            return None
+        hour = hour % 12 + 12 * (half == "p")
+    part = int(((clock["part"] or "") + "000000")[:6])
+    return datetime.combine(day, time(hour, int(clock["minute"] or 0), int(clock["second"] or 0), part))
+
+
+def _zone_of(clock: re.Match[str], name: str, local: datetime) -> tzinfo | None:
+    """The zone of a time: its offset, else its word or region, else UTC; None for a word that names none or several."""
+    if offset := clock["offset"]:
+        digits = offset[1:].replace(":", "")
+        hours, minutes = (int(digits), 0) if len(digits) <= 2 else (int(digits[:-2]), int(digits[-2:]))
+        length = timedelta(hours=hours, minutes=minutes)
+        return timezone(-length if offset[0] == "-" else length)
+    region = (clock["region"] or "").strip(" []") or (name if "/" in name else "")
+    if region:
+        from zoneinfo import ZoneInfo  # hardly any text names one
+
+        with suppress(KeyError, OSError):
+            return ZoneInfo(region)
+        return None
+    distance = _ZONE_HOURS.get(name.lower()) if name else 0
+    return None if distance is None else timezone(timedelta(hours=distance))
+
+
+def _whole_day(text: str) -> date | None:
+    """The day that is all that a text says, a weekday and signs aside."""
+    text = _SPACES.sub(" ", text).strip(" .")
+    if match := _OF_ISO.fullmatch(text):
+        return date.fromisocalendar(int(match[1]), int(match[2]), int(match[3] or 1))
+    match = _said_day().fullmatch(text)
+    if match is None:
+        return None
+    groups = {name.rstrip("0123456789"): value for name, value in match.groupdict().items() if value}
+    number = int(groups["number"]) if "number" in groups else month_number(groups["month"])
+    day, is_slashed = int(groups["day"]), groups.get("by") not in (None, ".") and "last" in groups
+    if is_slashed and day != number and day <= 12:
+        return None  # a day and a month, or a month and a day
+    return date(int(groups["year"]), number, day)
+
+
+@cache
+def _said_day() -> re.Pattern[str]:
+    """A day in each of its forms, the weekday before or after it."""
+    year, day, month = r"(?P<year>\d{4})", DAY, MONTH
+    number = r"(?P<number>1[0-2]|0?[1-9])"
+    forms = (
+        rf"{year}(?P<by>[-_./]){number}(?P=by){day}",
+        r"(?P<year>\d{4})(?P<number>\d\d)(?P<day>\d\d)",
+        rf"{day}(?P<by>[-./]){number}(?P=by)(?P<last>{year})",
+        rf"{day}{ORDINAL}(?: of)?[ -]{month}[ -]{year}(?: ?г(?:\.|ода?)?)?",
+        rf"{month} (?:the )?{day}{ORDINAL} {year}",
+        rf"{year} {month} {day}{ORDINAL}",
+    )
+    names = r"\(\?P(<|=)(year|day|month|number|by|last)(>|\))"
+    unique = (re.sub(names, rf"(?P\g<1>\g<2>{n}\g<3>", form) for n, form in enumerate(forms))
+    return re.compile(rf"(?:{_WEEKDAY}\.? )?(?:{'|'.join(unique)})(?: \(?{_WEEKDAY}\)?)?", re.IGNORECASE)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import ClassVar
 
 import pyarrow as pa
 
 from memkit.documents import cite
 from memkit.duck import check_unicode
-from memkit.params import estimator, param
+from memkit.params import Moment, estimator, param
 from memkit.schemas import TABLES, check_kinds
 from memkit.tables.age import FORMS, age_sql, decay_sql, decays_sql
 from memkit.tables.statement import Annotator
@@ -60,7 +59,7 @@ class Decay(Annotator):
     decay_floor: float = param(0.0, low=0, high=1, unit="ratio", doc="Lower bound of the factor.")
     decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that decay; '*' is all.")
 
-    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         check_unicode(self.decay_kinds)
         named = [kind for kind in self.decay_kinds if kind != "*"]
         check_kinds(named, "Decay: 'decay_kinds'", in_data=rows["kind"].unique().to_pylist())
@@ -69,12 +68,12 @@ class Decay(Annotator):
     def _sql(self) -> str:
         return f"""select *,
     true as keep,
-    case when {_DATED} > $as_of then 'future' end as reason,
+    case when {_DATED} > $until then 'future' end as reason,
     {age_sql()} as age_days,
     {decay_sql(self.decay, self.decay_days, self.decay_floor, self.decay_kinds)} as factor,
     case
         when {_DATED} is null then 'undated'
-        when {_DATED} > $as_of then 'future'
+        when {_DATED} > $until then 'future'
         when not ({decays_sql(self.decay_kinds)}) then 'exempt'
     end as note
 from input"""  # noqa: S608  # declared parameters only

@@ -92,6 +92,15 @@ class Moment:
         is_midnight = isinstance(value, datetime) and instant.time() == time()
         return cls.from_as_of(instant.date() if is_midnight else value)
 
+    def ahead(self, days: int) -> Self:
+        """This moment, days later; a bare day stays one.
+
+        >>> print(Moment.from_as_of("2026-03-01").ahead(2))
+        2026-03-03
+        """
+        length = timedelta(days=days)
+        return type(self)(self.instant + length, None if self.until is None else self.until + length)
+
     @property
     def last_visible(self) -> datetime:
         """The last visible instant, whether or not the moment was given."""
@@ -527,7 +536,7 @@ def record_as_of(table: pa.Table, moment: datetime | Moment) -> pa.Table:
 
 
 Rev = str | date | datetime
-"""A revision: a commit, branch or tag as git spells it, or a moment, which means the last commit up to it."""
+"""A revision: a commit, branch or tag as git spells it, or a moment, the last commit up to it (to the end of a day)."""
 
 
 def rev_text(rev: Rev) -> str:
@@ -540,7 +549,7 @@ def rev_text(rev: Rev) -> str:
     """
     if not isinstance(rev, (str, date)):
         raise ParameterError(f"rev: expected a text, date or datetime. Got {rev!r:.200}.")
-    return rev if isinstance(rev, str) else as_of_time(rev).isoformat()
+    return rev if isinstance(rev, str) else str(Moment.from_as_of(rev))
 
 
 def revision_of(table: pa.Table) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """The tables, the kinds of memory and the words of importance, declared once.
 
 `TABLES` maps a table's name to its `pyarrow.Schema`; a field's metadata holds ``meaning`` and, where there is one,
-``unit``. `KINDS` says what each kind of memory is. Readers, SQL, search, policies, documentation and tests use these.
+``unit``, and ``day``: what a bare day is in a column of time stamps, if not its midnight. `KINDS` says what each kind
+of memory is. Readers, SQL, search, policies, documentation and tests use these.
 
 >>> TABLES["memories"].field("confidence").metadata[b"unit"]
 b'ratio'
@@ -32,8 +33,10 @@ Mask = NDArray[np.bool_]
 WORDS = pa.list_(pa.string())
 
 
-def column(name: str, kind: pa.DataType, meaning: str, unit: str = "", nullable: bool = True) -> pa.Field:
-    metadata = {"meaning": meaning} | ({"unit": unit} if unit else {})
+def column(
+    name: str, kind: pa.DataType, meaning: str, unit: str = "", nullable: bool = True, day: str = ""
+) -> pa.Field:
+    metadata = {"meaning": meaning} | ({"unit": unit} if unit else {}) | ({"day": day} if day else {})
     return pa.field(name, kind, nullable=nullable, metadata=metadata)
 
 
@@ -51,6 +54,8 @@ def result_schema(*runs: tuple[pa.DataType, str]) -> pa.Schema:
     return pa.schema([(name, kind) for kind, names in runs for name in names.split()])
 
 
+LAST_INSTANT = "its last microsecond"
+"""What a bare day is in ``expires_at``, so an end at midnight is the last instant before it."""
 _MEMORY_ID = column("memory_id", pa.string(), "the row of memories that this one belongs to")
 _PATH = column("path", pa.string(), "file, relative to the root, with '/'")
 _LINE = column("line", pa.int64(), "1-based line in the file")
@@ -85,7 +90,7 @@ MEMORIES = table(
     column("updated_at", TIMESTAMP, "when it last changed; created_at where missing"),
     column("verified_at", TIMESTAMP, "when somebody last checked it"),
     column("stale_at", TIMESTAMP, "from when on it should be checked again; it stays valid, unlike what expires"),
-    column("expires_at", TIMESTAMP, "the last day on which it is valid, UTC"),
+    column("expires_at", TIMESTAMP, "the last instant at which it is valid, UTC", day=LAST_INSTANT),
     column(
         "date_source", pa.string(), "where created_at comes from: own (a field), name, heading, git, git_first, mtime"
     ),
@@ -252,7 +257,7 @@ TABLES: dict[str, pa.Schema] = {
         column("id", pa.string(), "as written"),
         column("type", pa.string(), "profile, working or archive, as written"),
         column("importance", pa.string(), "high, normal or low, as written"),
-        column("expires_at", TIMESTAMP, "the day in the tag exp"),
+        column("expires_at", TIMESTAMP, "the end of the day in the tag exp", day=LAST_INSTANT),
         column("created_at", TIMESTAMP, "the day in the tag created"),
         column("text", pa.string(), "the fact without its tags"),
     ),

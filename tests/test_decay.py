@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memkit as mk
 from memkit.decay import Decay
 from memkit.duck import connect
 from memkit.errors import ParameterError
+from memkit.panels.decay_panel import DecayPanel
 from memkit.policy.pipeline import Pipeline
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
@@ -143,3 +145,26 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
 
 def test_the_defaults_are_the_documents_values() -> None:
     assert Decay(**memory_v2_policy["decay"]).get_params() == Decay().get_params()  # type: ignore[arg-type]  # a preset is plain data
+
+
+def test_the_days_own_memories_are_no_future_to_any_who_decay() -> None:
+    corpus = mk.from_table(
+        {
+            "memory_id": ["today", "tomorrow"],
+            "text": ["чай зелёный", "чай чёрный"],
+            "created_at": ["2026-03-01T10:00Z", "2026-03-02"],
+        }
+    )
+    search = mk.Retriever(encoder=None, kind_weights={}).fit(corpus)
+    panel = DecayPanel(search, as_of="2026-03-01")
+    tables = [step.transform(corpus, as_of="2026-03-01") for step in (Decay(), Pipeline([mk.Expiry(), Decay()]))]
+    for table in (*tables, panel.result):
+        assert table["reason"].to_pylist() == [None, "future"]
+        assert table["age_days"].to_pylist() == [0.0, 0.0]  # counted to the day's first instant
+    assert search.search("чай", as_of="2026-03-01")["memory_id"].to_pylist() == ["today"]
+    replayed = mk.replay(corpus, Decay(), Decay(decay_days=1), as_of="2026-03-01")
+    assert replayed["reason_a"].to_pylist() == [None, "future"]
+    assert mk.Decay().transform(corpus, as_of="2026-03-01T09:00Z")["reason"].to_pylist() == ["future"] * 2
+    panel.set(forward=1)
+    assert panel.result["age_days"].to_pylist() == [14 / 24, 0.0]
+    assert panel.result["reason"].to_pylist() == [None, None]

@@ -35,7 +35,7 @@ from memkit.formats.notes.format import check_fields, format_note
 from memkit.formats.reader import Options, read, read_with
 from memkit.formats.rows import Row, slug_of
 from memkit.formats.spelling import plain
-from memkit.formats.syntax.values import text_of, time_of
+from memkit.formats.syntax.values import end_of, end_text, text_of, time_of
 from memkit.formats.syntax.write import block
 from memkit.hashes import digest
 from memkit.params import AsOf, as_of_time, check_choice, describe, path_of
@@ -411,6 +411,10 @@ def _links(corpus: Corpus, rows: Sequence[Row]) -> dict[str, list[Link]]:
 # Writers.
 
 
+def _end(moment: datetime | None) -> str | None:
+    return None if moment is None else end_text(moment)
+
+
 def _stamp(moment: datetime | None) -> str | None:
     """A time as front matter has it: a day where it is midnight."""
     if moment is None:
@@ -506,7 +510,7 @@ def _front_rest(group: Group, job: Job) -> Row:
     """The columns that have no key of their own in a layout, under their names: a reader keeps them in extra."""
     rest = {name: group.shared(name) for name in ("importance", "confidence", "user_id", "access_count")}
     rest["permalink" if group.is_page else "source_id"] = group.shared("source_id")
-    rest |= {"pinned": group.shared("pinned") or None, "expires_at": _stamp(group.shared("expires_at"))}
+    rest |= {"pinned": group.shared("pinned") or None, "expires_at": _end(group.shared("expires_at"))}
     successor = group.shared("superseded_by")
     rest["superseded_by"] = f"[[{job.paths[successor].removesuffix('.md')}]]" if successor in job.paths else None
     return rest
@@ -587,7 +591,8 @@ def _write_notes(job: Job) -> None:
             rest = {
                 name: row[name] for name in ("description", "aliases", "status", "importance", "confidence", "user_id")
             }
-            rest |= {name: _stamp(row[name]) for name in ("verified_at", "stale_at", "expires_at")}
+            rest |= {name: _stamp(row[name]) for name in ("verified_at", "stale_at")}
+            rest["expires_at"] = _end(row["expires_at"])
             rest |= {"scope": row["scope"] if scope != row["scope"] else None, "source_id": row["source_id"]}
             rest |= {"pinned": row["pinned"] or None, "access_count": row["access_count"]}
             fields = {**extra_of(row), **_filled(rest), **fields}
@@ -705,6 +710,7 @@ def _write_graph(job: Job) -> None:
     """An entity a title, an observation a memory, as strings: the server knows no others, so an entity has one date."""
     job.out.is_paged = False
     entities: dict[str, Row] = {}
+    ends: dict[str, set[datetime | None]] = {}
     names: dict[str, str] = {}
     for group in job.groups:
         if _refuse_unjudged(group, job, other_kinds=("index",)):
@@ -721,6 +727,7 @@ def _write_graph(job: Job) -> None:
             entity["entityType"] = entity["entityType"] or row["scope"] or row["kind"] or "memory"
             if row["created_at"] and "createdAt" not in entity:
                 entity["createdAt"] = _time(row["created_at"])
+            ends.setdefault(name, set()).add(row["expires_at"])
             text = row["text"].strip("\n")
             if row["kind"] != "entity":
                 entity["observations"].append(text)
@@ -734,7 +741,9 @@ def _write_graph(job: Job) -> None:
         for link in from_one
         if link.from_id in names and link.to_id in names
     ]
-    for entity in entities.values():
+    for name, entity in entities.items():
+        if len(ends[name]) == 1 and (end := _end(*ends[name])):
+            entity["expires_at"] = end
         entity["observations"] = list(dict.fromkeys(entity["observations"]))
     lines = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in [*entities.values(), *relations]]
     if lines:
@@ -904,8 +913,7 @@ class _Back:
 def _same(written: object, value: object) -> bool:
     """Whether what stands in extra says the same as a column."""
     if isinstance(value, datetime):
-        moment = time_of(written)
-        return moment is not None and moment == value.astimezone(UTC).replace(tzinfo=None)
+        return value.astimezone(UTC).replace(tzinfo=None) in (time_of(written), end_of(written))
     return _as_text(written) == _as_text(value)
 
 

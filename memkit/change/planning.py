@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,7 +24,7 @@ from memkit.formats.disk.source import decode
 from memkit.formats.format import File
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, as_of_time, describe, path_of
+from memkit.params import AsOf, Moment, describe, path_of
 from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.near import normalise
 from memkit.policy.index_check import IndexCheck
@@ -95,8 +94,8 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
     """
     if not isinstance(corpus, Corpus):
         raise ParameterError(f"plan: expected a Corpus of mk.read. Got {type(corpus).__name__}.")
-    moment = as_of_time(as_of)
-    draft = Draft(home(corpus), moment, corpus)
+    moment = Moment.from_as_of(as_of)
+    draft = Draft(home(corpus), moment.instant, corpus)
     remaining = corpus.memories
     for each in [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies:
         policy = policy_class(each)() if isinstance(each, str) else each
@@ -108,10 +107,10 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
         else:
             with draft.as_policy(policy.name):
                 remaining = _apply_policy(policy, draft, remaining, moment, merge)
-    return draft.edits([("as_of", moment.isoformat())])
+    return draft.edits([("as_of", moment.instant.isoformat())])
 
 
-def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: datetime, merge: bool) -> pa.Table:
+def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: Moment, merge: bool) -> pa.Table:
     """Draft the changes of one policy, and return the remaining memories."""
     planner = _PLANNERS.get(type(policy).__name__)
     if planner is not None:

@@ -36,7 +36,7 @@ from memkit.formats.rows import Row, Rows
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 from memkit.formats.syntax.places import Json, Splice, line_end, spliced, with_values
-from memkit.formats.syntax.values import day_of
+from memkit.formats.syntax.values import end_of_day
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
 from memkit.schemas import IMPORTANCES, TABLES
@@ -367,7 +367,7 @@ def meta_columns(meta: object) -> Row:
     if importance is not None and importance not in IMPORTANCES:
         raise ParameterError(f"meta: 'importance' must be one of {', '.join(IMPORTANCES)}. Got {importance!r:.80}.")
     written = expires.isoformat() if isinstance(expires, date) else expires
-    day = day_of(written) if isinstance(written, str) else None
+    day = end_of_day(written) if isinstance(written, str) else None
     if expires is not None and day is None:
         raise ParameterError(f"meta: 'expires_at' must be a date YYYY-MM-DD. Got {expires!r:.80}.")
     return {"kind": kind, "importance": importance, "expires_at": day}

@@ -173,7 +173,7 @@ from (
 _EXPIRED = """
 select 'expired' as change, memory_id, kind, expires_at as date, path, line_start as line, title,
     text as before, null::varchar as after
-from memories where expires_at::date + interval 1 day between $since and $until
+from memories where expires_at >= $since - interval 1 microsecond and expires_at < $until
     and not contains($unlisted, coalesce(kind, ''))
 """
 _ORDER = " order by date desc nulls first, path nulls last, line nulls last, memory_id"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -69,6 +69,6 @@ def day_of(value: datetime | date | str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, datetime):
-        is_day = (value.hour, value.minute, value.second) == (0, 0, 0)
+        is_day = value.time() in (time.min, time.max)  # an end of validity is the day's last instant
         return (value.date() if is_day else value.replace(tzinfo=None)).isoformat(*() if is_day else (" ", "minutes"))
     return value.isoformat()

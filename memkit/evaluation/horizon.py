@@ -101,10 +101,11 @@ class _Watched:
         """Each candidate's score at a moment, rounded as in ranking, and whether it is expired or not created yet."""
         until, passed = self.question.ask.moment.until, moment - self.question.moment
         later_question = self.question.at(Moment(moment, None if until is None else until + passed))
+        last = moment if until is None else until + passed
         _, factor = later_question.decay(self.memory)
         score = np.round(self.ranked.fused * later_question.prior(self.memory) * factor, TIE_DIGITS)
         rows, gone = self.question.index.rows, np.zeros(len(score), bool)
-        if self.question.settings.expired == "hide" and (expired := rows.expired(moment)) is not None:
+        if self.question.settings.expired == "hide" and (expired := rows.expired(last)) is not None:
             gone |= expired[self.memory]
         if (until := self.question.scope.until) is not None:
             gone |= later(rows.created[self.memory], until + passed)

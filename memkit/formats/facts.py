@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
-from memkit.formats.fields import DAY, TAG, WHOLE, Field, Fields, Problem, words_test
+from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Problem, words_test
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
@@ -46,7 +46,7 @@ FIELDS = Fields(
     Field("id", TAG, required=True),
     Field("t", TAG, required=True, tests=(words_test(*TYPES),)),
     Field("imp", TAG, required=True, tests=(words_test(*IMPORTANCES),)),
-    *(Field(name, DAY) for name in _DATES),
+    *(Field(name, LAST_DAY if name == "exp" else DAY) for name in _DATES),
     Field("text", TAG),
 )
 META = Fields(

@@ -13,11 +13,13 @@ from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import (
     bool_of,
     day_of,
+    end_of_day,
+    epoch_of,
     integer_of,
+    iso_time_of,
     loose_words,
     number_of,
     text_of,
-    time_of,
     words_of,
 )
 from memkit.surrogates import LONE_SURROGATE
@@ -74,7 +76,9 @@ TAG = Type(text_of, "", absent=(None, ""))
 """Text in a file without types, where every value is valid."""
 WORDS = Type(words_of, "a list of strings", loose=loose_words, strict=_are_texts)
 DAY = Type(day_of, "a date YYYY-MM-DD", "bad_date")
-TIME = Type(time_of, "an ISO 8601 time stamp", "bad_date")
+LAST_DAY = Type(end_of_day, DAY.expected, DAY.code)
+"""A day on which something is still valid, as its last instant."""
+TIME = Type(iso_time_of, "an ISO 8601 time stamp", "bad_date", loose=epoch_of)
 WHOLE = Type(integer_of, "a whole number", strict=_is_no_text)
 NUMBER = Type(number_of, "a number", strict=_is_no_text)
 TRUTH = Type(bool_of, "true or false", strict=lambda value: isinstance(value, bool))

@@ -18,10 +18,11 @@ from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format
 from memkit.formats.rows import Row, Rows, extra_of, json_text
+from memkit.formats.spelling import END, EXPIRES, end_by, end_in, plain
 from memkit.formats.syntax.json import LINES, load_json, load_json_members
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.places import Json
-from memkit.formats.syntax.values import number_of, text_of, time_of
+from memkit.formats.syntax.values import number_of, states_date, text_of, time_of
 
 ENDINGS = (".json", *LINES)
 LISTS = {"entities": "entity", "relations": "relation"}
@@ -368,8 +369,9 @@ class _Graph:
                 self.problem("bad_value", _OBSERVATION.expected, observation, lines[0], field="observations")
             if text not in known.observations:
                 date, moment = self._dated(observation, lines[0]) if key else ("", None)
+                end = self._end(observation, moment, lines[0]) if key else None
                 extra = extra_of(observation, {key, date}) if key else "{}"
-                known.observations[text] = {"lines": lines, "created_at": moment, "extra": extra}
+                known.observations[text] = {"lines": lines, "created_at": moment, "expires_at": end, "extra": extra}
             elif key:
                 known.others.append(observation)
 
@@ -382,10 +384,19 @@ class _Graph:
                 self.problem(_DATE.code, _DATE.expected, written, number, field=key)
         return "", None
 
+    def _end(self, node: Node, moment: Any, number: int) -> Any:
+        """The end of an object's validity, which stays in extra too; one that cannot be read is reported."""
+        for key, written in node.items():
+            name = plain(key)
+            if name in EXPIRES and states_date(written) and end_by(name, written, moment) is None:
+                self.problem(_END.code, _END.expected, written, number, field=key)
+        return end_in([{plain(key): value for key, value in node.items()}], moment)
+
     def _entity(self, name: str, entity: _Entity) -> None:
         path, node = self.source.path, entity.node
         number = entity.item.number
         date, created = self._dated(node, number)
+        end = self._end(node, created, number)
         kind = text_of(node.get(key_of_type(node, "entityType")))
         if not kind:
             self.problem("missing_field", "", "nothing", number, field="entityType")
@@ -401,6 +412,7 @@ class _Graph:
             memory = {**base, "memory_id": memory_id, "title": name if row else "", "text": text if row else name}
             memory |= {"kind": "observation" if row else "entity", "line_start": lines[0], "line_end": lines[1]}
             memory |= {"created_at": moment, "updated_at": moment, "extra": row["extra"] if row else extra}
+            memory["expires_at"] = (row["expires_at"] if row else None) or end
             self.rows.add("memories", memory)
             if row and not text.strip():
                 self.problem("empty_text", "an observation with text", text, lines[0], memory_id=memory_id)
@@ -450,6 +462,7 @@ _LINE = Rule("unclaimed", "mcp_graph", "", "an entity (name, observations) or a 
 _LIST = Rule("bad_value", "mcp_graph", "observations", "a list")
 _OBSERVATION = Rule("bad_value", "mcp_graph", "observations", "strings, or objects with text")
 _DATE = Rule(TIME.code, "mcp_graph", "createdAt", TIME.expected)
+_END = Rule(TIME.code, "mcp_graph", "expires_at", END)
 _DANGLING = Rule("dangling_relation", "mcp_graph", "", "the name of an entity of this file")
 _SELF = Rule("self_relation", "mcp_graph", "", "another entity than itself")
 FORMAT = Format(
@@ -469,6 +482,7 @@ FORMAT = Format(
         _LIST,
         _OBSERVATION,
         _DATE,
+        _END,
         _DANGLING,
         _SELF,
         Rule("bad_value", "mcp_graph", "name", "a name"),

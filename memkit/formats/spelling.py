@@ -7,7 +7,10 @@ one. The first name that has a value which can be read counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
+
+from memkit.formats.syntax.values import end_after, end_of
 
 T = TypeVar("T")
 TITLES = ("title", "name")
@@ -26,8 +29,41 @@ UPDATED = (
 )
 VERIFIED = ("verifiedat", "verified", "lastverified", "lastverifiedat", "reviewed", "reviewedat", "lastreviewed")
 STALE = ("staleafter", "staleat", "reviewby")
-EXPIRES = ("expiresat", "expires")
-"""The last day of a memory; never what only should be checked again."""
+ENDS = {
+    "expiresat": "a bundle of pages and most stores",
+    "expires": "a bundle of pages",
+    "expirationdate": "mem0",
+    "expirydate": "people's own notes",
+    "expiretime": "the memory bank of Vertex AI",
+    "expiry": "people's own notes",
+    "expiration": "people's own notes",
+    "validuntil": "MIF, within its field temporal",
+    "validto": "sage-wiki and other graphs with two times",
+    "validthrough": "schema.org",
+    "действуетдо": "people's own notes",
+    "действительнодо": "people's own notes",
+    "годендо": "people's own notes",
+    "истекает": "people's own notes",
+    "invalidat": "Graphiti and Zep: when the fact stopped being true",
+    "expiredat": "Graphiti and Zep: when the graph learnt it, so it counts last",
+}
+"""What the end of a memory is called, by plain name, and by whom.
+
+What only should be done or checked by then is none: ``deadline``, ``due``, ``review_by``, ``end_date``, «срок».
+"""
+LENGTHS = {
+    "ttl": "",
+    "timetolive": "",
+    "expiresin": "",
+    "ttldays": "d",
+    "ttlhours": "h",
+    "ttlminutes": "min",
+    "ttlseconds": "s",
+}
+"""How long a memory lasts, by plain name, and the unit of a number without one; "" where that says nothing."""
+END = "an ISO 8601 time stamp, or a length such as 14d of what has a date"
+EXPIRES = (*ENDS, *LENGTHS)
+"""The names of the end of a memory; never of what only should be checked again."""
 USERS = ("userid",)
 """Whose memory a page is. An ``owner`` of a page is whoever keeps it, often a team, and hides it from nobody."""
 DESCRIPTIONS = ("description", "summary", "abstract")
@@ -70,3 +106,30 @@ def first_of(places: Iterable[Mapping[str, Any]], names: Iterable[str], read: Ca
     '2026'
     """
     return next((value for place in places for name in names if (value := read(place.get(name))) is not None), None)
+
+
+def end_in(places: Iterable[Mapping[str, Any]], begin: datetime | None) -> datetime | None:
+    """The last instant of a memory, from the first of the names that tells it anywhere; `places` are as for `first_of`.
+
+    Parameters
+    ----------
+    begin : datetime or None
+        From when on a length counts: when the memory last changed, else when it was created.
+
+    Examples
+    --------
+    >>> str(end_in([{"ttl": "14d"}], datetime(2026, 3, 1)))
+    '2026-03-15 23:59:59.999999'
+    >>> str(end_in([{"expiredat": "2026-09-30", "invalidat": 1790067346}], None))
+    '2026-09-22 08:55:46'
+    """
+    listed = list(places)
+    told = (end_by(name, place[name], begin) for name in EXPIRES for place in listed if name in place)
+    return next(filter(None, told), None)
+
+
+def end_by(name: str, value: object, begin: datetime | None) -> datetime | None:
+    """The last instant that a field says, by its plain name: a time, a day, or a length from `begin` on."""
+    if end := end_of(value):
+        return end
+    return None if begin is None else end_after(value, begin, LENGTHS.get(name, ""))

@@ -23,7 +23,7 @@ from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, shown, slug_of
-from memkit.formats.spelling import CREATED, TITLES, UPDATED, first_of, plain
+from memkit.formats.spelling import CREATED, END, EXPIRES, TITLES, UPDATED, end_by, end_in, first_of, plain
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, unescaped
 from memkit.formats.syntax.values import day_of, loose_words, states_date, text_of, time_of
@@ -44,6 +44,7 @@ _DIGIT = re.compile(r"\d")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})")
 """A time in a heading that names its zone."""
+_CLOCK = re.compile(r"\d:\d\d|\d\s?[ap]\.?m\b", re.IGNORECASE)
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _LOGS = ("daily_log", "log")
@@ -53,9 +54,10 @@ _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _UNREAD_DATE = Rule(TIME.code, "workspace", "created", TIME.expected)
+_UNREAD_END = Rule(TIME.code, "workspace", "expires_at", END)
 _UNFILLED = Rule("unknown_placeholder", "workspace", "created", "a date where a template has a mark for one")
 _NO_WHOLE_DAY = Rule("bad_value", "workspace", "created", TIME.expected)
-OF_DATES = (_UNREAD_DATE, _UNFILLED, _NO_WHOLE_DAY)
+OF_DATES = (_UNREAD_DATE, _UNREAD_END, _UNFILLED, _NO_WHOLE_DAY)
 """The checks of dates in front matter, which all Markdown shares."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
 """What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
@@ -147,7 +149,9 @@ def moment_of(value: object) -> datetime | None:
     if moment := time_of(text):
         return moment
     named = day_in(text)
-    return _midnight(named.day) if named else None
+    if named is None or _CLOCK.search(text[: named.start]) or _CLOCK.search(text[named.end :]):
+        return None  # a time of a form that nobody knows is not midnight
+    return _midnight(named.day)
 
 
 def _midnight(day: date) -> datetime:
@@ -209,17 +213,21 @@ class Sections:
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
-        inner = front.fields.get("metadata") if front else None
-        self.places = [place for place in (front and front.fields, inner) if isinstance(place, Node)]
+        inner = [front.fields.get(name) for name in ("metadata", "temporal")] if front else []
+        self.places = [place for place in (front and front.fields, *inner) if isinstance(place, Node)]
         self.fields = [{plain(key): value for key, value in place.items()} for place in self.places]
         self.created = self.in_front(CREATED, moment_of)
         self.updated = self.in_front(UPDATED, moment_of) or self.created
+        self.begins = self.updated or (self.dated.day if self.dated else self.named)
+        self.expires = end_in(self.fields, self.begins)
         self.first, self.turn, self.is_hollow = "", 0, False
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
 
     def unread_dates(self, name: str, value: object) -> Iterator[object]:
         """What a field of the front matter, by its plain name, says in place of a date that can be read."""
         if name in (*CREATED, *UPDATED) and moment_of(value) is None:
+            yield value
+        if name in EXPIRES and end_by(name, value, self.begins) is None:
             yield value
 
     def _check_dates(self) -> None:
@@ -232,13 +240,14 @@ class Sections:
     def _unread_date(self, key: str, written: object, line: int | None) -> None:
         if line and not isinstance(written, str):  # in YAML ``{{date}}`` is an object
             written = self.source.lines[line - 1].partition(":")[2].strip() or written
-        rule, got = _UNREAD_DATE, shown(written)
+        usual = _UNREAD_END if plain(key) in EXPIRES else _UNREAD_DATE
+        rule, got = usual, shown(written)
         if isinstance(written, str) and _PLACEHOLDER.search(written):
             rule, got = _UNFILLED, f"{got}, as a template has it: write the date, if the page is none"
         elif isinstance(written, str) and _YEAR_OR_MONTH.fullmatch(written):
             rule, got = _NO_WHOLE_DAY, f"{got}, which names no day and stays null"
         where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None}
-        self.rows.problem(rule.code, self.source.path, _UNREAD_DATE.expected, got, quote=False, **where)
+        self.rows.problem(rule.code, self.source.path, usual.expected, got, quote=False, **where)
 
     def in_front(self, names: Iterable[str], read: Callable[[Any], T | None]) -> T | None:
         """What `read` makes of the first field of the front matter among `names` that it can read."""
@@ -279,7 +288,7 @@ class Sections:
     def columns(self, section: Section) -> Row:
         """The columns of a section's memory that are from the whole file."""
         front = self.front.fields if self.front and not section.ordinal else Node()
-        row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ())}
+        row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ()), "expires_at": self.expires}
         return row | {"heading_path": heading_path(self.source.path, *section.above)}
 
     def beside(self, section: Section, memory_id: str) -> None:

@@ -114,7 +114,7 @@ class DecayPanel(Panel):
 
     def _answer(self, state: State) -> Answer:
         decay, day = self._decay(state), state.moment
-        return Answer(decay.transform(self.search.corpus_, as_of=day), decay, day, _fades_at(decay))
+        return Answer(decay.transform(self.search.corpus_, as_of=day), decay, day.instant, _fades_at(decay))
 
     def _picture(self, answer: Answer) -> Picture:
         return ages_of(answer.table, answer.decay, MARKS // 2)  # a dot and a stroke each
@@ -122,9 +122,7 @@ class DecayPanel(Panel):
     def _code(self, state: State) -> str:
         decay = self._decay(state)
         changes = {name: value for name, value in decay.get_params().items() if value != getattr(Decay(), name)}
-        return call_code(
-            f"{call_code('mk.Decay', **changes)}.transform", Name("corpus"), as_of=state.moment.isoformat()
-        )
+        return call_code(f"{call_code('mk.Decay', **changes)}.transform", Name("corpus"), as_of=str(state.moment))
 
     def _press(self, action: str) -> None:
         self.set(decay_kinds=("*",))

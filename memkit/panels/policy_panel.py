@@ -159,13 +159,13 @@ class PolicyPanel(Panel):
         text = state[QUERY]["text"]
         judged = Name(f"pa.table({{'text': [{text!r}]}})" if text else "corpus")
         policy = call_code(f"mk.{self.policy.__name__}", **changes)
-        return call_code(f"{policy}.transform", judged, as_of=state.moment.isoformat())
+        return call_code(f"{policy}.transform", judged, as_of=str(state.moment))
 
     def _status(self, answer: pa.Table) -> str:
         kept = pc.sum(answer["keep"]).as_py() or 0
         is_part = self.session.is_moving and self._is_large and not self.session.state[QUERY]["text"]
         part = " of a part; all of them at rest" if is_part else ""
-        return f"{self.session.state.moment:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
+        return f"{self.session.state.moment.instant:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
 
     def _body(self, answer: pa.Table) -> str:
         if not answer.num_rows:
@@ -222,7 +222,7 @@ class PolicyPanel(Panel):
         names = ["kept", *sorted({row["reason"] for row in counted} - {"kept"})]
         order = sorted(users, key=lambda user: (-users[user].total(), user))[:_EACH]
         rows = [(*(f"{users[user][name]:,}" for name in names), user) for user in order]
-        return rows_html((*names, f"user, on {self.session.state.moment:%Y-%m-%d}"), rows)
+        return rows_html((*names, f"user, on {self.session.state.moment.instant:%Y-%m-%d}"), rows)
 
 
 def _present(table: pa.Table, names: tuple[str, ...]) -> list[str]:

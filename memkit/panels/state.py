@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Self
 
-from memkit.params import Estimator, as_of_time, estimator, param
+from memkit.params import Estimator, Moment, estimator, param
 
 
 @estimator
@@ -63,10 +62,10 @@ class State:
         return type(self)({**self.sections, section: {**self[section], **values}})
 
     @property
-    def moment(self) -> datetime:
+    def moment(self) -> Moment:
         """`as_of`, moved ahead by `forward` days."""
         query_values = self["query"]
-        return as_of_time(query_values["as_of"]) + timedelta(days=query_values["forward"])
+        return Moment.from_as_of(query_values["as_of"]).ahead(query_values["forward"])
 
 
 class Session:

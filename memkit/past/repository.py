@@ -24,7 +24,7 @@ from threading import Timer
 
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, did_you_mean, refused
 from memkit.formats.disk.files import HEAD_BYTES, is_inside, read_bytes
-from memkit.params import as_of_time
+from memkit.params import Moment
 
 TIMEOUT_S = 60.0
 """Seconds after which git is stopped, whatever it does."""
@@ -192,7 +192,7 @@ class Repository:
         NotFoundError, ParameterError
             Where there is none; where `rev` is nothing that could mean one.
         """
-        return self._up_to(as_of_time(rev)) if _DAY.fullmatch(rev) else self._named(rev)
+        return self._up_to(Moment.from_as_of(rev).last_visible) if _DAY.fullmatch(rev) else self._named(rev)
 
     def _up_to(self, moment: datetime) -> Commit:
         head, seconds = self._refs.id_of("HEAD"), int(moment.timestamp() // 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from memkit.documents import memory_v2_policy
 from memkit.errors import ParameterError
-from memkit.params import estimator, param
+from memkit.params import Moment, estimator, param
 from memkit.policy.base import (
     BLANK,
     END,
@@ -162,7 +161,7 @@ from (
         """The relation of known secrets, where `known_secrets` is on."""
         return ("secrets",) if self.known_secrets else ()
 
-    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         """The first known secret of each text that has one."""
         if not self.known_secrets:
             return {}

@@ -12,6 +12,7 @@ from memkit.duck import literal
 from memkit.params import estimator, param
 from memkit.policy.base import END, NOTHING, START, Policy, alternatives, document_param, kind_in, needed
 from memkit.schemas import IMPORTANCE_WORDS, kinds_where
+from memkit.tables.age import day_end_sql
 from memkit.tables.patterns import Pattern
 
 # The word that memkit keeps for the one written; null for any other.
@@ -98,7 +99,7 @@ class Classifier(Policy):
         end as importance,
         coalesce(
             case when given then expires_at end,
-            case when found = 'working' then ($as_of::date + {int(self.working_days)})::timestamptz end
+            case when found = 'working' then {day_end_sql(f"($as_of::date + {int(self.working_days)})")} end
         ) as expires_at
     ),
     true as keep,

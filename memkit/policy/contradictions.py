@@ -123,7 +123,7 @@ def _compared(memories: pa.Table, moment: Moment) -> pa.Table:
     when = pc.coalesce(memories["updated_at"], memories["created_at"])
     kept: Mask = ~later(memories["created_at"].to_numpy(), moment.last_visible)
     kept &= ~later(when.to_numpy(), moment.last_visible)
-    kept &= ~expired(memories["expires_at"].to_numpy(), moment.instant)
+    kept &= ~expired(memories["expires_at"].to_numpy(), moment.last_visible)
     hidden = pc.is_in(memories["kind"], value_set=pa.array(kinds_where(searched=False), pa.string()))
     settled = pc.or_(pc.is_in(memories["status"], value_set=pa.array(_SETTLED)), pc.is_valid(memories["superseded_by"]))
     mask = pc.and_(pc.is_valid(when), pc.invert(pc.or_(hidden, settled)))

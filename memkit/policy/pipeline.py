@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from typing import Any, Self
 
 import pyarrow as pa
 
 from memkit.duck import laid_out, session
 from memkit.errors import ParameterError
-from memkit.params import REQUIRED, estimator, param
+from memkit.params import REQUIRED, Moment, estimator, param
 from memkit.policy.base import VERDICT, Policy
 from memkit.tables.patterns import Match
 from memkit.tables.statement import Annotator, run
@@ -127,7 +126,7 @@ class Pipeline(Policy):
             earlier_columns |= step.adds.keys()
         return by_step
 
-    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         """The further relations of each step, computed for the rows that reach it."""
         relations: dict[str, pa.Table] = {}
         if not any(step.reads for step in self.steps):

@@ -63,7 +63,7 @@ class Quota(Policy):
 facts as (
     select row, memory_id, user_id, kind, path, line_start,
         coalesce(updated_at, created_at) as known,
-        case when known > $as_of then $as_of else known end as dated,
+        case when known > $until then $until else known end as dated,
         coalesce(importance, 'normal') as weight
     from numbered
     where {kind_in(kinds_where(counted=True))} and not {expired_sql()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -207,8 +207,7 @@ def forecast(
 
 
 def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Moment, day: int) -> pa.Table:
-    ahead = timedelta(days=day)
-    moment = Moment(start.instant + ahead, start.last_visible + ahead)
+    moment = Moment(start.instant, start.last_visible).ahead(day)
     keep, reason = _verdicts(table, steps, moment)
     users = table["user_id"].cast(pa.string()) if "user_id" in table.column_names else pa.nulls(len(table), pa.string())
     factor = decay.transform(table, moment)["factor"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import date, datetime
+from datetime import date
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from memkit.documents import cite
 from memkit.fences import fences, headings
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.values import loose_words, text_of
-from memkit.params import AsOf, as_of_time, estimator, param
+from memkit.params import AsOf, Moment, as_of_time, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.schemas import column, table
 from memkit.tables.corpus import Corpus
@@ -75,7 +75,7 @@ class SplitPlan(Policy):
     )
     counter: Counter | None = counter_param()
 
-    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         """Token counts and parts of each row, computed in Python, since SQL cannot call the user's counter."""
         texts = [text or "" for text in rows["text"].to_pylist()]
         counts = {"tokens": [self.count(text) for text in texts], "parts": [len(self.parts(text)) for text in texts]}

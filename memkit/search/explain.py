@@ -221,8 +221,9 @@ def _why_no_candidate(question: Question, memory_id: str) -> str:
     memory = pc.index(index.memories["memory_id"], memory_id).as_py()
     reason = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), "")
     if reason == "expired":
-        day = index.memories["expires_at"][memory].as_py().date()
-        return f"it expired on {day}, before {question.moment.date()}, and expired memories are hidden"
+        end = day_of(index.memories["expires_at"][memory].as_py())
+        now = until_text(question.until or question.moment)
+        return f"it expired on {end}, before {now}, and expired memories are hidden"
     if reason == "future":
         created, unseen = index.memories["created_at"][memory].as_py(), question.scope.unseen
         until = until_text(unseen.until) if unseen else ""

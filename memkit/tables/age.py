@@ -25,9 +25,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.duck import literals, rows_of
+from memkit.params import Moment
 from memkit.schemas import Floats, Mask, kinds_where
 
-AS_OF = "$as_of"
+AS_OF, UNTIL = "$as_of", "$until"
+"""The moments of a statement: ages are counted to the first; what is later than the second is not seen yet.
+
+They differ for a bare day, whose first and last instants they are (`memkit.params.Moment`).
+"""
 _PAIR = ("kind", "importance")
 # One SQL statement per call would cost more than the search, so each form is written twice. Tests prove both equal.
 _FORMULAS: dict[str, tuple[str, Callable[[Floats, float | Floats], Floats]]] = {
@@ -47,6 +52,16 @@ BY_MONTH = f"""
 """SQL: how many memories of each kind were made in each month."""
 _LEAST_FACTOR = 1e-300
 _DAY = 86400e6  # microseconds
+
+
+def moments_in(sql: str, moment: Moment) -> dict[str, datetime]:
+    """The parameters of a statement that are moments, with their values.
+
+    >>> moments_in("select $until", Moment.from_as_of("2026-03-01"))["until"].isoformat()
+    '2026-03-01T23:59:59.999999+00:00'
+    """
+    values = {AS_OF: moment.instant, UNTIL: moment.last_visible}
+    return {name.removeprefix("$"): value for name, value in values.items() if name in sql}
 
 
 def age_sql(dates: Sequence[str] = ("updated_at", "created_at")) -> str:
@@ -134,17 +149,26 @@ def factors(age: Floats, form: str, days: float | Floats, floor: float | Floats)
 
 
 def expired_sql(grace_days: int = 0) -> str:
-    """SQL that tests whether a memory's last day (UTC) and `grace_days` more have passed; without a date it is false.
+    """SQL that tests whether a memory's last instant and `grace_days` more have passed; without one it is false.
 
     >>> expired_sql()
-    'coalesce(expires_at::date < $as_of::date, false)'
+    'coalesce(expires_at < $until, false)'
     """
-    return f"coalesce(expires_at::date < {AS_OF}::date{f' - {int(grace_days)}' if grace_days else ''}, false)"
+    return f"coalesce(expires_at < {UNTIL}{f' - to_days({int(grace_days)})' if grace_days else ''}, false)"
 
 
-def expired(expires: NDArray[np.datetime64], moment: datetime) -> NDArray[np.bool_]:
-    """The result of `expired_sql` for an array of days."""
-    return np.asarray(expires < naive(moment).astype("datetime64[D]"))  # a comparison with NaT is False
+def expired(expires: NDArray[np.datetime64], until: datetime) -> NDArray[np.bool_]:
+    """The result of `expired_sql` for an array of last instants."""
+    return np.asarray(expires < naive(until))  # a comparison with NaT is False
+
+
+def day_end_sql(day: str) -> str:
+    """SQL for the last instant of a day (UTC), as the column ``expires_at`` has it.
+
+    >>> day_end_sql("$as_of::date")
+    '($as_of::date + interval 1 day - interval 1 microsecond)::timestamptz'
+    """
+    return f"({day} + interval 1 day - interval 1 microsecond)::timestamptz"
 
 
 def later(dates: NDArray[np.datetime64], until: datetime) -> Mask:

@@ -490,7 +490,7 @@ def read(
         Show a progress bar on a terminal.
     rev : str, date or datetime, optional
         A git commit, branch or tag, for example ``HEAD~10``; or a moment in UTC, which means the last commit up to it
-        along first parents. ``Corpus.revision`` and the metadata of results name the commit.
+        (of a day up to its end) along first parents. ``Corpus.revision`` and the metadata of results name the commit.
     dates : 'git' or 'mtime', optional
         Where memories that have no date of their own get one. From git: the commits that added and last changed them;
         the column ``date_source`` is then git, or git_first for the first commit, as the memory may be older than it. A

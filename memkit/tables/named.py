@@ -1,4 +1,5 @@
-"""Ready-made queries as ``.sql`` files: the first comment says what a query answers; ``$as_of`` is the day.
+"""Ready-made queries as ``.sql`` files: the first comment says what a query answers; ``$as_of`` is the moment
+that ages are counted to, ``$until`` the last instant that is seen (of a bare day its end).
 
 A comment ``-- $days = 31`` declares a parameter with its default, as JSON.
 
@@ -17,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import AsOf, as_of_time, check_value, describe
-from memkit.tables.age import age_sql, decay_sql, expired_sql
+from memkit.params import AsOf, Moment, check_value, describe
+from memkit.tables.age import age_sql, decay_sql, expired_sql, moments_in
 
 FOLDER = Path(__file__).parent / "queries"
 
@@ -61,7 +62,7 @@ def named_query(
             raise ParameterError(f"{owner}: {expected}. Got {key!r}.{did_you_mean(key, declared)}")
         default = declared[key]
         check_value(owner, key, value, "str" if default is None else type(default).__name__, nullable=default is None)
-    values = {**declared, **params} | ({"as_of": as_of_time(as_of)} if "$as_of" in query else {})
+    values = {**declared, **params} | moments_in(query, Moment.from_as_of(as_of))
     return query, values or None
 
 
@@ -101,7 +102,7 @@ def named_queries() -> pa.Table:
         {
             "name": list(queries),
             "question": [sql.partition("\n")[0].removeprefix("-- ") for sql in queries.values()],
-            "needs_as_of": ["$as_of" in sql for sql in queries.values()],
+            "needs_as_of": ["$as_of" in sql or "$until" in sql for sql in queries.values()],
             "needs_history": [needs_history(name) for name in queries],
             "parameters": [_spelled(sql) for sql in queries.values()],
             "sql": list(queries.values()),

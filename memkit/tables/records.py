@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.duck import rows_of
-from memkit.params import AsOf, as_of_time, check_value, record_as_of
+from memkit.params import AsOf, Moment, check_value, record_as_of
 from memkit.schemas import TABLES
-from memkit.tables.age import age_sql
+from memkit.tables.age import age_sql, moments_in
 from memkit.tables.statement import as_table, input_table
 
 WISDOM_SQL = """with claims as (
@@ -52,7 +52,7 @@ order by low desc nulls last, hits desc nulls last, id, memory_id"""
 
 STALE_SQL = f"""select memory_id, id, tier, hits, success_rate, last_used_at,
     {age_sql(["last_used_at"])} as idle_days,
-    case when last_used_at is null then 'undated' when last_used_at > $as_of then 'future' end as note,
+    case when last_used_at is null then 'undated' when last_used_at > $until then 'future' end as note,
     coalesce(idle_days > $days, false) as stale
 from pathways
 order by idle_days desc nulls last, id, memory_id"""  # noqa: S608  # no data in it
@@ -136,8 +136,8 @@ def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Ta
     [{'idle_days': 365.0, 'stale': True}]
     """
     check_value("stale_pathways", "days", days, "float", low=0, unit="days")
-    moment = as_of_time(as_of)
-    values = {"as_of": moment, "days": float(days)}
+    moment = Moment.from_as_of(as_of)
+    values = {**moments_in(STALE_SQL, moment), "days": float(days)}
     return record_as_of(rows_of(STALE_SQL, values, pathways=_table(corpus, "pathways")), moment)
 
 

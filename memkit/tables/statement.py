@@ -10,7 +10,6 @@ import re
 import sys
 import warnings
 from collections.abc import Collection
-from datetime import datetime
 from typing import Any, ClassVar, Self
 
 import duckdb
@@ -21,9 +20,9 @@ import pyarrow.compute as pc
 from memkit.duck import as_arrow, interruptible, laid_out, session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
-from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
-from memkit.schemas import KINDS, TIMESTAMP, kinds_where
-from memkit.tables.age import AS_OF
+from memkit.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
+from memkit.schemas import KINDS, LAST_INSTANT, TIMESTAMP, kinds_where
+from memkit.tables.age import AS_OF, UNTIL, moments_in
 from memkit.tables.patterns import MATCHED_SQL, Match, Pattern, PatternCache, match_few, patterns_sql
 
 
@@ -99,7 +98,7 @@ class Annotator(Estimator):
 
     def _transform(self, table: Any, as_of: AsOf, cache: PatternCache | None = None) -> pa.Table:
         """`transform`, with cached matches of the patterns for the same rows, if there are any."""
-        source, moment = self._source(table), as_of_time(as_of)
+        source, moment = self._source(table), Moment.from_as_of(as_of)
         relations = self.relations(source, moment)
         match = cache.for_rows(source) if cache else match_few
         matches = self._matches(relations["input"], match)
@@ -112,12 +111,17 @@ class Annotator(Estimator):
         return record_as_of(describe(result, **facts), moment)
 
     def sql(self, as_of: AsOf = None) -> str:
-        """The statement that runs over the relations in `relations`; the day is ``$as_of`` unless `as_of` is given.
+        """The statement that runs over the relations in `relations`; its moments are ``$as_of``, which ages are
+        counted to, and ``$until``, the last instant that is seen (of a bare day its end), unless `as_of` is given.
 
         To run it on a connection of your own, ``set TimeZone = 'UTC'`` and register each of ``relations(table)``.
         """
         text = laid_out(self._statement())
-        return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
+        if as_of is not None:
+            moment = Moment.from_as_of(as_of)
+            for name, instant in ((AS_OF, moment.instant), (UNTIL, moment.last_visible)):
+                text = text.replace(name, f"timestamptz '{instant.isoformat(' ')}'")
+        return text
 
     def _statement(self, matched: Collection[str] = ()) -> str:
         """`_sql` with its first step, which evaluates the patterns unless their relation is named as `matched`."""
@@ -136,7 +140,7 @@ class Annotator(Estimator):
         """The relations that the statement reads: ``input`` (the needed columns and ``row``) and those in `reads`."""
         self.check_params()
         rows = input_table(self._source(table), self.needs)
-        return {"input": rows} | self._relations(rows, as_of_time(as_of))
+        return {"input": rows} | self._relations(rows, Moment.from_as_of(as_of))
 
     def _source(self, table: Any) -> pa.Table:
         self.check_params()
@@ -170,7 +174,7 @@ class Annotator(Estimator):
         """The regular expressions that the statement needs; with any, it reads ``tested`` instead of ``input``."""
         return ()
 
-    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         """Further relations that the statement reads, by name; most steps need none."""
         return {}
 
@@ -258,7 +262,7 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
             column = column.cast(column.type.value_type)
         if pa.types.is_list(field.type) and _is_text(column.type):
             return pa.chunked_array([pa.array([_split(value) for value in column.to_pylist()], field.type)])
-        return _times(column) if field.type == TIMESTAMP else column.cast(field.type)
+        return ends_of(_times(column), field) if field.type == TIMESTAMP else column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         expected = f"{owner}: column '{field.name}' must be {field.type}"
         raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error
@@ -297,6 +301,19 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.assume_timezone(column.cast(pa.timestamp("us"), safe=False), "UTC")
 
 
+def ends_of(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Time stamps as `field` declares them: where a day is its last instant there, midnight becomes that.
+
+    A column of memkit's own has no midnight there: what ends at midnight has the last instant before it.
+    """
+    if (field.metadata or {}).get(b"day") != LAST_INSTANT.encode():
+        return column
+    numbers = column.cast(pa.int64())
+    is_day = pc.equal(numbers, pc.multiply(pc.divide(numbers, _DAY), _DAY))  # a quotient is cut, so no day is missed
+    return pc.if_else(is_day, pc.add(numbers, _DAY - 1), numbers).cast(TIMESTAMP)
+
+
+_DAY = 24 * 60 * 60 * 10**6  # microseconds
 _CALENDAR = (-62_135_596_800, 253_402_300_800)
 """Seconds of the year 1 and the year 10000: the range of Python's dates, which ages and days are computed with."""
 
@@ -312,12 +329,12 @@ def within_calendar(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
-def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], moment: datetime) -> pa.Table:
+def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], moment: Moment) -> pa.Table:
     """The named columns of the statement's result, in the order of ``row``."""
     names = ", ".join(columns)
     text = f"select row, {names} from (\n{sql}\n)"  # noqa: S608  # column names of ours around a statement of ours
     with interruptible():
-        result = as_arrow(con, text, {"as_of": moment} if AS_OF in sql else None)
+        result = as_arrow(con, text, moments_in(sql, moment) or None)
     rows = result["row"].to_numpy()
     # Windows shuffle the rows; most statements keep their order, and checking is cheaper than sorting.
     if len(rows) and not bool(np.all(rows[1:] > rows[:-1])):

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from memkit.checked import json_object
 from memkit.errors import FormatError, refused
 from memkit.hashes import digest_of_path
-from memkit.tables.statement import within_calendar
+from memkit.tables.statement import ends_of, within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20
 FREE_BYTES, GROWTH = 2**30, 100
@@ -154,7 +154,8 @@ def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:
             raise refused(where, f"column '{field.name}' without nulls", f"{column.null_count} nulls")
         if pa.types.is_timestamp(field.type) and within_calendar(column).null_count > column.null_count:
             raise refused(where, f"column '{field.name}' with dates of the years 1 to 9999", "others")
-    return table.cast(schema).replace_schema_metadata(table.schema.metadata)
+    columns = [ends_of(table[field.name].cast(field.type), field) for field in schema]
+    return pa.table(columns, schema=schema).replace_schema_metadata(table.schema.metadata)
 
 
 def with_nulls(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, list[str]]:

@@ -56,7 +56,7 @@ def test_the_front_matter_of_an_assistants_file_names_and_dates_it(tmp_path: Pat
         ("createdAt: 2026-01-02\nlast_modified_at: 2026-02-03", moment(2026, 1, 2), moment(2026, 2, 3)),
         ("Date Created: 2026-01-02\nupdated-at: 2026-02-03", moment(2026, 1, 2), moment(2026, 2, 3)),
         ("created: [[2026-01-02]]\nupdated: '[[log/2026-02-03|Tue]]'", moment(2026, 1, 2), moment(2026, 2, 3)),
-        ("created: 02.01.2026 10:30\nupdated: 3 февраля 2026", moment(2026, 1, 2), moment(2026, 2, 3)),
+        ("created: 02.01.2026 10:30\nupdated: 3 февраля 2026", moment(2026, 1, 2, 10, 30), moment(2026, 2, 3)),
         ("created: 01/02/2026\nupdated: until February 3, 2026", None, None),
         ("metadata: 2026-01-02", None, None),
         ("date: 2026-02-30", None, None),
@@ -105,7 +105,7 @@ ADVICE = "Write a real day, such as 2025-03-04."
 
 def test_a_date_that_cannot_be_read_is_reported_where_memkit_has_a_column_for_it(tmp_path: Path) -> None:
     front = "\n".join([
-        "created: вчера", "Date Updated: 03/04/2025", "updated: 11/23/2025", "expires: 31.12.2026", "stale_after: 30d",
+        "created: вчера", "Date Updated: 03/04/2025", "updated: 11/23/2025", "expires: 12/11/2026", "stale_after: 30d",
         "verified:", "  - {by: anna, at: 2026-02-30}", "  - {by: pavel, at: 2026-02-03}", "reviewed: 1/2/2026",
         "generated: {by: model-1.2.3, at: soon}", "metadata:", "  modified: [2026-01-02]", "deadline: в пятницу",
     ])  # fmt: skip
@@ -114,7 +114,7 @@ def test_a_date_that_cannot_be_read_is_reported_where_memkit_has_a_column_for_it
         for field, line, got in (
             ("created", 3, "вчера"),
             ("updated", 5, "11/23/2025"),
-            ("expires", 6, "31.12.2026"),
+            ("expires", 6, "12/11/2026"),
             ("stale_after", 7, "30d"),
             ("verified", 8, "2026-02-30"),
             ("reviewed", 11, "1/2/2026"),

@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import date
 from hashlib import sha1
 from pathlib import Path
 from types import ModuleType
@@ -101,9 +102,10 @@ def test_a_revision_may_be_named_in_many_ways(sample_repository: Any, repositori
     moment = repositories.START + 3 * repositories.STEP_S
     revision = mk.read(root, rev=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment + 1))).revision
     assert (revision["revision"], revision["revision_path"]) == (commits[2], "first parent")
-    assert mk.read(root, rev="2026-01-02").revision["revision_at"] <= "2026-01-02"
-    with pytest.raises(NotFoundError, match="nothing was committed up to 2026-01-01"):
-        mk.read(root, rev="2026-01-01")
+    days = [mk.read(root, rev=day).revision for day in ("2026-01-02", date(2026, 1, 2), "2026-01-02T23:59:59.999999")]
+    assert {day["revision"] for day in days} == {days[2]["revision"]}
+    with pytest.raises(NotFoundError, match="nothing was committed up to 2025-12-31"):
+        mk.read(root, rev="2025-12-31")
     with pytest.raises(NotFoundError, match="Did you mean 'main'"):
         mk.read(root, rev="mian")
     for rev in ("--output=/tmp/x", "a..b", "HEAD@{1}", "HEAD:a.md", "", "a\nb", "../../HEAD", "refs/../HEAD"):

@@ -88,9 +88,14 @@ def test_a_lasting_fact_is_no_working_one_and_a_liking_is_kept_longer(text: str,
 
 def test_each_kind_has_its_importance_and_working_ends_after_its_days() -> None:
     facts = classify({"text": ["Меня зовут Анна", "Сейчас чиним", "Архив"]}, working_days=14)
+    end = datetime(2026, 3, 1 + 14, 23, 59, 59, 999_999, tzinfo=UTC)
     assert facts == [
         {"kind": "profile", "importance": "high", "expires_at": None},
-        {"kind": "working", "importance": "normal", "expires_at": datetime(2026, 3, 1 + 14, tzinfo=UTC)},
+        {
+            "kind": "working",
+            "importance": "normal",
+            "expires_at": end,
+        },
         {"kind": "archive", "importance": "low", "expires_at": None},
     ]
 
@@ -108,7 +113,7 @@ def test_valid_values_of_the_row_win_and_others_do_not() -> None:
         ("note", None),
         ("profile", "normal"),
     ]
-    assert classify(table)[0]["expires_at"] == datetime(2027, 1, 1, tzinfo=UTC)
+    assert classify(table)[0]["expires_at"] == datetime(2027, 1, 1, 23, 59, 59, 999_999, tzinfo=UTC)
 
 
 def test_a_kind_that_is_no_facts_is_never_changed() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import memkit as mk
 from memkit.errors import ParameterError
 from memkit.policy.expiry import Expiry
 from memkit.policy.index_check import IndexCheck
@@ -62,8 +65,8 @@ def test_cleanup_lists_what_it_would_remove_and_removes_nothing() -> None:
 
 
 def test_the_shown_statement_takes_the_day() -> None:
-    assert "$as_of" in Expiry().sql()
-    assert "timestamptz '2026-03-01 00:00:00+00:00'" in Expiry().sql(as_of="2026-03-01")
+    assert "$until" in Expiry().sql()
+    assert "timestamptz '2026-03-01 23:59:59.999999+00:00'" in Expiry().sql(as_of="2026-03-01")
 
 
 ENTRIES = pa.table(
@@ -90,3 +93,62 @@ def test_cleaning_lists_the_wished_entries_and_never_a_pinned_one(invalid, missi
 
 def test_nothing_is_removed_by_the_documents_defaults() -> None:
     assert IndexCheck(**index_policy["index_check"]).get_params() == IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data
+
+
+def judged_by(corpus: mk.Corpus, as_of: str) -> dict[str, set[str]]:
+    """The memories that live at a moment, by each that asks."""
+    search = mk.Retriever(encoder=None).fit(corpus)
+    everything = set(corpus.memories["memory_id"].to_pylist())
+    counts = mk.Quota(max_working=0).transform(corpus, as_of=as_of)
+    ids = {
+        "policy": Expiry().transform(corpus, as_of=as_of),
+        "quota": counts.filter(pc.invert(counts["keep"])),
+        "search": search.search("чай", k=9, as_of=as_of),
+        "blocks": mk.ContextBuilder(search).build(corpus, "anna", "кофе", as_of=as_of).table,
+        "replay": mk.replay(corpus, Expiry(), Expiry(), as_of=as_of).rename_columns({"keep_a": "keep"}),
+    }
+    kept = {
+        name: {row["memory_id"] for row in table.to_pylist() if name == "quota" or row.get("keep", True)}
+        for name, table in ids.items()
+    }
+    kept["query"] = everything - {row[0] for row in corpus.named("expired_facts", as_of=as_of).fetchall()}
+    expired = {row["what"]: row["count"] for row in mk.overview(corpus, as_of=as_of).table.to_pylist()}["expired"]
+    assert expired == len(everything - kept["policy"])
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("as_of", "alive"),
+    [
+        ("2026-09-22T08:55:46Z", "day clock"),
+        ("2026-09-22T11:55:47+03:00", "day"),
+        ("2026-09-22", "day"),
+        ("2026-09-21", "day clock"),
+        ("2026-09-22T23:59:59Z", "day"),
+        ("2026-09-23T00:00:00Z", ""),
+    ],
+)
+def test_all_who_ask_end_a_memory_at_the_same_instant(as_of: str, alive: str) -> None:
+    rows = {
+        "memory_id": ["day", "clock"],
+        "text": ["Пьёт чай зелёный", "Пьёт чай чёрный"],
+        "kind": ["working"] * 2,
+        "user_id": ["anna"] * 2,
+        "expires_at": ["2026-09-22", "2026-09-22T11:55:46+03:00"],
+    }
+    judged = judged_by(mk.from_table(rows), as_of)
+    assert judged == {name: set(alive.split()) for name in judged}
+
+
+def test_midnight_in_a_frames_column_or_an_older_lake_is_that_day(tmp_path: Path) -> None:
+    corpus = mk.from_table(pa.table({"text": ["чай"], "expires_at": pa.array([datetime(2026, 9, 22)])}))
+    end = datetime(2026, 9, 22, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert corpus.memories["expires_at"].to_pylist() == [end]
+    assert corpus.memories.schema.field("expires_at").metadata[b"day"] == b"its last microsecond"
+    older = corpus.memories.set_column(
+        corpus.memories.column_names.index("expires_at"),
+        "expires_at",
+        pa.array([datetime(2026, 9, 22)], pa.timestamp("us", "UTC")),
+    )
+    mk.Corpus({**corpus.tables, "memories": older}).save(tmp_path / "lake")
+    assert mk.open(tmp_path / "lake").memories["expires_at"].to_pylist() == [end]

@@ -24,7 +24,7 @@ from memkit.formats.spelling import (
     ALIASES,
     CREATED,
     DESCRIPTIONS,
-    EXPIRES,
+    ENDS,
     IDS,
     IDS_OF_PAGES,
     STALE,
@@ -35,11 +35,12 @@ from memkit.formats.spelling import (
     UPDATED,
     USERS,
     VERIFIED,
+    end_in,
     plain,
 )
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import bool_of, loose_words, text_of, time_of
+from memkit.formats.syntax.values import bool_of, end_of, loose_words, text_of, time_of
 from memkit.formats.workspace import Section, Sections, kind_of, moment_of
 from memkit.schemas import STATUSES
 
@@ -226,12 +227,14 @@ class Page(Sections):
         self.status = self.in_front(("status", "state"), status_of) or ("archived" if archived else None)
         self.scope = self.in_front(TYPES, text_of)
         self.source_id = self.in_front(IDS_OF_PAGES, text_of)
-        self.user, self.expires = self.in_front(USERS, text_of), self.in_front(EXPIRES, time_of)
+        self.user = self.in_front(USERS, text_of)
+        self.begins = self.updated or self.begins
+        self.expires = end_in(self.fields, self.begins)
 
     def unread_dates(self, name: str, value: object) -> Iterator[object]:
         """Also of the dates that only pages have; of those that may be several each."""
         yield from super().unread_dates(name, value)
-        if name in (*STALE, *EXPIRES) and time_of(value) is None:
+        if name in STALE and time_of(value) is None:
             yield value
         has_several = name in VERIFIED or (name == GENERATED and isinstance(value, dict))
         for written in dates_in(value) if has_several else ():
@@ -389,7 +392,7 @@ class Page(Sections):
             (STALE, self.stale is not None and time_of(value) == self.stale),
             (TYPES, self.scope == text),
             (USERS, self.user == text),
-            (EXPIRES, self.expires is not None and time_of(value) == self.expires),
+            (ENDS, self.expires is not None and end_of(value) == self.expires),
             (IDS_OF_PAGES, self.source_id == text),
             (("status", "state"), self.status == text),
         )

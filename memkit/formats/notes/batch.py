@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 from memkit.fences import fences
 from memkit.formats.disk.files import Content
 from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables, json_text
+from memkit.formats.spelling import EXPIRES, plain
 from memkit.formats.syntax.front_matter import parse_flat, scalar_pattern
-from memkit.formats.syntax.values import time_of
+from memkit.formats.syntax.values import iso_time_of
 from memkit.schemas import TIMESTAMP
 
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -120,7 +121,8 @@ def _layout(opened: Opened) -> Layout | None:
     is_whole = openings.keys() >= _NEEDED and any(openings.keys() >= dates for dates in _DATED)
     lists = {key for key, opening in opened if "[" in opening or "\n" in opening}
     has_values = all(openings[key].strip("\"'") for key in _KEYS & openings.keys())
-    is_sound = is_whole and has_values and lists == {"keywords"} and len(openings) == len(opened)
+    has_end = any(plain(key) in EXPIRES for key in openings)
+    is_sound = not has_end and is_whole and has_values and lists == {"keywords"} and len(openings) == len(opened)
     return Layout(opened) if is_sound else None
 
 
@@ -314,7 +316,7 @@ def _moments(values: tuple[str | None, ...]) -> pa.Array:
     try:
         return raw.cast(TIMESTAMP)
     except pa.ArrowInvalid:
-        return pa.array([None if value is None else time_of(value) for value in values], TIMESTAMP)
+        return pa.array([None if value is None else iso_time_of(value) for value in values], TIMESTAMP)
 
 
 def _filled(columns: dict[str, object], schema: pa.Schema, count: int) -> pa.Table:

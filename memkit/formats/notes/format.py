@@ -19,11 +19,12 @@ from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text
 from memkit.formats.format import MARKDOWN, File, Format
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, MIN_BODY, read_plain
 from memkit.formats.rows import Rows, extra_of
+from memkit.formats.spelling import END, ENDS, EXPIRES, end_by, end_in, plain
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.json import LINES, load_json
 from memkit.formats.syntax.node import Node, StructureError
-from memkit.formats.syntax.values import text_of, words_in
+from memkit.formats.syntax.values import end_of, states_date, text_of, words_in
 from memkit.formats.syntax.write import block
 
 _ACTIONS = ("add", "delete", "embedding")
@@ -67,6 +68,7 @@ FIELDS = Fields(
 
 
 _BACKWARDS = Rule("bad_value", "notes", "updated_at", "a time not before created_at")
+_END = Rule(TIME.code, "notes", "expires_at", END)
 _NOT_4 = Rule("not_uuid4", "notes", "id", "a UUID of version 4")
 _FENCE = Rule("unbalanced_fence", "notes", "", "a code fence that is closed")
 
@@ -113,13 +115,21 @@ class _Note:
         if values["created_at"] and values["updated_at"] and values["updated_at"] < values["created_at"]:
             self.problem(*_BACKWARDS.parts, fields["updated_at"])
         self.rows.repeated(fields, self.source.path, None, self.memory_id)
-        shared = {"memory_id": self.memory_id, "path": self.source.path, "extra": extra_of(fields, taken)}
         created, updated = (values[name] or values["occurred_at"] for name in _DATES)
+        end = end_in([{plain(key): value for key, value in fields.items()}], updated or created)
+        for key, value in fields.items():
+            name = plain(key)
+            if name in ENDS and end is not None and end_of(value) == end:
+                taken.add(key)
+            elif name in EXPIRES and states_date(value) and end_by(name, value, updated or created) is None:
+                self.problem(_END.code, key, _END.expected, value)
+        shared = {"memory_id": self.memory_id, "path": self.source.path, "extra": extra_of(fields, taken)}
         shared |= {"created_at": created, "updated_at": updated or created}
         subject, scope = words_in(fields.get("subject")), values["applies_to"]
         last = self.line or last_line(first, body)
         memory = {"format": "notes", "kind": "note", "source_id": self.id, "title": subject or "", "scope": scope}
         memory |= {"text": body, "tags": values["keywords"] or [], "line_start": first, "line_end": last}
+        memory["expires_at"] = end
         kind, _, target = (scope or "").partition(":")
         note = {
             **values,
@@ -338,6 +348,7 @@ FORMAT = Format(
         Rule("bad_value", "notes", "id", "one that a line above adds, where a log of notes deletes"),
         Rule("deleted", "notes", "", "a note that no line of its log deletes"),
         _NOT_4,
+        _END,
         Rule("name_mismatch", "notes", "id", "the id as the file's name"),
         Rule("bad_value", "notes", "content", f"at least {MIN_BODY} characters", length(MIN_BODY)),
         _FENCE,

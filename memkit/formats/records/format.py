@@ -24,6 +24,7 @@ from memkit.formats.records.unknown import (
     unread_dates,
 )
 from memkit.formats.rows import Row, Rows, json_text
+from memkit.formats.spelling import END, EXPIRES, plain
 from memkit.formats.syntax import yaml
 from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_lines
 from memkit.formats.syntax.node import Node, StructureError
@@ -135,7 +136,8 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
             reader.read(ordinal, item)
             continue
         for field, written in unread_dates(item.value):
-            reader.problem(TIME.code, TIME.expected, written, reader.line_of(item, field), memory_id, field=field)
+            expected = END if plain(field) in EXPIRES else TIME.expected
+            reader.problem(TIME.code, expected, written, reader.line_of(item, field), memory_id, field=field)
     return True
 
 
@@ -323,6 +325,7 @@ FORMAT = Format(
     rules=(
         Rule("unsupported_version", "records", "format_version", "a MAJOR version that an adapter knows"),
         Rule(TIME.code, "records", "created_at", f"{TIME.expected}, in JSON of an unknown shape"),
+        Rule(TIME.code, "records", "expires_at", END),
         *RULES,
     ),
 )

@@ -12,9 +12,23 @@ from typing import Any
 
 from memkit.formats.disk.source import Source
 from memkit.formats.rows import Rows, extra_of
-from memkit.formats.spelling import CREATED, IDS, OWNERS, TAGS, TITLES, TYPES, UPDATED, first_of, plain
+from memkit.formats.spelling import (
+    CREATED,
+    ENDS,
+    EXPIRES,
+    IDS,
+    OWNERS,
+    TAGS,
+    TITLES,
+    TYPES,
+    UPDATED,
+    end_by,
+    end_in,
+    first_of,
+    plain,
+)
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import loose_words, number_of, states_date, text_of, time_of, words_of
+from memkit.formats.syntax.values import end_of, loose_words, number_of, states_date, text_of, time_of, words_of
 
 TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data")
 """What the text of a memory is called, the surest name first; `description` and `message` name other things too."""
@@ -33,6 +47,7 @@ _TRANSCRIPTS = (
     {"sender", "text", "uuid"},
 )
 """Keys that together tell a turn of a host's transcript."""
+_OF_ITEM = ("metadata", "temporal")
 _WITHIN = ("message", "payload", "content")
 _FIRST_ITEMS = 20
 _CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime")
@@ -137,9 +152,14 @@ def unread_dates(item: Node) -> Iterator[tuple[str, object]]:
     >>> list(unread_dates(Node(created="вчера", updated=None, time="10 minutes", date=1767323045)))
     [('created', 'вчера')]
     """
-    for fields in (item, item.get("metadata")):
+    begin = _begin(_places(item))
+    for fields in (item, *(item.get(name) for name in _OF_ITEM)):
         for key, value in fields.items() if isinstance(fields, dict) else ():
-            if plain(key) in (*CREATED, *UPDATED) and _moment(value) is None and states_date(value):
+            name = plain(key)
+            is_unread = (name in (*CREATED, *UPDATED) and _moment(value) is None) or (
+                name in EXPIRES and end_by(name, value, begin) is None
+            )
+            if is_unread and states_date(value):
                 yield key, value
 
 
@@ -148,14 +168,15 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
     text = said_in(item)
     if text is None:
         return None
-    fields = {plain(key): value for key, value in item.items()}
-    places = [fields, *(_plain(item[name]) for name in ("metadata", *_WITHIN) if isinstance(item.get(name), dict))]
+    places = _places(item)
     values = {name: first_of(places, names, text_of) for name, names in _COLUMNS.items()}
     created, updated = first_of(places, _CREATED, _moment), first_of(places, UPDATED, _moment)
+    expires = end_in(places, _begin(places))
     tags = first_of(places, TAGS, lambda value: loose_words(value) or None) or []
     columns: list[tuple[tuple[str, ...], Callable[[object], Any], Any]]
     columns = [(names, text_of, values[name]) for name, names in _COLUMNS.items()]
     columns += [(_CREATED, _moment, created), (UPDATED, _moment, updated), (TAGS, _tags, tags)]
+    columns += [(tuple(ENDS), end_of, expires)]
     known = [
         key
         for key, value in item.items()
@@ -174,10 +195,22 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
         tags=tags,
         created_at=created,
         updated_at=updated or created,
+        expires_at=expires,
         line_start=lines[0],
         line_end=lines[1],
         extra=extra_of(item, known),
     )
+
+
+def _places(item: Node) -> list[dict[str, Any]]:
+    """The fields of an object by their plain names, then those of the objects within it that say more of it."""
+    inner = (item.get(name) for name in (*_OF_ITEM, *_WITHIN))
+    return [_plain(item), *(_plain(fields) for fields in inner if isinstance(fields, dict))]
+
+
+def _begin(places: list[dict[str, Any]]) -> datetime | None:
+    """From when on a length of its life counts."""
+    return first_of(places, UPDATED, _moment) or first_of(places, _CREATED, _moment)
 
 
 def _moment(value: object) -> datetime | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,7 @@ from memkit.dates import DATE_WORDS
 from memkit.display.names import names_in
 from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.params import describe, estimator, param
+from memkit.params import Moment, describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
@@ -218,7 +217,7 @@ class Deduplicator(Policy):
     def _verdicts(self, rows: pa.Table) -> pa.Table:
         return verdicts(self.nodes_, self._merging(), rows, self.survivor, self.linkage)
 
-    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         self._fitted()
         rows = _identified(rows)
         positions = self.nodes_.places(rows["memory_id"])

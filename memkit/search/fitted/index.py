@@ -76,8 +76,8 @@ class Rows:
         Equal for memories of one user.
     file : ndarray of int64, shape (n_memories,)
         Equal for memories of one file.
-    expires : ndarray of datetime64[D], shape (n_memories,)
-        NaT if the memory does not expire.
+    expires : ndarray of datetime64[us], shape (n_memories,)
+        The last instant at which the memory is valid, UTC; NaT if it does not expire.
     created : ndarray of datetime64[us], shape (n_memories,)
         Creation, UTC; NaT if unknown.
     deprecated : ndarray of bool, shape (n_memories,), or None
@@ -156,9 +156,9 @@ class Rows:
         is_hidden = self.are_of(kinds)
         return is_hidden[self.kind[0]] if is_hidden.any() else None
 
-    def expired(self, moment: datetime) -> Mask | None:
-        """Memories that expired before the day of `moment`; None if no memory did."""
-        is_expired = expired(self.expires, moment) if self.has_expiry else None
+    def expired(self, until: datetime) -> Mask | None:
+        """Memories that expired before `until`; None if no memory did."""
+        is_expired = expired(self.expires, until) if self.has_expiry else None
         return is_expired if is_expired is not None and is_expired.any() else None
 
     def future(self, until: datetime) -> Mask | None:
@@ -228,7 +228,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         owner=owner,
         file=codes(pc.coalesce(memories["path"], memories["memory_id"]).combine_chunks())[0],
         kind=(kind, tuple(kinds.to_pylist())),
-        expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
+        expires=memories["expires_at"].to_numpy().astype("datetime64[us]"),
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
         created=memories["created_at"].to_numpy().astype("datetime64[us]"),
         decays=decaying(memories),
@@ -426,7 +426,7 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Where) -> Scope:
         excluded.append(~seen_by(user_id, memories))
     if (hidden := rows.hidden(how.kinds_hidden)) is not None:
         excluded.append(hidden)
-    is_expired = rows.expired(moment.instant)
+    is_expired = rows.expired(moment.last_visible)
     if how.expired == "only":
         excluded.append(np.ones(len(ids), bool) if is_expired is None else ~is_expired)
     filtered = np.logical_or.reduce(excluded) if excluded else None
