@@ -60,7 +60,7 @@ def test_sql_answers_for_people_and_for_machines(run: Run, folder: Path) -> None
     assert "anna" in out
     assert "1 row" in out
     code, out, _ = run("sql", folder, query, "--json")
-    assert (code, json.loads(out)) == (0, [{"user_id": "anna", "n": 3, "last": "2026-01-31T00:00:00+00:00"}])
+    assert (code, json.loads(out)) == (0, [{"user_id": "anna", "n": 3, "last": "2026-01-31T23:59:59.999999+00:00"}])
 
 
 def test_sql_knows_the_named_queries(run: Run, folder: Path) -> None:
