@@ -222,7 +222,7 @@ def _why_no_candidate(question: Question, memory_id: str) -> str:
     reason = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), "")
     if reason == "expired":
         end = day_of(index.memories["expires_at"][memory].as_py())
-        now = until_text(question.until or question.moment)
+        now = until_text(question.ask.moment.last_visible)
         return f"it expired on {end}, before {now}, and expired memories are hidden"
     if reason == "future":
         created, unseen = index.memories["created_at"][memory].as_py(), question.scope.unseen

@@ -25,6 +25,7 @@ from memkit.formats.spelling import (
     CREATED,
     DESCRIPTIONS,
     ENDS,
+    EXPIRES,
     IDS,
     IDS_OF_PAGES,
     STALE,
