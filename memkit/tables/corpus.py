@@ -56,7 +56,7 @@ from memkit.tables.lake import empty_reading, load, save
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.sandbox import TIMEOUT_S
-from memkit.tables.statement import as_table
+from memkit.tables.statement import as_table, with_ends
 
 
 class Corpus(Displayed):
@@ -81,7 +81,8 @@ class Corpus(Displayed):
         folder: Path | None = None,
         trusted: bool = False,
     ) -> None:
-        self.tables, self.folder, self.trusted = dict(tables), folder, trusted
+        self.tables = {name: with_ends(table) for name, table in tables.items()}
+        self.folder, self.trusted = folder, trusted
         self._attached: dict[str, Callable[[Path], None]] = {}
         self._reading, self._text_index = reading, text_index
         self._opened: Database | None = None

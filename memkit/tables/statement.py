@@ -21,7 +21,7 @@ from memkit.duck import as_arrow, interruptible, laid_out, session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
-from memkit.schemas import KINDS, LAST_INSTANT, TIMESTAMP, kinds_where
+from memkit.schemas import KINDS, LAST_INSTANT, MEMORIES, TIMESTAMP, kinds_where
 from memkit.tables.age import AS_OF, UNTIL, moments_in
 from memkit.tables.patterns import MATCHED_SQL, Match, Pattern, PatternCache, match_few, patterns_sql
 
@@ -310,7 +310,19 @@ def ends_of(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         return column
     numbers = column.cast(pa.int64())
     is_day = pc.equal(numbers, pc.multiply(pc.divide(numbers, _DAY), _DAY))  # a quotient is cut, so no day is missed
+    if not pc.any(is_day).as_py():
+        return column
     return pc.if_else(is_day, pc.add(numbers, _DAY - 1), numbers).cast(TIMESTAMP)
+
+
+def with_ends(table: pa.Table) -> pa.Table:
+    """A table of a corpus; a midnight in its ``expires_at``, if it has that column, is the last instant of the day."""
+    place = table.schema.get_field_index("expires_at")
+    if place < 0 or table.schema.field(place).type != TIMESTAMP:
+        return table
+    column = table.column(place)
+    ended = ends_of(column, MEMORIES.field("expires_at"))
+    return table if ended is column else table.set_column(place, table.schema.field(place), ended)
 
 
 _DAY = 24 * 60 * 60 * 10**6  # microseconds

@@ -44,6 +44,7 @@ from memkit.search.stages.fuse import arm_weights, group_starts, spread
 from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import ages, decaying, expired, factors, later, stale
 from memkit.tables.sandbox import QueryTimeoutError, parse_select
+from memkit.tables.statement import with_ends
 from memkit.text.analyse import terms_by
 from memkit.text.secrets import mask
 from memkit.text.when import in_days
@@ -228,7 +229,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         owner=owner,
         file=codes(pc.coalesce(memories["path"], memories["memory_id"]).combine_chunks())[0],
         kind=(kind, tuple(kinds.to_pylist())),
-        expires=memories["expires_at"].to_numpy().astype("datetime64[us]"),
+        expires=with_ends(memories)["expires_at"].to_numpy().astype("datetime64[us]"),
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
         created=memories["created_at"].to_numpy().astype("datetime64[us]"),
         decays=decaying(memories),
