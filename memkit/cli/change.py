@@ -18,6 +18,7 @@ from memkit.cli.common import (
     FormatsOption,
     JsonOption,
     PathArgument,
+    PresetOption,
     ProfileOption,
     Reading,
     SetOption,
@@ -25,6 +26,7 @@ from memkit.cli.common import (
     as_path,
     load,
     policy_values,
+    preset_values,
     profile_of,
     settings,
 )
@@ -340,6 +342,7 @@ def _clean_up(facts: Any, user: str | None) -> None:
 @app.command()
 def serve(
     path: PathArgument,
+    preset: PresetOption = None,
     profile: ProfileOption = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer only the tools that read.")] = False,
     http: Annotated[
@@ -363,9 +366,8 @@ def serve(
     from memkit.serve.server import make_server, serve_http, serve_stdio
     from memkit.serve.tools import Tools
 
-    loaded = profile_of(profile)
-    values: dict[str, Any] = {"encoder": "use", **(loaded.retriever if loaded else {})}
-    values |= settings(Retriever.params(), sets, "Retriever")
+    given, loaded = settings(Retriever.params(), sets, "Retriever"), profile_of(profile)
+    values = {"encoder": "use", **preset_values(preset), **(loaded.retriever if loaded else {}), **given}
     tools = Tools(path, values, log=not no_log and not read_only, profile=loaded, user=user, timezone=timezone)
     server = make_server(tools, read_only=read_only)
     try:

@@ -159,13 +159,9 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
 
 def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
     """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
-    from memkit import presets
     from memkit.search.retriever import Retriever
 
-    chosen: dict[str, Any] = {}
-    if preset is not None:
-        check_choice("--preset", preset, presets.RETRIEVER, "search")
-        chosen = dict(presets.RETRIEVER[preset])
+    chosen = preset_values(preset)
     loaded = profile_of(profile, preset)
     chosen |= loaded.retriever if loaded else {}
     console = Console(stderr=True)
@@ -174,6 +170,16 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     for difference in loaded.differences(search) if loaded else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search
+
+
+def preset_values(preset: str | None) -> dict[str, Any]:
+    """The parameters of `Retriever` that ``--preset`` names."""
+    from memkit import presets
+
+    if preset is None:
+        return {}
+    check_choice("--preset", preset, presets.RETRIEVER, "search")
+    return dict(presets.RETRIEVER[preset])
 
 
 def profile_of(path: Path | None, preset: str | None = None) -> Profile | None:

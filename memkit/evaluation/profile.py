@@ -21,6 +21,7 @@ from memkit.errors import FormatError, ParameterError, did_you_mean
 from memkit.evaluation.source_settings import settings_of
 from memkit.formats.disk.files import check_file
 from memkit.hashes import digest_of_rows
+from memkit.index.encode import OfFile
 from memkit.index.encoders.base import as_texts
 from memkit.params import AsOf, Estimator, Param, as_of_time, describe, path_of
 from memkit.policy.catalogue import policy_class
@@ -209,6 +210,10 @@ class Profile:
             if name not in _SECTIONS:
                 hint = did_you_mean(name, _SECTIONS) or f" Expected one of {', '.join(_SECTIONS)}."
                 raise ParameterError(f"profile: no section [{name}].{hint}")
+        search = sections.get("retriever")
+        if isinstance(search, Mapping):
+            named = {name: OfFile(search[name]) for name in ("encoder", "rerank") if isinstance(search.get(name), str)}
+            sections = {**sections, "retriever": {**search, **named}}
         return cls(**sections)
 
     def save(self, path: str | Path) -> Path:

@@ -339,7 +339,7 @@ class Sections:
         return (replace(heading, line=heading.line + self.above) for heading in within_body)
 
     def _with_entries(self) -> Iterator[Heading]:
-        """The headings of a log, and its lines that open with their time, where nothing but the day stands over them.
+        """The headings of a log, and its lines that open with their time, where nothing but its title stands over them.
 
         So they are entries whether or not more of them, with headings of their own, were appended below.
         """
@@ -354,12 +354,9 @@ class Sections:
         yield from chain([second] if second else (), headings)
 
     def _is_title(self, heading: Heading) -> bool:
-        """Whether a heading names the log's own day and nothing stands above it."""
+        """Whether nothing stands above a heading of a log, and it has no time."""
         lines_above = self.source.lines[self.above : heading.line - 1]
-        if self.dated is None or any(map(str.strip, lines_above)):
-            return False
-        named = day_in(heading.text)
-        return self.dated.written in heading.text or (named is not None and _midnight(named.day) == self.dated.day)
+        return self.dated is not None and not any(map(str.strip, lines_above)) and not _is_timed(heading)
 
     def _entries(self, begin: int, end: int | None) -> Iterator[Heading]:
         """The lines of a log that open with their time, as if each were a heading."""

@@ -168,6 +168,8 @@ class VectorCache:
         # What is found is held here: filling the memory may push other vectors of this very call out of it.
         known = {} if shelf is None else shelf.get(fingerprint, list(missing))
         todo = [key for key in missing if key not in known]
+        if todo and role == "document" and (announce := getattr(encoder, "announce", None)):
+            announce(len(todo))
         batches = _batches(todo, encoder)
         encoded = results(_encode, ((encoder, role, [missing[key] for key in batch]) for batch in batches))
         for batch, vectors in zip(batches, _with_progress(encoded, batches, encoder), strict=True):

@@ -27,7 +27,7 @@ from memkit.index import store
 from memkit.index.cache import VectorCache, shared_cache
 from memkit.index.centre import CENTRES, Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
-from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_encoder
+from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_encoder, needs_naming
 from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.nearest import Nearest
 from memkit.index.postings import CANDIDATES, check_chunks
@@ -276,7 +276,7 @@ class Dense(Estimator):
         spec = manifest["encoder"] if encoder is None else encoder
         if spec is None:
             raise ParameterError("Dense.load: the arm was fitted with an encoder object. Pass encoder=.")
-        if encoder is None and not trust:
+        if encoder is None and (not trust or needs_naming(spec)):
             check_given(spec, "Dense.load")
         with store.checking(folder / MANIFEST):
             arm = cls(encoder=spec, **manifest["params"])

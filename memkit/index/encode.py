@@ -89,8 +89,9 @@ def as_encoder(x: Any) -> Encoder:
     ----------
     x : Encoder, str or object
         An encoder itself; a name ('use', 'e5', 'lsa', 'hash'); an address ('st:PATH', 'm2v:PATH',
-        'openai:MODEL@URL'); an object of sentence-transformers, model2vec or LangChain; a fitted scikit-learn
-        transformer or Pipeline; a function ``list[str] -> array``.
+        'openai:MODEL@URL'; 'openai:MODEL' is OpenAI's own, with the key in OPENAI_API_KEY); an object of
+        sentence-transformers, model2vec or LangChain; a fitted scikit-learn transformer or Pipeline; a function
+        ``list[str] -> array``.
 
     Returns
     -------
@@ -137,6 +138,21 @@ _SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
     (_has("transform"), "from_sklearn"),
     (callable, "from_callable"),
 )
+
+
+class OfFile(str):
+    """An encoder's name that a file of settings has, and nobody in this process."""
+
+    __slots__ = ()
+
+
+def needs_naming(spec: object) -> bool:
+    """Whether an encoder is used only where a person names it in code or on the command line: OpenAI's own service.
+
+    >>> needs_naming("openai:text-embedding-3-small"), needs_naming("openai:m@http://localhost:8080/v1")
+    (True, False)
+    """
+    return isinstance(spec, str) and spec.startswith("openai:") and "@" not in spec
 
 
 def note_given(spec: str) -> None:
@@ -194,7 +210,12 @@ def loaded_encoder(spec: Any, texts: Texts | None, fingerprint: str) -> Encoder:
 
 
 def _encoder_named(spec: str) -> Encoder:
-    note_given(spec)
+    if isinstance(spec, OfFile) and needs_naming(spec) and not was_given(spec):
+        raise ParameterError(
+            f"'encoder' {spec[:200]!r} sends every text to OpenAI, and only a file of settings names it. Name it"
+            f" yourself, by encoder= or --set encoder={spec[:200]}, or give another."
+        )
+    note_given(str(spec))
     if spec in ENCODERS:
         encoder: Encoder = _load(*ENCODERS[spec])()
         return encoder

@@ -112,8 +112,10 @@ def _cached_reranker(x: Any) -> Reranker:
 
 def _make_reranker(x: Any) -> Reranker:
     if isinstance(x, str):
-        note_given(x)
-        return _cross_encoder(x) if x.startswith(_CROSS) else _by_cosine(x, _encoder_named(x))
+        if x.startswith(_CROSS):
+            note_given(x)
+            return _cross_encoder(x)
+        return _by_cosine(x, _encoder_named(x))
     if callable(getattr(x, "predict", None)):
         return Reranker(_name_of(x), _by_pairs(x.predict))
     if callable(getattr(x, "encode_query", None)) or callable(getattr(x, "embed_query", None)):

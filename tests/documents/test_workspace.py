@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import memkit as mk
 from memkit.cli.app import app
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.index.encoders.http import HttpEncoder
 from memkit.serve.tools import Tools
 
 NOW = "2025-02-03T14:30"
@@ -96,22 +97,26 @@ def test_a_log_is_appended_to_and_its_entries_stay_what_they_were(root: Path, do
         ("", ["10:15", "11:40"]),
         ("# Daily Log: 2025-02-03\n\nТихий день.\n\n", ["Daily Log: 2025-02-03", "10:15", "11:40"]),
         ("# Daily Log: 2025-02-03\n\n## Утро\n\n", ["Утро"]),
-        ("# Авария пула\n\n", ["Авария пула"]),
+        ("# Дневной лог\n\n", ["10:15", "11:40"]),
+        ("# Log\n\n", ["10:15", "11:40"]),
+        ("# Пятница, 7 февраля\n\n", ["10:15", "11:40"]),
+        ("## Авария пула\n\n", ["10:15", "11:40"]),
         ("Тихий день.\n", ["", "10:15", "11:40"]),
     ],
 )
-def test_lines_with_a_time_are_entries_where_the_days_title_is_the_sole_heading(
+def test_lines_with_a_time_are_entries_where_a_title_is_the_sole_heading(
     tmp_path: Path, title: str, titles: list[str]
 ) -> None:
     text = f"{title}- 10:15 Выкатили бота.\n- 11:40 Откатили бота.\n"
-    corpus = mk.read(mk.testing.write_files(tmp_path, {"memory/2025-02-03.md": text}))
+    day = "2025-02-07" if "7" in title else "2025-02-03"
+    corpus = mk.read(mk.testing.write_files(tmp_path, {f"memory/{day}.md": text}))
     memories = corpus.memories.to_pylist()
     assert [row["title"] for row in memories] == titles
     assert "\n".join(row["text"] for row in memories) == text.rstrip("\n")
     timed = [row["created_at"] for row in memories if row["title"][:1] == "1"]
-    assert timed == ([utc("2025-02-03T10:15"), utc("2025-02-03T11:40")] if len(timed) else [])
+    assert timed == ([utc(f"{day}T10:15"), utc(f"{day}T11:40")] if len(timed) else [])
     assert corpus.problems.num_rows == 0
-    if title.startswith("#") and timed:
+    if "2025" in title and timed:
         assert all("2025-02-03" in row["heading_path"] for row in memories if row["title"][0] == "1")
 
 
@@ -370,6 +375,62 @@ def test_singletons_are_one_a_folder_with_what_they_were_made_with(root: Path) -
     assert index.storage is storage
     assert mk.get_index(str(root), encoder=encode) is not index
     assert mk.get_index(str(root), encoder=encode).search("чай")
+
+
+# --- the document's own service --------------------------------------------------------------------------------
+
+
+def test_openai_without_an_address_is_its_own_service_where_a_person_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Workspace, search: "70% Vector (OpenAI embeddings + sqlite-vec)"."""
+    corpus, name = mk.from_table({"text": ["пул", "чай"]}), "openai:text-embedding-3-small"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ParameterError, match=r"needs its key in OPENAI_API_KEY.*nothing was sent"):
+        mk.Retriever(encoder=name).fit(corpus)
+    monkeypatch.setenv("OPENAI_API_KEY", "no-key")
+    monkeypatch.setattr("memkit.index.encode._GIVEN", set())
+    sent: list[str] = []
+
+    def post(self: HttpEncoder, body: dict[str, list[str]]) -> object:
+        sent.append(self.url)
+        return {"data": [{"index": place, "embedding": [1.0, place]} for place in range(len(body["input"]))]}
+
+    monkeypatch.setattr(HttpEncoder, "_post", post)
+    path = tmp_path / "p.toml"
+    path.write_text(f'[retriever]\nencoder = "{name}"\n', "utf-8")
+    tuned = mk.Profile.load(path).retriever
+    with pytest.raises(ParameterError, match="only a file of settings names it"):
+        mk.Retriever(**tuned).fit(corpus)
+    assert sent == []
+    search = mk.Retriever(**{**tuned, "encoder": name}).fit(corpus)
+    assert set(sent) == {"https://api.openai.com/v1"}
+    assert "2 texts go to api.openai.com, for vectors of text-embedding-3-small" in caplog.text
+    search.save(tmp_path / "lake")
+    monkeypatch.setattr("memkit.index.encode._GIVEN", set())
+    with pytest.raises(ParameterError, match="which nobody gave"):
+        mk.Retriever.load(tmp_path / "lake", corpus, trust=True)
+
+
+def test_serve_takes_a_preset_that_set_and_profile_win_over(
+    monkeypatch: pytest.MonkeyPatch, root: Path, tmp_path: Path
+) -> None:
+    """Workspace, parameters: 70 % vector, 30 % BM25."""
+    served: list[Tools] = []
+
+    def offered(tools: Tools, **_: object) -> object:
+        served.append(tools)
+        raise ParameterError("enough")
+
+    monkeypatch.setattr("memkit.serve.server.make_server", offered)
+    path = tmp_path / "p.toml"
+    path.write_text("[retriever]\nvector_weight = 0.4\n", "utf-8")
+    call = ["serve", str(root), "--http", "0", "--preset", "workspace"]
+    CliRunner().invoke(app, [*call, "--set", "bm25_weight=0.5", "--set", "encoder=none", "--profile", str(path)])
+    CliRunner().invoke(app, call)
+    both, alone = (tools.live.parameters for tools in served)
+    assert (alone["vector_weight"], alone["bm25_weight"], alone["normalise"]) == (0.7, 0.3, "max")
+    assert (both["vector_weight"], both["bm25_weight"], both["normalise"]) == (0.4, 0.5, "max")
 
 
 # --- bad input -------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_the_timed_lines_of_a_log_without_headings_are_its_entries(tmp_path: Pat
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("memory/2026-02-03.md", "# День\n- 10:15 a\n- 11:15 b\n"),
+        ("день.md", "# День\n- 10:15 a\n- 11:15 b\n"),
         ("notes.md", "- 10:15 a\n- 11:15 b\n"),
         ("memory/2026-02-03.md", "- 10:155 a\n- 1.10:15 b\n- в 10:15 c\n- 25:00:1 d\n"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import email.utils
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from memkit.index.encoders.circuit import is_hasty, note_answer
 from memkit.params import as_of_time, check_value
 
 KEY_VARIABLE = "OPENAI_API_KEY"
+OWN_HOST = "api.openai.com"
+"""Where a model without an address is."""
+_LOG = logging.getLogger("memkit")
 
 _MAX_WAIT = 60.0  # seconds; what a server may ask to wait at most
 _QUICK = 5.0  # seconds; how long a caller waits who can do without vectors
@@ -55,6 +59,7 @@ class HttpEncoder(UnsizedEncoder):
     kind = "openai"
     batch_size = 100
     max_chars = 32_768
+    _is_announced = False
 
     def __init__(
         self,
@@ -78,6 +83,17 @@ class HttpEncoder(UnsizedEncoder):
         _httpx()
         self.model, self.url = model, urlunsplit(parts._replace(query="", fragment="")).rstrip("/")
         self.timeout, self.retries, self.prefixes, self._sleep = timeout, retries, tuple(prefixes), sleep
+
+    def announce(self, texts: int) -> None:
+        """Say once how many texts will be sent where."""
+        if not self._is_announced:
+            self._is_announced = True
+            _LOG.warning("memkit: %s texts go to %s, for vectors of %s", f"{texts:,}", self.host, self.model)
+
+    @property
+    def host(self) -> str:
+        """The host that texts are sent to, with its port where it is given."""
+        return urlsplit(self.url).netloc
 
     def _config(self) -> dict[str, Any]:
         return {"model": self.model, "url": self.url, "prefixes": list(self.prefixes)}
@@ -127,11 +143,18 @@ class HttpEncoder(UnsizedEncoder):
 
 
 def from_spec(rest: str) -> HttpEncoder:
-    """The encoder that ``MODEL@URL`` names."""
+    """The encoder that ``MODEL@URL`` names; ``MODEL`` alone is one of OpenAI's own, whose key must be there."""
     model, separator, url = rest.partition("@http")
-    if not separator:
+    if separator:
+        return HttpEncoder(model, "http" + url)
+    if "@" in rest:
         raise ParameterError(f"'encoder' openai:MODEL@URL needs an http(s) address after '@'. Got 'openai:{rest}'.")
-    return HttpEncoder(model, "http" + url)
+    if not os.environ.get(KEY_VARIABLE):
+        raise ParameterError(
+            f"'encoder' openai:{rest} is a model of {OWN_HOST}, and needs its key in {KEY_VARIABLE}. Got none, and"
+            " nothing was sent; openai:MODEL@URL names another server."
+        )
+    return HttpEncoder(rest, f"https://{OWN_HOST}/v1")
 
 
 def _httpx() -> Any:

@@ -18,7 +18,7 @@ from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleI
 from memkit.hashes import digest_of_file
 from memkit.index import store
 from memkit.index.cache import shared_cache
-from memkit.index.encode import check_given, was_given
+from memkit.index.encode import check_given, needs_naming, was_given
 from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
@@ -112,9 +112,9 @@ def _load(
     params: dict[str, Any] = manifest["params"]
     if encoder is not None:
         params["encoder"] = encoder
-    elif not trust:
+    elif not trust or needs_naming(params["encoder"]):
         check_given(params["encoder"], "Retriever.load")
-    if not trust and not was_given(params.get("rerank")):
+    if not was_given(params.get("rerank")) and (not trust or needs_naming(params["rerank"])):
         _warn(
             f"the saved index names rerank={params['rerank'][:200]!r}, which nobody gave in this process. It is left"
             " out; with_params(rerank=...) puts it back, and trust=True says that the index is your own."
