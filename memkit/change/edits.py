@@ -55,7 +55,7 @@ _TYPES: dict[pa.DataType, tuple[type, str]] = {
 }
 _COLUMNS = {field.name: _TYPES[field.type] for field in EDITS}
 _MAX_INT64 = 2**63 - 1
-REFUSED = result_schema((pa.string(), "path memory_id policy reason"))
+REFUSED = result_schema((pa.string(), "path memory_id policy reason"), (pa.int64(), "count"))
 _APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))
 OF_SURVIVOR = " of "
 """Between the reason of a removed duplicate and the memory that stays."""
@@ -72,7 +72,7 @@ class Edits(Tabular):
     rows : list of dict
         One per operation; derived rows are recomputed.
     refused : list of dict
-        Operations that cannot be done safely: path, memory_id, policy, reason.
+        Operations that cannot be done safely: path, memory_id, policy, reason; count, where it stands for several.
     about : dict
         Metadata for the journal.
     reading : Reading, optional
@@ -81,7 +81,8 @@ class Edits(Tabular):
     Attributes
     ----------
     refused : pyarrow.Table
-        Columns path, memory_id, policy, reason.
+        What cannot be done, a row for each file and policy: path; memory_id, the first one; policy; reason; count, how
+        many memories or entries of the file that holds for.
 
     Examples
     --------
@@ -118,7 +119,7 @@ class Edits(Tabular):
             self._read(row["path"], row["sha256"])
             if row["at"] is None:
                 row["before"] = self._before[row["path"]]  # whatever the plan says that stands there
-        self.refused = describe(pa.Table.from_pylist(list(refused), schema=REFUSED), memkit="refused")
+        self.refused = describe(pa.Table.from_pylist(_by_file(refused), schema=REFUSED), memkit="refused")
 
     @cached_property
     def table(self) -> pa.Table:
@@ -386,8 +387,31 @@ class Edits(Tabular):
             f"{row['counts']} {row['values']}" for row in sorted(counts, key=lambda row: row["values"])
         )
         files = len(set(self.table["path"].to_pylist()))
-        refused = f"; {self.refused.num_rows} refused" if self.refused.num_rows else ""
+        count, in_files = pc.sum(self.refused["count"]).as_py() or 0, self.refused.num_rows
+        refused = f"; {count} refused" if count else ""
+        refused += f" in {in_files} file{'s' * (in_files > 1)}" if count > in_files else ""
         return f"Edits({operations or 'nothing'}; {files} files{refused})"
+
+
+def _by_file(refused: Iterable[Row]) -> list[Row]:
+    """Refusals with one row for each file and policy: the first, how many there are, and their different reasons."""
+    rows: dict[tuple[str | None, str | None], Row] = {}
+    reasons: dict[tuple[str | None, str | None], dict[str, None]] = {}
+    for row in refused:
+        key = row["path"], row["policy"]
+        known = rows.setdefault(key, {**row, "count": 0})
+        known["count"] += row.get("count") or 1
+        reasons.setdefault(key, {})[row["reason"]] = None
+    for key, row in rows.items():
+        first, *others = reasons[key]
+        below = [reason.removeprefix(f"{row['path']}: ") for reason in others]
+        row["reason"] = " ".join([first, *below[:_REASONS]])
+        row["reason"] += f" And {len(below) - _REASONS:,} more reasons." if len(below) > _REASONS else ""
+    return list(rows.values())
+
+
+_REASONS = 2
+"""How many reasons of a file are told beside the first."""
 
 
 def report_of(record: Record) -> pa.Table:

@@ -318,7 +318,8 @@ def print_edits(edits: Edits, as_diff: bool, as_json: bool, to_write: str = _DRY
     if edits.table.num_rows and not as_json:
         print(to_write, file=sys.stderr)
     for row in edits.refused.to_pylist() if as_diff or as_json else ():
-        print(safe(f"memkit: refused: {row['reason']}"), file=sys.stderr)
+        times = f" {row['count']:,} times" if row["count"] > 1 else ""
+        print(safe(f"memkit: refused{times}: {row['reason']}"), file=sys.stderr)
 
 
 def _filtered(edits: Edits, where: str | None) -> Edits:

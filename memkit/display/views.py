@@ -232,7 +232,7 @@ VIEWS: dict[str, View] = {
         lead="subject",
         knows="commit parent authored_at files",
     ),
-    "refused": _view("refusal", "path policy", lead="reason", knows="memory_id"),
+    "refused": _view("refused file", "path policy count", lead="reason", knows="memory_id"),
     "applied": _view("file", "op path", tally="op", knows="sha256_before sha256_after"),
     "problems": _view(
         "problem",

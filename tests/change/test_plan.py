@@ -585,6 +585,29 @@ def test_refusals_are_shown_with_the_edits(folder: Folder) -> None:
     assert edits.to_pandas().shape[0] == len(edits)
 
 
+def test_refusals_are_one_row_a_file_with_their_number(folder: Folder) -> None:
+    """Each different reason of a file is told once; what is counted is memories."""
+    log = "# 2026-01-0{}\n\n" + "".join(f"## Запись {number}\n\nЧай номер {number}.\n\n" for number in range(3))
+    root = folder({f"memory/2026-01-0{day}.md": log.format(day) for day in (1, 2)})
+
+    @estimator
+    class All(Policy):
+        """Refuses all."""
+
+        needs, adds = needed("kind"), VERDICT
+
+        def _sql(self) -> str:
+            return "select *, false as keep, 'all' as reason from input"
+
+    edits = mk.plan(mk.read(root), All())
+    assert edits.refused.select(["path", "count"]).to_pylist() == [
+        {"path": "memory/2026-01-01.md", "count": 3},
+        {"path": "memory/2026-01-02.md", "count": 3},
+    ]
+    assert repr(edits) == "Edits(nothing; 0 files; 6 refused in 2 files)"
+    assert edits.filter("true").refused.to_pylist() == edits.refused.to_pylist()
+
+
 def test_what_stays_of_duplicates_takes_over_tags_and_importance(folder: Folder) -> None:
     """Deduplicator, merged: notes' keywords, entries' tags, facts' importance; every other byte of them stays."""
 
