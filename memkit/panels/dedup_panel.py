@@ -25,7 +25,7 @@ from memkit.plot.marks import Picture
 from memkit.plot.settings import similarity_of
 from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.dedup.pairs import FLAGS
+from memkit.policy.dedup.pairs import FLAGS, never_merges
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
@@ -129,7 +129,14 @@ class DedupPanel(Panel):
         return self._configured(state).report()
 
     def _picture(self, answer: pa.Table) -> Picture:
-        return similarity_of(self.dedup.pairs_, self._threshold)
+        counts = _counts(answer)
+        picture = similarity_of(self.dedup.distinct_, self._threshold)
+        n_able = counts["pairs"] - counts["never_merging"]
+        n_never = counts["never_merging"]
+        never = "; 1 hollow one never does" if n_never == 1 else f"; {n_never:,} hollow ones never do"
+        never = never if n_never else ""
+        title = f"{counts['merging']:,} of {n_able:,} pairs merge at {self._threshold:g}{never}"
+        return replace(picture, title=title)
 
     def _code(self, state: State) -> str:
         changes = changed_values(self.dedup, state[self.section])
@@ -138,7 +145,7 @@ class DedupPanel(Panel):
         return (call_code("dedup.with_params", **changes) if changes else "dedup") + ".report()"
 
     def _status(self, answer: pa.Table) -> str:
-        counts = dict(zip(answer["measure"].to_pylist(), answer["count"].to_pylist(), strict=True))
+        counts = _counts(answer)
         memories = "1 memory" if counts["refused"] == 1 else f"{counts['refused']:,} memories"
         clusters = "1 cluster" if counts["clusters"] == 1 else f"{counts['clusters']:,} clusters"
         return f"{memories} of {clusters} would be refused; {self._judged()}"
@@ -177,16 +184,20 @@ class DedupPanel(Panel):
     def _pairs(self) -> pa.Table:
         """The pairs to judge: those that can merge, and with the switch those that a conflict blocks too."""
         pairs = self.dedup.pairs_
-        return pairs if self._shows_blocked else pairs.filter(pc.invert(pairs["contradiction"]))
+        return pairs if self._shows_blocked else pairs.filter(pc.invert(never_merges(pairs)))
 
     def _blocked(self) -> str:
-        """How many pairs a conflict blocks, and how to see them."""
-        n = pc.sum(self.dedup.pairs_["contradiction"]).as_py() or 0
+        """How many pairs a conflict blocks, by what differs, and how to see them."""
+        pairs = self.dedup.pairs_
+        n = pc.sum(never_merges(pairs)).as_py() or 0
         if not n:
             return ""
-        pairs = "1 pair differs" if n == 1 else f"{n:,} pairs differ"
-        sentence = f"{pairs} in a number, a date, a negation or a value, and never merge"
-        return f"{sentence}: Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
+        flags = {_word(flag): pc.sum(pairs[flag]).as_py() or 0 for flag in FLAGS}
+        owners = pc.sum(pc.is_valid(pairs[_OWNER])).as_py() if _OWNER in pairs.column_names else 0
+        counts = [f"{word} {count:,}" for word, count in {**flags, _OWNER: owners}.items() if count]
+        never = "1 pair never merges" if n == 1 else f"{n:,} pairs never merge"
+        by = f"{never}, by what differs: {', '.join(counts)}"
+        return f"{by}. Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
 
     def _pick(self, row: str) -> None:
         self._chosen = frozenset(row.split(_SEPARATOR))
@@ -239,7 +250,7 @@ class DedupPanel(Panel):
         return "".join(parts) + _plain(answer)
 
     def _side_by_side(self, pair: dict[str, Any]) -> str:
-        flags = [flag.replace("_conflict", "") for flag in FLAGS if pair[flag]]
+        flags = _conflicts_of(pair)
         side = "above" if pair["similarity"] >= self._threshold else "below"
         head = f"{pair['kind']}, similarity {pair['similarity']:.3f}, {side} the threshold"
         conflict = f' <em class="mkbadge">conflict: {", ".join(flags)}; never merged</em>' if flags else ""
@@ -253,7 +264,7 @@ class DedupPanel(Panel):
         """The next pairs; Enter on one shows it."""
         rows, picks = [], []
         for pair in near:
-            flags = ", ".join(flag.replace("_conflict", "") for flag in FLAGS if pair[flag])
+            flags = ", ".join(_conflicts_of(pair))
             texts = (self._texts.get(pair[name]) or "" for name in ("a_id", "b_id"))
             conflict = [flags] if self._shows_blocked else []
             rows.append((f"{pair['similarity']:.3f}", pair["kind"], *conflict, *texts))
@@ -274,13 +285,30 @@ class DedupPanel(Panel):
                 number = numbers.setdefault(row["cluster"], len(numbers) + 1)
                 similarity = "" if row["keep"] else f"{row['similarity'] or 0:.3f}"
                 text = row["text"] or row["memory_id"]
-                rows.append((f"{number}", "stays" if row["keep"] else "goes", similarity, text))
+                place = f"{row['path']}:{row['line_start']}" if row["line_start"] else row["path"] or row["memory_id"]
+                rows.append((f"{number}", "stays" if row["keep"] else "goes", similarity, place, text))
             rule = self.session.state[self.section]["survivor"]
-            head = ("cluster", "what", "similarity", f"memory (the {rule.replace('_', ' ')} stays)")
+            head = ("cluster", "what", "similarity", "where", f"memory (the {rule.replace('_', ' ')} stays)")
             n_more = clustered.num_rows - len(rows)
             foot = paragraph(f"{n_more:,} more memories in clusters" if n_more > 0 else "")
             self._clusters = (answer, rows_html(head, rows) + foot if rows else paragraph("No clusters."))
         return self._clusters[1]
+
+
+_OWNER = "owner"
+
+
+def _counts(report: pa.Table) -> dict[str, int]:
+    return dict(zip(report["measure"].to_pylist(), report["count"].to_pylist(), strict=True))
+
+
+def _word(flag: str) -> str:
+    return flag.removesuffix("_conflict")
+
+
+def _conflicts_of(pair: Mapping[str, Any]) -> list[str]:
+    """What keeps a pair apart, in words."""
+    return [_word(flag) for flag in FLAGS if pair[flag]] + [_OWNER] * bool(pair.get(_OWNER))
 
 
 def _ids_of_pair(row: Mapping[str, Any]) -> frozenset[str]:

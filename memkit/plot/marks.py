@@ -38,7 +38,15 @@ _SHAPES = {"o": "", "s": "M-1-1H1V1H-1Z", "^": "M0-1L1 1H-1Z", "D": "M0-1.2L1.2 
 
 @dataclass(frozen=True)
 class Bars:
-    """Boxes from `left` to `right` and `low` to `high`, each of shape (n,) or one number for all."""
+    """Boxes from `left` to `right` and `low` to `high`, each of shape (n,) or one number for all.
+
+    Attributes
+    ----------
+    hatch : str
+        White strokes over them: '//', 'xx', '..' or none.
+    filled : bool
+        Or else an outline.
+    """
 
     left: Any
     right: Any
@@ -47,6 +55,7 @@ class Bars:
     colour: str
     label: str = ""
     hatch: str = ""
+    filled: bool = True
 
     @property
     def boxes(self) -> Floats:
@@ -226,6 +235,7 @@ def _bars_on(ax: Axes, mark: Bars) -> None:
     boxes = mark.boxes if len(mark.boxes) else np.zeros((1, 4))  # for its colour in the legend
     left, low, right, high = boxes.T
     look = {"color": mark.colour, "hatch": mark.hatch or None, "edgecolor": "white", "linewidth": 0.5}
+    look = look if mark.filled else {"color": "none", "edgecolor": mark.colour, "linewidth": 1.0}
     ax.bar(left, high - low, right - left, low, align="edge", label=mark.label, **look)  # type: ignore[arg-type]  # a dict of styles
 
 
@@ -370,6 +380,9 @@ class _Sheet:
 
 def _filled(mark: Bars, x: float, y: float, wide: float, high: float) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"'
+    if not mark.filled:
+        place = f'x="{x + 0.5:.1f}" y="{y + 0.5:.1f}" width="{max(wide - 1, 0):.1f}" height="{max(high - 1, 0):.1f}"'
+        return f'<rect {place} fill="none" stroke="{mark.colour}"/>'
     box = f'<rect {place} fill="{mark.colour}"/>'
     if not mark.hatch:
         return box

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
 
 # Blue, orange, green and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
-_FILLS = ({"colour": "#0072B2"}, {"colour": "#E69F00", "hatch": "//"}, {"colour": "#009E73", "hatch": "xx"})
+_FILLS: tuple[dict[str, Any], ...] = (
+    {"colour": "#0072B2"},
+    {"colour": "#E69F00", "hatch": "//"},
+    {"colour": "#009E73", "hatch": "xx"},
+)
 _STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(KINDS.items(), _FILLS, strict=False)}
 _STYLE["lost"] = {"colour": FAINTER, "label": "lost to decay", "hatch": ".."}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_choice, check_column, check_value
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import Axis, Bars, Line, Mark, Picture
+from memkit.policy.dedup.pairs import never_merges
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -242,6 +244,8 @@ def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
 def similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
     """The similarity of the near-duplicate pairs of a `Deduplicator`, and how many lie above a threshold.
 
+    Pairs that a conflict keeps apart at any threshold are hollow bars, and counted apart.
+
     Parameters
     ----------
     pairs : pa.Table
@@ -270,18 +274,27 @@ def similarity_of(pairs: pa.Table, threshold: float = 0.9) -> Picture:
     for name in ("similarity", "kind"):
         check_column(name, pairs.column_names, "plot.similarity")
     values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
-    kinds = pairs["kind"].to_pylist()
+    kinds, apart = np.array(pairs["kind"].to_pylist(), dtype=object), never_merges(pairs).to_numpy().astype(bool)
     edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS + 1)
     below, marks = np.zeros(_BINS), list[Mark]()
-    for name, colour in zip(sorted(set(kinds)), COLOURS, strict=False):
-        above = below + np.histogram(values[[kind == name for kind in kinds]], bins=edges)[0]
-        marks.append(Bars(edges[:-1], edges[1:], below, above, colour, name))
-        below = above
+    groups = [(name, COLOURS[place % len(COLOURS)], kinds == name) for place, name in enumerate(sorted(set(kinds)))]
+    shown = [(name, colour, of_kind & ~apart, True) for name, colour, of_kind in groups]
+    shown += [(f"{name}, never merges", colour, of_kind & apart, False) for name, colour, of_kind in groups]
+    for name, colour, chosen, is_filled in shown:
+        if chosen.any():
+            above = below + np.histogram(values[chosen], bins=edges)[0]
+            marks.append(Bars(edges[:-1], edges[1:], below, above, colour, name, filled=is_filled))
+            below = above
     top = 1.05 * max(1.0, below.max())
     marks.append(Line([threshold, threshold], [0, top], "#D55E00", style="--"))
-    counts, ends = np.histogram(values, bins=10)
-    rows = [(f"{low:.2f} to {high:.2f}", int(n)) for low, high, n in zip(ends, ends[1:], counts, strict=False)]
-    title = f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above"
+    ends = np.histogram_bin_edges(values, bins=10)
+    counts, never = (np.histogram(values[which], bins=ends)[0] for which in (~apart, apart))
+    spans = [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(ends)]
+    rows = [(span, int(n)) for span, n in zip(spans, counts, strict=True)]
+    rows += [(f"{span}, never merge", int(n)) for span, n in zip(spans, never, strict=True) if n]
+    mergeable = values[~apart]
+    title = f"{int((mergeable >= threshold).sum()):,} of {len(mergeable):,} pairs at {threshold:g} or above"
+    title += f"; {int(apart.sum()):,} never merge" if apart.any() else ""
     room = 0.02 * max(1.0 - edges[0], 1e-9)
     across, up = Axis(edges[0] - room, 1.0 + room, "similarity"), Axis(0, top, "pairs")
     return Picture(title, marks, across, up, rows if len(values) else [])

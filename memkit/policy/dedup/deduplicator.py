@@ -17,7 +17,7 @@ from memkit.params import Moment, describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
-from memkit.policy.dedup.pairs import FLAGS, KINDS, find_pairs, mergeable, node_table
+from memkit.policy.dedup.pairs import FLAGS, KINDS, each_once, find_pairs, mergeable, never_merges, node_table
 from memkit.schemas import REPLACED, kinds_where, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
@@ -55,6 +55,8 @@ class Deduplicator(Policy):
         substring, the cosine of trigram sets for lexical, of vectors for semantic), number_conflict, date_conflict,
         negation_conflict, value_conflict, contradiction (any of them), same_user (bool). Exact duplicates appear as
         their least id.
+    distinct_ : pyarrow.Table
+        The same with each pair once, whichever kinds found it.
     threshold_ : float
         The threshold that ``threshold=None`` uses: the encoder's stored ``dedup_threshold``, else 0.9.
 
@@ -149,6 +151,7 @@ class Deduplicator(Policy):
         node_pairs, pairs = find_pairs(nodes, self, encoder, vectors)
         self.nodes_, self.node_pairs_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
         self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
+        self.distinct_ = each_once(self.pairs_)
         calibrated = getattr(encoder, "dedup_threshold", None)
         self.threshold_ = DOCUMENT_THRESHOLD if calibrated is None else float(calibrated)
         return self
@@ -160,7 +163,12 @@ class Deduplicator(Policy):
         return chains(self.nodes_, self._merging(), self._verdicts(rows))
 
     def report(self) -> pa.Table:
-        """Counts at the current thresholds: measure (string), count (int64)."""
+        """Counts at the current thresholds: measure (string), count (int64).
+
+        ``pairs_exact`` and so on are the pairs of a kind, and ``pairs`` all of them, each once; ``merging`` of these
+        merge, and ``never_merging`` do at no threshold, for what differs: ``number_conflict`` and so on, any of which
+        is a ``contradiction``. ``refused`` memories of so many ``clusters`` go.
+        """
         self._fitted()
         counts = {
             f"pairs_{kind}": pc.sum(pc.equal(self.pairs_["kind"], kind)).as_py() or 0 for kind in ("exact", *KINDS)
@@ -168,6 +176,9 @@ class Deduplicator(Policy):
         for flag in (*FLAGS, "contradiction"):
             counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
         merging = self._merging()
+        counts["merging"] = counts["pairs_exact"] + len(merging[0])
+        counts["never_merging"] = pc.sum(never_merges(self.distinct_)).as_py() or 0
+        counts["pairs"] = self.distinct_.num_rows
         clustered = verdicts(self.nodes_, merging, self.nodes_.rows, self.survivor, self.linkage)
         counts["refused"] = pc.sum(pc.not_equal(clustered["survivor"], clustered["memory_id"])).as_py() or 0
         counts["clusters"] = pc.count_distinct(clustered["cluster"]).as_py()

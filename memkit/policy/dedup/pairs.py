@@ -159,6 +159,23 @@ def _exact(nodes: Nodes, conflicts: Conflicts) -> pa.Table:
     return _described(nodes, pa.table({"kind": kind, "similarity": np.ones(len(copies))}), conflicts, firsts, copies)
 
 
+def never_merges(pairs: pa.Table) -> pa.ChunkedArray:
+    """Which of some pairs a conflict keeps apart at any threshold: a boolean for each."""
+    names, n = pairs.column_names, pairs.num_rows
+    differs = pairs["contradiction"] if "contradiction" in names else pa.chunked_array([np.zeros(n, bool)])
+    return pc.or_(differs, pc.is_valid(pairs["owner"])) if "owner" in names else differs
+
+
+def each_once(pairs: pa.Table) -> pa.Table:
+    """Each pair once, whichever kinds found it: of these the exact, else the one by meaning, by letters, by parts."""
+    rank = pc.index_in(pairs["kind"], value_set=pa.array(["exact", *reversed(KINDS)])).to_numpy()
+    order = np.argsort(rank, kind="stable")
+    a, b = (pairs[name].combine_chunks().take(order) for name in ("a_id", "b_id"))
+    ends = pc.min_element_wise(a, b), pc.max_element_wise(a, b)
+    codes = pc.binary_join_element_wise(*ends, "\x1f").dictionary_encode().indices.to_numpy()
+    return pairs.take(np.sort(order[np.unique(codes, return_index=True)[1]]))
+
+
 def mergeable(
     node_pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float
 ) -> tuple[Ints, Ints, Any, Any]:
