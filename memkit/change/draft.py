@@ -143,6 +143,8 @@ class Draft:
 
     Attributes
     ----------
+    root : Path
+        The folder.
     rows, refused : list of dict
         As `Edits` takes them.
     gone : set of str
@@ -150,7 +152,7 @@ class Draft:
     """
 
     def __init__(self, root: Path, moment: datetime, corpus: Corpus | None = None, *, reads_only: bool = False) -> None:
-        self._corpus, self.moment, self._reads_only = corpus, moment, reads_only
+        self.root, self._corpus, self.moment, self._reads_only = root, corpus, moment, reads_only
         self.rows: list[Row] = []
         self.refused: list[Row] = []
         self.gone: set[str] = set()

@@ -472,10 +472,14 @@ class FactStore(Operations):
     def migrate_user(self, user: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
         """Move the facts of an old ``{user}.md`` into a folder of the user; the file becomes ``{user}.md.bak``.
 
+        Each line gets the type that its words give. An old task is no current one: it becomes an archive fact, unless
+        it has an end of its own that is not past. So does what `save` would refuse, and what is over a limit.
+
         Returns
         -------
         pyarrow.Table
-            One row per line: user_id, path, line, text, id (null where the line stays text) and the reason.
+            One row per line: user_id, path, line, text, id (null where the line is no fact) and the reason, which says
+            the type that the fact has now.
 
         Raises
         ------
@@ -483,7 +487,7 @@ class FactStore(Operations):
             For an unknown user, and one who has a folder and no old file.
         ChangeRefusedError
             Where the user was migrated already, a folder lies beside the old file, the ``.bak`` exists, no line of the
-            file is an item, or the file is not of the old layout.
+            file is a fact, or the file is not of the old layout.
         """
         users.check_user(user)
 
@@ -614,7 +618,9 @@ def _raise_no_old_file(draft: Draft, user: str) -> NoReturn:
     place = users.home(draft)
     path = posixpath.join(posixpath.dirname(place), f"{user}.md")
     if draft.exists(path):
-        raise ChangeRefusedError(f"{path}: the files beside it show that it is no user's file of the old layout.")
+        raise ChangeRefusedError(
+            f"{path}: its lines, its name or the files beside it show that it is no user's file of the old layout."
+        )
     if not draft.exists(f"{place}/{user}"):
         raise NotFoundError(users.no_user(draft, user) or f"there is no user {user!r}.")
     if draft.exists(f"{path}.bak"):

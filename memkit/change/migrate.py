@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from datetime import datetime
 from typing import Any
 
 from memkit.change.draft import Document, Draft
 from memkit.change.fix import title_of
 from memkit.change.memories import record_span
 from memkit.change.operations import stamp
+from memkit.change.users import old_rows
 from memkit.errors import ChangeRefusedError
-from memkit.formats.facts import format_fact, parse_fact
+from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact
 from memkit.formats.index_tree.index import FIELDS, format_root
 from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import JOURNAL, kind_of
@@ -27,14 +29,15 @@ from memkit.params import Estimator, estimator, param
 
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}
-_ARCHIVED = re.compile(r"ar_(\d+)")
+_NUMBERED = re.compile(r"(pf|wk|ar)_(\d+)")
+_PREFIX = re.compile(r"([a-z]+)_")
 
 
 @estimator
 class Migrate(Estimator):
     """Migrates older layouts, as a plan: ``mk.plan(corpus, mk.Migrate())``.
 
-    users: ``{userId}.md`` becomes ``users/{userId}/archive.md`` and is kept as ``{userId}.md.bak``. index: a flat
+    users: ``{userId}.md`` becomes the files of ``users/{userId}/`` and is kept as ``{userId}.md.bak``. index: a flat
     ``index.json`` becomes a root index and one branch per category, and files move to the folder of their category.
     records: registered adapters turn old shapes into version 1.0.0, with a line each in ``migrations.jsonl``. notes:
     ``occurred_at`` becomes ``created_at`` and ``updated_at``.
@@ -42,10 +45,10 @@ class Migrate(Estimator):
     Examples
     --------
     >>> import memkit as mk, tempfile
-    >>> files = {"memory/users/anna/profile.md": "", "memory/boris.md": "- Пьёт чай"}
+    >>> files = {"memory/users/anna/profile.md": "", "memory/boris.md": "- Зовут Борис Петров"}
     >>> edits = mk.plan(mk.read(mk.testing.write_files(tempfile.mkdtemp(), files)), mk.Migrate())
     >>> edits.table.select(["path", "after"]).to_pylist()[0]
-    {'path': 'memory/users/boris/archive.md', 'after': '- [id:ar_001] [t:archive] [imp:low] Пьёт чай'}
+    {'path': 'memory/users/boris/profile.md', 'after': '- [id:pf_001] [t:profile] [imp:high] Зовут Борис Петров\\n'}
     """
 
     steps: tuple[str, ...] = param(STEPS, choices=STEPS, doc="What to migrate.")
@@ -90,30 +93,69 @@ def bring_user(draft: Draft, path: str) -> list[Row]:
     group, text = f"migrate {path}", draft.text(path)
     if draft.exists(user_folder):
         raise ChangeRefusedError(f"{path}: {user_folder}/ exists already.")
-    lines = text.removeprefix("\ufeff").split("\n")
-    facts = {index: fact for index, line in enumerate(lines) if (fact := parse_fact(line.removesuffix("\r")))}
-    numbers = [int(match[1]) for fact in facts.values() if (match := _ARCHIVED.fullmatch(fact.get("id", "")))]
-    last, rows = max(numbers, default=0), []
-    for index, line in enumerate(lines):
-        content = line.removesuffix("\r")
-        row = {"path": path, "line": index + 1, "text": content, "id": None, "reason": "no item: it stays as text"}
-        if index in facts:
-            fact, reason = facts[index], "a fact line: it stays as it is"
-            row |= {"text": fact["text"], "id": fact.get("id"), "reason": reason}
-        elif content.startswith(("- ", "* ")) and content[2:].strip():
-            last += 1
-            facts[index] = {"id": f"ar_{last:03d}", "t": "archive", "imp": "low", "text": content[2:]}
-            lines[index] = format_fact(facts[index]) + line[len(content) :]
-            row |= {"text": content[2:], "id": facts[index]["id"], "reason": "an item: it becomes an archive fact"}
-        rows += [row] if content.strip() else []
-    if not facts:
-        raise ChangeRefusedError(f"{path}: no line of it is an item, '- text'; it is left as it is.")
-    meta = {"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": len(facts), "lastIds": {"ar": last}}
-    reason = "the old layout has one file a user; its lines are archive facts"
-    draft.write(f"{user_folder}/archive.md", "\n".join(lines), reason, together=group)
+    old = old_rows(path, text)
+    if old and all(row["kind"] == "line" for row in old):
+        raise ChangeRefusedError(f"{path}: no line of it is a fact; it is left as it is.")
+    files: dict[str, list[str]] = {kind: [] for kind in TYPES}
+    ids, rows = _Ids(old), list[Row]()
+    for fact in old:
+        row = {"path": path, "line": fact["line_start"], "text": fact["text"], "id": None}
+        if fact["kind"] == "line":
+            rows.append({**row, "reason": f"no fact: it stays in {name}.bak"})
+            continue
+        kept, reason = _kept(fact, draft.moment)
+        row["id"] = ids.of(fact, kept["t"])
+        files[kept["t"]].append(format_fact({"id": row["id"], **kept}))
+        rows.append({**row, "reason": reason})
+    meta = {"version": 2, **{name: len(files[kind]) for name, kind in COUNTED.items()}, "lastIds": ids.last}
+    reason = "the old layout has one file a user; its lines have no types"
+    newline = draft.document(path).newline or "\n"
+    for kind, lines in files.items():
+        if lines:
+            whole = "".join(f"{line}{newline}" for line in lines)
+            draft.write(f"{user_folder}/{kind}.md", whole, reason, together=group)
     draft.write(f"{user_folder}/meta.json", f"{json.dumps(meta, indent=2)}\n", reason, together=group)
     draft.move(path, f"{path}.bak", "the old file is kept", together=group)
     return rows
+
+
+def _kept(fact: Row, moment: datetime) -> tuple[Row, str]:
+    """The tags and text of an old fact in the file of its type, and the reason."""
+    kind, importance = fact["kind"], fact["importance"] or "normal"
+    why, ends = fact.get("why"), fact["expires_at"]
+    reason = "" if why else "a fact line: it goes into the file of its type"
+    if kind == "working" and (ends is None or (why and ends.date() < moment.date())):
+        kind, ends, why = "archive", None, "a task without an end, or whose end is past, is no current one"
+    reason = (
+        f"{'a line' if why else 'a fact line'}: it becomes {_NAMED[kind]} fact, {importance}: {why}" if why else reason
+    )
+    kept = {"t": kind, "imp": importance, "text": " ".join(fact["text"].split("\r"))}
+    dates = (("exp", ends), ("created", fact["created_at"]))
+    return kept | {name: day.date().isoformat() for name, day in dates if day is not None}, reason
+
+
+_NAMED = {"profile": "a profile", "working": "a working", "archive": "an archive"}
+
+
+class _Ids:
+    """The ids of a user's migrated facts: those that their lines have, else new ones above them."""
+
+    def __init__(self, old: list[Row]) -> None:
+        self._taken: set[str] = set()
+        self.last: dict[str, int] = {}
+        for row in old:
+            if match := _NUMBERED.fullmatch(row["source_id"] or ""):
+                self.last[match[1]] = max(self.last.get(match[1], 0), int(match[2]))
+
+    def of(self, fact: Row, kind: str) -> str:
+        """The id of a fact that goes into the file of `kind`; one of another type, or that occurs twice, is new."""
+        id, prefix = fact["source_id"] or "", PREFIXES[kind]
+        named = _PREFIX.match(id)
+        if not id or id in self._taken or (named and named[1] != prefix):
+            self.last[prefix] = self.last.get(prefix, 0) + 1
+            id = f"{prefix}_{self.last[prefix]:03d}"
+        self._taken.add(id)
+        return id
 
 
 def _index(draft: Draft, path: str) -> None:

@@ -24,14 +24,13 @@ from memkit.formats.facts import (
     OLD_LAYOUT,
     PREFIXES,
     TYPES,
-    holds_items,
+    OldFiles,
     home_of,
-    is_user_file,
-    old_alone,
     parse,
     parse_fact,
+    typed_rows,
 )
-from memkit.formats.format import File, Role
+from memkit.formats.format import MARKDOWN, File, Role
 from memkit.formats.rows import Row, Rows
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
@@ -101,13 +100,18 @@ def _normalised_texts(rows: list[Row]) -> list[str]:
 
 
 def _rows(path: str, text: str, is_old: bool = False) -> list[Row]:
-    """The memories of a file."""
+    """The memories of a file; those of an old one with the types that a migration gives them."""
     rows = Rows()
     rows.use(FORMAT)
     role = Role(findings=((FORMAT.name, OLD_LAYOUT),)) if is_old else Role()
     parse(File(decode(path, text.encode()), role), rows)
     memories: list[Row] = rows.table("memories").to_pylist()
-    return memories
+    return typed_rows(memories, rows.table("_untyped")["memory_id"].to_pylist()) if is_old else memories
+
+
+def old_rows(path: str, text: str) -> list[Row]:
+    """The memories of an old file, with their types, and ``why`` they have these."""
+    return _rows(path, text, is_old=True)
 
 
 ParsedFiles = dict[str, Parsed]
@@ -166,22 +170,26 @@ def one_line(text: object) -> str:
 
 def home(draft: Draft) -> str:
     """The folder of the users' folders."""
-    return home_of(draft.exists, lambda folder: bool(_old_files_in(draft, folder)))
+    return home_of(draft.root, draft.exists, lambda folder: bool(_old_files(draft).in_folder(folder)))
 
 
-def _old_files_in(draft: Draft, folder: str) -> list[str]:
-    """The old files of users, in a folder that holds nothing else."""
-    above = posixpath.dirname(folder)
-    return old_alone(
-        _names_below(draft, folder),
-        beside=lambda name: draft.exists(posixpath.join(above, name)),
-        read=lambda name: _source(draft, posixpath.join(folder, name)),
+def _old_files(draft: Draft) -> OldFiles:
+    return OldFiles(
+        draft.root,
+        names=lambda folder: [name for name in draft.names(folder) if name.lower().endswith(MARKDOWN)],
+        below=lambda folder: _names_below(draft, folder),
+        exists=draft.exists,
+        is_home=draft.exists,
+        read=lambda path: _source(draft, path),
     )
 
 
 def _source(draft: Draft, path: str) -> Source | None:
-    text = draft.text_or_none(path)
-    return None if text is None else decode(path, text.encode())
+    """A file; None for one that may not be read."""
+    with suppress(ChangeRefusedError):
+        text = draft.text_or_none(path)
+        return decode(path, (text or "").encode())
+    return None
 
 
 def _names_below(draft: Draft, folder: str) -> list[str]:
@@ -190,36 +198,20 @@ def _names_below(draft: Draft, folder: str) -> list[str]:
     for name in draft.names(folder):
         if not name.startswith("."):
             with suppress(ChangeRefusedError):
-                nested = _names_below(draft, f"{folder}/{name}")
+                nested = _names_below(draft, posixpath.join(folder, name))
                 names += [f"{name}/{nested_name}" for nested_name in nested] or [name]
     return names
 
 
 def old_files(draft: Draft) -> dict[str, str]:
-    """The old-layout file of each user who has one; no page of prose is one."""
-    return {user: path for user, path in _old_by_name(draft).items() if _may_be_old(draft, path)}
-
-
-def _old_by_name(draft: Draft) -> dict[str, str]:
-    users_folder = home(draft)
-    folder = posixpath.dirname(users_folder)
-    names = [name for name in draft.names(folder) if name.endswith(".md") and is_user_file(name)]
-    if names and not draft.exists(users_folder):
-        names = _old_files_in(draft, folder) if folder else []
-    return {name[:-3]: posixpath.join(folder, name) for name in names if _USER.fullmatch(name[:-3])}
-
-
-def _may_be_old(draft: Draft, path: str) -> bool:
-    try:
-        return holds_items(_source(draft, path))
-    except ChangeRefusedError:  # no UTF-8: its migration says so
-        return True
+    """The old-layout file of each user who has one."""
+    paths = _old_files(draft).in_folder(posixpath.dirname(home(draft)))
+    return {posixpath.basename(path).removesuffix(".md"): path for path in paths}
 
 
 def old_file(draft: Draft, user: str) -> str | None:
-    """The old-layout file of a user who was named, whatever it holds, or None."""
-    path = posixpath.join(posixpath.dirname(home(draft)), f"{user}.md")
-    return _old_by_name(draft).get(user) if draft.exists(path) else None
+    """The old-layout file of a user, or None."""
+    return _old_files(draft).of_user(posixpath.dirname(home(draft)), user)
 
 
 def user_folders(draft: Draft) -> list[str]:

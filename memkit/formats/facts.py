@@ -15,11 +15,15 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, did_you_mean
+from memkit.fences import fences, headings
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Problem, words_test
@@ -65,7 +69,11 @@ KEPT = ".md.bak"
 """What a migration leaves of an old file."""
 _PREFIX = re.compile(r"[a-z]+_")
 _PREFIXES = {"profile": "pf_", "working": "wk_", "archive": "ar_"}
-_TASK = re.compile(r"[-*] \[[ xX]\]")
+_TASK = re.compile(r"[-*+] \[[ xX]\]")
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+(?=\S)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
+_USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_WORKSPACE = ("MEMORY.md", "HEARTBEAT.md")
 _COUNTERS = result_schema(
     (pa.string(), "path"),
     (pa.int64(), "line"),
@@ -73,6 +81,8 @@ _COUNTERS = result_schema(
     (pa.int64(), "count"),
 )
 """What a meta.json says of the files beside it; checked once all files are read."""
+_UNTYPED = result_schema((pa.string(), "memory_id path"))
+"""The facts of old files whose line does not say their type: policies do, once all files are read."""
 
 
 def parse_fact(line: str) -> dict[str, str] | None:
@@ -147,27 +157,33 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
     return "- " + "".join(f"[{name}:{value}] " for name, value in values.items()) + text
 
 
-def home_of(exists: Callable[[str], bool], has_old: Callable[[str], bool]) -> str:
+def home_of(root: Path, exists: Callable[[str], bool], has_old: Callable[[str], bool]) -> str:
     """The folder of the users' folders, the one that counts for reading, stores, command line and server.
 
     Parameters
     ----------
+    root : Path
+        The folder that is opened: the project, its ``data`` or the memory itself; all three give the same users.
     exists : callable
         Whether there is anything at a path.
     has_old : callable
-        Whether files of the old layout are all that a folder holds.
+        Whether a folder holds files of the old layout.
 
     Examples
     --------
-    >>> home_of(lambda path: path == "data/memory", lambda folder: False)
+    >>> home_of(Path("/bot"), lambda path: path == "data/memory", lambda folder: False)
     'data/memory/users'
-    >>> home_of(lambda path: False, lambda folder: False)
+    >>> home_of(Path("/bot/data"), lambda path: path == "memory", lambda folder: False)
+    'memory/users'
+    >>> home_of(Path("/bot/data/memory"), lambda path: False, lambda folder: False)
     'users'
     """
     bot_home, data_home, default = HOMES
     if exists(posixpath.dirname(bot_home)):
         return bot_home
-    return data_home if exists(data_home) or has_old(posixpath.dirname(data_home)) else default
+    memory = posixpath.dirname(data_home)
+    is_data = root.name == "data" and exists(memory)
+    return data_home if is_data or exists(data_home) or has_old(memory) else default
 
 
 def user_of(path: str) -> str | None:
@@ -192,14 +208,23 @@ def _claims(file: File) -> bool:
 
 
 def _survey(folder: Folder) -> Survey:
-    """The ``{userId}.md`` of the old layout, which lie beside a ``users/`` folder, or alone."""
+    """The ``{userId}.md`` of the old layout."""
     paths = folder.listing.files
     homes = {path.rpartition("/")[0].rpartition("/")[0] for path in paths}
     forced = (path for path in paths if folder.is_forced and path.lower().endswith(MARKDOWN))
-    beside = (path for path in paths if _is_old(path, homes) and holds_items(folder.read(path, Rows())))
-    alone = [path for home, names in _memory_folders(paths).items() for path in _alone(folder, home, names)]
-    _check_homes(folder, alone)
-    return Survey(dict.fromkeys([*forced, *beside, *alone], OLD_LAYOUT))
+    old_files = OldFiles(
+        folder.listing.root,
+        names=lambda place: folder.markdown.get(place, []),
+        below=lambda place: (
+            path[len(place) :].lstrip("/") for path in paths if path.startswith(f"{place}/" * bool(place))
+        ),
+        exists=lambda path: path in paths or path in folder.listing.folders,
+        is_home=homes.__contains__,
+        read=lambda path: folder.read(path, Rows()),
+    )
+    old = [path for place in folder.markdown for path in old_files.in_folder(place)]
+    _check_homes(folder, old)
+    return Survey(dict.fromkeys([*forced, *old], OLD_LAYOUT))
 
 
 def _check_homes(folder: Folder, old: Iterable[str]) -> None:
@@ -208,7 +233,11 @@ def _check_homes(folder: Folder, old: Iterable[str]) -> None:
     folders = {posixpath.dirname(path) for path in old}
     users = {home: [p for p in paths if p.startswith(f"{home}/") and _is_of_user(p, home)] for home in HOMES}
     existing = {*paths, *folder.listing.folders, *(home for home in HOMES if users[home])}
-    main = home_of(lambda path: path in existing or any(p.startswith(f"{path}/") for p in paths), folders.__contains__)
+    main = home_of(
+        folder.listing.root,
+        lambda path: path in existing or any(p.startswith(f"{path}/") for p in paths),
+        folders.__contains__,
+    )
     others = [home for home in HOMES if users[home] and home != main]
     if others:
         got = ", ".join([main, *others])
@@ -220,55 +249,156 @@ def _is_of_user(path: str, home: str) -> bool:
     return len(parts) == 2 and parts[1] in (*(f"{kind}.md" for kind in TYPES), "meta.json")
 
 
-def _memory_folders(paths: Iterable[str]) -> dict[str, list[str]]:
-    """The folders ``memory/``, and what lies below each."""
-    below: dict[str, list[str]] = {}
-    for path in paths:
-        home, memory, name = path.rpartition("memory/")
-        if memory and (not home or home.endswith("/")):
-            below.setdefault(home + memory, []).append(name)
-    return below
+@dataclass(frozen=True)
+class OldFiles:
+    """The ``{userId}.md`` of the old layout below a root, as readers and stores find them.
 
+    In a bot's ``data/memory`` each file is judged by itself. In another folder files count beside ``users/`` where at
+    least half of their lines are items; in a folder ``memory`` without it only where all its Markdown is such files.
 
-def _alone(folder: Folder, home: str, names: list[str]) -> list[str]:
-    old_files = old_alone(
-        names,
-        beside=lambda name: home.removesuffix("memory/") + name in folder.listing.files,
-        read=lambda name: folder.read(home + name, Rows()),
-    )
-    return [home + name for name in old_files]
-
-
-def old_alone(names: Iterable[str], beside: Callable[[str], bool], read: Callable[[str], Source | None]) -> list[str]:
-    """The ``{userId}.md`` that are all the Markdown of a folder ``memory``, and hold bullets, where no workspace is.
-
-    Parameters
+    Attributes
     ----------
-    names : iterable of str
-        What lies in the folder, at any depth, relative to it.
-    beside : callable
-        Whether a file of a name lies beside the folder.
+    root : Path
+        The folder that is opened, which may itself be ``data`` or ``data/memory``.
+    names, below : callable
+        The names of the Markdown files in a folder; the paths of all files at any depth below it, relative to it.
+    exists, is_home : callable
+        Whether there is a file or folder at a path; whether users' folders lie there.
     read : callable
-        A file of the folder.
+        A file; None for one that cannot be read, which counts: whoever migrates it says why it cannot be.
     """
-    names = list(names)
-    users = [name for name in names if name.lower().endswith(MARKDOWN)]
-    if any(map(beside, ("MEMORY.md", "HEARTBEAT.md"))) or "index.json" in names or not all(map(is_user_file, users)):
+
+    root: Path
+    names: Callable[[str], Iterable[str]]
+    below: Callable[[str], Iterable[str]]
+    exists: Callable[[str], bool]
+    is_home: Callable[[str], bool]
+    read: Callable[[str], Source | None]
+
+    @cached_property
+    def _root_parts(self) -> tuple[str, ...]:
+        return self.root.resolve().parts
+
+    def in_folder(self, folder: str) -> list[str]:
+        """The paths of the old files in a folder."""
+        place = self._parts(folder)
+        names = list(filter(is_user_file, self.names(folder)))
+        if place[-2:] == ("data", "memory"):
+            indexed, strict = self._indexed(folder), self._has_workspace(folder)
+            return [posixpath.join(folder, name) for name in names if self._is_users(folder, name, indexed, strict)]
+        if names and self.is_home(posixpath.join(folder, "users")):
+            return [path for name in names if self._may_hold(path := posixpath.join(folder, name))]
+        return [posixpath.join(folder, name) for name in (self._alone(folder) if place[-1] == "memory" else ())]
+
+    def of_user(self, folder: str, user: str) -> str | None:
+        """The path of a user's old file in a folder, or None; of a bot's folder no other file is read."""
+        path, place = posixpath.join(folder, f"{user}.md"), self._parts(folder)
+        if not self.exists(path) or not is_user_file(f"{user}.md"):
+            return None
+        if place[-2:] != ("data", "memory"):
+            return path if path in self.in_folder(folder) else None
+        return (
+            path if self._is_users(folder, f"{user}.md", self._indexed(folder), self._has_workspace(folder)) else None
+        )
+
+    def _parts(self, folder: str) -> tuple[str, ...]:
+        return ("", "", *self._root_parts, *filter(None, folder.split("/")))
+
+    def _is_users(self, folder: str, name: str, indexed: set[str], strict: bool) -> bool:
+        if name in indexed:
+            return False
+        source = self.read(posixpath.join(folder, name))
+        return source is None or is_users(source, strict=strict)
+
+    def _may_hold(self, path: str) -> bool:
+        source = self.read(path)
+        return source is None or holds_items(source)
+
+    def _has_workspace(self, folder: str) -> bool:
+        """Whether a workspace's files lie in a folder or beside it, also beside the root."""
+        above = posixpath.dirname(folder)
+        beside = [self.exists(posixpath.join(place, name)) for place in (folder, above) for name in _WORKSPACE]
+        outside = not folder and any((self.root.resolve().parent / name).exists() for name in _WORKSPACE)
+        return any(beside) or outside or any(map(_DATED.match, self.names(folder)))
+
+    def _indexed(self, folder: str) -> set[str]:
+        """The names of the files of a folder that an ``index.json`` names there, or a branch of it."""
+        named, waiting, seen = set[str](), ["index.json"], set[str]()
+        while waiting:
+            path = waiting.pop()
+            place = posixpath.join(folder, path)
+            source = self.read(place) if path not in seen and self.exists(place) else None
+            seen.add(path)
+            for written in _written_paths(source):
+                relative = posixpath.normpath(written.removeprefix("./").removeprefix("memory/"))
+                named.add(relative)
+                waiting += [relative] if relative.endswith(".json") and not relative.startswith("..") else []
+        return named
+
+    def _alone(self, folder: str) -> list[str]:
+        """The old files of a folder without users' folders, where they are all its Markdown and no workspace is."""
+        names = list(self.below(folder))
+        users = [name for name in names if name.lower().endswith(MARKDOWN)]
+        above = posixpath.dirname(folder)
+        if any(self.exists(posixpath.join(above, name)) for name in _WORKSPACE) or "index.json" in names:
+            return []
+        sources = (self.read(posixpath.join(folder, name)) for name in users if is_user_file(name))
+        are_items = all(map(is_user_file, users)) and all(
+            source and is_users(source, strict=True) for source in sources
+        )
+        return users if are_items else []
+
+
+def _written_paths(source: Source | None) -> list[str]:
+    """The paths that an index, a branch of it or an old flat list gives."""
+    try:
+        waiting = [load_json(source.text)] if source else []
+    except StructureError:
         return []
-    sources = (read(name) for name in users)
-    return users if all(source is not None and _is_bullets(source) for source in sources) else []
+    paths: list[str] = []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            paths += [path for name in ("file", "path") if isinstance(path := value.get(name), str) and path]
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return paths
 
 
 def is_user_file(name: str) -> bool:
-    """Whether a name in a folder can be that of a user's old file."""
-    stem = name.rpartition(".")[0]
-    return "/" not in name and not stem.isupper() and not _DATED.match(stem)
+    """Whether a name in a folder can be that of a user's old file.
+
+    >>> [is_user_file(name) for name in ("anna.md", "42.md", "README.md", "2026-02-03.md", "a b.md", "x/anna.md")]
+    [True, True, False, False, False, False]
+    """
+    stem = name.removesuffix(".md")
+    return stem != name and not stem.isupper() and not _DATED.match(stem) and _USER.fullmatch(stem) is not None
 
 
-def _is_bullets(source: Source) -> bool:
-    """Whether every line that says something is an item, and none a task."""
-    lines = [line for line in source.lines if line.strip() and not line.startswith("#")]
-    return bool(lines) and all(line.startswith(("- ", "* ")) and not _TASK.match(line) for line in lines)
+def is_users(source: Source, *, strict: bool = False) -> bool:
+    """Whether a file of a bot is a user's old one, by its lines: no front matter, sections, code or check list.
+
+    With `strict` all of its lines must be items or numbered, as where a workspace lies beside it.
+
+    >>> [is_users(Source("anna.md", text)) for text in ("Пьёт чай", "", "# Анна\\n- чай", "# Анна\\nПроза.")]
+    [True, True, True, False]
+    >>> is_users(Source("anna.md", "- чай\\nПроза."), strict=True)
+    False
+    """
+    text, code = source.text, fences(source.text)
+    lines = [line for line in source.lines if line.strip()]
+    is_front = bool(lines) and lines[0].rstrip() == "---"
+    if is_front or code.closed or code.unclosed or (lines and all(map(_TASK.match, map(str.strip, lines)))):
+        return False
+    titles = [heading.line for heading in headings(text, code)]
+    under = [n for n, (line, above) in enumerate(zip(source.lines[1:], source.lines, strict=False), 2)
+             if _UNDERLINE.fullmatch(line) and above.strip() and not _ITEM.match(above)]  # fmt: skip
+    if under or len(titles) > 1 or (titles and source.lines[titles[0] - 1] != lines[0]):
+        return False
+    body = lines[len(titles) :]
+    n_items = sum(_ITEM.match(line) is not None for line in body)
+    return (bool(body) and n_items == len(body)) if strict else not titles or 2 * n_items >= len(body)
 
 
 def holds_items(source: Source | None) -> bool:
@@ -278,13 +408,19 @@ def holds_items(source: Source | None) -> bool:
     [True, False, False]
     """
     lines = [line for line in source.lines if line.strip() and not line.startswith("#")] if source else []
-    return bool(lines) and 2 * sum(line.startswith(("- ", "* ")) for line in lines) >= len(lines)
+    return bool(lines) and 2 * sum(_ITEM.match(line) is not None for line in lines) >= len(lines)
 
 
-def _is_old(path: str, homes: set[str]) -> bool:
-    folder, _, name = path.rpartition("/")
-    home = f"{folder}/users" if folder else "users"
-    return name.endswith(".md") and home in homes and is_user_file(name)
+def _old_fact(line: str) -> dict[str, str] | None:
+    """The fact of a line of an old file: an item, a numbered or a plain line; None for a title or a rule."""
+    item = _ITEM.match(line)
+    text = line[item.end() :].strip() if item else line.strip()
+    if not any(map(str.isalnum, text)) or (not item and text.startswith(("#", "<!--"))):
+        return None
+    fact = parse_fact(f"- {text}") or {"text": text}
+    while tag := _TAG.match(fact["text"]):  # a tag that stands twice
+        fact["text"] = fact["text"][tag.end() :].strip()
+    return fact if fact["text"].strip() else None
 
 
 def parse(file: File, rows: Rows) -> None:
@@ -298,10 +434,10 @@ def parse(file: File, rows: Rows) -> None:
         if line.strip():
             reader.read(number, line)
     if reader.old:
-        reason = "the old layout has one file a user; its lines are archive facts"
+        reason = "the old layout has one file a user; its lines have no types"
         row = {"path": source.path, "kind": "fact", "from_version": "1", "to_version": "2", "reason": reason}
         rows.add("migrations", row)
-    if not source.text.strip():
+    if not source.text.strip() and not reader.old:  # a user without facts
         rows.problem("empty_text", source.path, "fact lines", "an empty file", quote=False)
 
 
@@ -318,10 +454,8 @@ class _Facts:
         def problem(rule: str, field: str, expected: str, got: object) -> None:
             self.rows.problem(rule, self.path, expected, got, line=number, field=field, memory_id=memory_id)
 
-        fact = parse_fact(line)
-        untagged = fact is None and self.old and line.startswith(("- ", "* "))
-        if untagged:
-            fact = {"t": "archive", "text": line[2:]}
+        fact = parse_fact(line) if not self.old else _old_fact(line)
+        untagged = self.old and fact is not None and fact.keys() == {"text"}
         place: Row = {"user_id": self.user, "line_start": number, "line_end": number}
         if fact is None:
             memory_id = self.rows.memory("facts", self.path, number, line, kind="line", **place)
@@ -332,6 +466,9 @@ class _Facts:
             self._check(fact, problem)
         values, taken = FIELDS.read(fact, self.rows, problem, TAGS if untagged else ())
         kind, source_id = values["t"], values["id"]
+        if self.old and kind not in TYPES:
+            rows_of_old = {"memory_id": memory_id, "path": self.path}
+            self.rows.add("_untyped", rows_of_old)
         self.rows.add_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], source_id)
         memory = {**place, "memory_id": memory_id, "format": "facts", "path": self.path, "source_id": source_id}
         memory |= {
@@ -388,6 +525,43 @@ def _parse_meta(source: Source, rows: Rows) -> None:
     rows.add("users", user)
 
 
+def _relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
+    """Give the facts of old files the types that a migration would give them."""
+    paths = pc.unique(tables["_untyped"]["path"])
+    if not len(paths):
+        return
+    memories = tables["memories"]
+    untyped = set(tables["_untyped"]["memory_id"].to_pylist())
+    places = pc.indices_nonzero(pc.is_in(memories["path"], value_set=paths)).to_pylist()
+    found = memories.take(places).to_pylist()
+    typed = typed_rows(found, untyped)
+    for name, columns in (("memories", ("kind", "importance", "expires_at")), ("facts", ("type", "importance"))):
+        table = tables[name]
+        by_id = {row["memory_id"]: row for row in typed if row["memory_id"] in untyped}
+        ids = table["memory_id"].to_pylist()
+        for column in columns:
+            values = table[column].to_pylist()
+            source = "kind" if column == "type" else column
+            new = [by_id[id][source] if id in by_id else value for id, value in zip(ids, values, strict=True)]
+            position = table.schema.get_field_index(column)
+            table = table.set_column(position, table.field(position), pa.array(new, table.field(position).type))
+        tables[name] = table
+
+
+def typed_rows(memories: Iterable[Row], untyped: Iterable[str]) -> list[Row]:
+    """Rows of old files, those whose ids are in `untyped` with the type that the policies give their line.
+
+    A further column, ``why``, says what became of a row.
+    """
+    # The policies stand above the formats; they are asked only where there is an old file.
+    from memkit.policy.old_facts import typed
+
+    by_path: dict[str, list[Row]] = {}
+    for row in memories:
+        by_path.setdefault(row["path"], []).append(row)
+    return typed(by_path.values(), frozenset(untyped))
+
+
 def _check(tables: Tables, rows: Rows) -> None:
     """The counters, beside the facts that were read."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(tables["facts"]["path"]).to_pylist()}
@@ -403,13 +577,13 @@ FORMAT = Format(
     "users/{id}/profile.md, working.md, archive.md and meta.json",
     kinds=(*TYPES, "line"),
     tables=("facts", "users"),
-    schemas={"_counters": _COUNTERS},
+    schemas={"_counters": _COUNTERS, "_untyped": _UNTYPED},
     endings=MARKDOWN,
     writes=(".json", ".md", KEPT),
     claims=_claims,
-    landmark="users memory",
     survey=_survey,
     parse=parse,
+    relate=_relate,
     check=_check,
     dates={"created_at": "created"},
     dates_in_lines=True,

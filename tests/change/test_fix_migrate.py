@@ -205,10 +205,10 @@ def test_the_old_users_file_becomes_a_folder_and_is_kept(tmp_path: Path) -> None
     assert after["memory/boris.md.bak"] == old
     assert "memory/boris.md" not in after
     assert after["memory/users/boris/archive.md"] == (
-        "# заметки\r\n- [id:ar_001] [t:archive] [imp:low] Пьёт чай\r\n"
-        "- [id:ar_002] [t:archive] [imp:low] Любит [мёд]\r\nстрока\r\n"
+        "- [id:ar_001] [t:archive] [imp:low] Пьёт чай\r\n- [id:ar_002] [t:archive] [imp:normal] Любит [мёд]\r\n"
+        "- [id:ar_003] [t:archive] [imp:low] строка\r\n"
     )
-    assert json.loads(after["memory/users/boris/meta.json"])["archiveCount"] == 2
+    assert json.loads(after["memory/users/boris/meta.json"])["archiveCount"] == 3
     assert problems(root, "counter_mismatch") == []
     assert len(mk.plan(mk.read(root), mk.Migrate(), as_of=DAY)) == 0
     mk.undo(root)

@@ -28,8 +28,7 @@ BOT = {
 }
 OLD = {"data/memory/boris.md": "# Борис\n- Пьёт чай без сахара.\n\n* Drives a red car.\n"}
 BROUGHT = (
-    "# Борис\n- [id:ar_001] [t:archive] [imp:low] Пьёт чай без сахара.\n\n"
-    "- [id:ar_002] [t:archive] [imp:low] Drives a red car.\n"
+    "- [id:ar_001] [t:archive] [imp:low] Пьёт чай без сахара.\n- [id:ar_002] [t:archive] [imp:low] Drives a red car.\n"
 )
 
 
@@ -258,16 +257,127 @@ def test_a_migration_says_what_became_of_each_line(tmp_path: Path) -> None:
     )
     table = store(tmp_path, BOT | {"data/memory/boris.md": text}).migrate_user("boris", now=NOW)
     assert [(row["line"], row["id"], row["text"], row["reason"].split(":")[0]) for row in table.to_pylist()] == [  # type: ignore[union-attr]  # no dry run
-        (1, None, "# Борис", "no item"),
-        (2, "ar_008", "Пьёт чай.", "an item"),
-        (3, None, "просто строка", "no item"),
+        (1, None, "# Борис", "no fact"),
+        (2, "ar_008", "Пьёт чай.", "a line"),
+        (3, "ar_009", "просто строка", "a line"),
         (5, "ar_007", "Бегает.", "a fact line"),
-        (6, "ar_009", "Drives.", "an item"),
+        (6, "ar_010", "Drives.", "a line"),
     ]
     assert tree(tmp_path)[f"{HOME}/boris/archive.md"] == (
-        "# Борис\r\n- [id:ar_008] [t:archive] [imp:low] Пьёт чай.\r\nпросто строка\r\n\r\n"
-        "- [id:ar_007] [t:archive] [imp:low] Бегает.\r\n- [id:ar_009] [t:archive] [imp:low] Drives."
+        "- [id:ar_008] [t:archive] [imp:low] Пьёт чай.\r\n- [id:ar_009] [t:archive] [imp:low] просто строка\r\n"
+        "- [id:ar_007] [t:archive] [imp:low] Бегает.\r\n- [id:ar_010] [t:archive] [imp:low] Drives.\r\n"
     )
+
+
+ANNA = (
+    "# Анна\n- Меня зовут Анна, я из Казани.\n1. Пользователь предпочитает русский.\nСейчас ставим simple-bot...\n"
+    "- [exp:2026-03-01] Готовит отчёт к пятнице.\n- [exp:2026-02-01] Чинит старый пул.\n"
+    "- [id:wk_014] [t:working] [imp:normal] [exp:2026-03-01] Сейчас чиним пул соединений.\n"
+    "- Обсуждали структуру памяти.\n- Как меня зовут?\n- [id:pf_001] [t:archive] [imp:high] Летала в Омск.\n"
+)
+
+
+def test_a_migration_keeps_what_a_fact_is(tmp_path: Path) -> None:
+    """Each line goes through the policies; an old task is no current one, and a cleanup removes nothing of them."""
+    facts = store(tmp_path, {"data/memory/anna.md": ANNA})
+    before = facts.read("anna", now=NOW, expired=True).select(["type", "importance", "text"]).to_pylist()
+    assert [(row["type"], row["importance"]) for row in before] == [
+        *[("profile", "high")] * 2,
+        ("archive", "normal"),
+        *[("working", "normal")] * 3,
+        *[("archive", "low")] * 2,
+        ("archive", "high"),
+    ]
+    (read,) = {
+        tuple((row["kind"], row["importance"], row["text"]) for row in corpus.memories.to_pylist() if row["importance"])
+        for corpus in (mk.read(tmp_path), mk.read(tmp_path / "data"), mk.read(tmp_path / "data/memory"))
+    }
+    assert read == tuple(tuple(row.values()) for row in before)
+    assert "[PROFILE MEMORY]\n- Меня зовут Анна, я из Казани.\n" in facts.blocks("anna", "чай", now=NOW)
+    facts.migrate_user("anna", now=NOW)
+    after = tree(tmp_path)
+    assert after[f"{HOME}/anna/profile.md"] == (
+        "- [id:pf_002] [t:profile] [imp:high] Меня зовут Анна, я из Казани.\n"
+        "- [id:pf_003] [t:profile] [imp:high] Пользователь предпочитает русский.\n"
+    )
+    assert after[f"{HOME}/anna/working.md"] == (
+        "- [id:wk_015] [t:working] [imp:normal] [exp:2026-03-01] Готовит отчёт к пятнице.\n"
+        "- [id:wk_014] [t:working] [imp:normal] [exp:2026-03-01] Сейчас чиним пул соединений.\n"
+    )
+    assert after[f"{HOME}/anna/archive.md"] == (
+        "- [id:ar_001] [t:archive] [imp:normal] Сейчас ставим simple-bot...\n"
+        "- [id:ar_002] [t:archive] [imp:normal] Чинит старый пул.\n"
+        "- [id:ar_003] [t:archive] [imp:low] Обсуждали структуру памяти.\n"
+        "- [id:ar_004] [t:archive] [imp:low] Как меня зовут?\n"
+        "- [id:ar_005] [t:archive] [imp:high] Летала в Омск.\n"
+    )
+    assert mk.read(tmp_path).problems.num_rows == 0
+    assert facts.cleanup(now="2026-02-28") == []
+    assert facts.cleanup(now="2026-03-07") == ["wk_015", "wk_014"], "only what had an end of its own"
+
+
+def test_what_is_over_a_limit_becomes_archive_with_its_importance(tmp_path: Path) -> None:
+    lines = "".join(f"- Меня зовут Анна, имя номер {number}.\n" for number in range(52))
+    facts = store(tmp_path, {"data/memory/anna.md": lines})
+    assert facts.read("anna", now=NOW)["type"].to_pylist() == ["profile"] * 50 + ["archive"] * 2
+    table = facts.migrate_user("anna", now=NOW)
+    assert [row["reason"] for row in table.to_pylist()][-1] == (  # type: ignore[union-attr]  # no dry run
+        "a line: it becomes an archive fact, high: over the limit of 50 profile facts"
+    )
+    assert facts.read("anna", now=NOW)["importance"].to_pylist() == ["high"] * 52
+
+
+BESIDE: dict[str, dict[str, str]] = {
+    "alone": {},
+    "an empty file": {"other.md": ""},
+    "a README": {"README.md": "# Память\n\nКак здесь всё устроено.\n"},
+    "a folder": {"backup/boris.md": "- Пьёт чай.\n"},
+    "a workspace": {"MEMORY.md": "# Чай\n", "2026-02-03.md": "- 10:15 пул\n"},
+}
+
+
+@pytest.mark.parametrize("root", ["", "data", "data/memory"])
+def test_an_old_user_is_one_whatever_lies_beside_and_whoever_saved_first(root: str, tmp_path: Path) -> None:
+    for number, (name, others) in enumerate(BESIDE.items()):
+        project = tmp_path / str(number)
+        files = {"anna.md": "- Пьёт чай без сахара.\n2. Drives a red car.\n", **others}
+        mk.testing.write_files(project, {f"data/memory/{path}": text for path, text in files.items()})
+        facts = mk.store(project / root, encoder=None).facts
+        before = facts.read("anna", now=NOW).to_pylist()
+        assert [row["text"] for row in before] == ["Пьёт чай без сахара.", "Drives a red car."], name
+        facts.save("boris", "Ездила в Москву поездом.", now=NOW)
+        assert facts.read("anna", now=NOW).to_pylist() == before, name
+        assert f"{HOME}/boris/archive.md" in tree(project), name
+        read = mk.read(project / root).sql("select text from memories where user_id = 'anna'")
+        assert [text for (text,) in read.fetchall()] == ["Пьёт чай без сахара.", "Drives a red car."], name
+
+
+def test_an_empty_old_file_is_a_user_without_facts_and_a_page_is_no_user(tmp_path: Path) -> None:
+    """A page has front matter, sections, code, a name in capitals or a date, or an index names it."""
+    entry = {"title": "Чай", "file": "memory/named.md", "tags": [], "priority": "low", "version": "1.0"}
+    pages = {
+        "anna.md": "",
+        "front.md": "---\na: b\n---\n- чай\n",
+        "sections.md": "# Чай\n- зелёный\n## Мёд\n- липовый\n",
+        "setext.md": "Чай\n===\n\nЗелёный.\n",
+        "code.md": "```\n- чай\n```\n",
+        "README.md": "- чай\n",
+        "2025-01-02-x.txt": "",
+        "named.md": "- чай\n",
+        "index.json": json.dumps(
+            {"type": "index-root", "branches": [{"category": "tea", "path": "memory/tea/index.json"}]}
+        ),
+        "tea/index.json": json.dumps({"type": "index-branch", "category": "tea", "files": [entry]}),
+    }
+    facts = store(tmp_path, {f"data/memory/{path}": text for path, text in pages.items()})
+    assert facts.read("anna", now=NOW).schema.metadata == {b"memkit": b"facts"}, "known, and without facts"
+    assert "no user" in str(facts.read("named", now=NOW).schema.metadata)
+    assert set(mk.read(tmp_path).memories["format"].to_pylist()) == {"workspace", "index_tree"}
+    facts.cleanup(now=NOW)
+    assert tree(tmp_path).keys() == {
+        *(f"data/memory/{path}" for path in pages if path != "anna.md"),
+        *(f"{HOME}/anna/meta.json", "data/memory/anna.md.bak"),
+    }
 
 
 FOLDER = {f"{HOME}/boris/profile.md": PROFILE}
@@ -277,9 +387,10 @@ NOTHING: dict[str, tuple[dict[str, str], type[mk.MemkitError], str]] = {
     "migrated": (FOLDER | {"data/memory/boris.md.bak": "- Пьёт чай.\n"}, ChangeRefusedError, "migrated already"),
     "folder": (FOLDER | OLD, ChangeRefusedError, "data/memory/users/boris/ exists already"),
     "kept name": (OLD | BOT | {"data/memory/boris.md.bak": ""}, ChangeRefusedError, r"boris\.md\.bak, which exists"),
-    "plain lines": (BOT | {"data/memory/boris.md": "просто строка\n"}, ChangeRefusedError, "no line of it is an item"),
+    "no line": (BOT | {"data/memory/boris.md": "***\n"}, ChangeRefusedError, "no line of it is a fact"),
+    "a page": (BOT | {"data/memory/boris.md": "# Чай\n## Мёд\n- чай\n"}, ChangeRefusedError, "no user's file"),
     "workspace": (
-        {"data/memory/boris.md": "- чай\n", "data/memory/plan.md": "План.\n"},
+        {"data/memory/boris.md": "чай\n", "data/memory/2026-01-02.md": "План.\n"},
         ChangeRefusedError,
         "no user's file",
     ),

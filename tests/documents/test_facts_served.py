@@ -105,5 +105,5 @@ def test_a_server_that_writes_migrates_and_cleans_up_and_says_so(is_read_only: b
         assert after[f"{HOME}/test-user/working.md"] == ""
         assert "data/memory/boris.md" not in after
         assert "expired, deleted: data/memory/users/test-user/working.md: - [id:wk_001]" in process.stderr
-        assert "migrated: data/memory/boris.md:1: ar_001, an item" in process.stderr
+        assert "migrated: data/memory/boris.md:1: ar_001, a line" in process.stderr
         assert json.loads((root / f"{HOME}/boris/meta.json").read_text())["archiveCount"] == 2

@@ -253,8 +253,8 @@ def test_an_old_fact_file_counts_only_beside_users(tmp_path: Path) -> None:
     facts = [row for row in beside.memories.to_pylist() if row["path"] == "anna.md"]
     assert [(row["kind"], row["user_id"], row["text"]) for row in facts] == [
         ("archive", "anna", "любит чай"),
-        ("archive", "anna", "живёт в Риге"),
-        ("line", "anna", "просто строка"),
+        ("profile", "anna", "живёт в Риге"),
+        ("archive", "anna", "просто строка"),
     ]
     assert beside.tables["migrations"]["path"].to_pylist() == ["anna.md"]
     assert {row["format"] for row in beside.memories.to_pylist() if row["path"] == "faq.md"} == {"workspace"}
@@ -262,7 +262,7 @@ def test_an_old_fact_file_counts_only_beside_users(tmp_path: Path) -> None:
     assert (tmp_path / "b/faq.md").read_text("utf-8") == old["faq.md"]  # a page is nobody's facts, and is left alone
     assert sorted(path.name for path in (tmp_path / "b/users").iterdir()) == ["anna", "oleg"]
     forced = mk.read(tmp_path / "a", format="facts").memories.to_pylist()
-    assert [row["kind"] for row in forced if row["path"] == "anna.md"] == ["archive", "archive", "line"]
+    assert [row["kind"] for row in forced if row["path"] == "anna.md"] == ["archive", "profile", "archive"]
 
 
 def test_a_lone_or_foreign_index_is_told_by_its_shape(tmp_path: Path) -> None:

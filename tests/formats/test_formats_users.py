@@ -38,7 +38,7 @@ def test_old_files_alone_in_a_memory_folder_are_facts_by_their_lines(tmp_path: P
     facts = corpus.sql("select user_id, kind, text from memories where format = 'facts' order by path, line_start")
     assert facts.fetchall() == [
         ("anna", "line", "# Анна"),
-        ("anna", "archive", "Зовут Анна"),
+        ("anna", "archive", "Зовут Анна"),  # ten characters: no fact of today
         ("anna", "archive", "Prefers tea"),
         ("u_42", "archive", "чинит сервер"),
     ]
@@ -48,16 +48,18 @@ def test_old_files_alone_in_a_memory_folder_are_facts_by_their_lines(tmp_path: P
 @pytest.mark.parametrize(
     "other_files",
     [
-        {"data/memory/2026-02-03.md": "- 10:15 пул\n"},
-        {"data/memory/plan.md": "Просто текст.\n"},
-        {"data/memory/todo.md": "- [ ] купить чай\n"},
-        {"data/memory/notes/deep.md": "- глубже\n"},
-        {"data/memory/empty.md": "\n"},
-        {"data/MEMORY.md": "- долго\n"},
+        {"memory/plan.md": "Просто текст.\n"},
+        {"memory/todo.md": "- [ ] купить чай\n"},
+        {"memory/notes/deep.md": "- глубже\n"},
+        {"memory/empty.md": "\n"},
+        {"MEMORY.md": "- долго\n"},
     ],
 )
-def test_with_other_files_beside_them_they_are_documents(tmp_path: Path, other_files: dict[str, str]) -> None:
-    corpus = mk.read(write_files(tmp_path, ALONE | other_files))
+def test_outside_of_a_bots_folder_they_are_documents_with_other_files_beside_them(
+    tmp_path: Path, other_files: dict[str, str]
+) -> None:
+    alone = {path.removeprefix("data/"): text for path, text in ALONE.items()}
+    corpus = mk.read(write_files(tmp_path / "x", alone | other_files))
     assert set(corpus.memories["format"].to_pylist()) == {"workspace"}
 
 
