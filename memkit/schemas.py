@@ -272,9 +272,14 @@ TABLES: dict[str, pa.Schema] = {
     ),
     "relations": table(
         column("from_id", pa.string(), "what the relation is from: the fact_id of a record, the memory_id of a page"),
-        column("to_id", pa.string(), "what it points to: a fact_id or memory_id; null where a link is dead"),
         column(
-            "type", pa.string(), "supports, contradicts, extends, or another word as written; links_to for a plain link"
+            "to_id", pa.string(), "what it points to: a fact_id or memory_id; null where a link is dead, or to a file"
+        ),
+        column(
+            "type",
+            pa.string(),
+            "supports, contradicts, extends, or another word as written; links_to for a plain link, attachment for one"
+            " to a file that is no page",
         ),
         column("weight", pa.float64(), "strength; null for a link", "ratio"),
         column("written", pa.string(), "the link as it stands in the text; null for a relation of a record"),

@@ -53,7 +53,7 @@ class _Memory(Page):
         begin = max(section.lines.start, self.above + 1)
         for number, line in enumerate(self.plain(section).split("\n"), begin):
             for match in _BY_NAME.finditer(line):
-                yield Link(match[0], match[0], "", "", number, True, False)
+                yield Link(match[0], match[0], "", "", number, True, False, match[0])
 
     def title_of(self) -> str:
         return self.source.path.removeprefix(self.home).rpartition(".")[0]

@@ -337,3 +337,25 @@ def test_a_page_of_which_there_is_a_title_alone_is_a_problem_and_no_hit(tmp_path
     search = mk.Retriever(encoder=None).fit(corpus)
     found = [search.search(words).num_rows for words in ("чай", "страница", "Павла", "эспрессо", "соль", "хлеб")]
     assert found == [0, 0, 1, 1, 1, 1]
+
+
+def test_links_to_files_and_names_with_a_number_sign_lead_where_they_say(tmp_path: Path) -> None:
+    (tmp_path / ".obsidian").mkdir()
+    page = (
+        "[[фото.png]] [x](договор.pdf#page=2) [y](нет.pdf) ![z](фото.png) [[нет.png]]\n"
+        "[[C# notes]] [c](C%23%20notes.md) [[C# notes#Часть]] [[b#Раздел]]\n"
+    )
+    files = {"a.md": page, "C# notes.md": "## Часть\n\nтекст\n", "b.md": "## Раздел\n\nтекст\n"}
+    mk.testing.write_files(tmp_path, files | {"фото.png": "", "договор.pdf": ""})
+    corpus = mk.read(tmp_path)
+    links = {row["written"]: row for row in corpus.tables["relations"].to_pylist()}
+    found = {written: (row["type"], row["to_id"]) for written, row in links.items() if row["state"] == "found"}
+    assert found == {
+        "[[фото.png]]": ("attachment", None),
+        "[x](договор.pdf#page=2)": ("attachment", None),
+        "[[C# notes]]": ("links_to", "workspace:C# notes.md#часть"),
+        "[c](C%23%20notes.md)": ("links_to", "workspace:C# notes.md#часть"),
+        "[[C# notes#Часть]]": ("links_to", "workspace:C# notes.md#часть"),
+        "[[b#Раздел]]": ("links_to", "workspace:b.md#раздел"),
+    }
+    assert links.keys() - found.keys() == {"[[нет.png]]"}

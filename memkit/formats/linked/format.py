@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from memkit.formats.format import File
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.page import Page
+from memkit.formats.linked.relations import OTHER_FILES
 from memkit.formats.linked.survey import survey
 from memkit.formats.rows import Rows
 
@@ -23,6 +26,7 @@ FORMAT = layout(
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "session", "heartbeat"),
     tables=("turns",),
     survey=survey,
+    schemas={OTHER_FILES: pa.schema({"path": pa.string()})},
     is_general=True,
     dates={"created_at": "created", "updated_at": "updated"},
 )

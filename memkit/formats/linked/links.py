@@ -41,6 +41,8 @@ class Link:
         1-based, in the text that was searched.
     is_wiki, is_embed : bool
         Whether it is written in double brackets, and whether the page is shown in its place.
+    whole : str
+        The target with all that follows a ``#``, which may be part of a file's name.
     """
 
     written: str
@@ -50,6 +52,7 @@ class Link:
     line: int
     is_wiki: bool
     is_embed: bool
+    whole: str
 
 
 def without_code(text: str, code: Fences) -> str:
@@ -85,9 +88,9 @@ def links_in(text: str) -> Iterator[Link]:
         embed, target, part, words = match.groups()
         target = target.removesuffix("\\")  # a bar in a table is written \|
         if target.strip() or part:
-            yield Link(
-                match[0], target.strip(), (part or "").strip("\\ "), (words or "").strip(), line, True, bool(embed)
-            )
+            whole = target if part is None else f"{target}#{part}".removesuffix("\\")
+            heading, shown = (part or "").strip("\\ "), (words or "").strip()
+            yield Link(match[0], target.strip(), heading, shown, line, True, bool(embed), whole.strip())
     line, offset = 1, 0
     for match in _INLINE.finditer(text) if "](" in text else ():
         line += text.count("\n", offset, match.start())
@@ -96,9 +99,10 @@ def links_in(text: str) -> Iterator[Link]:
         destination = match[1].strip("<>")
         if begin is None or _ADDRESS.match(destination) or text[begin - 1 : begin] == "!":
             continue
-        path, _, part = unquote(destination).partition("#")
+        path, _, part = map(unquote, destination.partition("#"))  # %23 is a sign of the name
         if path:
-            yield Link(text[begin : match.end()], path, part, text[begin + 1 : match.start()], line, False, False)
+            written, words = text[begin : match.end()], text[begin + 1 : match.start()]
+            yield Link(written, path, part, words, line, False, False, unquote(destination))
 
 
 def _opening(text: str, end: int) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any
 from memkit.fences import Heading, fences, headings
 from memkit.formats.format import File
 from memkit.formats.linked.links import Link, links_in, without_code
-from memkit.formats.linked.relations import LINKS_TO, is_relation, written_in
+from memkit.formats.linked.relations import LINKS_TO, is_relation, names_file, written_in
 from memkit.formats.rows import Row, Rows, heading_path, json_text
 from memkit.formats.spelling import (
     ALIASES,
@@ -330,7 +330,7 @@ class Page(Sections):
     def beside(self, section: Section, memory_id: str) -> None:
         """Add the links of a section, in their order."""
         for link in sorted(self.links(section), key=lambda link: link.line):
-            if is_relation(link):
+            if is_relation(link) or names_file(link):
                 self._relation(self.type_of(link), link.written, link.line, memory_id)
 
     def links(self, section: Section) -> Iterator[Link]:

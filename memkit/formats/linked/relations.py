@@ -26,10 +26,14 @@ from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.schemas import tuples_of, with_column
 
 LINKS_TO = "links_to"
+ATTACHMENT = "attachment"
+"""The type of a link to a file that is no page."""
 MEM = "mem:"
 """What opens a link by name alone, as Serena writes it."""
 UNREAD_FILES = "_unread_files"
 """The table of files that a survey names and leaves unread, as no memories: what leads to them is no dead link."""
+OTHER_FILES = "_other_files"
+"""The table of files that are no Markdown, which links lead to as attachments."""
 _PARTED = re.compile(r"[\s_-]+")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 _APART = frozenset(("index", "log", "daily_log", "session", "heartbeat", "long_term"))
@@ -137,6 +141,17 @@ class _Pages:
             for word in dict.fromkeys(filter(None, words)):
                 names.setdefault(word, []).append(path)
 
+    def read_whole(self, link: Link, source: str) -> Link:
+        """A link with a ``#`` as part of the name, where a file has such a name; else as it is."""
+        parts = link.whole.split("#")
+        for n_parts in range(len(parts), 1, -1):
+            name = "#".join(parts[:n_parts])
+            key = without_ending(name)
+            below = posixpath.normpath(posixpath.join(posixpath.dirname(source), key))
+            if not self.paths.keys().isdisjoint((key, below)) or (self.names and key in self.names[0]):
+                return replace(link, target=name, part="#".join(parts[n_parts:]))
+        return link
+
     def lead_to(self, link: Link, source: str) -> list[str]:
         """The pages that a link of the page at `source` may lead to, the nearest first; empty for a dead one."""
         target = link.target.strip()
@@ -227,9 +242,35 @@ def is_relation(link: Link) -> bool:
     >>> [is_relation(link) for link in links_in("[[#часть]] ![[a.png]] [[v1.2]] [[b.md]]")]
     [False, False, True, True]
     """
+    return bool(link.target) and not (names_file(link) and (link.is_embed or not link.is_wiki))
+
+
+def names_file(link: Link) -> bool:
+    """Whether a link is to a file with an ending that no page has.
+
+    >>> [names_file(link) for link in links_in("[[a.png]] [b](b.pdf#page=2) [[v1.2]] [[b.md]]")]
+    [True, False, False, True]
+    """
     ending = _ENDING.fullmatch(posixpath.splitext(link.target)[1])
-    is_other = ending is not None and not link.target.lower().endswith(MARKDOWN)
-    return bool(link.target) and not (is_other and (link.is_embed or not link.is_wiki))
+    return ending is not None and not link.target.lower().endswith(MARKDOWN)
+
+
+class _Files:
+    """The files of a folder that are no Markdown, by path and by name."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = set(paths)
+        self._names = {posixpath.basename(path).casefold() for path in self._paths}
+
+    def have(self, link: Link, source: str) -> bool:
+        """Whether one of them is what a link of the page at `source` names; in brackets a name alone will do."""
+        for target in (link.target, link.whole):
+            places = (posixpath.join(posixpath.dirname(source), target), target.lstrip("/"))
+            if not self._paths.isdisjoint(map(posixpath.normpath, places)):
+                return True
+            if link.is_wiki and posixpath.basename(target).casefold() in self._names:
+                return True
+        return False
 
 
 def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
@@ -241,6 +282,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     stems = [posixpath.basename(key) for key in pages.paths]
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
     unread = set(tables[UNREAD_FILES]["path"].to_pylist()) if UNREAD_FILES in tables else set()
+    files = _Files(tables[OTHER_FILES]["path"].to_pylist() if OTHER_FILES in tables else ())
     links, resolved, n_dead = list[dict[str, Any]](), list[tuple[str, str, str]](), 0
     for row, is_link in zip(relations.to_pylist(), of_pages, strict=True):
         source = path_of.get(row["from_id"] or "")
@@ -248,7 +290,13 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
         if link is None or source is None:
             links.append(row)
             continue
+        link = pages.read_whole(link, source)
         nearest = [path for path in pages.lead_to(link, source) if not pages.are_apart(source, path, whole)]
+        if not nearest and files.have(link, source):
+            links.append(row | {"state": "found", "type": ATTACHMENT if row["type"] == LINKS_TO else row["type"]})
+            continue
+        if not nearest and not is_relation(link):
+            continue
         if not nearest and posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)) in unread:
             continue
         links.append(row)
@@ -293,7 +341,8 @@ def _lead_to_heading(row: dict[str, Any], part: str, source: str, path: str, pag
 
 def _link_of(written: str) -> Link | None:
     if written.startswith(MEM):
-        return Link(written, written.removeprefix(MEM), "", "", 1, False, False)
+        name = written.removeprefix(MEM)
+        return Link(written, name, "", "", 1, False, False, name)
     return next(links_in(written), None)
 
 

@@ -14,9 +14,10 @@ from functools import cache
 from memkit.fences import fences
 from memkit.formats import facts
 from memkit.formats.disk.source import above
-from memkit.formats.format import Folder, Survey
+from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.linked.links import without_code
 from memkit.formats.linked.page import names_pages, tags_of
+from memkit.formats.linked.relations import OTHER_FILES
 from memkit.formats.notes import format as notes
 from memkit.formats.spelling import DESCRIPTIONS, TAGS, plain
 from memkit.formats.syntax.write import UUID
@@ -127,6 +128,9 @@ def _read_page(folder: Folder, place: str, name: str, stems: Callable[[], set[st
 
 def survey(folder: Folder) -> Survey:
     """The pages of linked notes, each with whether its folder is a vault, and the tags of its folder."""
+    for path in folder.listing.files:
+        if not path.lower().endswith(MARKDOWN):
+            folder.rows.add(OTHER_FILES, {"path": path})
     if folder.is_forced:
         return Survey(dict.fromkeys(_paths(folder), (False, ())))
     known = census(folder)
