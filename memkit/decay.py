@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.documents import cite
 from memkit.duck import check_unicode
-from memkit.params import Moment, estimator, param
+from memkit.params import Moment, Reach, estimator, param
 from memkit.schemas import TABLES, check_kinds
-from memkit.tables.age import FORMS, age_sql, decay_sql, decays_sql
-from memkit.tables.statement import Annotator
+from memkit.tables.age import DECAY_KINDS, FORMS, age_sql, decay_reach, decay_sql, decaying, decays_sql
+from memkit.tables.statement import Annotator, as_table, input_table
 
 _DATED = "coalesce(updated_at, created_at)"
 _NEEDS = ("kind", "importance", "created_at", "updated_at")
 _SOURCE = cite("memory_v2", "decay")
+
+
+def _reach(policy: Any, table: Any) -> Reach:
+    """How many memories of a table decay by the parameters of `policy`."""
+    return _reaches(table, policy.decay, policy.decay_kinds)[0]
+
+
+def _reaches(table: Any, form: str, *every_kinds: Sequence[str]) -> list[Reach]:
+    """How many memories of a table decay, where these kinds do."""
+    rows = input_table(as_table(table), Decay.needs)
+    is_dated = pc.is_valid(pc.coalesce(rows["updated_at"], rows["created_at"]))
+    pairs = pa.table({"kind": rows["kind"], "importance": rows["importance"], "is_dated": is_dated})
+    groups = pairs.group_by(pairs.column_names).aggregate([([], "count_all")])
+    dated, counts = (groups[name].to_numpy() for name in ("is_dated", "count_all"))
+    decays, reaches = decaying(groups), []
+    for kinds in every_kinds:
+        is_named = pc.is_in(groups["kind"], value_set=pa.array([*kinds], pa.string())).to_numpy()
+        reaches.append(decay_reach(form, kinds, decays, dated, is_named | ("*" in kinds), counts))
+    return reaches
 
 
 @estimator
@@ -38,6 +58,7 @@ class Decay(Annotator):
     """
 
     by_user = True
+    told_by = "mk.audit(search, only='horizon') shows which hits drop out of a search by age, and when."
     needs: ClassVar[pa.Schema] = pa.schema([TABLES["memories"].field(name) for name in _NEEDS])
     adds: ClassVar[dict[str, str]] = {
         "keep": "always true: decay only changes scores",
@@ -47,7 +68,13 @@ class Decay(Annotator):
         "note": "why it does not decay: future, undated or exempt",
     }
 
-    decay: str = param("e_folding", choices=FORMS, doc="Formula of the decay curve.", source=_SOURCE)
+    decay: str = param(
+        "e_folding",
+        choices=FORMS,
+        doc="Formula of the decay curve.",
+        source=_SOURCE,
+        acts_on=lambda policy, table: None if policy.decay == "none" else _reach(policy, table),
+    )
     decay_days: float = param(
         60.0,
         low=0,
@@ -55,9 +82,21 @@ class Decay(Annotator):
         unit="days",
         doc="Age at which the factor is 0.5, or 0.37 with e_folding.",
         source=_SOURCE,
+        acts_on=_reach,
     )
-    decay_floor: float = param(0.0, low=0, high=1, unit="ratio", doc="Lower bound of the factor.")
-    decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that decay; '*' is all.")
+    decay_floor: float = param(0.0, low=0, high=1, unit="ratio", doc="Lower bound of the factor.", acts_on=_reach)
+    decay_kinds: Sequence[str] = param(
+        DECAY_KINDS["policy"],
+        kind="words",
+        star=True,
+        doc="Kinds of memory that decay; '*' is all.",
+        acts_on=_reach,
+    )
+
+    def remarks(self, table: pa.Table) -> list[str]:
+        """As of other policies; also where other memories decay than in a search."""
+        other = "" if self.decay == "none" else kinds_note(table, self.decay_kinds)
+        return [*super().remarks(table), *filter(None, [other])]
 
     def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         check_unicode(self.decay_kinds)
@@ -77,3 +116,25 @@ class Decay(Annotator):
         when not ({decays_sql(self.decay_kinds)}) then 'exempt'
     end as note
 from input"""  # noqa: S608  # declared parameters only
+
+
+def kinds_note(table: Any, kinds: Sequence[str] = DECAY_KINDS["policy"]) -> str:
+    """A sentence where memories decay by the policy of these `kinds`, and not in a search, which has others; else "".
+
+    Examples
+    --------
+    >>> rows = {"text": ["a"], "kind": ["daily_log"], "created_at": ["2026-01-01"]}
+    >>> kinds_note(pa.table(rows))
+    "By the policy 1 of 1 memories decay, in a search 0: its decay_kinds are 'profile', 'working', 'archive'."
+    """
+    of_search = DECAY_KINDS["search"]
+    if set(kinds) == set(of_search):
+        return ""
+    here, there = _reaches(table, "e_folding", kinds, of_search)
+    if here.count == there.count:
+        return ""
+    names = ", ".join(map(repr, of_search))
+    return (
+        f"By the policy {here.count:,} of {here.of:,} memories decay, in a search {there.count:,}: its decay_kinds are"
+        f" {names}."
+    )

@@ -131,6 +131,39 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How many of how many things the value of a parameter acts on; as text one sentence.
+
+    Attributes
+    ----------
+    count, of : int
+    to_do : str
+        What to do where the value acts on none, or why it does.
+    what : str
+        What acts: "decay" for each of its parameters.
+    things : str
+        What is counted.
+    verb : str
+
+    Examples
+    --------
+    >>> print(Reach(0, 780, "decay_kinds='*' includes all", "decay"))
+    decay acts on 0 of 780 memories; decay_kinds='*' includes all
+    """
+
+    count: int
+    of: int
+    to_do: str
+    what: str
+    things: str = "memories"
+    verb: str = "acts on"
+
+    def __str__(self) -> str:
+        counted = f"{self.what} {self.verb} {self.count:,} of {self.of:,} {self.things}"
+        return f"{counted}; {self.to_do}" if self.to_do else counted
+
+
+@dataclass(frozen=True)
 class Param:
     """The declaration of one parameter, as data.
 
@@ -153,6 +186,9 @@ class Param:
         For 'words': whether "*" is allowed, for all.
     group : str
         What the parameter acts on, in classes with many: help and tables list parameters by group, 'first' first.
+    acts_on : callable or None
+        A function of the estimator and of what it works on (a search's question or index, a policy's table) to the
+        `Reach` of the parameter's value there; None where the value has nothing to act on by intention.
     """
 
     default: Any
@@ -171,6 +207,7 @@ class Param:
     stands_for: Any = None
     star: bool = False
     group: str = ""
+    acts_on: Callable[[Any, Any], Reach | None] | None = field(default=None, compare=False)
 
     @property
     def expected(self) -> str:
@@ -687,6 +724,31 @@ class Estimator:
         other = copy.copy(self).set_params(**values)
         other.check_params()
         return other
+
+    def reach(self, name: str, subject: Any) -> Reach | None:
+        """What the value of a parameter acts on in `subject`; None where its declaration does not say."""
+        acts_on = self._declared[name].acts_on
+        return None if acts_on is None else acts_on(self, subject)
+
+    def idle(self, subject: Any, names: Iterable[str] | None = None) -> dict[str, str]:
+        """By parameter a sentence on each whose value acts on nothing in `subject`.
+
+        Parameters
+        ----------
+        subject : object
+            What the declarations' `acts_on` take: the index or table that the parameters are used on.
+        names : iterable of str, optional
+            The parameters to look at; None: those whose value is not the default, which somebody gave.
+        """
+        if names is None:
+            names = [
+                name
+                for name, p in self._declared.items()
+                if p.acts_on and not self._is_default(name, p) and getattr(self, name) != p.stands_for
+            ]
+        once = functools.cache(lambda acts_on: acts_on(self, subject))  # one function serves each parameter of decay
+        reaches = {name: once(p.acts_on) for name in names if (p := self._declared[name]).acts_on}
+        return {name: str(found) for name, found in reaches.items() if found and found.of and not found.count}
 
     def check_params(self, **overrides: Any) -> dict[str, Any]:
         """All parameters, checked, with `overrides` applied; None is replaced by the value that it stands for."""

@@ -16,7 +16,7 @@ from memkit.evaluation.evaluation import Task, check_seed, deepest, known_mean, 
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import QRELS, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.pools import LabelledQueries, hits_of_both, revision_of
+from memkit.evaluation.pools import LabelledQueries, differing_notes, hits_of_both, idle_notes_of, revision_of
 from memkit.evaluation.result import Differences, Result
 from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, verdict
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
@@ -63,6 +63,9 @@ class Comparison(Result):
         metric, query_id, memory_id, rank in b: what to judge first, where that could change the verdict.
     verdict_ : Verdict or None
         On the first metric: word, gain, low, high, p, detectable, needed and more; None without labels.
+    notes : tuple of str
+        A sentence on each parameter that acts on nothing: of those in which a and b differ, and those that one was
+        given.
     """
 
     table: pa.Table
@@ -71,6 +74,7 @@ class Comparison(Result):
     per_query: pa.Table
     to_judge: pa.Table
     verdict_: Verdict | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def word(self) -> str | None:
@@ -97,8 +101,11 @@ class Comparison(Result):
     def __str__(self) -> str:
         if self.verdict_ is None:
             shown = ", ".join(f"{row['measure']} {row['value']:.2f}" for row in self.agreement.to_pylist())
-            return f"No labels, so no verdict. Of {self.agreement['n_queries'][0]} queries: {shown}"
-        return ". ".join(filter(None, (str(self.verdict_), self._note)))
+            return self._with_notes(f"No labels, so no verdict. Of {self.agreement['n_queries'][0]} queries: {shown}")
+        return self._with_notes(". ".join(filter(None, (str(self.verdict_), self._note))))
+
+    def _with_notes(self, sentence: str) -> str:
+        return " ".join([f"{sentence}.", *self.notes]) if self.notes else sentence
 
     @property
     def _note(self) -> str:
@@ -114,7 +121,7 @@ class Comparison(Result):
         head, conclusion = super()._sheets(rows, show_secrets)[0], self.verdict_
         if conclusion is not None:
             to_judge = HOW_TO_JUDGE.format("to_judge") if self.to_judge.num_rows else ""
-            notes = [*conclusion.parts, *filter(None, [self._note, to_judge])]
+            notes = [*self.notes, *conclusion.parts, *filter(None, [self._note, to_judge])]
             head = replace(
                 head, heading=conclusion.head, notes=(*notes, *sheet_of(self.table, rows, show_secrets).notes)
             )
@@ -217,7 +224,8 @@ def compare(
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
     revisions = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
     table = record_as_of(describe(table, memkit="compare", note=known_item_note(labelled), **revisions), moment)
-    return Comparison(table, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion)
+    notes = tuple(dict.fromkeys([*differing_notes(a, b), *idle_notes_of(a), *idle_notes_of(b)]))
+    return Comparison(table, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion, notes)
 
 
 @dataclass(frozen=True)

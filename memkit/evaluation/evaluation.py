@@ -19,7 +19,7 @@ from memkit.errors import ParameterError, did_you_mean, some_of
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import read_qrels, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, revision_of, run_of
+from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, idle_notes_of, revision_of, run_of
 from memkit.evaluation.result import Result
 from memkit.evaluation.statistics import Units, interval
 from memkit.evaluation.verdict import size
@@ -319,7 +319,8 @@ def evaluate(
         }
     )
     per_query = describe(per_query, memkit="per_query")
-    about = {"note": known_item_note(task.queries)} | revision_of(search)
+    note = " ".join(filter(None, [known_item_note(task.queries), *idle_notes_of(search)]))
+    about = {"note": note} | revision_of(search)
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **about)
     lost = _stages(answers, task, wanted, depth) if stages else STAGES.empty_table()
     return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)

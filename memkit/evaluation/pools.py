@@ -21,7 +21,7 @@ from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.ask import Settings, check_user
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Scope
-from memkit.search.question import SCOPING, Question, bare_hits
+from memkit.search.question import SCOPING, Question, bare_hits, idle_notes
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import naive
@@ -126,6 +126,35 @@ def _batches(queries: pa.Table) -> Iterator[pa.Table]:
     for row, key in enumerate(tuples_of(queries, "user_id", "as_of")):
         rows.setdefault(key, []).append(row)
     return (queries.take(pa.array(positions)) for positions in rows.values())
+
+
+def idle_notes_of(search: Any) -> list[str]:
+    """A sentence on each parameter that `search` was given and that acts on nothing; none for a run."""
+    if not hasattr(search, "ask"):
+        return []
+    return idle_notes(Settings.from_estimator(search), search._index())
+
+
+def differing_notes(a: Any, b: Any) -> list[str]:
+    """A sentence on each parameter in which two searches differ and that acts on nothing in either."""
+    if not (hasattr(a, "ask") and hasattr(b, "ask")):
+        return []
+    both = [(Settings.from_estimator(search), search._index()) for search in (a, b)]
+    names = [
+        name for name in QuerySettings.params() if repr(getattr(both[0][0], name)) != repr(getattr(both[1][0], name))
+    ]
+    return idle_in_all(both, names)
+
+
+def idle_in_all(settings: Iterable[tuple[Settings, Any]], names: Iterable[str]) -> list[str]:
+    """A sentence on each of the parameters `names` that acts on nothing under any of the settings of an index."""
+    every = [pair for pair in settings if getattr(pair[1], "is_whole", False)]
+    sentences = list[str]()
+    for name in names:
+        reaches = [found for setting, index in every if (found := setting.reach(name, index)) is not None]
+        if reaches and all(found.of and not found.count for found in reaches):
+            sentences.append(f"{reaches[0]}.")
+    return list(dict.fromkeys(sentences))
 
 
 def revision_of(search: Any) -> dict[str, str]:

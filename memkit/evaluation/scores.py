@@ -35,7 +35,8 @@ from memkit.tables.age import ages
 
 _UNIT = 250_000
 _FEWEST_UNITS = 8
-_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
+OF_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
+"""The parameters of decay."""
 
 
 def scores_of(
@@ -112,12 +113,12 @@ def _parts(pools: Pools, plan: Plan) -> list[IndexCandidates]:
 
 def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> None:
     """Raise where the settings vary decay and no candidate decays under any of them."""
-    varied = [name for name in names if name in _DECAY]
+    varied = [name for name in names if name in OF_DECAY]
     if varied and not any(_decays(part, plan) for plan in plans for part in _parts(pools, plan)):
         raise ParameterError(
             f"grid: '{varied[0]}' makes no difference: no candidate of these queries decays under any setting. "
-            "Expected memories with a date, of a kind in decay_kinds ('*' is all), neither of high nor of low"
-            " importance, and a form of decay."
+            "Expected memories with a date before the moment of the query, of a kind in decay_kinds ('*' is all),"
+            " neither of high nor of low importance, and a form of decay."
         )
 
 

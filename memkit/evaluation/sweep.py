@@ -22,9 +22,9 @@ from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
 from memkit.evaluation.grid import Grid, Setting
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.metrics import Metric, parse_metrics
-from memkit.evaluation.pools import Pools, revision_of
+from memkit.evaluation.pools import Pools, idle_in_all, revision_of
 from memkit.evaluation.result import Result
-from memkit.evaluation.scores import scores_of
+from memkit.evaluation.scores import OF_DECAY, scores_of
 from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
 from memkit.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
@@ -260,9 +260,11 @@ def swept(
     """What `sweep` returns, over the candidates in `pools`; arms are asked only for what is missing."""
     _check_size(len(points), task.queries.num_rows, len(metrics))
     settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
+    idle = _idle_axes(pools, settings, points.names)
     scores, with_hits = scores_of(pools, task, metrics, deepest(metrics, depth), settings, points.names, n_jobs, resume)
     values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
-    about = {"note": known_item_note(task.queries)} | revision_of(pools.search)
+    note = " ".join(filter(None, [known_item_note(task.queries), *idle.values()]))
+    about = {"note": note} | revision_of(pools.search)
     table = describe(_table(settings, points.names, values, with_hits, task), **about)
     names = [metric.name for metric in metrics]
     weights = {f"{arm}_weight": weight for arm, weight in pools.needs(settings[default])[1].items()}
@@ -296,6 +298,29 @@ def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
         noun = "setting was" if left_out == 1 else "settings were"
         warnings.warn(f"sweep: {left_out:,} {noun} left out, in which no arm has a weight.", UserWarning, stacklevel=4)
     return kept
+
+
+def _idle_axes(pools: Pools, settings: Sequence[Setting], names: Sequence[str]) -> dict[str, str]:
+    """A sentence on each parameter that varies and acts on nothing under any setting.
+
+    Raises
+    ------
+    ParameterError
+        Where that is one of decay.
+    """
+    different = {repr([_kind_of_value(value) for value in setting.values()]): setting for setting in settings}
+    full = [(pools.settings.with_params(**setting), pools.index) for setting in different.values()]
+    idle = {name: sentence for name in names for sentence in idle_in_all(full, [name])}
+    for name, sentence in idle.items():
+        if name in OF_DECAY:
+            raise ParameterError(f"grid: '{name}' makes no difference: {sentence}")
+    return idle
+
+
+def _kind_of_value(value: Any) -> Any:
+    """The same for all numbers that have the same reach: by it a large grid has few settings to look at."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return (value > 0, value > 1) if is_number else value
 
 
 def _with_default(points: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:

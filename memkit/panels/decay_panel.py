@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.decay import Decay
+from memkit.decay import Decay, kinds_note
 from memkit.display.names import names_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
@@ -131,18 +131,20 @@ class DecayPanel(Panel):
         """Whether any memory decays, by the form, its date, its kind and its importance."""
         return answer.decay.decay != "none" and answer.table["note"].null_count > 0
 
-    def _nothing_decays(self) -> str:
-        values = self.session.state[self.section]
-        if values["decay"] == "none":
-            return "Nothing decays: the form of decay is none."
-        if "*" in values["decay_kinds"]:
-            return "Nothing decays: no memory has a date and an importance that let it."
-        kinds = ", ".join(values["decay_kinds"]) or "no kind"
-        return f"Nothing here decays: only {kinds} may, and no dated memory of the corpus is of these kinds."
+    @property
+    def notes(self) -> dict[str, str]:
+        """As of other panels; where nothing decays, this is said at decay_days."""
+        answer = self.answer
+        is_idle = answer.decay.decay != "none" and not self._decaying(answer)
+        return super().notes | ({"decay_days": self._nothing_decays(answer)} if is_idle else {})
+
+    def _nothing_decays(self, answer: Answer) -> str:
+        reach = answer.decay.reach("decay_days", self.search.corpus_.memories)
+        return "Nothing decays yet: all that may is dated later." if reach and reach.count else f"{reach}."
 
     def _status(self, answer: Answer) -> str:
         if not self._decaying(answer):
-            return self._nothing_decays()
+            return self._nothing_decays(answer)
         factor = answer.table["factor"].to_numpy()
         words = (
             f"{answer.day:%Y-%m-%d}: {int((factor < _FADED).sum()):,} of {len(factor):,} memories keep less than 5 %"
@@ -168,7 +170,9 @@ class DecayPanel(Panel):
         if not self._decaying(answer):
             can_switch = "*" not in self.session.state[self.section]["decay_kinds"]
             button = '<p><button type="button" data-do="all">Let every kind decay</button></p>' * can_switch
-            return f'<div class="mk"><p>{html.escape(self._nothing_decays())}</p>{button}</div>'
+            return (
+                f'<div class="mk"><p>{html.escape(self._nothing_decays(answer))}</p>{button}</div>{self._elsewhere()}'
+            )
         named = answer.table.select(["memory_id", "age_days", "factor"])
         table = named.filter(pc.fill_null(pc.equal(answer.table["note"], ""), True))
         age, factor = (table[name].to_numpy(zero_copy_only=False) for name in ("age_days", "factor"))
@@ -189,7 +193,11 @@ class DecayPanel(Panel):
             for memory_id, index in zip(ids, order, strict=True)
         ]
         body = rows_html(("falls below 5 % next", "factor", "on"), rows) if rows else paragraph("Nothing falls next.")
-        return body + self._exempt(answer)
+        return body + self._exempt(answer) + self._elsewhere()
+
+    def _elsewhere(self) -> str:
+        """A sentence where the policy's own decay_kinds and those of a search let different memories decay."""
+        return paragraph(kinds_note(self.search.corpus_))
 
     def _exempt(self, answer: Answer) -> str:
         """A sentence on the memories whose factor stays 1, by their kind or importance."""

@@ -213,6 +213,14 @@ class SearchPanel(Panel):
         return state[QUERY]["where"] or None, state[QUERY]["user_id"] or None
 
     @property
+    def notes(self) -> dict[str, str]:
+        """As of other panels; a parameter that acts on nothing here says so."""
+        question = self.answer.question
+        given = question.settings.idle(question.index)
+        days = question.settings.idle(question.index, ["decay_days"]) if question.settings.decay != "none" else {}
+        return {**super().notes, **given, **days}
+
+    @property
     def automatic(self) -> dict[str, float]:
         """The weights that the arms have where they are left to memkit."""
         values, question = self.session.state[self.section], self.answer.question

@@ -7,9 +7,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from memkit.documents import cite
-from memkit.params import AsOf, estimator, param
+from memkit.params import AsOf, Reach, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.tables.age import expired_sql
+from memkit.tables.statement import as_table, input_table
+
+
+def _ending(policy: Any, table: Any) -> Reach:
+    """How many memories have a last day."""
+    ends = input_table(as_table(table), Expiry.needs)["expires_at"]
+    return Reach(len(ends) - ends.null_count, len(ends), "none has a last day (expires_at)", "grace_days")
 
 
 @estimator
@@ -37,6 +44,7 @@ class Expiry(Policy):
         high=3_652_059,  # from the year 1 to 9999
         unit="days",
         doc="Days that a memory is kept after its last day.",
+        acts_on=_ending,
         source=cite("memory_v2", "expiry"),
     )
 

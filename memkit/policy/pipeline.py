@@ -99,6 +99,10 @@ class Pipeline(Policy):
         """The columns that at least one step requires."""
         return tuple(name for step in self.steps for name in step.required)
 
+    def remarks(self, table: pa.Table) -> list[str]:
+        """The remarks of every step."""
+        return list(dict.fromkeys(remark for step in self.steps for remark in step.remarks(table)))
+
     def fit(self, table: Any = None, y: object = None) -> Self:
         """Fit the steps that learn from the rows, such as `Deduplicator`, and return the pipeline."""
         self.check_params()

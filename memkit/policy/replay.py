@@ -82,20 +82,39 @@ def replay(
     check_choice("texts", texts, ("today", "git"), "replay")
     pipelines = [_pipeline(pipeline) for pipeline in (pipeline_a, pipeline_b)]
     moments = [Moment.from_as_of(date) for date in dates]
-    states, days, facts = [corpus], [moments], dict[str, Any]()
+    states, days, facts, notes = [corpus], [moments], dict[str, Any](), list[str]()
     if texts == "git":
         states, days = states_at(corpus, [moment.last_visible for moment in moments]), [[moment] for moment in moments]
         pairs = zip(moments, states, strict=True)
         facts["revisions"] = {moment.instant.isoformat(): state.revision.get("revision") for moment, state in pairs}
-        facts["note"] = "each day's memories as they were then, by git"
+        notes.append("Each day's memories are as they were then, by git.")
     tables, parts = [as_table(state, pipelines[0].over) for state in states], list[pa.Table]()
     for table, moments_of_day in zip(tables, days, strict=True):
         steps = [pipeline.fitted(table) for pipeline in pipelines]
         parts.append(_compared(table, steps[0], steps[1], moments_of_day))
     compared = pa.concat_tables(parts)
+    n_changed = pc.sum(compared["changed"]).as_py() or 0
+    facts["note"] = " ".join(
+        [
+            f"{n_changed:,} of {compared.num_rows:,} change.",
+            *([] if n_changed else _never_differing(*pipelines)),
+            *dict.fromkeys(remark for pipeline in steps for remark in pipeline.remarks(tables[-1])),
+            *notes,
+        ]
+    )
     first = pa.concat_tables([compared.filter(compared["changed"]).slice(0, _NAMED), compared.slice(0, _NAMED)])
     facts["shown"] = names_in(first, pa.concat_tables(tables), "memory_id", most=2 * _NAMED)
     return describe(compared, memkit="replay", texts=texts, **facts)
+
+
+def _never_differing(first: Pipeline, second: Pipeline) -> list[str]:
+    """Sentences where the pipelines differ only in policies that keep every row: on how to see what differs."""
+    both = [{repr(step): step for step in pipeline.steps} for pipeline in (first, second)]
+    differing = [both[side][name] for side in (0, 1) for name in both[side].keys() - both[1 - side].keys()]
+    if not differing or not all(step.told_by for step in differing):
+        return []
+    told = {type(step).__name__: step.told_by for step in differing}
+    return [f"{name} keeps every memory, so that no verdict can change: {told_by}" for name, told_by in told.items()]
 
 
 def _pipeline(steps: Any) -> Pipeline:

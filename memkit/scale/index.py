@@ -80,6 +80,11 @@ class Part(MemoryIndex):
         return self.lake.statistics.is_dated
 
     @property
+    def is_whole(self) -> bool:
+        """False: `lake` has more memories."""
+        return False
+
+    @property
     def is_steady(self) -> bool:
         """False: the candidates here are not all candidates."""
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -399,11 +399,22 @@ def _note(question: Question, ranked: Ranked, *more: str) -> str:
         *more,
         _decay_note(question, ranked),
         str(question.scope.unseen or ""),
+        *idle_notes(question.settings, question.index),
         _context_note(question),
         readings(question),
         _user_note(question),
     )
     return " ".join(filter(None, sentences))
+
+
+def idle_notes(settings: Settings, index: Searchable, names: Iterable[str] | None = None) -> list[str]:
+    """A sentence on each parameter that somebody gave and that acts on nothing in `index`; see `Estimator.idle`.
+
+    There are none for buckets (shards), as only those that are needed are opened.
+    """
+    if not getattr(index, "is_whole", False):
+        return []
+    return list(dict.fromkeys(f"{text}." for text in settings.idle(index, names).values()))
 
 
 def joined(tables: Sequence[pa.Table], ids: Sequence[str]) -> pa.Table:

@@ -25,8 +25,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.duck import literals, rows_of
-from memkit.params import Moment
-from memkit.schemas import Floats, Mask, kinds_where
+from memkit.params import Moment, Reach
+from memkit.schemas import Floats, Ints, Mask, kinds_where
 
 AS_OF, UNTIL = "$as_of", "$until"
 """The moments of a statement: ages are counted to the first; what is later than the second is not seen yet.
@@ -112,6 +112,47 @@ def _pairs_decay(kinds: tuple[str | None, ...], importances: tuple[str | None, .
     table = pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in _PAIR]))
     decays: list[bool] = rows_of(f"select {decays_sql()} as decays from pairs", pairs=table)["decays"].to_pylist()  # noqa: S608  # no data in it
     return decays
+
+
+DECAY_KINDS: dict[str, Sequence[str]] = {"search": kinds_where(fact=True), "policy": "*"}
+"""The kinds that decay unless a user names others, in a search and in the policy `memkit.Decay`.
+
+In a search only facts decay, since only the document of facts asks for decay: with all kinds, each dated log of two
+workspaces some months old lost to each undated line, and hit@5 fell from .80 to .40. Who calls the policy asks for
+decay, so that all kinds decay there.
+"""
+UNDATED_TO_DO = "none has a date; mk.read(path, dates='git'), or 'mtime', dates them by their files"
+
+
+def decay_reach(
+    form: str, kinds: Sequence[str], decays: Mask, is_dated: Mask, is_of_kinds: Mask, counts: Ints | None = None
+) -> Reach:
+    """How many memories decay.
+
+    Parameters
+    ----------
+    form, kinds
+        The values of the parameters decay and decay_kinds.
+    decays, is_dated, is_of_kinds : ndarray of bool, shape (n,)
+        By memory, or group of memories: whether its kind and importance let it decay, it has a date, and `kinds`
+        include it.
+    counts : ndarray of int64, shape (n,), optional
+        How many memories each group has; None: each is one memory.
+    """
+    counts = np.ones(len(decays), np.int64) if counts is None else counts
+    n_memories = int(counts.sum())
+    count = 0 if form == "none" else int(counts[decays & is_dated & is_of_kinds].sum())
+    if count or not n_memories:
+        to_do = ""
+    elif form == "none":
+        to_do = "decay='none' turns it off"
+    elif not is_dated.any():
+        to_do = UNDATED_TO_DO
+    elif "*" not in kinds and (decays & is_dated).any():
+        to_do = "decay_kinds='*' includes all"
+    else:
+        to_do = "those that have a date are exempt by their kind or importance"
+    return Reach(count, n_memories, to_do, "decay")
 
 
 def decay_sql(form: str = "e_folding", days: float = 60.0, floor: float = 0.0, kinds: Sequence[str] = "*") -> str:

@@ -47,6 +47,8 @@ class Annotator(Estimator):
         Whether a row's result depends only on rows of the same user, so that each user can be computed separately.
     for_facts : bool
         Whether it is made for facts, and keeps memories of other kinds as they are.
+    told_by : str
+        For one that keeps every row: how to see what its parameters change, as a sentence. Empty for others.
     """
 
     learns = False
@@ -58,6 +60,7 @@ class Annotator(Estimator):
     reads: ClassVar[tuple[str, ...]] = ()
     by_user: ClassVar[bool] = False
     for_facts: ClassVar[bool] = False
+    told_by: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
@@ -165,7 +168,11 @@ class Annotator(Estimator):
         kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []
         if unknown := sorted(set(kinds) - KINDS.keys()):
             notes.append(f"Kinds that are not declared stay as they are: {', '.join(unknown)}.")
-        return " ".join(notes)
+        return " ".join([*notes, *self.remarks(rows)])
+
+    def remarks(self, table: pa.Table) -> list[str]:
+        """A sentence on each parameter that somebody gave and that acts on nothing in `table`."""
+        return list(dict.fromkeys(f"{text}." for text in self.idle(table).values()))
 
     def _sql(self) -> str:
         raise NotImplementedError

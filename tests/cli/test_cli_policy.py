@@ -11,6 +11,7 @@ import pytest
 
 from memkit.policy.catalogue import POLICIES
 from memkit.tables.samples import sample_data
+from memkit.testing import write_files
 
 AS_OF = "2026-03-01"
 
@@ -62,3 +63,11 @@ def test_a_pipeline_at_the_command_line(run: Any) -> None:
     assert (code, "Где" in {row["matched_span"] for row in json.loads(out)}) == (0, False)
     code, _, err = run("policy", "admission", path, "--preset", "index_standard")
     assert (code, "'memory_v2'" in err) == (2, True)
+
+
+def test_a_parameter_that_acts_on_nothing_is_named_by_search_and_policy(run: Any, tmp_path: Path) -> None:
+    folder = write_files(tmp_path, {"memory/2026-01-01.md": "# 2026-01-01\n\nПьёт чай утром.\n"})
+    for verb in (["search", folder, "чай"], ["policy", "decay", folder]):
+        kinds = ["--set", "decay_kinds=archive"]
+        _, out, err = run(*verb, "--set", "decay_days=30", *kinds)
+        assert "decay acts on 0 of 1 memories" in " ".join((out + err).split())

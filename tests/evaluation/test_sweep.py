@@ -313,11 +313,21 @@ def test_settings_are_drawn_from_one_grid(search_and_labels: Any) -> None:
 
 def test_a_grid_of_decay_where_nothing_decays_is_refused(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
-    with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: no candidate"):
+    with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: decay acts on 0 of 60 "):
         mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay_days": [1, 2]}, as_of=DAY)
-    with pytest.raises(mk.ParameterError, match="no candidate of these queries decays"):
+    with pytest.raises(mk.ParameterError, match=r"decay_kinds='\*' includes all"):
         mk.sweep(search.with_params(decay_kinds=("quarantined",)), queries, qrels, {"decay": ["linear"]}, as_of=DAY)
+    early, ageless = queries.assign(as_of="1999-01-01"), search.with_params(future="keep")
+    with pytest.raises(mk.ParameterError, match="no candidate of these queries decays"):
+        mk.sweep(ageless, early, qrels, {"decay": ["linear"]})
     assert mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay": ["linear"]}, as_of=DAY).default == 1
+
+
+def test_a_sweep_says_which_parameter_acts_on_nothing(search_and_labels: Any) -> None:
+    table = mk.sweep(*search_and_labels, {"rrf_k": [1, 9], "pool": [5, 20]}, as_of=DAY).table
+    assert table.schema.metadata[b"note"] == b"rrf_k acts on 0 of 60 memories; fusion='rrf' uses it."
+    table = mk.sweep(*search_and_labels, {"rrf_k": [1, 9], "fusion": ["rrf", "weighted"]}, as_of=DAY).table
+    assert b"note" not in table.schema.metadata
 
 
 def test_an_arm_that_finds_nothing_is_an_error(search_and_labels: Any) -> None:

@@ -636,13 +636,27 @@ def test_a_long_memory_is_scrolled_to_the_chunk_that_was_found() -> None:
 def test_decay_says_where_nothing_decays_and_offers_the_switch() -> None:
     rows = {"text": ["чай", "кофе"], "kind": ["note"] * 2, "created_at": ["2026-01-01"] * 2}
     panel = mk.panels.decay(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of=DAY)
-    assert panel.status.startswith("Nothing here decays: only profile, working, archive may")
+    assert panel.status == panel.notes["decay_days"] == "decay acts on 0 of 2 memories; decay_kinds='*' includes all."
+    assert "in a search 0" in panel.body
     assert 'data-do="all"' in panel.body
     panel.press("all")
     assert panel.params["decay_kinds"] == ("*",)
     assert "Nothing" not in panel.status
     panel.set(decay="none")
-    assert panel.status == "Nothing decays: the form of decay is none."
+    assert panel.status == "decay acts on 0 of 2 memories; decay='none' turns it off."
+
+
+def test_a_slider_that_turns_nothing_says_so_where_it_is_moved() -> None:
+    rows = {"text": ["чай", "кофе"], "kind": ["note"] * 2, "created_at": ["2026-01-01"] * 2}
+    panel = mk.panels.search(mk.Retriever(encoder=None).fit(mk.from_table(rows)), "чай", as_of=DAY)
+    said = "decay acts on 0 of 2 memories; decay_kinds='*' includes all"
+    assert panel.notes["decay_days"] == said
+    assert said not in panel.body
+    panel.set(decay_days=68.0, rrf_k=5)
+    assert said in html.unescape(panel.body)
+    assert panel.notes["rrf_k"] == "rrf_k acts on 0 of 2 memories; fusion='rrf' uses it"
+    panel.set(decay_kinds="*")
+    assert panel.notes["decay_days"] == "e-folding: left after 68 days: 37 %"
 
 
 def test_a_lab_says_which_labels_its_scores_rest_on(corpus: mk.Corpus, search: mk.Retriever, labels: Any) -> None:

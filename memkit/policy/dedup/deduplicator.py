@@ -13,7 +13,7 @@ from memkit.dates import DATE_WORDS
 from memkit.display.names import names_in
 from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.params import Moment, describe, estimator, param
+from memkit.params import Moment, Reach, describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
@@ -25,6 +25,18 @@ _SOURCE = cite("memory_v2", "policy")
 DOCUMENT_THRESHOLD = 0.9
 _RATIO: dict[str, Any] = {"low": 0, "high": 1, "unit": "ratio"}
 _fitted_with = partial(param, refit=True)
+
+
+def _pairs_above(policy: Any, name: str, kind: str) -> Reach | None:
+    """How many of the pairs that fit found a threshold merges; None before fit, and where no threshold is given."""
+    threshold = getattr(policy, name)
+    if threshold is None or not policy.is_fitted:
+        return None
+    similarity = policy.pairs_.filter(pc.equal(policy.pairs_["kind"], kind))["similarity"].to_numpy()
+    if kind not in policy.kinds:
+        return Reach(0, len(similarity), f"kinds leaves {kind!r} out", name, "pairs")
+    top = f"the most similar {kind} pair has {similarity.max(initial=0):.3g}"
+    return Reach(int((similarity >= threshold).sum()), len(similarity), top, f"{name}={threshold:g}", "pairs", "merges")
 
 
 @estimator
@@ -114,8 +126,14 @@ class Deduplicator(Policy):
         **_RATIO,
         nullable=True,
         doc="Minimum cosine of vectors to merge. None: measured for the encoder.",
+        acts_on=lambda policy, table: _pairs_above(policy, "threshold", "semantic"),
     )
-    lexical_threshold: float = param(0.9, **_RATIO, doc="Minimum cosine of trigram sets to merge.")
+    lexical_threshold: float = param(
+        0.9,
+        **_RATIO,
+        doc="Minimum cosine of trigram sets to merge.",
+        acts_on=lambda policy, table: _pairs_above(policy, "lexical_threshold", "lexical"),
+    )
     linkage: str = param(
         "complete",
         choices=("complete", "components"),

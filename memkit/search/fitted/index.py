@@ -769,6 +769,11 @@ class MemoryIndex:
         return by_row[row]
 
     @property
+    def is_whole(self) -> bool:
+        """Whether `rows` are those of all memories that can be searched."""
+        return True
+
+    @property
     def is_steady(self) -> bool:
         """Whether the best n of each arm are the first of its best 2 n; approximate indexes do not promise it."""
         return self.turns is None and all(getattr(arm, "index_", None) is None for arm in self.arms.values())

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from memkit.index.rerank import as_reranker
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
-from memkit.search.settings import QuerySettings
+from memkit.search.settings import NEAR_TIE, QuerySettings
 from memkit.search.stages.diversify import DROPPED, NOWHERE, Keys, Likeness, NearPairs, Repeats, collapse, mmr
 from memkit.search.stages.fuse import (
     TIE_DIGITS,
@@ -446,8 +446,6 @@ _FEW = 16
 """Settings whose best candidates are mostly the same."""
 MOST_NAMED = 20
 """Most duplicates that are listed under a hit."""
-NEAR_TIE = 0.05
-"""The greatest difference of two scores that a date decides."""
 
 
 @dataclass
