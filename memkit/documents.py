@@ -189,6 +189,7 @@ memory_v2_policy: dict[str, dict[str, object]] = {
         "floor": 0.7,
         "lexical_floor": 0.85,
         "centre": "corpus",
+        "owner": "any",
         "across_users": False,
         "number_words": NUMBER_WORDS,
         "date_words": DATE_WORDS,

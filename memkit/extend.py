@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from memkit.errors import ParameterError
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.format import Format
+from memkit.formats.owner import Owner
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, known_formats, register_format
 from memkit.index.encode import as_encoder, forget_encoder, register_encoder
@@ -24,6 +25,7 @@ __all__ = [
     "Chunker",
     "Format",
     "Milvus",
+    "Owner",
     "analyse",
     "as_encoder",
     "format_fact",

@@ -368,6 +368,8 @@ class Kind:
         The factor on its score in a search that names none.
     judged : bool
         Whether policies may reject, weigh or relabel it, and a prompt may include it; otherwise it is only kept.
+    log : bool
+        Whether it tells what happened, by date: equal words in two logs are one fact, whatever their headings.
     """
 
     name: str
@@ -379,6 +381,7 @@ class Kind:
     searched: bool = True
     weight: float = 1.0
     judged: bool = True
+    log: bool = False
 
 
 KINDS: dict[str, Kind] = {}
@@ -456,8 +459,8 @@ _fact = partial(Kind, fact=True, counted=True)
 declare_kinds(
     _of_lines("entry", "a file that an index names, or one entry of a file of entries"),
     _of_lines("long_term", "a section of MEMORY.md"),
-    _of_lines("daily_log", "a section of a day's log"),
-    _of_lines("session", "a section of a conversation"),
+    _of_lines("daily_log", "a section of a day's log", log=True),
+    _of_lines("session", "a section of a conversation", log=True),
     _of_lines("heartbeat", "a section of HEARTBEAT.md, a list of tasks", searched=False),
     _of_lines("document", "a section of any other Markdown"),
     _of_lines("note", "a Markdown file with front matter"),
@@ -472,7 +475,7 @@ declare_kinds(
     _of_lines("page", "a section of a page of linked notes"),
     Kind("head", "title and description of a page, from its front matter", decays="never", judged=False),
     _of_lines("index", "a contents page, or its list of links", decays="never", weight=0.5, judged=False),
-    _of_lines("log", "an entry of a list of changes", weight=0.5),
+    _of_lines("log", "an entry of a list of changes", weight=0.5, log=True),
     _of_lines("topic", "a section of a file about one topic, which an index names"),
     _of_lines("user", "a topic: what an agent keeps about its user", decays="never"),
     _of_lines("feedback", "a topic: how the user wants work to be done", decays="never"),

@@ -273,8 +273,9 @@ VIEWS: dict[str, View] = {
     ),
     "pairs": _view(
         "pair",
-        "similarity kind a_id b_id number_conflict date_conflict negation_conflict value_conflict contradiction",
+        "similarity kind a_id b_id number_conflict date_conflict negation_conflict value_conflict contradiction owner",
         Column("similarity", look="score"),
+        Column("owner", "other owner", usual=None),
         tally="kind",
         knows="same_user",
     ),

@@ -19,7 +19,7 @@ from memkit.evaluation.pools import Batch, Pools, with_user
 from memkit.params import Moment, check_fitted, check_value
 from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.dedup.pairs import FLAGS
+from memkit.policy.dedup.pairs import FLAGS, OWNER
 from memkit.schemas import REPLACED, result_schema, tuples_of
 from memkit.search.ask import check_user
 from memkit.tables.age import later
@@ -283,7 +283,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
 def shadowed_of(questions: AuditQuestions) -> pa.Table:
     """The memories with a near-duplicate or a newer version."""
     search = questions.search
-    pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas()
+    pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas().query(f"{OWNER}.isnull()")
     memories = search.corpus_.memories
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()
     dated = dict(zip(memories["memory_id"].to_pylist(), when, strict=True))

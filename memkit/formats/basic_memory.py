@@ -22,6 +22,7 @@ from memkit.formats.format import File
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import Link
 from memkit.formats.linked.page import Page
+from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Row, Rows
 from memkit.formats.workspace import Section
 
@@ -152,6 +153,7 @@ FORMAT = layout(
     parse,
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "session", "heartbeat"),
     tables=("observations", "turns"),
+    owner=Owner(PAGE),
     claims=_claims,
     dates={"created_at": "created", "updated_at": "updated"},
 )

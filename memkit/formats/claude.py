@@ -27,6 +27,7 @@ from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.page import Page, comparable, is_contents
 from memkit.formats.linked.relations import UNREAD_FILES
+from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Row, Rows
 from memkit.formats.spelling import TITLES, TYPES
 from memkit.formats.syntax import front_matter
@@ -42,10 +43,13 @@ LONG_LINE = 200
 """The characters from which a line of the index is long."""
 TYPES_OF_TOPICS = ("user", "feedback", "project", "reference")
 """The host's types, in the order in which an index should have them."""
-_HOMES = re.compile(
+_PLACE = (
     r"(?:^|/)(?:\.claude/memory|\.claude/agent-memory(?:-local)?/[^/]+|\.claude/projects/[^/]+/memory"
-    r"|projects/(?:-|[A-Za-z]--)[^/]*/memory|\.agents/memory)$"
+    r"|projects/(?:-|[A-Za-z]--)[^/]*/memory|\.agents/memory)"
 )
+_HOMES = re.compile(f"{_PLACE}$")
+_STORE = f"(?:.*?{_PLACE}/)?"
+"""The folder of a memory, which the host loads for one project or agent alone."""
 _HOST = re.compile(r"(?:(.*)/)?projects/[^/]+/memory(?:/|$)")
 """A folder that is the host's own, by the memories of its projects."""
 _HOST_NAME, _SKILL = ".claude", "SKILL.md"
@@ -385,6 +389,7 @@ FORMAT = layout(
     kinds=(*TYPES_OF_TOPICS, "topic", "head", "index", "long_term", "daily_log"),
     survey=survey,
     whole_index=INDEX,
+    owner=Owner(PAGE, store=_STORE, home=INDEX, slugs=False),
     dates={"created_at": "created", "updated_at": "modified"},
     schemas={UNREAD_FILES: pa.schema({"path": pa.string()})},
     rules=(

@@ -28,6 +28,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Problem, words_test
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.owner import NONE, Owner
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError
@@ -586,6 +587,7 @@ FORMAT = Format(
     relate=_relate,
     check=_check,
     dates={"created_at": "created"},
+    owner=Owner(NONE),
     dates_in_lines=True,
     rules=(
         *FIELDS.rules(),

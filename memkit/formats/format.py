@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule, Tests, tests_of
+from memkit.formats.owner import BY_TITLE, Owner
 from memkit.formats.rows import Rows, Tables
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
@@ -206,6 +207,8 @@ class Format:
     relate : callable, optional
         ``relate(tables, rows, formats)`` completes the tables with what can only be known from all files together,
         before any `check`, and adds problems; the `formats` that share it share one call.
+    owner : Owner
+        What tells the owners of its memories apart: texts of two owners are no duplicates.
     check : callable, optional
         ``check(tables, rows)`` adds the problems that show only when all files are read.
 
@@ -245,6 +248,7 @@ class Format:
     beside: Callable[[File, Rows], None] | None = None
     relate: Callable[[Tables, Rows, Sequence[Format]], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None
+    owner: Owner = BY_TITLE
 
     @property
     def layout(self) -> str | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
+from memkit.formats.owner import NONE, Owner
 from memkit.formats.rows import Row, Rows, slug_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Splice
@@ -219,6 +220,7 @@ FORMAT = Format(
     writes=MARKDOWN,
     landmark=" ".join(FILES),
     survey=_survey,
+    owner=Owner(NONE, store=".*"),
     parse=parse,
     rules=(
         Rule("over_limit", "hermes", "", "at most 2,200 characters in MEMORY.md, 1,375 in USER.md"),

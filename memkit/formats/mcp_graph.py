@@ -17,6 +17,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format
+from memkit.formats.owner import Owner
 from memkit.formats.rows import Row, Rows, extra_of, json_text
 from memkit.formats.spelling import END, EXPIRES, end_by, end_in, plain
 from memkit.formats.syntax.json import LINES, load_json, load_json_members
@@ -476,6 +477,7 @@ FORMAT = Format(
     claims=_claims,
     parse=parse,
     dates={"created_at": "createdAt"},
+    owner=Owner(store=".*"),
     dates_in_lines=True,
     rules=(
         _LINE,

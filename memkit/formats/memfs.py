@@ -12,13 +12,15 @@ from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.page import Page, kind_of_page
+from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.values import integer_of
 
 _FIELDS = frozenset(("description", "limit", "read_only", "label", "metadata"))
 """What the front matter of a file may say."""
 _INDEX, _SKILL, _STATE = "MEMORY.md", "SKILL.md", ".sync-state.json"
-_HOME = re.compile(r"(?:^|/)\.letta/agents/[^/]+/memory(?=/|$)")
+_PLACE = r"(?:^|/)\.letta/agents/[^/]+/memory(?=/|$)"
+_HOME = re.compile(_PLACE)
 _MOST = 24
 """The most files of a ``system/`` that are opened to tell what it is."""
 _KINDS = ("page", "head", "index")
@@ -103,6 +105,7 @@ FORMAT = layout(
     "memfs",
     "a folder with system/ whose Markdown has a description as its front matter (Letta MemFS)",
     parse,
+    owner=Owner(PAGE, store=f"(?:.*?{_PLACE})?", by_name=True),
     kinds=_KINDS,
     survey=survey,
     rules=(

@@ -20,6 +20,7 @@ from memkit.formats.format import File, Format
 from memkit.formats.index_tree import format as index_tree
 from memkit.formats.linked import format as linked
 from memkit.formats.notes import format as notes
+from memkit.formats.owner import BY_TITLE, Owner
 from memkit.formats.records import format as records
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.syntax import front_matter
@@ -43,6 +44,7 @@ FORMATS: tuple[Format, ...] = (
 )
 _TABLE = re.compile("_?[a-z][a-z0-9_]*")
 NAMES = tuple(format.name for format in FORMATS)
+_OWN = {format.name: format for format in FORMATS}
 
 
 def _checked(name: str, format: Any) -> Format:
@@ -163,6 +165,17 @@ def name_of(format: str | Format) -> str:
     name = format if isinstance(format, str) else register_format(format).name
     _NAMED.add(name)
     return name
+
+
+def owner_of(format: str | None, layout: str | None) -> Owner:
+    """What tells owners apart in a format, by what stands in the columns ``format`` and ``layout``.
+
+    >>> owner_of("notes", None).by_scope, owner_of("table", None).subject
+    (True, 'title')
+    """
+    name = layout or format or ""
+    declared = _OTHERS.registered.get(name) or _OWN.get(name)
+    return declared.owner if declared else BY_TITLE
 
 
 def check_named(names: Iterable[str]) -> None:

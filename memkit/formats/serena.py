@@ -11,10 +11,12 @@ from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import Link
 from memkit.formats.linked.page import Page, kind_of_page
 from memkit.formats.linked.relations import MEM
+from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Row, Rows
 from memkit.formats.workspace import Section, moment_of
 
-_HOME = re.compile(r"(?:^|.*/)\.serena/memories/")
+_PLACE = r"(?:^|.*/)\.serena/memories/"
+_HOME = re.compile(_PLACE)
 _DATED = re.compile(
     r"[\s*_#>-]*(?:(date|created|дата|создано)|(updated|last updated|обновлено))"
     r"[\s*_]*:[\s*_]*(\d{4}-\d{2}-\d{2}|\d{1,2}[./-]\d{1,2}[./-]\d{4})(?!\d)",
@@ -95,5 +97,6 @@ FORMAT = layout(
     ".serena/memories/**/*.md, each by its name (Serena)",
     parse,
     kinds=("page", "head", "index", "log"),
+    owner=Owner(PAGE, store=f"(?:{_PLACE})?", by_name=True),
     survey=survey,
 )

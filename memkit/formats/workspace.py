@@ -22,6 +22,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import MARKDOWN, File, Format, Role
+from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, shown, slug_of
 from memkit.formats.spelling import CREATED, END, EXPIRES, TITLES, UPDATED, end_by, end_in, first_of, plain
 from memkit.formats.syntax.node import Node
@@ -534,6 +535,7 @@ FORMAT = Format(
     writes=MARKDOWN,
     claims=lambda file: file.is_markdown,
     parse=parse,
+    owner=Owner(PAGE),
     check=_check,
     dates={"created_at": None},
     rules=(

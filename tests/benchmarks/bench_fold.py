@@ -19,13 +19,13 @@ from pathlib import Path
 
 import bench_labels
 import bench_quality
-import numpy as np
 import pandas as pd
 
 import memkit as mk
 from memkit.index.encode import as_encoder
 from memkit.search.stages.diversify import Repeats
 from memkit.tables.corpus import Corpus
+from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by
 from memkit.text.conflicts import Conflicts
 from memkit.text.function_words import FUNCTION_WORDS
@@ -47,7 +47,7 @@ def covered(one: str, other: str) -> bool:
 
 
 def letters(one: str, other: str) -> bool:
-    return Repeats([one, other], np.zeros(2, np.int64)).same(0, 1, 0.85)
+    return Repeats([one, other], Owners.single(2)).same(0, 1, 0.85)
 
 
 RULES: dict[str, Rule] = {

@@ -15,6 +15,7 @@ from memkit.schemas import Ints
 from memkit.search.explain import explain
 from memkit.search.retriever import Retriever
 from memkit.search.stages.diversify import NearPairs, Repeats, _shared_bits, collapse
+from memkit.tables.owners import Owners
 from memkit.text.conflicts import Conflicts
 
 DAY = "2026-03-01"
@@ -24,7 +25,7 @@ SAID = "Пул соединений держит десять, так решил
 def fold(texts: list[str], threshold: float) -> Ints:
     """Under which text each of them folds, the best first; its own place where it stays."""
     places = np.arange(len(texts))
-    near = NearPairs.among(Repeats(list(texts), np.zeros(len(texts), np.int64)), places, threshold, places)
+    near = NearPairs.among(Repeats(list(texts), Owners.single(len(texts))), places, threshold, places)
     if near is None:
         return places
     key = len(texts) - 1 - near.rows[:, None]

@@ -18,6 +18,7 @@ from memkit.search.fitted.index import Rows
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.ranking import DISPOSITIONS, Candidates, count, evidence, merge, rank
+from memkit.tables.owners import Owners
 
 DAY = "2026-03-01"
 LATIN = ["alpha", "beta", "gamma", "delta"]
@@ -281,7 +282,7 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
         expires=np.full(3, np.datetime64("NaT"), "datetime64[D]"),
         created=dates,
     )
-    repeats = Repeats(["one", "two", "three", "four"], np.zeros(4, np.int64))
+    repeats = Repeats(["one", "two", "three", "four"], Owners.single(4))
     candidates = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
     declared = QuerySettings(normalise="max", kind_weights={"document": 0.8})
     ranked = rank(candidates, Bare(rows, repeats, declared, {"bm25": 1.0}))

@@ -8,6 +8,7 @@ from memkit.formats.format import File, Format
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim
 from memkit.formats.index_tree.structure import RULES, check_split
 from memkit.formats.index_tree.survey import survey
+from memkit.formats.owner import Owner
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
@@ -70,6 +71,7 @@ FORMAT = Format(
     tables=("entries",),
     claims=lambda file: isinstance(file.finding("index_tree"), Claim),
     writes=(".json", ".md"),
+    owner=Owner(),
     landmark="index.json",
     survey=survey,
     parse=parse,

@@ -9,6 +9,7 @@ from memkit.formats.linked.layout import layout
 from memkit.formats.linked.page import Page
 from memkit.formats.linked.relations import OTHER_FILES
 from memkit.formats.linked.survey import survey
+from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Rows
 
 
@@ -27,6 +28,7 @@ FORMAT = layout(
     tables=("turns",),
     survey=survey,
     schemas={OTHER_FILES: pa.schema({"path": pa.string()})},
+    owner=Owner(PAGE),
     is_general=True,
     dates={"created_at": "created", "updated_at": "updated"},
 )

@@ -18,6 +18,7 @@ from memkit.formats.faults import Rule, length, matches
 from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text
 from memkit.formats.format import MARKDOWN, File, Format
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, MIN_BODY, read_plain
+from memkit.formats.owner import Owner
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.spelling import END, ENDS, EXPIRES, end_by, end_in, plain
 from memkit.formats.syntax import front_matter
@@ -338,6 +339,7 @@ FORMAT = Format(
     writes=MARKDOWN,
     claims=_claims,
     parse=parse,
+    owner=Owner(by_scope=True),
     batch=read_plain,
     rules=(
         *FIELDS.rules(),

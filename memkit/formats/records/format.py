@@ -12,6 +12,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format
+from memkit.formats.owner import Owner
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
 from memkit.formats.records.unknown import (
@@ -321,6 +322,7 @@ FORMAT = Format(
     parse=parse,
     check=check,
     dates={"created_at": "timestamp", "updated_at": "last_used_at"},
+    owner=Owner(kinds=("memory_item",)),
     dates_in_lines=True,
     rules=(
         Rule("unsupported_version", "records", "format_version", "a MAJOR version that an adapter knows"),

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.duck import rows_of
 from memkit.params import check_choice, check_column, check_value
+from memkit.policy.dedup.pairs import OWNER
 from memkit.schemas import with_column
 from memkit.tables.statement import as_table
 
@@ -80,6 +82,8 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
 
 def similarity_of(pairs: Any, labels: Any, kind: str = "semantic", guarded: bool = True) -> tuple[Any, Any]:
     """The similarity of each labelled pair (0 where the pair was not found), and its label; see `precision_recall`."""
+    if guarded and OWNER in pairs.column_names:
+        pairs = pairs.filter(pc.is_null(pairs[OWNER]))  # repeated text never merges
     labelled = labelled_pairs(as_table(labels)).select(["a_id", "b_id", "label"])
     labelled = labelled.append_column("place", pa.array(np.arange(labelled.num_rows)))
     scored = rows_of(_SCORED_SQL, {"guarded": guarded, "kind": kind}, pairs=pairs, labels=labelled)

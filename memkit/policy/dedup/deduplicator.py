@@ -17,7 +17,7 @@ from memkit.params import Moment, Reach, describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
-from memkit.policy.dedup.pairs import FLAGS, KINDS, each_once, find_pairs, mergeable, never_merges, node_table
+from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, never_merges, node_table
 from memkit.schemas import REPLACED, kinds_where, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
@@ -43,11 +43,16 @@ def _pairs_above(policy: Any, name: str, kind: str) -> Reach | None:
 class Deduplicator(Policy):
     """Finds exact and near-duplicates, and keeps one memory of each cluster.
 
-    `fit` finds every pair once, within a user and across sources; `transform` applies the thresholds. Pairs that differ
+    `fit` finds every pair once, of one owner and across sources; `transform` applies the thresholds. Pairs that differ
     in a number, a date, a negation or a value are flagged in ``pairs_`` and never merged. This is strict: any doubtful
     pair is kept apart (`memkit.text.conflicts`). The few that a person would call contradictions are listed by
     ``mk.audit(search, only="contradictions")``. Exact duplicates of a user (ignoring case and blanks) share one vector,
     that of the least memory_id.
+
+    A duplicate has the same owner: the same user, the same store where a host loads stores apart, and the same subject
+    (`memkit.tables.owners`; the notebook 22_dedup has the rule of each layout). Texts of two subjects are duplicates
+    still where the text names its subject itself, or both lie in logs. Other equal words of two owners are *repeated
+    text*: they are listed in ``pairs_``, each further memory with the least id, and never merged.
 
     Superseded and deprecated memories (`status`) are left out: they are neither merged into their successor nor kept in
     place of a valid memory, and `report` counts them as ``left_by_status``. Archived and stale ones take part. Entries
@@ -65,8 +70,9 @@ class Deduplicator(Policy):
     pairs_ : pyarrow.Table
         a_id, b_id (string; for a substring, a is the part), kind (string), similarity (float64: 1 for exact and
         substring, the cosine of trigram sets for lexical, of vectors for semantic), number_conflict, date_conflict,
-        negation_conflict, value_conflict, contradiction (any of them), same_user (bool). Exact duplicates appear as
-        their least id.
+        negation_conflict, value_conflict, contradiction (any of them), owner (string: ``store`` or ``subject``,
+        whichever differs in equal words of two owners, else null), same_user (bool). Exact duplicates appear as their
+        least id.
     distinct_ : pyarrow.Table
         The same with each pair once, whichever kinds found it.
     threshold_ : float
@@ -82,7 +88,7 @@ class Deduplicator(Policy):
 
     needs: ClassVar[pa.Schema] = needed(
         *("memory_id", "user_id", "kind", "text", "importance", "created_at", "updated_at", "path", "line_start"),
-        *("status", "superseded_by"),
+        *("status", "superseded_by", "format", "layout", "scope", "title", "description", "heading_path"),
     )
     adds: ClassVar[dict[str, str]] = VERDICT | {
         "duplicate_of": "the survivor, of which it is a duplicate",
@@ -107,7 +113,12 @@ class Deduplicator(Policy):
         choices=("words", "letters"),
         doc="Substrings of whole words, or of any letters as in the document.",
     )
-    across_users: bool = _fitted_with(False, doc="Compare the memories of different users.")
+    owner: str = _fitted_with(
+        "same",
+        choices=("same", "any"),
+        doc="Compare texts of the same store and subject alone, or of any within a user.",
+    )
+    across_users: bool = _fitted_with(False, doc="Compare the memories of different users, whatever `owner` says.")
     number_words: tuple[str, ...] = _fitted_with(
         None, stands_for=NUMBER_WORDS, doc="Numbers written as words, 'word=digits'. None: memkit's."
     )
@@ -165,7 +176,7 @@ class Deduplicator(Policy):
         from memkit.index.encode import as_encoder
 
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
-        nodes = node_table(rows, self.across_users)
+        nodes = node_table(rows, self.across_users, self.owner == "same")
         node_pairs, pairs = find_pairs(nodes, self, encoder, vectors)
         self.nodes_, self.node_pairs_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
         self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
@@ -188,9 +199,12 @@ class Deduplicator(Policy):
         is a ``contradiction``. ``refused`` memories of so many ``clusters`` go.
         """
         self._fitted()
+        is_of_one = pc.is_null(self.pairs_[OWNER])
         counts = {
-            f"pairs_{kind}": pc.sum(pc.equal(self.pairs_["kind"], kind)).as_py() or 0 for kind in ("exact", *KINDS)
+            f"pairs_{kind}": pc.sum(pc.and_(pc.equal(self.pairs_["kind"], kind), is_of_one)).as_py() or 0
+            for kind in ("exact", *KINDS)
         }
+        counts["owner"] = pc.sum(pc.is_valid(self.pairs_[OWNER])).as_py() or 0
         for flag in (*FLAGS, "contradiction"):
             counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
         merging = self._merging()

@@ -14,21 +14,43 @@ from memkit.parallel import results
 from memkit.params import check_column
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.schemas import Ints, with_column
+from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.conflicts import Conflicts
 
 KINDS = ("substring", "lexical", "semantic")
 FLAGS = ("number_conflict", "date_conflict", "negation_conflict", "value_conflict")
+"""The columns of what two texts conflict in."""
+OWNER = "owner"
+"""The column of what keeps equal words of two owners apart."""
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Distinct texts of a scope. `rows` are the fitted rows by memory_id, `node` their node (-1: no word)."""
+    """Distinct texts of one owner each.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table
+        The fitted rows, by memory_id.
+    node : ndarray of int64, shape (rows,)
+        The node of each row; -1: no word.
+    texts : list of str
+        By node, as they are compared.
+    first, group : ndarray of int64, shape (nodes,)
+        The row of a node that has the least memory_id, and the number of its words within a user, whatever the owner.
+    owners : Owners
+        Of the rows.
+    scopes : Scopes
+        Which nodes are compared.
+    """
 
     rows: pa.Table
     node: Ints
     texts: list[str]
     first: Ints
-    scopes: Ints
+    group: Ints
+    owners: Owners
+    scopes: Scopes
 
     def places(self, memory_ids: pa.ChunkedArray) -> pa.ChunkedArray:
         """The positions of ids among the fitted rows; null for unknown ids."""
@@ -48,22 +70,26 @@ class Nodes:
         return labels
 
 
-def node_table(rows: pa.Table, across_users: bool) -> Nodes:
+def node_table(rows: pa.Table, across_users: bool, by_owner: bool) -> Nodes:
     """Nodes, numbered by their least memory_id, so that the order of the input does not matter."""
     rows = rows.sort_by("memory_id")
     texts = normalise(rows["text"].to_pylist())
-    users = rows["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
-    scopes = np.zeros(len(rows), dtype=np.int64) if across_users else users.astype(np.int64)
+    owners = Owners.of(rows)
+    owners = owners.across_users() if across_users else owners
+    owners = owners if by_owner else owners.of_users()
+    said = np.flatnonzero([_says(text) for text in texts])
+    text = pa.array([texts[place] for place in said.tolist()], pa.string()).dictionary_encode().indices.to_numpy()
+    parts = owners.take(said).parts(text.astype(np.int64))
+    # The rows are in the order of their ids, so the first row of a part has its least id.
+    first, part = np.unique(parts, return_index=True, return_inverse=True)[1:]
+    rank = np.argsort(np.argsort(first))
     node = np.full(len(rows), -1)
-    first: list[int] = []
-    known: dict[tuple[int, str], int] = {}
-    for place, key in enumerate(zip(scopes.tolist(), texts, strict=True)):
-        if _says(key[1]):
-            node[place] = known.setdefault(key, len(known))
-            if node[place] == len(first):
-                first.append(place)
-    chosen = np.array(first, dtype=np.int64)
-    return Nodes(rows, node, [texts[place] for place in first], chosen, scopes[chosen])
+    node[said] = rank[part]
+    chosen = said[np.sort(first)]
+    texts = [texts[place] for place in chosen.tolist()]
+    users = owners.users[chosen] * (len(texts) + 1)
+    group = numbered(users + text[np.sort(first)])
+    return Nodes(rows, node, texts, chosen, group, owners, owners.scopes(node, texts))
 
 
 _TAG = re.compile(r"(?<!\S)#[^\W\d_][\w/#-]*(?!\S)")
@@ -78,27 +104,38 @@ def _says(text: str) -> bool:
 
 
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
-    """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with exact duplicates."""
+    """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with equal texts."""
     candidates = [*_by_letters(nodes, settings.lexical_floor, settings.substring == "words")]
     if encoder is not None or vectors is not None:
         candidates.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
-    table = pa.concat_tables(
-        [
-            pa.table({"kind": pa.array([kind] * len(a), pa.string()), "a": a, "b": b, "similarity": similarity})
-            for kind, a, b, similarity in candidates
-        ]
-    )
+    table = pa.concat_tables([_of_nodes(nodes.scopes, *found) for found in candidates])
     conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations)
     sides = (nodes.first[table[side].to_numpy()] for side in ("a", "b"))
     agreed = _described(nodes, table, conflicts, *sides)
-    return agreed, pa.concat_tables([_exact(nodes, conflicts), agreed.drop_columns(["a", "b"])])
+    return agreed, pa.concat_tables([_exact(nodes), _repeated(nodes), agreed.drop_columns(["a", "b"])])
+
+
+def _of_nodes(scopes: Scopes, kind: str, a: Ints, b: Ints, similarity: Any) -> pa.Table:
+    """Pairs of members of scopes as pairs of nodes, each once."""
+    owned = scopes.owned[a] | scopes.owned[b]
+    a, b, similarity = scopes.members[a[owned]], scopes.members[b[owned]], similarity[owned]
+    once = np.unique(np.stack([a, b]), axis=1, return_index=True)[1] if len(a) else a
+    return pa.table(
+        {
+            "kind": pa.array([kind] * len(once), pa.string()),
+            "a": a[once],
+            "b": b[once],
+            "similarity": similarity[once],
+        }
+    )
 
 
 def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]]:
     pairs_by_kind: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
-    lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)
-    some = list(batches(lengths, nodes.scopes))
-    tasks = (([nodes.texts[place] for place in batch], nodes.scopes[batch], floor, words) for batch in some)
+    members, scopes = nodes.scopes.members, nodes.scopes.scopes
+    lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)[members]
+    some = list(batches(lengths, scopes))
+    tasks = (([nodes.texts[place] for place in members[batch]], scopes[batch], floor, words) for batch in some)
     for batch, pairs in zip(some, results(_of_batch, tasks), strict=True):
         pairs_by_kind += [(kind, batch[a], batch[b], similarity) for kind, (a, b, similarity) in pairs]
     return pairs_by_kind
@@ -128,35 +165,54 @@ def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tupl
         return np.empty(0, int), np.empty(0, int), np.empty(0)
     if settings.centre == "corpus":
         vectors_of_nodes = Centring(mode="corpus").fit(vectors_of_nodes).transform(vectors_of_nodes)
-    pairs = near_pairs(vectors_of_nodes, float(settings.floor), groups=nodes.scopes)
-    return pairs["i"].to_numpy(), pairs["j"].to_numpy(), pairs["cosine"].to_numpy()
+    members, scopes = nodes.scopes.members, nodes.scopes.scopes
+    pairs = near_pairs(vectors_of_nodes[members], float(settings.floor), groups=scopes)
+    i, j = pairs["i"].to_numpy(), pairs["j"].to_numpy()
+    is_ordered = members[i] < members[j]
+    return np.where(is_ordered, i, j), np.where(is_ordered, j, i), pairs["cosine"].to_numpy()
 
 
-def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts, a: Ints, b: Ints) -> pa.Table:
+def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, a: Ints, b: Ints) -> pa.Table:
     """The pairs with the ids of rows `a` and `b` and their conflicts, ordered by kind and ids."""
-    # Only texts of a pair are read for conflicts, and of equal ones the first speaks.
-    texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
-    users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
-    flags = conflicts.between(conflicts.facts(texts), a, b)
+    ids, users = nodes.rows["memory_id"].combine_chunks(), pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
+    flags = np.zeros((len(a), len(FLAGS)), bool)
+    if conflicts:
+        flags = conflicts.between(conflicts.facts(nodes.rows["text"].to_pylist()), a, b)
     columns = {
         "a_id": ids.take(a),
         "b_id": ids.take(b),
         **{name: node_pairs[name] for name in ("kind", "similarity")},
         **dict(zip(FLAGS, flags.T, strict=True)),
         "contradiction": flags.any(axis=1),
+        OWNER: node_pairs[OWNER] if OWNER in node_pairs.column_names else pa.nulls(len(a), pa.string()),
         "same_user": pc.equal(users.take(a), users.take(b)),
         **{name: node_pairs[name] for name in node_pairs.column_names if name in ("a", "b")},
     }
     return pa.table(columns).sort_by([(name, "ascending") for name in ("kind", "a_id", "b_id")])
 
 
-def _exact(nodes: Nodes, conflicts: Conflicts) -> pa.Table:
+def _exact(nodes: Nodes) -> pa.Table:
     """Pairs of exact duplicates: each further row of a node with its first."""
     copies = np.flatnonzero(nodes.node >= 0)
     firsts = nodes.first[nodes.node[copies]]
     copies, firsts = copies[copies != firsts], firsts[copies != firsts]
-    kind = pa.array(["exact"] * len(copies), pa.string())
-    return _described(nodes, pa.table({"kind": kind, "similarity": np.ones(len(copies))}), conflicts, firsts, copies)
+    return _equal(nodes, firsts, copies)
+
+
+def _repeated(nodes: Nodes) -> pa.Table:
+    """Equal words of different owners: each further owner's with those of the least id, never every two."""
+    order = np.lexsort((nodes.first, nodes.group))
+    starts = np.flatnonzero(np.r_[True, np.diff(nodes.group[order]) != 0]) if len(order) else order
+    head = np.repeat(order[starts], np.diff(np.r_[starts, len(order)]))
+    least, further = nodes.first[head[head != order]], nodes.first[order[head != order]]
+    is_of_stores = nodes.owners.stores[least] != nodes.owners.stores[further]
+    return _equal(nodes, least, further, pa.array(np.where(is_of_stores, "store", "subject").tolist(), pa.string()))
+
+
+def _equal(nodes: Nodes, a: Ints, b: Ints, owner: pa.Array | None = None) -> pa.Table:
+    owner = pa.nulls(len(a), pa.string()) if owner is None else owner
+    kind = pa.array(["exact"] * len(a), pa.string())
+    return _described(nodes, pa.table({"kind": kind, "similarity": np.ones(len(a)), OWNER: owner}), None, a, b)
 
 
 def never_merges(pairs: pa.Table) -> pa.ChunkedArray:

@@ -43,6 +43,7 @@ from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights, group_starts, spread
 from memkit.search.stages.ranking import Candidates, merge
 from memkit.tables.age import ages, decaying, expired, factors, later, stale
+from memkit.tables.owners import Owners
 from memkit.tables.sandbox import QueryTimeoutError, parse_select
 from memkit.tables.statement import with_ends
 from memkit.text.analyse import terms_by
@@ -224,7 +225,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
     return Rows(
         memory=memory,
         text=text,
-        twin=text if all_differ else codes(pa.array(owner[memory] * len(text) + text))[0],
+        twin=text if all_differ else _twins(memories, memory, text),
         filled=None if filled.all() else filled,
         owner=owner,
         file=codes(pc.coalesce(memories["path"], memories["memory_id"]).combine_chunks())[0],
@@ -237,6 +238,16 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         successor=_successors(memories),
         stale_at=_stale_at(memories),
     )
+
+
+def _twins(memories: pa.Table, memory: Ints, text: Ints) -> Ints:
+    """A number for each chunk, the same for equal texts of one owner."""
+    several = np.flatnonzero(np.bincount(text)[text] > 1)
+    among, of_several = np.unique(memory[several], return_inverse=True)
+    owners = Owners.of(memories).take(among).take(of_several)
+    twins = len(text) + np.arange(len(text))
+    twins[several] = owners.parts(text[several])
+    return codes(pa.array(twins))[0]
 
 
 def _stale_at(memories: pa.Table) -> NDArray[np.datetime64] | None:
@@ -877,7 +888,7 @@ class MemoryIndex:
     @cached_property
     def repeats(self) -> Repeats:
         """Which chunks are near-duplicates of others."""
-        return Repeats(self.own_texts, self.rows.owner[self.rows.memory])
+        return Repeats(self.own_texts, Owners.of(self.memories).take(self.rows.memory))
 
     def similarity(self, row: Ints, by_vectors: bool) -> Likeness:
         """Pairwise similarity of the chunks `row`: cosines, or shared terms."""

@@ -19,6 +19,7 @@ from memkit.index.cosine import cosines
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import take_rows
 from memkit.search.stages.fuse import TIE_DIGITS
+from memkit.tables.owners import Owners
 
 if TYPE_CHECKING:
     from memkit.text.conflicts import Conflicts
@@ -189,14 +190,14 @@ class Repeats:
     Parameters
     ----------
     texts : list of str or pa.ChunkedArray
-    owner : ndarray of int64
-        The number of each text's owner; texts of two owners are never duplicates.
+    owners : Owners
+        Of each text; texts of two owners are never duplicates.
     """
 
-    def __init__(self, texts: list[str] | pa.ChunkedArray, owner: Ints) -> None:
-        self._texts, self._owner = texts, owner
-        self._bits = np.zeros((len(owner), _BITS // 8), np.uint8)  # pages take memory only when they are written
-        self._is_read = np.zeros(len(owner), bool)
+    def __init__(self, texts: list[str] | pa.ChunkedArray, owners: Owners) -> None:
+        self._texts, self._owners = texts, owners
+        self._bits = np.zeros((len(owners), _BITS // 8), np.uint8)  # pages take memory only when they are written
+        self._is_read = np.zeros(len(owners), bool)
         self._grams: dict[int, Ints] = {}
         self._shared: dict[tuple[int, int], int] = {}
         self._conflicting: dict[tuple[int, int], bool] = {}
@@ -212,12 +213,21 @@ class Repeats:
         if key in self._likely:
             return self._likely[key]
         self.read(rows)
-        shared, owner = _shared_bits(self._bits[rows]), self._owner[rows]
+        shared = _shared_bits(self._bits[rows])
         size = np.sqrt(shared.diagonal())
-        near: NDArray[np.bool_] = (shared >= (threshold - _DOUBT) * size * size[:, None]) & (owner[:, None] == owner)
+        near: NDArray[np.bool_] = shared >= (threshold - _DOUBT) * size * size[:, None]
+        near &= self._owners.same(rows[:, None], rows) | self._named(rows, near)
         if len(rows) <= _FEW:
             _keep(self._likely, key, near, _FEW_KEPT)
         return near
+
+    def _named(self, rows: Ints, near: Mask) -> Mask:
+        """Which of the pairs that are `near` have one owner as their texts name it."""
+        named = np.zeros_like(near)
+        for left, right in np.argwhere(np.triu(near & self._owners.may_name(rows[:, None], rows), 1)).tolist():
+            named[left, right] = self._owners.names(int(rows[left]), int(rows[right]))
+        both: Mask = named | named.T
+        return both
 
     def read(self, rows: Ints) -> None:
         """Compute the bit vectors of `rows`, which costs less for many at once."""
@@ -284,7 +294,7 @@ class Repeats:
 
     def subset(self, rows: Ints) -> Repeats:
         """The texts of some rows, numbered from 0: for a process without the index."""
-        return Repeats(self._texts_at(rows), self._owner[rows])
+        return Repeats(self._texts_at(rows), self._owners.take(rows).alone())
 
     def _texts_at(self, rows: Ints) -> list[str]:
         if isinstance(self._texts, list):

@@ -1,0 +1,59 @@
+"""Names that say that a file is a copy, or lies among old ones: archives, backups, conflicts, in both languages."""
+
+from __future__ import annotations
+
+import re
+
+ASIDE = (
+    *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "old", "copy", "copies", "trash"),
+    *("conflict", "conflicts", "deleted", "recycle bin", "архив", "архивы", "архивное", "бэкап", "бэкапы", "бекап"),
+    *("резервная копия", "резервные копии", "копия", "копии", "корзина", "старое", "старые", "старый", "удаленное"),
+    *("конфликт", "конфликты"),
+)
+"""Words that name what is put aside, in lower case, е for ё: a folder of such a name, or a word beside a file's own."""
+_WORD = "|".join(re.escape(word).replace(r"\ ", "[ _-]") for word in ASIDE)
+PLACE = rf"(?i)(?:^|/)[._\s-]*(?:{_WORD})(?:[ _-]?\d{{4}})?[._\s-]*/"
+"""A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
+_NUMBER = r"[ _][2-9]"
+_MARKS = (
+    r"\.sync-conflict-[\w-]+",
+    r"[ _.-]*\((?:\d{1,3}|[^()]*\b(?:conflict|conflicted|copy|копия|конфликт)[^()]*)\)",
+    r"[ _.-]+_*BACKUP_*[\w.-]*",
+    rf"[ _.—-]+(?:{_WORD})(?:[ _-]+[\d-]+)?",
+    r"~",
+)
+_AFTER = "|".join(_MARKS)
+_BEFORE = rf"(?:{_WORD})[ _.-]+(?:of[ _]|[—-][ _])?|_*BACKUP_+"
+MARKED = rf"(?i)^(?:.*/)?(?:(?:{_BEFORE})[^/]+|[^/]+?(?:{_AFTER}|{_NUMBER}))(?:\.[A-Za-z]{{1,8}}(?:\.bak)?)?$|\.bak$"
+"""The path of a file whose name says that it is a copy, as an RE2 pattern; ё is written е."""
+_MARK = re.compile(rf"^(?:{_BEFORE})(?=\w)|(?:{_AFTER})+$", re.IGNORECASE)
+_NUMBERED = re.compile(rf"{_NUMBER}$")
+
+
+def without_mark(stem: str) -> str:
+    """The name of a file, without its ending, as it was before it was copied; ё is written е.
+
+    >>> [without_mark(stem) for stem in ("заметка (1)", "note copy", "plan.sync-conflict-20260102-AB", "tea", "part 2")]
+    ['заметка', 'note', 'plan', 'tea', 'part 2']
+    """
+    plain = stem.replace("Ё", "Е").replace("ё", "е")
+    return _MARK.sub("", plain).strip(" ._—-") or plain
+
+
+def without_number(stem: str) -> str:
+    """The name of a file without a lone digit at its end, which marks a copy where a file of that name exists.
+
+    >>> without_number("note 2"), without_number("2026 10"), without_number("note-2")
+    ('note', '2026 10', 'note-2')
+    """
+    return _NUMBERED.sub("", stem)
+
+
+def is_aside(path: str) -> bool:
+    """Whether a path lies below a folder, or under a name, of an archive, a backup or a copy.
+
+    >>> [is_aside(path) for path in ("archive/Проект/чай.md", "Проект/чай.md", "чай (1).md", "old tea/чай.md")]
+    [True, False, True, False]
+    """
+    plain = path.replace("Ё", "Е").replace("ё", "е")
+    return bool(re.search(PLACE, plain) or re.search(MARKED, plain))

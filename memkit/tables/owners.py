@@ -1,0 +1,394 @@
+"""Whose fact each memory is, from the declarations of the formats: equal words of two owners are two facts.
+
+Owners are one where the user and the store are, and one of these is: the subject, the file (within one MEMORY.md the
+headings divide nothing), or both texts lie in logs. Texts with two subjects have one owner still where the text names
+its subject itself, as then it says the same wherever it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.formats.linked.page import comparable
+from memkit.formats.owner import NONE, PAGE, UNDIVIDED, Owner
+from memkit.formats.registry import owner_of
+from memkit.formats.syntax.copies import without_mark, without_number
+from memkit.schemas import Ints, Mask, kinds_where
+from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import folded
+
+COLUMNS = ("user_id", "format", "layout", "kind", "scope", "title", "heading_path", "path", "line_start", "description")
+"""The columns of ``memories`` that tell an owner."""
+NOBODY = -1
+_MANY, _SHARE = 5, 0.1
+"""A heading that so many pages have, and such a share of all, belongs to a template and is no subject."""
+_STEM = 5
+_MOST_NAMING = 100
+"""A title that more texts name than this is a word like any other: only equal texts are compared by it."""
+_WORD = re.compile(r"[^\W_]+")
+_SLUG = re.compile(r"[\w-]+")
+_ID = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,}|[\d\W_]+)", re.IGNORECASE)
+_FIRST = re.compile(r"\s*#[ \t]+([^\n]*?)[ \t#]*(?:\n|$)")
+_JOINT = " / "
+
+
+@dataclass(frozen=True)
+class Owners:
+    """The owners of some rows.
+
+    Attributes
+    ----------
+    users, stores : ndarray of int64, shape (n,)
+    labels : ndarray of int64, shape (3, n)
+        Subject, log and file; `NOBODY` where a row has none. Rows that share one have one owner.
+    titles : list of str
+        What a text has to name; empty where it has no title.
+    texts : pyarrow.ChunkedArray
+        The texts of memories, which name a title or not.
+    places : ndarray of int64, shape (n,)
+        The row of each in `texts`.
+    """
+
+    users: Ints
+    stores: Ints
+    labels: Ints
+    titles: Sequence[str]
+    texts: pa.ChunkedArray = field(repr=False)
+    places: Ints
+
+    @classmethod
+    def single(cls, n: int) -> Self:
+        """So many rows of one owner."""
+        texts = pa.chunked_array([[""] * n], pa.string())
+        none = np.zeros((3, n), np.int64)
+        return cls(none[0], none[0], none, [""] * n, texts, np.arange(n))
+
+    @classmethod
+    def of(cls, memories: pa.Table) -> Self:
+        """The owners of rows of ``memories``; a column that is absent tells nothing apart."""
+        n = memories.num_rows
+        names = [name for name in COLUMNS if name in memories.column_names]
+        rows = {name: memories[name].to_pylist() for name in names}
+        rows |= {name: [None] * n for name in COLUMNS if name not in names}
+        told = list(zip(*(rows[name] for name in ("format", "layout", "kind")), strict=True))
+        declared = {key: owner_of(key[0], key[1]) for key in dict.fromkeys(told)}
+        in_log = set(kinds_where(log=True))
+        paths = [path or "" for path in rows["path"]]
+        of_rows = [declared[key] for key in told]
+        known = set(paths) if any(owner.home for owner in declared.values()) else set[str]()
+        stores = _coded([_store(owner, path, known) for owner, path in zip(of_rows, paths, strict=True)])
+        subjects, titles, files = [""] * n, [""] * n, [NOBODY] * n
+        pages = list[int]()
+        for row, key in enumerate(told):
+            owner = declared[key]
+            if key[2] in in_log or owner.subject == NONE or (owner.kinds and key[2] not in owner.kinds):
+                continue
+            if owner.subject == PAGE:
+                pages.append(row)
+                continue
+            titles[row] = _plain(rows["title"][row] or "")
+            scope = (rows["scope"][row] or "") if owner.by_scope else ""
+            subjects[row] = f"{titles[row]}\n{scope}".strip("\n")
+        _read_pages(pages, rows, memories["text"], of_rows, subjects, titles, files)
+        logs = np.where([key[2] in in_log for key in told], 0, NOBODY).astype(np.int64)
+        users = _coded([user or "" for user in rows["user_id"]])
+        labels = np.stack([_coded(subjects), logs, np.array(files, np.int64)])
+        return cls(users, stores, labels, titles, memories["text"], np.arange(n))
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @cached_property
+    def _has_title(self) -> Mask:
+        return np.array([bool(title) for title in self.titles], dtype=bool)
+
+    def take(self, rows: Ints) -> Self:
+        """The owners of some of the rows."""
+        titles = [self.titles[row] for row in rows.tolist()]
+        some = self.users[rows], self.stores[rows], self.labels[:, rows], titles
+        return type(self)(*some, self.texts, self.places[rows])
+
+    def alone(self) -> Self:
+        """The same without the texts of other rows."""
+        return replace(self, texts=self.texts.take(pa.array(self.places)), places=np.arange(len(self)))
+
+    def across_users(self) -> Self:
+        """The same, as if all were of one user."""
+        return replace(self, users=np.zeros_like(self.users))
+
+    def of_users(self) -> Self:
+        """The same, as if a user had one store and one subject."""
+        none = np.zeros_like(self.labels)
+        return replace(self, stores=none[0], labels=none, titles=[""] * len(self))
+
+    def apart(self) -> Ints:
+        """A number for each user and store: rows of two never have one owner."""
+        return self.users * (int(self.stores.max(initial=0)) + 1) + self.stores
+
+    def same(self, left: Ints, right: Ints) -> Mask:
+        """Whether two rows have one owner by user, store and label, whatever their texts name; shapes broadcast."""
+        is_same: Mask = np.zeros(np.broadcast_shapes(left.shape, right.shape), bool)
+        for code in self.labels:
+            is_same |= (code[left] == code[right]) & (code[left] != NOBODY)
+        for codes in (self.users, self.stores):
+            is_same &= codes[left] == codes[right]
+        return is_same
+
+    def may_name(self, left: Ints, right: Ints) -> Mask:
+        """Whether two rows of one user and store have a title each or one alone, so that `names` may unite them."""
+        is_possible: Mask = self._has_title[left] | self._has_title[right]
+        for codes in (self.users, self.stores):
+            is_possible &= codes[left] == codes[right]
+        return is_possible & ~self.same(left, right)
+
+    def names(self, left: int, right: int) -> bool:
+        """Whether both texts name the subject of the one or of the other."""
+        said = self._said(left) & self._said(right)
+        titles = (words_of(self.titles[left]), words_of(self.titles[right]))
+        return any(bool(title) and title <= said for title in titles)
+
+    def parts(self, group: Ints) -> Ints:
+        """A number for each row, the same for rows of one `group` (of equal texts) and one owner.
+
+        >>> table = pa.table({"title": ["Анна", "Павел", "Анна"], "text": ["пьёт чай"] * 3})
+        >>> Owners.of(table).parts(np.zeros(3, int)).tolist()
+        [0, 1, 0]
+        """
+        from scipy import sparse
+
+        n = len(group)
+        whole = numbered(group, self.apart())
+        rows = np.flatnonzero(np.bincount(whole)[whole] > 1)
+        edges = [np.empty((0, 2), np.int64)]
+        for code in self.labels:
+            some = rows[code[rows] != NOBODY]
+            edges.append(np.stack([some, _firsts(numbered(whole[some], code[some]), some)], axis=1))
+        named = [row for row in rows.tolist() if self.titles[row] and self.names(row, row)]
+        # A text that names the subject of one of its rows says the same in all of them.
+        spoken = rows[np.isin(whole[rows], whole[np.array(named, np.int64)])]
+        edges.append(np.stack([spoken, _firsts(whole[spoken], spoken)], axis=1))
+        ends = np.concatenate(edges)
+        graph = sparse.csr_matrix((np.ones(len(ends), np.int8), (ends[:, 0], ends[:, 1])), shape=(n, n))
+        parts: Ints = sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)
+        return parts
+
+    def _said(self, row: int) -> frozenset[str]:
+        return _content(self.texts[int(self.places[row])].as_py() or "")
+
+    def scopes(self, nodes: Ints, texts: Sequence[str]) -> Scopes:
+        """The owners by which texts are compared; `nodes` is the text of each row, -1 for none."""
+        rows = np.flatnonzero(nodes >= 0)
+        apart = self.apart()
+        scopes, members, done = list[Ints](), list[Ints](), 0
+        for code in self.labels:
+            some = rows[code[rows] != NOBODY]
+            scopes.append(done + numbered(apart[some], code[some]))
+            members.append(nodes[some])
+            done = int(scopes[-1].max(initial=done - 1)) + 1
+        owned = [np.ones(len(part), bool) for part in members]
+        for some, is_subject in self._named(rows, nodes, apart, texts):
+            members.append(some)
+            owned.append(is_subject)
+            scopes.append(np.full(len(some), done))
+            done += 1
+        return Scopes.of(np.concatenate(members), np.concatenate(scopes), np.concatenate(owned))
+
+    def _named(self, rows: Ints, nodes: Ints, apart: Ints, texts: Sequence[str]) -> Iterator[tuple[Ints, Mask]]:
+        """The texts that name a title, and which of them stand under it, by user, store and title."""
+        under: dict[tuple[int, frozenset[str]], set[int]] = defaultdict(set)
+        node_of, apart_of = nodes[rows].tolist(), apart[rows].tolist()
+        for row, node, place in zip(rows.tolist(), node_of, apart_of, strict=True):
+            if title := words_of(self.titles[row]):
+                under[place, title].add(node)
+        if len(under) < 2:
+            return
+        asked = frozenset(word for _, title in under for word in title)
+        holds: dict[tuple[int, str], set[int]] = defaultdict(set)
+        for node, place in dict(zip(node_of, apart_of, strict=True)).items():
+            for word in _words(texts[node]) & asked:
+                holds[place, word].add(node)
+        for (place, title), own in under.items():
+            naming = set.intersection(*(holds[place, word] for word in title))
+            if 1 < len(naming) <= _MOST_NAMING and not naming.isdisjoint(own) and naming - own:
+                some = np.array(sorted(naming), np.int64)
+                yield some, np.isin(some, list(own))
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """Which texts are compared: those of one scope. A text may lie in several.
+
+    Attributes
+    ----------
+    members, scopes : ndarray of int64, shape (n,)
+        A text, and a scope that it lies in.
+    owned : ndarray of bool, shape (n,)
+        Whether the scope is its own; two texts that a scope only mentions are no pair.
+    """
+
+    members: Ints
+    scopes: Ints
+    owned: Mask = field(repr=False)
+
+    @classmethod
+    def of(cls, members: Ints, scopes: Ints, owned: Mask) -> Self:
+        """Each text once in a scope, without scopes of a single text."""
+        order = np.lexsort((~owned, members, scopes))
+        members, scopes, owned = members[order], scopes[order], owned[order]
+        first = np.ones(len(order), bool)
+        first[1:] = (members[1:] != members[:-1]) | (scopes[1:] != scopes[:-1])
+        members, scopes, owned = members[first], scopes[first], owned[first]
+        several = np.bincount(scopes)[scopes] > 1 if len(scopes) else np.empty(0, bool)
+        members, scopes, owned = members[several], scopes[several], owned[several]
+        return cls(members, numbered(scopes), owned)
+
+
+def _read_pages(
+    pages: list[int],
+    rows: dict[str, list],  # type: ignore[type-arg]  # columns of several types
+    texts: pa.ChunkedArray,
+    declared: list[Owner],
+    subjects: list[str],
+    titles: list[str],
+    files: list[int],
+) -> None:
+    """Fill in the subject, title and file of each row of a page."""
+    by_path: dict[str, list[int]] = defaultdict(list)
+    for row in pages:
+        by_path[rows["path"][row] or f"\n{row}"].append(row)
+    stems = {folded(_stem(path)) for path in by_path}
+    above: dict[int, list[str]] = {}
+    of_page: dict[str, str] = {}
+    for number, (path, some) in enumerate(by_path.items()):
+        some.sort(key=lambda row: rows["line_start"][row] or 0)
+        names = {row: [*_below(path, rows["heading_path"][row] or ""), rows["title"][row] or ""] for row in some}
+        if path.rpartition("/")[2].casefold() in UNDIVIDED:
+            title = ""
+            for row in some:
+                files[row] = number
+        elif rows["layout"][some[0]]:
+            title = names[some[0]][0]
+        else:
+            heads = [match[1] for row in some if (match := _FIRST.match(texts[row].as_py() or ""))]
+            title = heads[0] if len(heads) == 1 else _stem(path)
+        of_page[path] = _title(title, path, declared[some[0]], stems)
+        for row in some:
+            said = (comparable(name) for name in names[row] if name and name != rows["description"][row])
+            above[row] = [name for name in said if name and name != comparable(title)]
+    most = max(_MANY, _SHARE * len(by_path))
+    pages_with = Counter(name for some in by_path.values() for name in {name for row in some for name in above[row]})
+    titled = Counter(title for title, _ in {(title, without_mark(_stem(path))) for path, title in of_page.items()})
+    for path, some in by_path.items():
+        # A title that many pages of other names have is a template's too.
+        title = of_page[path] if titled[of_page[path]] < most else f"{of_page[path]} {_plain(_stem(path))}".strip()
+        for row in some:
+            titles[row] = title
+            kept = (name for name in above[row] if pages_with[name] < most)
+            subjects[row] = "\n".join(filter(None, (title, *kept)))
+
+
+def _title(title: str, path: str, declared: Owner, stems: set[str]) -> str:
+    """The title of a page as owners are compared; that of a copy is the original's, and an id is none."""
+    stem = _stem(path)
+    if comparable(title) == comparable(stem) and not declared.by_name:
+        if not declared.slugs and _SLUG.fullmatch(title):
+            return ""
+        title = without_mark(stem)
+        plain = without_number(title)
+        title = plain if folded(plain) in stems else title
+    return _plain(title)
+
+
+def _plain(title: str) -> str:
+    return "" if _ID.fullmatch(title.strip()) else comparable(folded(title))
+
+
+def _stem(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return name.rpartition(".")[0] or name
+
+
+@lru_cache(4096)
+def _folders(folder: str) -> str:
+    return _JOINT.join(part for part, _ in groupby(filter(None, folder.split("/"))))
+
+
+def _below(path: str, heading_path: str) -> list[str]:
+    """The names above a memory that are no folders: of its page, and the headings."""
+    folder, slash, name = path.rpartition("/")
+    folders = _folders(folder) if slash else ""
+    rest = heading_path
+    if folders and (rest == folders or rest.startswith(folders + _JOINT)):
+        rest = rest[len(folders) + len(_JOINT) :]
+        if folders.rpartition(_JOINT)[2] == name.rpartition(".")[0]:  # a page of its folder's name stands there once
+            rest = _JOINT.join(filter(None, (name.rpartition(".")[0], rest)))
+    return rest.split(_JOINT) if rest else []
+
+
+def _store(declared: Owner, path: str, known: Collection[str]) -> str:
+    """The store of a file among `known` paths; it bears the name of no other format's."""
+    if not declared.store:
+        return ""
+    if (match := re.match(declared.store, path)) and match[0]:
+        return match[0]
+    if not declared.home:
+        return ""
+    folder = path.rpartition("/")[0]
+    while folder and f"{folder}/{declared.home}" not in known:
+        folder = folder.rpartition("/")[0]
+    return folder
+
+
+def _words(text: str) -> set[str]:
+    return {word[:_STEM] for word in _WORD.findall(folded(text))}
+
+
+@lru_cache(65_536)
+def words_of(title: str) -> frozenset[str]:
+    """The content words of a title, shortened, as they are looked for in a text.
+
+    >>> sorted(words_of("Склады в Казани"))
+    ['казан', 'склад']
+    """
+    return _content(title)
+
+
+def _content(text: str) -> frozenset[str]:
+    return frozenset(word[:_STEM] for word in _WORD.findall(folded(text)) if word not in FUNCTION_WORDS)
+
+
+def _coded(values: Sequence[str]) -> Ints:
+    codes: Ints = pa.array(values, pa.string()).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def numbered(*codes: Ints) -> Ints:
+    """A number from 0 for each combination of values.
+
+    >>> numbered(np.array([5, 5, 7]), np.array([0, -1, 0])).tolist()
+    [1, 0, 2]
+    """
+    whole = codes[0]
+    for code in codes[1:]:
+        low = int(code.min(initial=0))
+        whole = whole * (int(code.max(initial=0)) - low + 1) + (code - low)
+        whole = np.unique(whole, return_inverse=True)[1].astype(np.int64)
+    return np.unique(whole, return_inverse=True)[1].astype(np.int64)
+
+
+def _firsts(group: Ints, rows: Ints) -> Ints:
+    """The first of the rows of each row's group."""
+    if not len(rows):
+        return rows
+    first = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, group, rows)
+    return first[group]

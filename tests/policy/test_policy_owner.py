@@ -1,0 +1,137 @@
+"""Whose fact it is: equal words of two owners are repeated text, which no policy drops and no search folds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+from memkit.formats.registry import FORMATS
+
+FACT = "работает удалённо по пятницам"
+VAULT = {".obsidian/app.json": "{}"}
+
+
+def graph(*names: str) -> str:
+    entities = ({"type": "entity", "name": name, "entityType": "person", "observations": [FACT]} for name in names)
+    return "".join(json.dumps(entity, ensure_ascii=False) + "\n" for entity in entities)
+
+
+def fact(id: str, kind: str) -> str:
+    return f"- [id:{id}] [t:{kind}] [imp:low] {FACT}\n"
+
+
+def note(id: int, subject: str, scope: str) -> str:
+    uuid = f"00000000-0000-4000-8000-{id:012}"
+    return f"---\nid: {uuid}\nsubject: {subject}\nkeywords: [a]\napplies_to: {scope}\n---\n{FACT}\n"
+
+
+def topic(name: str) -> str:
+    return f"---\nname: {name}\ndescription: {name}\n---\n{FACT}\n"
+
+
+NAMED = f"Павел Иванов {FACT}\n"
+SECTIONS = f"---\ntitle: Сад\n---\n## Слива\n\n{FACT}\n\n## Айва\n\n{FACT}\n"
+KEPT = {
+    "entities": {"memory.jsonl": graph("Анна", "Павел")},
+    "pages": VAULT | {"Анна.md": FACT, "Павел.md": FACT},
+    "plain pages": {"people/anna.md": FACT, "people/pavel.md": FACT},
+    "subjects of notes": {f"{n}.md": note(n, subject, "global") for n, subject in enumerate(("Анна", "Павел"))},
+    "scopes of notes": {f"{n}.md": note(n, "Анна", scope) for n, scope in enumerate(("global", "area:x"))},
+    "stores of Serena": {f"{project}/.serena/memories/team.md": FACT for project in "ab"},
+    "names of Serena": {f".serena/memories/{name}.md": FACT for name in ("team", "team copy")},
+    "stores of Claude": {
+        f"projects/-{project}/memory/{name}": text
+        for project in "ab"
+        for name, text in (("MEMORY.md", "- [Анна](t.md) — кто\n"), ("t.md", topic("Анна")))
+    },
+    "files of Hermes": {f".hermes/memories/{name}.md": f"{FACT}\n§\n{name}" for name in ("MEMORY", "USER")},
+    "users": {f"users/{user}/profile.md": fact("pf_1", "profile") for user in "ab"},
+    "headings of pages": VAULT
+    | {f"{name}.md": f"---\ntitle: {name}\n---\n## Работа\n\n{FACT}\n" for name in ("Анна", "Павел")},
+    "a text that names another": VAULT | {"Павел Иванов.md": NAMED, "Анна.md": FACT},
+}
+MERGED = {
+    "a user's fact in profile and archive": {
+        "users/a/profile.md": fact("pf_1", "profile"),
+        "users/a/archive.md": fact("ar_1", "archive"),
+    },
+    "two sections of one name": {"a.md": f"# Сад\n\nГде что.\n\n## Слива\n\n{FACT}\n\n## Слива\n\n{FACT}\n"},
+    "a page and its copy": VAULT | {"Анна.md": FACT, "другое/Анна.md": FACT},
+    "a page and its marked copy": VAULT | {"Анна.md": FACT, "Анна (1).md": FACT},
+    "a daily log twice": {f"memory/{name}.md": f"{FACT}\n" for name in ("2026-01-02", "2026-01-03-copy")},
+    "a record under two ids": {
+        "wisdom.json": json.dumps(
+            [{"fact_id": n, "content": FACT, "category": "c", "confidence": 0.5} for n in ("f1", "f2")]
+        )
+    },
+    "a text that names its subject": VAULT | {"Павел Иванов.md": NAMED, "Команда.md": NAMED},
+    "slugs of Claude": {"MEMORY.md": "- [x](c.md) — y\n", "c.md": topic("c")}
+    | {f"{name}.md": topic(name) for name in ("feedback_a", "feedback_b")},
+}
+
+
+def read(files: dict[str, str], folder: Path) -> mk.Corpus:
+    return mk.read(mk.testing.write_files(folder, files))
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_two_owners_say_in_equal_words_is_neither_dropped_nor_folded(case: str, tmp_path: Path) -> None:
+    corpus = read(KEPT[case], tmp_path)
+    dedup = mk.Deduplicator(encoder=None).fit(corpus)
+    told = corpus.sql(f"from memories where contains(text, '{FACT}')").to_arrow_table().num_rows
+    assert told == 2
+    assert all(dedup.transform(corpus)["keep"].to_pylist())
+    assert len(mk.plan(corpus, dedup)) == 0
+    equal = dedup.pairs_.to_pylist()
+    if case not in ("users", "a text that names another"):
+        assert [(pair["kind"], pair["owner"] is not None, pair["contradiction"]) for pair in equal] == [
+            ("exact", True, False)
+        ]
+    hits = mk.Retriever(encoder=None).fit(corpus).search(FACT, k=9)
+    assert sum(FACT in text for text in hits["text"].to_pylist()) == 2
+
+
+@pytest.mark.parametrize("case", MERGED)
+def test_what_one_owner_says_twice_is_a_duplicate(case: str, tmp_path: Path) -> None:
+    corpus = read(MERGED[case], tmp_path)
+    judged = mk.Deduplicator(encoder=None).fit(corpus).transform(corpus)
+    assert judged["keep"].to_pylist().count(False) == 1
+
+
+def test_repeated_text_is_one_row_for_each_further_memory_and_any_owner_merges_it(tmp_path: Path) -> None:
+    names = [f"имя{letter}" for letter in "абвгдежз"]
+    corpus = read({"memory.jsonl": graph(*names)}, tmp_path)
+    dedup = mk.Deduplicator(encoder=None).fit(corpus)
+    least = min(corpus.memories["memory_id"].to_pylist())
+    assert [pair["a_id"] for pair in dedup.pairs_.to_pylist()] == [least] * (len(names) - 1)
+    assert set(dedup.pairs_["owner"].to_pylist()) == {"subject"}
+    assert dict(zip(*dedup.report().to_pydict().values(), strict=True))["owner"] == len(names) - 1
+    merged = mk.Deduplicator(encoder=None, owner="any").fit(corpus).transform(corpus)
+    assert merged["keep"].to_pylist().count(True) == 1
+
+
+def test_users_are_compared_only_where_asked_whatever_the_owner() -> None:
+    table = mk.from_table({"text": [FACT, FACT, FACT], "title": ["a", "a", "b"], "user_id": ["u", "v", "v"]})
+    for owner, across, kept in (("same", False, 3), ("same", True, 2), ("any", False, 2), ("any", True, 1)):
+        dedup = mk.Deduplicator(encoder=None, owner=owner, across_users=across).fit(table)
+        assert dedup.transform(table)["keep"].to_pylist().count(True) == kept, (owner, across)
+
+
+def test_headings_of_a_template_are_no_subject_and_others_are(tmp_path: Path) -> None:
+    page = "---\ntitle: {0}\n---\n## {1}\n\n{3}\n\n## {2}\n\n{3}\n"
+    other = {f"{name}.md": page.format(name, "Работа", "Заметки", f"о нём {name}") for name in "абвгд"}
+    # So long that the headings, which are lines of the texts, hardly differ.
+    text = f"{FACT}, отвечает за склад, кассу, возвраты и доставку, обедает в два, пьёт зелёный чай без сахара"
+    text += ", ездит на велосипеде до станции, а домой возвращается пешком через парк и набережную"
+    corpus = read(VAULT | other | {"Анна.md": page.format("Анна", "Работа", "Заметки", text)}, tmp_path / "a")
+    assert mk.Deduplicator(encoder=None).fit(corpus).pairs_.num_rows > 0
+    corpus = read(VAULT | {"Анна.md": page.format("Анна", "Слива", "Айва", text)}, tmp_path / "b")
+    assert mk.Deduplicator(encoder=None).fit(corpus).pairs_.num_rows == 0
+
+
+def test_the_notebook_has_the_rule_of_each_layout() -> None:
+    notebook = (Path(mk.__file__).parents[1] / "notebooks" / "22_dedup.ipynb").read_text(encoding="utf-8")
+    assert [format.name for format in FORMATS if f"| `{format.name}` |" not in notebook] == []
