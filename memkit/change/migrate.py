@@ -29,7 +29,7 @@ from memkit.params import Estimator, estimator, param
 
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}
-_NUMBERED = re.compile(r"(pf|wk|ar)_(\d+)")
+_NUMBERED = re.compile(r"(pf|wk|ar)_([0-9]{1,18})")
 _PREFIX = re.compile(r"([a-z]+)_")
 
 

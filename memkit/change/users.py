@@ -42,7 +42,7 @@ from memkit.schemas import IMPORTANCES, TABLES
 
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 GUESSED = "guessedEnds"
-_ID = re.compile(r"(pf|wk|ar)_(\d+)")
+_ID = re.compile(r"(pf|wk|ar)_([0-9]{1,18})")
 _MAX_PARSED_FILES = 3_000
 """How many parsed files are kept: those of a thousand users."""
 
@@ -264,7 +264,8 @@ def next_id(meta: str, facts: UserFacts, kind: str, more: int = 0) -> tuple[str,
     used = [file.highest.get(prefix, 0) for file in facts.files.values()]
     json = Json(meta)
     last = json.find(["lastIds", prefix])
-    last_used = int(meta[last.value : last.end]) if last and meta[last.value : last.end].isdigit() else 0
+    written = meta[last.value : last.end] if last else ""
+    last_used = int(written) if re.fullmatch(r"[0-9]{1,18}", written) else 0
     number = max([last_used, *(highest + more for highest in used)]) + 1
     is_first = json.find(["lastIds"]) is None
     new = json.set_value(["lastIds"], {prefix: number}) if is_first else json.set_value(["lastIds", prefix], number)

@@ -232,7 +232,7 @@ def _column(table: pa.Table, field: pa.Field, what: str) -> pa.ChunkedArray:
     for row, value in enumerate(values):
         try:
             typed.append(None if value is None or value != value else cast(value))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise ParameterError(
                 f"{what}: expected {_WORDS[str(field.type)]} in column '{field.name}'. Got {value!r} in row {row}."
             ) from error

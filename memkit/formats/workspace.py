@@ -39,6 +39,8 @@ _NAMED_LOG = re.compile(
     r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
 )
 """The words that open the name of a log."""
+_TIME_AS_DIGITS = re.compile(r"(?<![^\W_])(?:[0-9]{12}|[0-9]{14}|[0-9]{17})(?![^\W_])")
+"""The name of a card in a box of notes."""
 _COMPACT_END = re.compile(r"[-_ ]((?:19|20)\d{6})\Z")
 _WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
@@ -115,15 +117,19 @@ def dated(stem: str) -> Dated | None:
 
 
 def named_day(stem: str) -> datetime | None:
-    """The day that a file's name tells anywhere; of a week its Monday.
+    """The day that a file's name tells anywhere, with the time of one of 12, 14 or 17 digits; of a week its Monday.
 
     >>> named_day("meeting-2026-02-15") == named_day("Встреча 15 февраля 2026") == named_day("report_20260215")
     True
-    >>> named_day("2026-W03"), named_day("plan-v2.10"), named_day("20260215123045")
+    >>> named_day("2026-W03"), named_day("plan-v2.10"), named_day("12345678901234")
     (datetime.datetime(2026, 1, 12, 0, 0), None, None)
+    >>> named_day("20260215123045-чай"), named_day("202602151230").hour
+    (datetime.datetime(2026, 2, 15, 12, 30, 45), 12)
     """
     if log := dated(stem):
         return log.day
+    if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := time_of(digits[0])):
+        return moment
     if named := day_in(stem):
         return _midnight(named.day)
     if match := _COMPACT_END.search(stem):
@@ -209,7 +215,7 @@ class Sections:
         source, front = self.source, self.front
         self.kind = kind or kind_of(source)
         self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
-        self.named = None if self.dated else named_day(source.stem)
+        self.named = None if self.dated else _timed_in_utc(named_day(source.stem), self.zone)
         self._last_above: tuple[list[str], datetime | None, str | None] = [], None, None
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
@@ -485,7 +491,15 @@ def _in_utc(day: datetime | None, clock: str | None, zone: tzinfo) -> datetime |
     """A time of a day in `zone` as a naive moment in UTC; a day alone is its midnight, whatever the zone."""
     if day is None or clock is None:
         return day
-    local = datetime.combine(day, time(int(clock[:2]), int(clock[3:])))
+    return _from_zone(datetime.combine(day, time(int(clock[:2]), int(clock[3:]))), zone)
+
+
+def _timed_in_utc(named: datetime | None, zone: tzinfo) -> datetime | None:
+    """What a name tells as a naive moment in UTC; a day alone is its midnight, whatever the zone."""
+    return named if named is None or named.time() == time() else _from_zone(named, zone)
+
+
+def _from_zone(local: datetime, zone: tzinfo) -> datetime:
     try:
         return local if zone is UTC else local.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
     except OverflowError:  # the first or last day that Python knows

@@ -401,7 +401,7 @@ def _has_digit(match: re.Match[str]) -> bool:
 
 def _is_card(match: re.Match[str]) -> bool:
     """Digits of an issuer's length whose sum is right (Luhn)."""
-    digits = [int(digit) for digit in match["secret"] if digit.isdigit()]
+    digits = [int(digit) for digit in match["secret"] if digit.isdecimal()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 

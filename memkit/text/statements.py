@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -467,6 +468,8 @@ _NAMED = re.compile(r"\d|[A-ZА-ЯЁ]|`")
 """In "the pool is full" no attribute has a value; in "the pool is Borey" and "the pool size is large" one has."""
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _RANGE = re.compile(r"([\d.,]+)\s?[-–]\s?([\d.,]+)")
+_PLAIN = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
+"""A number that can be read: what only looks like one, as ".4.0", stays the word that it is."""
 _NUMBERS = re.compile(r"\d+")
 _VALUE_ENDS = re.compile(r"(?<!\s)\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
 
@@ -517,15 +520,18 @@ def _quantities(tokens: list[_Token], units: dict[str, str]) -> Iterator[Quantit
 
 
 def _number(word: str) -> str:
-    """A number or range in one spelling: no separators of thousands, a point for decimals.
+    """A number or range in one spelling: no separators of thousands, a point for decimals; else the word itself.
 
-    >>> [_number(word) for word in ("1 240", "1,240", "0,80", ".8", "15", "1 – 2")]
-    ['1240', '1240', '0.8', '0.8', '15', '1-2']
+    >>> [_number(word) for word in ("1 240", "1,240", "0,80", ".8", "15", "1 – 2", ".4,0")]
+    ['1240', '1240', '0.8', '0.8', '15', '1-2', '.4,0']
     """
     if (ends := _RANGE.fullmatch(word)) is not None:
         return "-".join(map(_number, ends.groups()))
     plain = re.sub(r"(?<=\d)[\s\u00a0,](?=\d{3}(?!\d))", "", word).replace(",", ".").replace("−", "-")
-    return f"{float(plain):.12g}"
+    if not _PLAIN.fullmatch(plain):
+        return word
+    exact = f"{Decimal(plain):f}"
+    return exact.rstrip("0").rstrip(".") if "." in exact else exact
 
 
 def _day(word: str) -> str:

@@ -188,7 +188,7 @@ def _past(match: re.Match[str], today: date) -> list[Span]:
 
 def _count(match: re.Match[str]) -> int:
     word = match["count"] or ""
-    return int(word) if word.isdigit() else _COUNTS[word]
+    return int(word) if word.isdecimal() else _COUNTS[word]
 
 
 def _shifted_unit(match: re.Match[str], today: date) -> list[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,41 @@ def test_a_heading_of_a_log_that_names_no_real_day_is_reported(tmp_path: Path) -
         ("memory/2026-03-01.md", 2, "2026-13-01-утро"),
         ("wiki/log.md", 4, "2026-02-30-op-кофе"),
     ]
+
+
+def test_a_date_of_another_spelling_is_its_instant_or_a_row_and_never_midnight(tmp_path: Path) -> None:
+    written = {
+        "seconds": "1782889500",
+        "millis": "1782889500000",
+        "card": "202607010705",
+        "mail": "'Wed, 01 Jul 2026 10:05:00 +0300'",
+        "zone": "2026-07-01 10:05 MSK",
+        "region": "'2026-07-01T10:05:00+03:00[Europe/Moscow]'",
+        "half": "2026-07-01 7:05 AM",
+        "editor": "Wednesday, July 1st 2026, 7:05:00 am",
+        "cst": "2026-07-01 10:05 CST",
+        "place": "2026-07-01, 10:05 at the office",
+        "words": "July 1st 2026, updated 10:05",
+    }
+    files = {f"wiki/{name}.md": f"---\ncreated: {value}\n---\n# {name}\n\nчай\n" for name, value in written.items()}
+    files |= {"wiki/202607010705 Чай.md": "# Чай\n\nзелёный\n", "wiki/20260701070500-кофе.md": "# Кофе\n\nчёрный\n"}
+    corpus = mk.read(write_files(tmp_path, files))
+    found = {row["path"][5:-3]: row["created_at"] for row in corpus.memories.to_pylist()}
+    unread = {row["path"][5:-3] for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"}
+    assert unread == {"cst", "place", "words"}
+    assert found == {name: None if name in unread else moment(2026, 7, 1, 7, 5) for name in found}
+    assert len(found) == len(files)
+
+
+def test_records_read_the_same_spellings(tmp_path: Path) -> None:
+    values = (
+        1782889500,
+        1782889500000,
+        1782889500000000,
+        "1782889500",
+        "Wed, 01 Jul 2026 10:05 +0300",
+        "20260701070500",
+    )
+    items = [{"text": f"чай {number}", "created_at": value} for number, value in enumerate(values)]
+    corpus = mk.read(write_files(tmp_path, {"a.json": json.dumps(items)}))
+    assert corpus.memories["created_at"].to_pylist() == [moment(2026, 7, 1, 7, 5)] * len(values)

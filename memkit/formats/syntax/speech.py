@@ -65,7 +65,7 @@ def clock_of(text: str) -> str | None:
     hour, half = int(match.group(1)), (match.group(3) or "").lower()
     if half and 1 <= hour <= 12:
         hour = hour % 12 + (12 if half == "p" else 0)
-    return f"{hour:02d}:{match.group(2)}"
+    return f"{hour:02d}:{int(match.group(2)):02d}"  # digits of any script
 
 
 def escaped(text: str, *, open_fence: bool = False) -> str:
