@@ -8,7 +8,7 @@
 
 from memkit.evaluation.decisions import admission_scores, context_scores, dedup_scores
 from memkit.evaluation.known_items import import_log
-from memkit.evaluation.labels import read_qrels, read_queries, write
+from memkit.evaluation.labels import judgements, read_qrels, read_queries, write
 from memkit.evaluation.tune import tune_scores
 from memkit.tables.convert import convert_ids
 
@@ -18,6 +18,7 @@ __all__ = [
     "convert_ids",
     "dedup_scores",
     "import_log",
+    "judgements",
     "read_qrels",
     "read_queries",
     "tune_scores",

@@ -187,9 +187,36 @@ def write(table: Any, path: str | Path) -> Path:
     return path
 
 
-def judgements(rows: Iterable[tuple[str, str, float]]) -> pa.Table:
-    """A table of judgements: query_id, memory_id, relevance."""
-    return pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
+def judgements(rows: Iterable[Sequence[Any]]) -> pa.Table:
+    """Judgements written as rows, as `read_qrels` reads them; there may be none.
+
+    Parameters
+    ----------
+    rows : sequence of tuple
+        query_id, memory_id, relevance and, where they are known, valid_from and valid_to.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Raises
+    ------
+    ParameterError
+        As `read_qrels`, and for a row of fewer or more values.
+
+    Examples
+    --------
+    >>> judgements([("q1", "notes:pool.md#1", 2), ("q1", "notes:tea.md#1", 0)])["relevance"].to_pylist()
+    [2.0, 0.0]
+    """
+    listed = [tuple(row) for row in rows]
+    for row in listed:
+        if not 3 <= len(row) <= len(QRELS.names):
+            raise ParameterError(f"judgements: expected rows of 3 to {len(QRELS.names)} values. Got {row!r:.200}.")
+    if not listed:
+        return QRELS.empty_table()
+    filled = ((*row, *[None] * (len(QRELS.names) - len(row))) for row in listed)
+    return read_qrels(dict(zip(QRELS.names, map(list, zip(*filled, strict=True)), strict=True)))
 
 
 def as_arrow_table(source: Any, what: str) -> pa.Table:

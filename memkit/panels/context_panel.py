@@ -11,7 +11,7 @@ from memkit.context import Context, ContextBuilder, Gathered
 from memkit.display.draw import graphic
 from memkit.display.sheet import Cell
 from memkit.display.views import IN_WORDS
-from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
+from memkit.panels.panel import QUERY, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
@@ -64,12 +64,13 @@ class ContextPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
-        self.corpus, self.is_of_now = corpus, as_of is None
+        self.corpus = corpus
         self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
         self._gathered: dict[str, Gathered] = {}
         self._cached_more: tuple[Any, str] = (None, "")
         values = {name: getattr(self.builder, name) for name in self.declared}
-        super().__init__(values, {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}, session)
+        query_values = {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}
+        super().__init__(values, query_values, session, corpus, self.builder, self.builder.retriever)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -83,16 +84,15 @@ class ContextPanel(Panel):
         self._cached_more = None, ""
 
     def _build(self, state: State, **changes: int) -> Context:
-        return ContextBuilder(**{**state[self.section], **changes}).within(self._gather(state[QUERY]))
+        return ContextBuilder(**{**state[self.section], **changes}).within(self._gather(state))
 
-    def _gather(self, query_values: Mapping[str, Any]) -> Gathered:
+    def _gather(self, state: State) -> Gathered:
         """The candidates for the prompt; budgets do not change them, so they are gathered once a query."""
-        question = {name: query_values[name] for name in ("user_id", "query", "as_of")}
-        if (key := repr(question)) not in self._gathered:
+        user_id, message, moment = state[QUERY]["user_id"], state[QUERY]["query"], self._moment(state)
+        if (key := repr((user_id, message, moment))) not in self._gathered:
             if len(self._gathered) >= _KNOWN:
                 self._gathered.clear()
-            user_id, message, as_of = question.values()
-            self._gathered[key] = self.builder.gather(self.corpus, user_id, message, as_of)
+            self._gathered[key] = self.builder.gather(self.corpus, user_id, message, moment)
         return self._gathered[key]
 
     def _answer(self, state: State) -> Context:
@@ -102,9 +102,15 @@ class ContextPanel(Panel):
         return budgets_of(answer)
 
     def _code(self, state: State) -> str:
-        query, changes = state[QUERY], changed_values(self.builder, state[self.section])
-        build = f"{call_code('mk.ContextBuilder', Name('search'), **changes)}.build"
-        return f"{call_code(build, Name('corpus'), query['user_id'], query['query'], as_of=query['as_of'])}.table"
+        query, values, search = state[QUERY], state[self.section], self.builder.retriever
+        if name := self.session.name_of(self.builder, ""):
+            changes = changed_values(self.builder, values)
+            builder = call_code(f"{name}.with_params", **changes) if changes else name
+        else:
+            names = {} if search is None else {"retriever": self._name(search, "search")}
+            builder = call_code("mk.ContextBuilder", **names, **changed_values(ContextBuilder(), values))
+        corpus = self._name(self.corpus, "corpus")
+        return f"{call_code(f'{builder}.build', corpus, query['user_id'], query['query'], **self._dated(state))}.table"
 
     def _status(self, answer: Context) -> str:
         cut = Counter(line.reason for line in answer.lines if line.reason)

@@ -11,14 +11,22 @@ _STEPS = 100
 _HINTS = {
     "query": "Enter asks",
     "filter": "Enter filters",
-    "where": "SQL, such as kind = 'note'",
+    "where": "SQL, such as ",
     "memory_id": "why it is a hit or not",
     "text": "judged in place of the corpus",
     "group": "as in the legend",
-    "decay_kinds": "* for all",
-    "kind_weights": "such as note=2",
+    "as_of": "empty: now; or ",
+    "decay_kinds": "for all: ",
+    "kind_weights": "such as ",
 }
 """What a box for text is for, in a few words above it."""
+EXAMPLES = {
+    "where": "kind = 'note'",
+    "as_of": "2026-03-01",
+    "decay_kinds": "*",
+    "kind_weights": "note=0.5",
+}
+"""What the hint of a box says that may be written into it."""
 
 
 def control(declared: Param) -> dict[str, Any]:
@@ -48,7 +56,7 @@ def control(declared: Param) -> dict[str, Any]:
             "least": declared.low,
             "most": declared.high,
         }
-    return {**about, "kind": "text", "hint": _HINTS.get(declared.name, "")}
+    return {**about, "kind": "text", "hint": _HINTS.get(declared.name, "") + EXAMPLES.get(declared.name, "")}
 
 
 def scale(declared: Param) -> tuple[float, float, float]:

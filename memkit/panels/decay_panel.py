@@ -17,10 +17,10 @@ from memkit.display.names import names_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
-from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, fit_to, moment_of
+from memkit.panels.panel import QUERY, Action, Panel, call_code, fit_to, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Param
+from memkit.params import AsOf, Moment, Param
 from memkit.plot.marks import Picture
 from memkit.plot.memories import ages_of
 from memkit.search.retriever import Retriever
@@ -56,7 +56,7 @@ class DecayPanel(Panel):
     queries, qrels : table, data frame or path, optional
         Labels with ``valid_to``: the panel then shows how many of ten hits are stale.
     as_of : str, date or datetime, optional
-        The day; now, fixed when the panel is made.
+        The day; by default now.
     session : Session, optional
         That of another panel.
 
@@ -86,13 +86,13 @@ class DecayPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
-        self.search, moment, self.is_of_now = search, moment_of(as_of), as_of is None
+        self.search, moment = search, Moment.from_as_of(as_of)
         self._labelled = None
         task = None if queries is None else Task.read(queries, qrels, None, None, "apart", moment)
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._labelled = task, task.pools(search, None)
         values = {name: getattr(search, name) for name in QuerySettings.params()}
-        super().__init__(values, {"as_of": moment}, session)
+        super().__init__(values, {"as_of": moment_of(as_of)}, session, search, search.corpus_)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -113,8 +113,9 @@ class DecayPanel(Panel):
         return Decay(**{name: state[self.section][name] for name in _OWN})
 
     def _answer(self, state: State) -> Answer:
-        decay, day = self._decay(state), state.moment
-        return Answer(decay.transform(self.search.corpus_, as_of=day), decay, day.instant, _fades_at(decay))
+        decay, moment = self._decay(state), self._moment(state)
+        table = decay.transform(self.search.corpus_, as_of=moment)
+        return Answer(table, decay, moment.instant, _fades_at(decay))
 
     def _picture(self, answer: Answer) -> Picture:
         return ages_of(answer.table, answer.decay, MARKS // 2)  # a dot and a stroke each
@@ -122,7 +123,8 @@ class DecayPanel(Panel):
     def _code(self, state: State) -> str:
         decay = self._decay(state)
         changes = {name: value for name, value in decay.get_params().items() if value != getattr(Decay(), name)}
-        return call_code(f"{call_code('mk.Decay', **changes)}.transform", Name("corpus"), as_of=str(state.moment))
+        transform = f"{call_code('mk.Decay', **changes)}.transform"
+        return call_code(transform, self._corpus_name(self.search), **self._dated(state))
 
     def _press(self, action: str) -> None:
         self.set(decay_kinds=("*",))

@@ -90,7 +90,7 @@ class DedupPanel(Panel):
         pairs = zip(thresholds.items(), dedup.floors_, strict=True)
         self._floors = {name: min(floor, value) for (name, value), floor in pairs}
         values = {name: getattr(dedup, name) for name in self.declared}
-        super().__init__({**values, **thresholds}, {}, session)
+        super().__init__({**values, **thresholds}, {}, session, dedup)
 
     def _texts_by_id(self) -> dict[str, str]:
         rows = self.dedup.nodes_.rows
@@ -142,7 +142,8 @@ class DedupPanel(Panel):
         changes = changed_values(self.dedup, state[self.section])
         if self.dedup.threshold is None and changes.get("threshold") == self.dedup.threshold_:
             del changes["threshold"]
-        return (call_code("dedup.with_params", **changes) if changes else "dedup") + ".report()"
+        name = self._name(self.dedup, "dedup")
+        return (call_code(f"{name}.with_params", **changes) if changes else name) + ".report()"
 
     def _status(self, answer: pa.Table) -> str:
         counts = _counts(answer)

@@ -22,7 +22,7 @@ from memkit.evaluation.labels import QRELS, as_arrow_table, read_qrels, read_que
 from memkit.evaluation.metrics import Metric
 from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
 from memkit.panels.dedup_panel import labels_and_file, save
-from memkit.panels.panel import Action, Panel, moment_of
+from memkit.panels.panel import Action, Panel, call_code
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Moment, Param, check_fitted
@@ -111,11 +111,9 @@ class JudgePanel(Panel):
         self._known_qrels = known.select([name for name in QRELS.names if name in known.column_names])
         self._judged_rows: list[dict[str, Any]] = []
         self._other_judge = None if beside is None else read_qrels(beside)
-        self.looks, self._as_of = 0, moment_of(as_of)
+        self.looks, self._moment_judged = 0, Moment.from_as_of(as_of)
         self._decisive = set() if first is None else _pairs(as_arrow_table(first, "first"))
-        self._queue = self._ordered(
-            other, k, Moment.from_as_of(as_of), None if judged is None else self._known_qrels, seed
-        )
+        self._queue = self._ordered(other, k, self._moment_judged, None if judged is None else self._known_qrels, seed)
         self._only_decisive = first is not None
         if self._decisive:
             button = ("decisive", f"Judge these {len(self._decisive):,} first", "f")
@@ -216,7 +214,9 @@ class JudgePanel(Panel):
         return counts_of(grades, f"{answer.num_rows:,} judged, {len(self._waiting):,} to go", "judgements")
 
     def _code(self, state: State) -> str:
-        return "panel.result" if self._path is None else f"mk.labels.read_qrels({str(self._path)!r})"
+        if self._path is not None and self._path.exists():
+            return call_code("mk.labels.read_qrels", str(self._path))
+        return call_code("mk.labels.judgements", [_plain(row) for row in self.answer.to_pylist()])
 
     def _status(self, answer: pa.Table) -> str:
         words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go, {self.looks:,} decisions in this session"
@@ -258,7 +258,7 @@ class JudgePanel(Panel):
         if len(text or "") <= _SHORT:
             return ""
         with suppress(MemkitError):
-            hits = self.search.search(query, 1, f"memory_id = {literal(memory_id)}", self._as_of)
+            hits = self.search.search(query, 1, f"memory_id = {literal(memory_id)}", self._moment_judged)
             return next(iter(hits["text"].to_pylist()), None) or ""
         return ""
 
@@ -271,6 +271,14 @@ def _with_chunk(text: str, chunk: str, query: str) -> str:
     pieces = text[:start], chunk, text[start + len(chunk) :]
     before, marked, after = (marks(Cell(piece, query=query)) for piece in pieces)
     return f"{before}<span data-scroll>{marked}</span>{after}"
+
+
+def _plain(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A judgement as code can say it: numbers and texts, the times of an answer only where they are known."""
+    query_id, memory_id, relevance, *times = row.values()
+    whole = int(relevance) if relevance == int(relevance) else relevance
+    texts = [None if moment is None else moment.isoformat() for moment in times]
+    return (query_id, memory_id, whole, *(texts if any(texts) else ()))
 
 
 def _pairs(table: pa.Table) -> set[tuple[str, str]]:

@@ -18,10 +18,10 @@ from memkit.panels.judge_panel import KNOWN, JudgePanel
 from memkit.panels.map_panel import MapPanel, is_installed
 from memkit.panels.missing_panel import MissingPanel
 from memkit.panels.page import Displayed
-from memkit.panels.panel import QUERY, Panel, fit_to, moment_of
+from memkit.panels.panel import QUERY, Name, Panel, call_code, fit_to, moment_of
 from memkit.panels.policy_panel import POLICY_NAMES, PolicyPanel
 from memkit.panels.search_panel import SearchPanel
-from memkit.panels.state import Session, State
+from memkit.panels.state import Session, State, names_given
 from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel
 from memkit.params import AsOf, check_corpus, check_fitted
@@ -96,9 +96,11 @@ class Lab(Displayed):
         self.sweep = sweep
         self.corpus, self.query, self.queries, self.qrels = corpus, query, queries, qrels
         self.search = Retriever().fit(corpus) if search is None else search
-        self.as_of, self.is_of_now = moment_of(as_of), as_of is None
+        self.as_of = moment_of(as_of)
         # Whichever panel is opened first, all have the query and moment of the lab.
         self.session = Session(State({QUERY: {"query": query, "as_of": self.as_of}}))
+        for value, name in names_given((corpus, self.search, queries, qrels, sweep)):
+            self.session.call(value, name)
         self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge", "table")
         self.names += ("map",) if is_installed() else ()
         self._panels: dict[str, Panel] = {}
@@ -108,7 +110,6 @@ class Lab(Displayed):
         if panel is None or (isinstance(panel, MissingPanel) and panel.moved):  # the folder may have it now
             self._panels[name] = self._make(name)
             self._panels[name].rests_on = self._rests_on(name)
-            self._panels[name].is_of_now = self.is_of_now
         return self._panels[name]
 
     def _rests_on(self, name: str) -> str:
@@ -152,7 +153,9 @@ class Lab(Displayed):
         if name == "decay":
             return DecayPanel(self.search, *self._judged_labels, **dated)
         if name == "dedup":
-            return DedupPanel(Deduplicator().fit(self.corpus), **shared)
+            dedup = Deduplicator().fit(self.corpus)
+            self.session.call(dedup, f"mk.Deduplicator().fit({self._name(self.corpus, 'corpus')})")
+            return DedupPanel(dedup, **shared)
         if name == "context":
             from memkit.context import ContextBuilder
 
@@ -172,8 +175,6 @@ class Lab(Displayed):
         self.corpus = corpus
         vars(self).pop("labels", None)  # known items are of the former state
         fit_to(self.search, corpus)
-        if self.is_of_now:
-            self.as_of = moment_of(None)
         for panel in self._panels.values():
             panel.follow(corpus, words)
 
@@ -198,8 +199,19 @@ class Lab(Displayed):
     def _swept(self) -> Sweep:
         if self.sweep is None:
             names = ["gram_weight"] if self.search.encoder is None else ["vector_weight", "gram_weight"]
-            self.sweep = sweep(self.search, *self.labels, dict.fromkeys(names, _WEIGHTS), as_of=self.as_of)
+            grid = dict.fromkeys(names, _WEIGHTS)
+            self.sweep = sweep(self.search, *self.labels, grid, as_of=self.as_of)
+            labels = [self._name(self.queries, "queries"), self._name(self.qrels, "qrels")]
+            if self.queries is None:
+                labels = [Name(f"*{call_code('mk.known_items', self._name(self.corpus, 'corpus'), KNOWN)}")]
+            dated = {} if self.as_of is None else {"as_of": self.as_of}
+            words = call_code("mk.sweep", self._name(self.search, "search"), *labels, grid, **dated)
+            self.session.call(self.sweep, words)
         return self.sweep
+
+    def _name(self, value: Any, default: str) -> Name:
+        """What the code of the panels calls something that the lab was given."""
+        return Name(self.session.name_of(value, default))
 
     @property
     def params(self) -> dict[str, Any]:

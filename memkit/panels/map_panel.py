@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from memkit.display.names import names_of
 from memkit.duck import literals
 from memkit.errors import MissingExtraError, ParameterError, did_you_mean
-from memkit.panels.panel import QUERY, Action, Panel, moment_of
+from memkit.panels.panel import QUERY, Action, Panel, call_code, moment_of
 from memkit.panels.parts import cut, legend, paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Estimator, Param, as_of_time, check_fitted, estimator, param
+from memkit.params import AsOf, Estimator, Param, check_fitted, estimator, param
 from memkit.plot.marks import Picture
 from memkit.plot.places import COLORS, Groups, deduplicator_of, grouped, places_of
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -141,8 +141,12 @@ class MapPanel(Panel):
         A SQL predicate over ``memories``.
     k : int
         The number of hits.
+    group : str, optional
+        The group of that colour is chosen.
+    memory_ids : list of str, optional
+        Chosen, as by the lasso.
     as_of : str, date, datetime or None
-        The moment is fixed when the panel is made, now unless it is given.
+        By default now.
     session : Session, optional
         That of another panel.
 
@@ -188,6 +192,8 @@ class MapPanel(Panel):
         dedup: Deduplicator | None = None,
         where: str | None = None,
         k: int = 10,
+        group: str | None = None,
+        memory_ids: Sequence[str] | None = None,
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
@@ -199,10 +205,12 @@ class MapPanel(Panel):
         self._corpora: dict[str, Corpus] = {}
         self._first_row = 0
         self._opened: str | None = None
-        settings = MapSettings(color=color, projection=projection)
+        settings = MapSettings(color=color, projection=projection, group=group)
         settings.check_params()
         query_values = {"query": query, "where": where, "as_of": moment_of(as_of), "k": k}
-        super().__init__({**settings.get_params(), _LASSO: None}, query_values, session)
+        super().__init__({**settings.get_params(), _LASSO: None}, query_values, session, search, topics, dedup)
+        if memory_ids is not None:
+            self.choose(memory_ids)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -269,7 +277,7 @@ class MapPanel(Panel):
 
     def _coloured(self, state: State, layout: Layout) -> Groups:
         """The groups of a state's colour, worked out once for each moment."""
-        color, moment = state[self.section]["color"], as_of_time(state[QUERY]["as_of"])
+        color, moment = state[self.section]["color"], self._moment(state).instant
         key = (color, moment if color in ("age", "topic") else None, layout.memories.num_rows)
         if self._groups[0] != key or self._groups[1] is None:
             if color == "duplicates" and self._dedup is None:
@@ -301,7 +309,7 @@ class MapPanel(Panel):
             passes.append(pc.is_in(ids, value_set=passed).to_numpy())
         hits = None
         if query["query"]:
-            best = self.search.search(query["query"], k=query["k"], where=where, as_of=query["as_of"])["memory_id"]
+            best = self.search.search(query["query"], k=query["k"], where=where, as_of=self._moment(state))["memory_id"]
             hits = pc.index_in(best, value_set=ids.combine_chunks()).drop_null().to_numpy().astype(np.int64)
             passes.append(np.isin(np.arange(len(ids)), hits))
         chosen = np.logical_and.reduce(passes) if passes else None
@@ -315,8 +323,22 @@ class MapPanel(Panel):
         return places_of(answer.layout, answer.groups, color, answer.chosen, _DRAWN)
 
     def _code(self, state: State) -> str:
-        self.answer.select()
-        return f"panel.corpus.sql({self.answer.query!r}).to_arrow_table()"
+        """SQL for a few memories; for more, the panel that chooses them."""
+        self.answer.select()  # for SQL of one's own
+        answer, values, query = self.answer, state[self.section], state[QUERY]
+        search, usual = self._name(self.search, "search"), MapSettings().get_params()
+        if answer.chosen is None or 0 < len(answer.order) <= _LISTED:
+            places = {"projection": values["projection"]} if values["projection"] != usual["projection"] else {}
+            return f"{call_code('mk.panels.map', search, **places)}.corpus.sql({answer.query!r}).to_arrow_table()"
+        set_values = {name: values[name] for name, value in usual.items() if values[name] != value}
+        given: dict[str, Any] = {"topics": self._topics, "dedup": self._dedup}
+        made = {name: self._name(value, "") for name, value in given.items() if self.session.name_of(value, "")}
+        asked = {name: query[name] for name in ("query", "k") if query["query"]}
+        asked |= {"where": query["where"]} if query["where"] else {}
+        if values[_LASSO] is not None:
+            ids = answer.layout.memories["memory_id"].take(pa.array(values[_LASSO])).to_pylist()
+            asked["memory_ids"] = ids
+        return f"{call_code('mk.panels.map', search, **asked, **set_values, **made, **self._dated(state))}.result"
 
     def _status(self, answer: Answer) -> str:
         n = len(answer.layout.points)

@@ -58,7 +58,7 @@ class MissingPanel(Panel):
         return Picture(self.title, [], Axis(0, 1, ticks=()), Axis(0, 1, ticks=()), [(self.title, _NOTHING)], _NOTHING)
 
     def _code(self, state: State) -> str:
-        return "panel.result"
+        return ""
 
     def _body(self, answer: pa.Table) -> str:
         return paragraph(self.why)

@@ -20,7 +20,7 @@ from memkit.evaluation.profile import Profile
 from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE
-from memkit.panels.state import QueryValues, Section, Session, State
+from memkit.panels.state import QueryValues, Section, Session, State, names_given
 from memkit.params import AsOf, Estimator, Moment, Param
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 from memkit.tables.age import factors
@@ -63,11 +63,11 @@ class Panel(Displayed):
 
     live: Any = None
     """What stands in place of the picture where a page can hold another widget: its ``widget``, and ``follow()``."""
-    is_of_now: bool = False
-    """Whether no ``as_of`` was given, so that it was now when the panel was made."""
 
-    def __init__(self, values: Section, query_values: Section, session: Session | None) -> None:
+    def __init__(self, values: Section, query_values: Section, session: Session | None, *given: Any) -> None:
         self.session = Session(State()) if session is None else session
+        for value, name in names_given(given):
+            self.session.call(value, name)
         self.session.add(QUERY, {**QueryValues().get_params(), **query_values})
         self.session.add(self.section, values)
         self._initial = self.session.state
@@ -94,6 +94,7 @@ class Panel(Displayed):
         raise NotImplementedError
 
     def _code(self, state: State) -> str:
+        """The line of code, of `mk` and what the panel was given; empty where there is none."""
         raise NotImplementedError
 
     def _body(self, answer: Any) -> str:
@@ -135,8 +136,8 @@ class Panel(Displayed):
 
         Notes
         -----
-        A panel that was made without ``as_of`` moves on to now. One that shows a measurement or a table keeps showing
-        it, and says that it is of the former state.
+        A panel without ``as_of`` moves on to now. One that shows a measurement or a table keeps showing it, and says
+        that it is of the former state.
         """
         self.moved = words if self.follows else f"{words} This panel still shows the folder as it was before."
         if not self.follows:
@@ -144,12 +145,8 @@ class Panel(Displayed):
             return
         self._set_corpus(corpus)
         self._cached_answer, self._cached_picture = (None, None), (None, None)
-        state, first = self.session.state, self._initial
-        if self.is_of_now and state[QUERY].get("as_of") == first[QUERY].get("as_of"):
-            state = state.with_values(QUERY, as_of=moment_of(None))
-            self._initial = first.with_values(QUERY, as_of=state[QUERY]["as_of"])
-        self._check(state)
-        self.session.state = state  # no step to undo: the former state of the folder is gone
+        self.session.renew(corpus)
+        self._check(self.session.state)
         self.session.notify()
 
     @property
@@ -232,8 +229,27 @@ class Panel(Displayed):
 
     @property
     def code(self) -> str:
-        """The line of Python that computes `result`."""
+        """The line of Python that computes `result` where ``mk`` is memkit: it names what the panel was given as its
+        caller does, else by what it is, such as ``search``. Empty where there is nothing to compute."""
         return self._code(self.session.state)
+
+    def _name(self, value: Any, default: str) -> Name:
+        """What the code calls something that the panel was given."""
+        return Name(self.session.name_of(value, default))
+
+    def _dated(self, state: State) -> dict[str, str]:
+        """The argument of code for the moment of a state; none for now."""
+        moment = self._moment(state)
+        return {} if moment is self.session.now else {"as_of": str(moment)}
+
+    def _moment(self, state: State) -> Moment:
+        """The moment of a state, `forward` days ahead where the panel can be moved ahead."""
+        forward = state[QUERY]["forward"] if "forward" in self.query_names else 0
+        return self.session.moment_of(state, forward)
+
+    def _corpus_name(self, search: Retriever) -> Name:
+        """What the code calls the corpus of a search."""
+        return self._name(search.corpus_, f"{self._name(search, 'search')}.corpus_")
 
     @property
     def marks(self) -> Picture:
@@ -454,9 +470,9 @@ def fit_to(search: Retriever, corpus: Corpus) -> None:
         search.fit(corpus)
 
 
-def moment_of(as_of: AsOf) -> str:
-    """`as_of` as text; None is fixed to now, so that the panel's code gives the same table tomorrow."""
-    return str(Moment.from_as_of(as_of))
+def moment_of(as_of: AsOf) -> str | None:
+    """`as_of` as text; None, which is now, stays None."""
+    return None if as_of is None else str(Moment.from_as_of(as_of))
 
 
 class Name(str):

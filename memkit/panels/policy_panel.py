@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from memkit.display.notebook import shown
 from memkit.panels.panel import QUERY, Name, Panel, call_code, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
-from memkit.panels.state import Section, Session, State
-from memkit.params import AsOf, Param
+from memkit.panels.state import Session, State
+from memkit.params import AsOf, Moment, Param
 from memkit.plot.axes import COLOURS
 from memkit.plot.marks import Axis, Line, Mark, Picture
 from memkit.plot.memories import counts_of, reasons_of
@@ -78,14 +78,14 @@ class PolicyPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
-        self.corpus, self.is_of_now = corpus, as_of is None
+        self.corpus = corpus
         self.policy: type[Annotator] = policy_class(policy)
         self._sample_rows: pa.Table | None = None
         self._pattern_cache = PatternCache()
         self._forecasts: dict[str, pa.Table] = {}  # by what they rest upon, the one last shown at the end
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
         values = {name: getattr(self.policy(), name) for name in self.declared}
-        super().__init__(values, {"text": text, "as_of": moment_of(as_of)}, session)
+        super().__init__(values, {"text": text, "as_of": moment_of(as_of)}, session, corpus)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -101,9 +101,9 @@ class PolicyPanel(Panel):
 
     def _answer(self, state: State) -> pa.Table:
         text, policy = state[QUERY]["text"], self._configured(state)
-        judged: Any = pa.table({"text": [text]}) if text else self._sample() if self.session.is_moving else self.corpus
+        judged: Any = {"text": [text]} if text else self._sample() if self.session.is_moving else self.corpus
         is_asked_again = not text and (self.session.is_moving or not self._is_large)
-        return policy._transform(judged, state.moment, self._pattern_cache if is_asked_again else None)
+        return policy._transform(judged, self._moment(state), self._pattern_cache if is_asked_again else None)
 
     def _cache_key(self, state: State) -> Any:
         return (super()._cache_key(state), self.session.is_moving and self._is_large)
@@ -134,11 +134,11 @@ class PolicyPanel(Panel):
             return counts_of(rows, f"{answer.num_rows:,} rows by the kind that they get")
         if self.section not in _OVER_TIME or state[QUERY]["text"] or self._is_large:
             return reasons_of(answer)
-        return _forecast_of(self._forecast(state), state[QUERY])
+        return _forecast_of(self._forecast(state), self.session.moment_of(state), state[QUERY]["forward"])
 
     def _forecast(self, state: State) -> pa.Table:
         """The number of memories each user keeps by day; computed once for all days, and kept for a step back."""
-        key = repr((dict(state[self.section]), state[QUERY]["as_of"]))
+        key, moment = repr((dict(state[self.section]), state[QUERY]["as_of"])), self.session.moment_of(state)
         if key in self._forecasts:
             self._forecasts[key] = self._forecasts.pop(key)
         elif not (self.session.is_moving and self._forecasts):
@@ -146,7 +146,7 @@ class PolicyPanel(Panel):
             steps = Pipeline(
                 [self._configured(state)] if self.section == "expiry" else [Expiry(), self._configured(state)]
             )
-            self._forecasts[key] = forecast(self.corpus, steps, state[QUERY]["as_of"], days)
+            self._forecasts[key] = forecast(self.corpus, steps, moment, days)
             if len(self._forecasts) > _KEPT:
                 del self._forecasts[next(iter(self._forecasts))]
         return next(reversed(self._forecasts.values()))
@@ -157,15 +157,15 @@ class PolicyPanel(Panel):
             name: value for name, value in values.items() if value != getattr(default, name) and value is not None
         }
         text = state[QUERY]["text"]
-        judged = Name(f"pa.table({{'text': [{text!r}]}})" if text else "corpus")
+        judged = Name({"text": [text]}) if text else self._name(self.corpus, "corpus")
         policy = call_code(f"mk.{self.policy.__name__}", **changes)
-        return call_code(f"{policy}.transform", judged, as_of=str(state.moment))
+        return call_code(f"{policy}.transform", judged, **self._dated(state))
 
     def _status(self, answer: pa.Table) -> str:
         kept = pc.sum(answer["keep"]).as_py() or 0
         is_part = self.session.is_moving and self._is_large and not self.session.state[QUERY]["text"]
         part = " of a part; all of them at rest" if is_part else ""
-        return f"{self.session.state.moment.instant:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
+        return f"{self._moment(self.session.state).instant:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
 
     def _body(self, answer: pa.Table) -> str:
         if not answer.num_rows:
@@ -222,7 +222,7 @@ class PolicyPanel(Panel):
         names = ["kept", *sorted({row["reason"] for row in counted} - {"kept"})]
         order = sorted(users, key=lambda user: (-users[user].total(), user))[:_EACH]
         rows = [(*(f"{users[user][name]:,}" for name in names), user) for user in order]
-        return rows_html((*names, f"user, on {self.session.state.moment.instant:%Y-%m-%d}"), rows)
+        return rows_html((*names, f"user, on {self._moment(self.session.state).instant:%Y-%m-%d}"), rows)
 
 
 def _present(table: pa.Table, names: tuple[str, ...]) -> list[str]:
@@ -248,7 +248,7 @@ def _spanned(text: str, span: str | None) -> str:
     return f"{html.escape(text[: ends[0]])}<mark>{inside}</mark>{html.escape(text[ends[1] :])}"
 
 
-def _forecast_of(table: pa.Table, query_values: Section) -> Picture:
+def _forecast_of(table: pa.Table, moment: Moment, forward: int) -> Picture:
     """The stored memories of each user by day, with a line at the day shown; nobody's only where there is no user."""
     kept: dict[str, dict[int, int]] = {}
     for row in table.to_pylist():
@@ -263,9 +263,9 @@ def _forecast_of(table: pa.Table, query_values: Section) -> Picture:
         # A step: each number holds until the next day that has one.
         marks.append(Line(np.repeat(days, 2)[1:], np.repeat(kept_then, 2)[:-1], colour, user[:_NAME], style))
     top = 1.05 * (max((max(kept_by_day.values()) for kept_by_day in kept.values()), default=1) or 1)
-    marks.append(Line([query_values["forward"]] * 2, [0, top], "#888888", "the day shown", width=1.2))
+    marks.append(Line([forward] * 2, [0, top], "#888888", "the day shown", width=1.2))
     last = max((max(kept_by_day) for kept_by_day in kept.values()), default=1) or 1
-    across = Axis(-0.02 * last, 1.03 * max(last, query_values["forward"]), f"days from {query_values['as_of']:.10}")
+    across = Axis(-0.02 * last, 1.03 * max(last, forward), f"days from {moment.instant:%Y-%m-%d}")
     ends = [(user, list(kept[user].items())) for user in users]
     rows = [
         (user, f"{kept_by_day[0][1]:,} at first, {kept_by_day[-1][1]:,} after {kept_by_day[-1][0]} days")

@@ -92,8 +92,8 @@ class SearchPanel(Panel):
     queries, qrels : table, data frame or path, optional
         Labels, as for `mk.evaluate`: with a pinned setting, a verdict follows every change.
     where, user_id, as_of, k
-        As for `Retriever.search`; the moment is fixed when the panel is made, now unless it is given, and what was
-        created later is hidden.
+        As for `Retriever.search`: where a moment is given, what was created later is hidden; else it is now, the same
+        now until the folder is read again.
     session : Session, optional
         That of another panel, to share its state.
 
@@ -134,11 +134,12 @@ class SearchPanel(Panel):
         self._question: Question | None = None
         self._explanations: list[tuple[str, str]] = []
         self._pinned_ids: tuple[str, list[str]] = ("", [])
-        moment, self.is_of_now = moment_of(as_of), as_of is None
-        self.against = None if queries is None else PinnedComparison(search, queries, qrels, moment, where)
-        query_values = {"query": query, "where": where, "user_id": user_id, "as_of": moment, "k": k}
+        self.against = None
+        if queries is not None:
+            self.against = PinnedComparison(search, queries, qrels, Moment.from_as_of(as_of), where)
+        query_values = {"query": query, "where": where, "user_id": user_id, "as_of": moment_of(as_of), "k": k}
         values = {name: getattr(search, name) for name in QuerySettings.params()}
-        super().__init__(values, query_values, session)
+        super().__init__(values, query_values, session, search)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -189,13 +190,12 @@ class SearchPanel(Panel):
 
     def _make_question(self, state: State, params: Section) -> Question:
         """The question under `params`; arms run again only for another text, scope or arm, or a larger pool."""
-        query_values, last = state[QUERY], self._question
+        query_values, last, moment = state[QUERY], self._question, self._moment(state)
         live = wide = self.search.with_params(**params)
         if last is not None:
             settings = Settings.from_estimator(live)
             wanted = last.index.weights(settings)
             is_within = settings.pool <= last.retrieved.pool and wanted.keys() <= set(last.retrieved.arms)
-            moment = Moment.from_as_of(query_values["as_of"])
             now = (query_values["query"],), *self._scope(state), moment.instant, moment.unseen(settings.future)
             before = last.queries.texts, last.ask.where, last.ask.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
@@ -203,9 +203,7 @@ class SearchPanel(Panel):
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.pool))
         where, user_id = self._scope(state)
-        self._question = wide.ask(
-            query_values["query"], query_values["k"], where, query_values["as_of"], user_id=user_id
-        )
+        self._question = wide.ask(query_values["query"], query_values["k"], where, moment, user_id=user_id)
         return self._question if wide is live else self._question.with_params(**params)
 
     def _scope(self, state: State) -> tuple[str | None, str | None]:
@@ -232,10 +230,11 @@ class SearchPanel(Panel):
 
     def _code(self, state: State) -> str:
         query, changes = state[QUERY], changed_values(self.search, state[self.section])
-        head = call_code("search.with_params", **changes) if changes else "search"
+        name = self._name(self.search, "search")
+        head = call_code(f"{name}.with_params", **changes) if changes else name
         values = zip(("where", "user_id"), self._scope(state), strict=True)
         scope = {name: value for name, value in values if value is not None}
-        return f"{head}.{call_code('search', query['query'], k=query['k'], **scope, as_of=query['as_of'])}"
+        return f"{head}.{call_code('search', query['query'], k=query['k'], **scope, **self._dated(state))}"
 
     def _status(self, answer: Answer) -> str:
         words = Counter(answer.trace["disposition"].to_pylist())

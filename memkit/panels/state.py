@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
 
-from memkit.params import Estimator, Moment, estimator, param
+from memkit.params import Estimator, Moment, as_of_time, estimator, param
 
 
 @estimator
@@ -20,7 +21,7 @@ class QueryValues(Estimator):
         None, kind="str", nullable=True, doc="The user: hits are that user's memories and those that belong to nobody."
     )
     as_of: str | None = param(
-        None, kind="str", nullable=True, unit="ISO 8601", doc="The date or time at which the query is asked."
+        None, kind="str", nullable=True, unit="ISO 8601", doc="The date or time at which the query is asked; none: now."
     )
     k: int = param(10, low=1, doc="How many hits to show.")
     forward: int = param(0, low=0, high=3650, unit="days", doc="Move `as_of` ahead by so many days.")
@@ -61,12 +62,6 @@ class State:
         """A copy with other values in one section."""
         return type(self)({**self.sections, section: {**self[section], **values}})
 
-    @property
-    def moment(self) -> Moment:
-        """`as_of`, moved ahead by `forward` days."""
-        query_values = self["query"]
-        return Moment.from_as_of(query_values["as_of"]).ahead(query_values["forward"])
-
 
 class Session:
     """A state that can be changed, its history, and its listeners.
@@ -94,10 +89,34 @@ class Session:
         self.is_moving = False
         self.drag: str | None = None
         self._last_drag: str | None = None  # the drag that made the last change
+        self._names: list[tuple[Any, str]] = []
+        self._followed: Any = None
+        self.renew()
 
     def begin(self, is_moving: bool = False, drag: str | None = None) -> None:
         """Say what the next change comes from: a moving slider, a drag, or neither of them."""
         self.is_moving, self.drag = is_moving, drag
+
+    def renew(self, corpus: Any = None) -> None:
+        """Let another now be the moment where none is given: when the folder has changed, once for all panels."""
+        if corpus is None or corpus is not self._followed:
+            self._followed = corpus
+            # Until the next change all panels have the same now, so that a slider asks no arm again.
+            self.now = Moment(as_of_time(None).replace(microsecond=0), None)
+
+    def moment_of(self, state: State, forward: int = 0) -> Moment:
+        """The moment of a state, so many days ahead."""
+        as_of = state["query"]["as_of"]
+        moment = self.now if as_of is None else Moment.from_as_of(as_of)
+        return moment.ahead(forward) if forward else moment
+
+    def call(self, value: Any, words: str) -> None:
+        """Have the code that panels show spell `value` like this."""
+        self._names.append((value, words))
+
+    def name_of(self, value: Any, default: str) -> str:
+        """How the code spells `value`: as who made the panel calls it, if it has a name there."""
+        return next((words for known, words in self._names if known is value), default)
 
     @property
     def history(self) -> tuple[State, ...]:
@@ -149,3 +168,14 @@ class Session:
     def _become(self, state: State) -> None:
         self.state = state
         self.notify()
+
+
+def names_given(values: Any) -> Iterator[tuple[Any, str]]:
+    """The names that these values have where memkit was called: the first name of each, unless it begins with "_"."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "memkit":
+        frame = frame.f_back
+    variables = {} if frame is None else {**frame.f_locals, **frame.f_globals, **frame.f_locals}
+    for value in values:
+        names = (name for name, known in variables.items() if known is value and not name.startswith("_"))
+        yield from ((value, name) for name in [next(names, "")] if name.isidentifier())

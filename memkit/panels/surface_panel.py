@@ -65,7 +65,7 @@ class SurfacePanel(Panel):
         self.names = list(sweep.settings[0])
         if not self.names:
             raise ParameterError("panels.surface: expected a sweep over some parameter. Got one setting.")
-        super().__init__(sweep.settings[sweep.default], {}, session)
+        super().__init__(sweep.settings[sweep.default], {}, session, sweep)
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -85,7 +85,7 @@ class SurfacePanel(Panel):
         return pa.table(self.sweep.table.columns, schema=self.sweep.table.schema)  # one a state: each is drawn
 
     def _code(self, state: State) -> str:
-        return "sweep.table"
+        return f"{self._name(self.sweep, 'sweep')}.table"
 
     def _status(self, answer: pa.Table) -> str:
         metric, index = self.sweep.metrics[0], self.current_index

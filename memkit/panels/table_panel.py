@@ -103,6 +103,8 @@ class TablePanel(Panel):
         Of a corpus its memories. A relation is computed once.
     rows : int
         The rows of a page, 200 at most.
+    filter, sort, descending
+        What the controls of these names are set to at first.
     session : Session, optional
         That of another panel.
 
@@ -128,10 +130,20 @@ class TablePanel(Panel):
     )
     body_first: ClassVar[bool] = True
 
-    def __init__(self, data: Any, *, rows: int = ROWS, session: Session | None = None) -> None:
+    def __init__(
+        self,
+        data: Any,
+        *,
+        rows: int = ROWS,
+        filter: str = "",
+        sort: str | None = None,
+        descending: bool = False,
+        session: Session | None = None,
+    ) -> None:
         check_value("panels.table", "rows", rows, "int", low=1, high=MOST_ROWS)
-        self.rows = rows
-        self._source, self._call = _source_of(data)
+        self.rows, self._given = rows, data
+        self._is_corpus = isinstance(getattr(data, "tables", None), dict)
+        self._source = "memories" if self._is_corpus else "data"
         self.data = _readable(data)
         self._names = self.data.column_names
         filled = [number for number, column in enumerate(self.data) if _has_values(column)]
@@ -141,7 +153,10 @@ class TablePanel(Panel):
         self._histogram = ("", _nothing("", ""))
         self._open: int | None = None
         values = {name: declared.default for name, declared in self.declared.items()}
-        super().__init__(values, {}, session)
+        for name, value in (("filter", filter), ("sort", sort), ("descending", descending)):
+            self.declared[name].check(value, "panels.table")
+            values[name] = value
+        super().__init__(values, {}, session, data)
 
     @cached_property
     def _declared(self) -> dict[str, Param]:
@@ -256,7 +271,12 @@ class TablePanel(Panel):
         )
 
     def _code(self, state: State) -> str:
-        return f"{call_code(self._call, Name(_quoted(self.sql)))}.to_arrow_table()"
+        if self._is_corpus:
+            corpus = self._name(self._given, "corpus")
+            return f"{call_code(f'{corpus}.sql', Name(_quoted(self.sql)))}.to_arrow_table()"
+        values = state[_SECTION]
+        chosen = {name: values[name] for name in ("filter", "sort", "descending") if values[name]}
+        return f"{call_code('mk.panels.table', self._name(self._given, 'data'), **chosen)}.result"
 
     def _status(self, answer: Rows) -> str:
         n, total = answer.n, self.data.num_rows
@@ -352,11 +372,6 @@ class TablePanel(Panel):
         examples = self.data.take(rows[counted["first"].to_numpy()])  # whole rows: one column may tell another's secret
         values = [line[self._names.index(name)] for line in lines_of(begun(_worded(examples)))]
         return _ranked(_label(name), values, counted, len(column))
-
-
-def _source_of(data: Any) -> tuple[str, str]:
-    """The name of the rows in SQL, and the call that runs a statement over them."""
-    return ("memories", "corpus.sql") if isinstance(getattr(data, "tables", None), dict) else ("data", "duckdb.sql")
 
 
 def _readable(data: Any) -> pa.Table:

@@ -81,7 +81,7 @@ class Annotator(Estimator):
 
         Parameters
         ----------
-        table : pyarrow.Table, pandas.DataFrame or Corpus
+        table : pyarrow.Table, pandas.DataFrame, dict of columns or Corpus
             Rows with memkit's column names; of a corpus, the table that the step is for, most often ``memories``.
         as_of : str, date, datetime or None
             The day that the result is computed for, UTC; None is now. Kept in the schema metadata.
@@ -147,7 +147,7 @@ class Annotator(Estimator):
 
     def _source(self, table: Any) -> pa.Table:
         self.check_params()
-        source = as_table(table, self.over)
+        source = as_table(pa.table(table) if isinstance(table, dict) else table, self.over)
         for name in self.required:
             check_column(name, source.column_names, type(self).__name__)
         return source

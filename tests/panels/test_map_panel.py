@@ -75,12 +75,14 @@ def test_what_is_set_narrows_together_and_can_be_undone(panel: Any, search: mk.R
     assert (panel.values["group"], panel.values["query"]) == (None, "")
 
 
-def test_the_code_is_sql_that_gives_the_table_and_a_large_choice_is_a_table(panel: Any) -> None:
+def test_the_code_gives_the_table_by_sql_for_a_few_and_a_large_choice_is_a_table(panel: Any) -> None:
     for n in (1, 20, 21, 40):
         panel.choose([f"it's {number:02d}" for number in range(10, 10 + n)])
-        assert ("from selection" in panel.code) == (n > 20)
-        table = eval(panel.code, {"panel": panel})  # noqa: S307  # memkit's own
+        assert (".corpus.sql(" in panel.code) == (n <= 20)
+        table = eval(panel.code, {"mk": mk, "search": panel.search})  # noqa: S307  # memkit's own
         assert table.equals(panel.result)
+        assert panel.corpus.sql(panel.answer.query).to_arrow_table().equals(table)
+        assert ("from selection" in panel.answer.query) == (n > 20)
         assert table["memory_id"].to_pylist() == [f"it's {number:02d}" for number in range(10, 10 + n)]
     places = panel.corpus.sql("select memory_id, x, y from places order by memory_id").to_arrow_table()
     assert places.filter(

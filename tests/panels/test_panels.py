@@ -23,7 +23,7 @@ from PIL import Image
 
 import memkit as mk
 from memkit.evaluation.statistics import Units, detectable_effect_for
-from memkit.panels.controls import control, parsed, written
+from memkit.panels.controls import EXAMPLES, control, parsed, written
 from memkit.panels.missing_panel import MissingPanel
 from memkit.panels.panel import Panel
 from memkit.panels.state import QueryValues, Session, State
@@ -107,8 +107,9 @@ NAMES = ["search", "decay", "dedup", "policy", "quota", "context", "surface", "j
 
 
 def run(panel: Panel, **names: Any) -> pa.Table:
-    """The code of a panel, in a namespace of its own."""
-    return eval(panel.code, {"mk": mk, "pa": pa, "panel": panel, **names})  # noqa: S307  # memkit's own
+    """The code of a panel, where nothing else has a name."""
+    result: pa.Table = eval(panel.code, {"mk": mk, **names})  # noqa: S307  # memkit's own
+    return result
 
 
 POLICIES = ("expiry", "admission", "quota", "classifier")
@@ -119,7 +120,7 @@ POLICIES = ("expiry", "admission", "quota", "classifier")
 def test_the_code_gives_the_table_on_the_screen(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, data: st.DataObject
 ) -> None:
-    names = {"corpus": corpus, "search": search, "dedup": dedup, "sweep": swept}
+    names = {"corpus": corpus, "search": search, "dedup": dedup, "swept": swept}
     makers: list[Callable[[], Panel]] = [
         lambda: mk.panels.search(search, "пул", as_of=DAY),
         lambda: mk.panels.decay(search, as_of=DAY),
@@ -144,6 +145,67 @@ def test_the_code_gives_the_table_on_the_screen(
     table = run(panel, **names)
     assert table.equals(panel.result)
     assert table.schema.metadata == panel.result.schema.metadata
+
+
+def test_the_code_of_every_panel_runs_with_what_its_caller_gave_under_the_caller_s_names(
+    corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, labels: Any
+) -> None:
+    _, mine, finder, pairs, grid = corpus, corpus, search, dedup, swept
+    questions, answers = labels
+    rows, builder = pa.table({"n": [3, 1, 2]}), mk.ContextBuilder(retriever=search, profile_chars=90)
+    names = {"mine": mine, "finder": finder, "pairs": pairs, "grid": grid, "rows": rows, "builder": builder}
+    names |= {"questions": questions, "answers": answers}
+    del corpus, search, dedup, swept, labels
+    lab = mk.panels.lab(mine, finder, "пул", questions, answers, as_of=DAY)
+    made: list[tuple[Panel, dict[str, Any]]] = [
+        (mk.panels.search(finder, "пул", as_of=DAY), {"k": 2, "decay": "linear"}),
+        (mk.panels.surface(grid), {}),
+        (mk.panels.decay(finder, as_of=DAY), {"decay_kinds": "*", "forward": 9}),
+        (mk.panels.dedup(pairs), {"lexical_threshold": 0.9}),
+        (mk.panels.policy(mine, "quota", as_of=DAY), {"max_facts": 1, "forward": 9}),
+        (mk.panels.policy(mine, text="Почему?", as_of=DAY), {"max_chars": 50}),
+        (mk.panels.context(mine, builder, message="пул", as_of=DAY), {"profile_chars": 30, "k": 2}),
+        (mk.panels.judge(finder, questions, answers, as_of=DAY), {}),
+        (mk.panels.table(rows), {"sort": "n", "descending": True}),
+        (mk.panels.table(mine), {"filter": "чай"}),
+        (mk.panels.map(finder, projection="pca", as_of=DAY), {"group": "profile"}),
+        *((lab[name], {}) for name in lab.names if name != "map"),  # whose projection takes longer
+    ]
+    for panel, values in made:
+        panel.set(**values)
+        if panel.title == "judge":
+            assert panel.result.equals(run(panel, **names))
+            panel.press("2")
+        result = run(panel, **names)
+        assert result.to_pylist() == panel.result.to_pylist(), panel.code
+        assert panel.title == "table" or result.schema.equals(panel.result.schema, check_metadata=True)
+
+
+def test_while_a_panel_is_of_now_its_box_is_empty_and_its_code_has_no_moment(
+    corpus: mk.Corpus, search: mk.Retriever
+) -> None:
+    lab = mk.panels.lab(corpus, search, "пул")
+    for name in ("search", "decay", "quota", "context"):
+        panel = lab[name] if name in lab.names else mk.panels.policy(corpus, name)
+        assert panel.view.values["as_of"] is None
+        assert "as_of" not in panel.code
+        ids = run(panel, corpus=corpus, search=search)["memory_id"]
+        assert ids.equals(panel.result["memory_id"])
+        assert re.search(r"as_of='\d{4}-\d\d-\d\dT[\d:]{8}\+00:00'", _ahead(panel)) or name in ("search", "context")
+        panel.set(as_of=DAY)
+        assert f"as_of='{DAY}'" in panel.code
+        panel.set(as_of=None)
+        assert "as_of" not in panel.code
+
+
+def _ahead(panel: Panel) -> str:
+    """The code a day later, where the panel can be moved ahead."""
+    if "forward" not in panel.controls:
+        return ""
+    panel.set(forward=1)
+    code = panel.code
+    panel.set(forward=0)
+    return code
 
 
 def _values(declared: Any, name: str, current: Any) -> st.SearchStrategy[Any]:
@@ -176,6 +238,18 @@ def test_each_panel_has_a_table_a_picture_words_and_a_page(
     assert "onerror=" not in page.replace("onerror=alert(1)&gt;", "")
     assert "http" not in page.replace("http-equiv", "")
     assert panel.spec()["title"] == panel.title
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_hint_says_can_be_written_into_its_box(panels: Mapping[str, Panel], name: str) -> None:
+    panel = panels[name]
+    page = panel.view
+    for spec in (spec for group in panel.spec()["groups"] for spec in group["controls"]):
+        if example := EXAMPLES.get(spec["name"]):
+            assert spec["hint"].endswith(example)
+            page._on_message(page, {"set": {spec["name"]: example}}, [])
+            assert page.error == ""
+            assert panel.values[spec["name"]] is not None
 
 
 @pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context", "table", "map"])

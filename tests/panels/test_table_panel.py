@@ -63,7 +63,7 @@ def test_rows_are_filtered_and_ordered_as_python_does_and_pages_hold_them_all(
         matching = sorted(known, key=lambda row: row[name], reverse=descending) + missing
     wanted = [row["at"] for row in matching]
     assert panel.result["at"].to_pylist() == wanted
-    assert eval(panel.code, {"duckdb": duckdb, "data": table})["at"].to_pylist() == wanted  # noqa: S307  # memkit's own
+    assert eval(panel.code, {"mk": mk, "table": table})["at"].to_pylist() == wanted  # noqa: S307  # memkit's own
     paged = []
     for page in range(1, panel.answer.pages + 1):
         panel.set(page=page)
@@ -100,7 +100,7 @@ def test_what_is_given_may_be_of_any_kind() -> None:
             assert panel.result["text"].to_pylist() == ["чай", "кофе"], name
     assert panels["a result"].result.column_names == ["what", "count", "note"]
     panels["a corpus"].set(filter="text: ЧАЙ")
-    assert eval(panels["a corpus"].code, {"corpus": corpus})["memory_id"].to_pylist() == ["a"]  # noqa: S307
+    assert eval(panels["a corpus"].code, {"data": corpus})["memory_id"].to_pylist() == ["a"]  # noqa: S307
     for wrong in (3, {}, {"a": [1], "b": [1, 2]}):
         with pytest.raises(mk.ParameterError):
             mk.panels.table(wrong)
