@@ -11,7 +11,7 @@ import pandas as pd
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.evaluation import Task, deepest
 from memkit.evaluation.grid import Setting, check_name
-from memkit.evaluation.labels import QRELS, judgements, read_qrels, read_queries
+from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
@@ -64,7 +64,7 @@ class Arms:
         rows = [(str(row), memory, gain) for row, judged in enumerate(labels) for memory, gain in judged.items()]
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
-        task = Task.read(table, judgements(rows), None, "queries", "apart", self.moment, self.user_id)
+        task = Task.read(table, qrels_of(rows), None, "queries", "apart", self.moment, self.user_id)
         return task, task.pools(self.search, self.where)
 
 

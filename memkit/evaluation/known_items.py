@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from memkit.dates import MONTHS, WEEKDAYS
 from memkit.errors import ParameterError
-from memkit.evaluation.labels import as_arrow_table, judgements, read_qrels, read_queries
+from memkit.evaluation.labels import as_arrow_table, qrels_of, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
 from memkit.formats.linked.links import links_in
 from memkit.formats.rows import heading_path
@@ -178,7 +178,7 @@ def labels_of(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
         for query, memories in zip(queries, answers, strict=True)
         for memory in memories
     ]
-    return pa.Table.from_pylist(rows), judgements(pairs)
+    return pa.Table.from_pylist(rows), describe(qrels_of(pairs), grades=2)
 
 
 def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
@@ -436,7 +436,7 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
         judged[name] = [(name, memory, float(memory in used)) for memory in memories]
     if not queries:
         raise ParameterError("import_log: expected a query of which something was shown or used. Got none.")
-    qrels = read_qrels(judgements([*chain.from_iterable(judged.values())]))
+    qrels = read_qrels(qrels_of([*chain.from_iterable(judged.values())]))
     note = f"{n_empty} of {table.num_rows} queries are left out: nothing was shown or used." if n_empty else ""
     rows = list(queries.values())
     columns = {name: [query[name] for query in rows] for name in rows[0]}

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from memkit import schemas
 from memkit.errors import FormatError, ParameterError, some_of
 from memkit.formats.disk.files import check_file
-from memkit.params import as_of_time, check_column, path_of
+from memkit.params import as_of_time, check_column, check_value, describe, path_of
 from memkit.schemas import TIMESTAMP, tuples_of, with_column
 
 QUERIES = schemas.table(
@@ -45,6 +45,8 @@ RUN = schemas.table(
     schemas.column("rank", pa.int64(), "From 1."),
     schemas.column("score", pa.float64(), "Higher is better."),
 )
+GRADES = "grades"
+"""How many grades judges chose from, 2 for 0 and 1: in the metadata of judgements, in a file of text as a column."""
 _OPTIONAL = {"user_id", "as_of", "group", "valid_from", "valid_to", "rank", "score"}
 
 
@@ -95,7 +97,8 @@ def read_qrels(source: Any) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        query_id, memory_id (string), relevance (float64), valid_from, valid_to (UTC), and what else there is.
+        query_id, memory_id (string), relevance (float64), valid_from, valid_to (UTC), and what else there is. The
+        scale of the grades, where it is known, is ``grades`` in its metadata: see `judgements`.
 
     Raises
     ------
@@ -110,7 +113,10 @@ def read_qrels(source: Any) -> pa.Table:
     >>> read_qrels({"query_id": [1], "memory_id": ["notes:pool.md#1"], "relevance": [2]})["relevance"].to_pylist()
     [2.0]
     """
-    table = _typed(source, QRELS, "qrels")
+    rows = as_arrow_table(source, "qrels")
+    scale = grades_of(rows)
+    table = _typed(rows.drop_columns([GRADES] if GRADES in rows.column_names else []), QRELS, "qrels")
+    table = describe(table, **({} if scale is None else {GRADES: scale}))
     _check_once(table, ("query_id", "memory_id"), "qrels", "each memory judged once for a query")
     bad = ~np.isfinite(pc.fill_null(table["relevance"], float("nan")).to_numpy())
     if bad.any():
@@ -155,8 +161,9 @@ def write(table: Any, path: str | Path) -> Path:
         are written. Else queries.
     path : str or Path
         Its suffix is the format: .parquet, .csv, .tsv, .jsonl, .json (as ranx reads judgements and runs), any other is
-        TREC's. TREC's and ranx's forms have no place for users, days and groups. In TREC's a blank within an id is
-        %20. There and in ranx's a score that does not fall with rank, as of a tie, is the next smaller number.
+        TREC's. TREC's and ranx's forms have no place for users, days, groups and the scale of grades. In TREC's a
+        blank within an id is %20. There and in ranx's a score that does not fall with rank, as of a tie, is the next
+        smaller number.
 
     Returns
     -------
@@ -187,13 +194,34 @@ def write(table: Any, path: str | Path) -> Path:
     return path
 
 
-def judgements(rows: Iterable[Sequence[Any]]) -> pa.Table:
+def qrels_of(rows: Iterable[tuple[str, str, float]]) -> pa.Table:
+    """A table of judgements: query_id, memory_id, relevance."""
+    return pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def grades_of(qrels: pa.Table) -> int | None:
+    """How many grades these judgements chose from, if that was kept with them."""
+    kept = (qrels.schema.metadata or {}).get(GRADES.encode())
+    if kept is None and GRADES in qrels.column_names:
+        kept = pc.max(qrels[GRADES]).as_py()
+    try:
+        return None if kept is None else int(kept)
+    except ValueError as error:
+        raise ParameterError(f"qrels: expected a whole number of grades, such as 2. Got {kept!r:.200}.") from error
+
+
+def judgements(rows: Iterable[Sequence[Any]], grades: int | None = None, *, after: Any = None) -> pa.Table:
     """Judgements written as rows, as `read_qrels` reads them; there may be none.
 
     Parameters
     ----------
     rows : sequence of tuple
         query_id, memory_id, relevance and, where they are known, valid_from and valid_to.
+    grades : int, optional
+        How many grades the judge chose from: 2 for 0 and 1, 4 for 0 to 3. It is kept in the metadata and in files, so
+        that who goes on judging has the same scale.
+    after : table, data frame or path, optional
+        Judgements that come before these, as for `read_qrels`.
 
     Returns
     -------
@@ -206,17 +234,20 @@ def judgements(rows: Iterable[Sequence[Any]]) -> pa.Table:
 
     Examples
     --------
-    >>> judgements([("q1", "notes:pool.md#1", 2), ("q1", "notes:tea.md#1", 0)])["relevance"].to_pylist()
+    >>> judgements([("q1", "notes:pool.md#1", 2), ("q1", "notes:tea.md#1", 0)], grades=4)["relevance"].to_pylist()
     [2.0, 0.0]
     """
+    check_value("judgements", GRADES, grades, "int", low=2, nullable=True)
     listed = [tuple(row) for row in rows]
     for row in listed:
         if not 3 <= len(row) <= len(QRELS.names):
             raise ParameterError(f"judgements: expected rows of 3 to {len(QRELS.names)} values. Got {row!r:.200}.")
-    if not listed:
-        return QRELS.empty_table()
-    filled = ((*row, *[None] * (len(QRELS.names) - len(row))) for row in listed)
-    return read_qrels(dict(zip(QRELS.names, map(list, zip(*filled, strict=True)), strict=True)))
+    tables = [] if after is None else [read_qrels(after).select(QRELS.names)]
+    if listed:
+        filled = ((*row, *[None] * (len(QRELS.names) - len(row))) for row in listed)
+        tables.append(read_qrels(dict(zip(QRELS.names, map(list, zip(*filled, strict=True)), strict=True))))
+    table = pa.concat_tables(tables) if tables else QRELS.empty_table()
+    return describe(table, **({} if grades is None else {GRADES: grades}))
 
 
 def as_arrow_table(source: Any, what: str) -> pa.Table:
@@ -442,6 +473,8 @@ def write_file(table: pa.Table, path: Path, what: str) -> None:
     if suffix == ".parquet":
         pq.write_table(table, path)
         return
+    if (scale := grades_of(table)) is not None and what == "qrels":
+        table = table.append_column(GRADES, pa.array([scale] * table.num_rows, pa.int64()))
     if suffix in (".csv", ".tsv"):
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, "excel-tab" if suffix == ".tsv" else "excel")

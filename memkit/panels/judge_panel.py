@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,14 +19,14 @@ from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.compare import first_to_judge
 from memkit.evaluation.evaluation import Task
 from memkit.evaluation.known_items import known_items
-from memkit.evaluation.labels import QRELS, as_arrow_table, read_qrels, read_queries
+from memkit.evaluation.labels import QRELS, as_arrow_table, grades_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric
 from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
 from memkit.panels.dedup_panel import labels_and_file, save
-from memkit.panels.panel import Action, Panel, call_code
+from memkit.panels.panel import Action, Name, Panel, call_code
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Moment, Param, check_fitted
+from memkit.params import AsOf, Moment, Param, check_fitted, check_value, describe
 from memkit.plot.marks import Picture
 from memkit.plot.memories import counts_of
 from memkit.search.retriever import Retriever
@@ -63,6 +64,10 @@ class JudgePanel(Panel):
     as_of : str, date or datetime, optional
     seed : int
         For the order.
+    grades : int, optional
+        How many grades there are: 2 for not relevant and relevant, 3 or 4 for finer ones. It is kept with the
+        judgements. By default the scale of the labels given; where none is kept with them, 2 if they are 0 and 1
+        alone. Without labels there are 4.
 
     Examples
     --------
@@ -70,20 +75,13 @@ class JudgePanel(Panel):
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай", "чай и кофе"]})
     >>> panel = JudgePanel(mk.Retriever(encoder=None).fit(corpus), {"query_id": ["q"], "text": ["чай"]})
     >>> panel.press("2")
-    >>> panel.result["relevance"].to_pylist(), panel.looks
-    ([2.0], 1)
+    >>> panel.result["relevance"].to_pylist(), panel.looks, panel.grades
+    ([2.0], 1, 4)
     """
 
     title: ClassVar[str] = "judge"
     section: ClassVar[str] = "judge"
-    actions: ClassVar[tuple[Action, ...]] = (
-        ("0", "Not relevant", "0"),
-        ("1", "Related", "1"),
-        ("2", "Relevant", "2"),
-        ("3", "The answer", "3"),
-        ("skip", "Skip", "s"),
-        ("back", "Take back", "b"),
-    )
+    actions: ClassVar[tuple[Action, ...]] = (("skip", "Skip", "s"), ("back", "Take back", "b"))
     body_first: ClassVar[bool] = True
     common: ClassVar[tuple[Action, ...]] = ()  # nothing is set here
 
@@ -99,17 +97,23 @@ class JudgePanel(Panel):
         beside: Any = None,
         as_of: AsOf = None,
         seed: int = 0,
+        grades: int | None = None,
         session: Session | None = None,
     ) -> None:
         check_fitted("panels.judge", search)
+        known_answers = None
         if queries is None:
             queries, answers = known_items(search.corpus_, KNOWN)
+            known_answers = answers if qrels is None else None
             qrels = answers if qrels is None else qrels
         self.search, self.queries = search, read_queries(queries)
         judged, self._path = labels_and_file(qrels)
         known = QRELS.empty_table() if judged is None else read_qrels(judged)
         self._known_qrels = known.select([name for name in QRELS.names if name in known.column_names])
-        self._judged_rows: list[dict[str, Any]] = []
+        self.grades, self._guessed = _scale(known, grades)
+        keys = tuple((str(grade), word, str(grade)) for grade, word in enumerate(_WORDS[self.grades]))
+        self.actions = (*keys, *type(self).actions)  # type: ignore[misc]  # of this scale
+        self._given, self._judged_rows = judged, list[dict[str, Any]]()
         self._other_judge = None if beside is None else read_qrels(beside)
         self.looks, self._moment_judged = 0, Moment.from_as_of(as_of)
         self._decisive = set() if first is None else _pairs(as_arrow_table(first, "first"))
@@ -118,7 +122,9 @@ class JudgePanel(Panel):
         if self._decisive:
             button = ("decisive", f"Judge these {len(self._decisive):,} first", "f")
             self.actions = (*self.actions, button)  # type: ignore[misc]  # the number is known now
-        super().__init__({}, {}, session)
+        super().__init__({}, {}, session, search, search.corpus_, qrels)
+        if known_answers is not None:
+            self.session.call(known_answers, f"mk.known_items({self._corpus_name(search)}, {KNOWN})[1]")
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -154,7 +160,7 @@ class JudgePanel(Panel):
 
     def _answer(self, state: State) -> pa.Table:
         judged = pa.Table.from_pylist(self._judged_rows, schema=pa.schema([QRELS.field(name) for name in _JUDGED]))
-        return pa.concat_tables([self._known_qrels, judged], promote_options="default")
+        return describe(pa.concat_tables([self._known_qrels, judged], promote_options="default"), grades=self.grades)
 
     @property
     def pair(self) -> tuple[str, str] | None:
@@ -216,10 +222,15 @@ class JudgePanel(Panel):
     def _code(self, state: State) -> str:
         if self._path is not None and self._path.exists():
             return call_code("mk.labels.read_qrels", str(self._path))
-        return call_code("mk.labels.judgements", [_plain(row) for row in self.answer.to_pylist()])
+        path = self._given if isinstance(self._given, (str, Path)) else None
+        name = Name(self.session.name_of(self._given, "" if path is None else repr(str(path))))
+        rows = self.answer.slice(self._known_qrels.num_rows if name else 0).to_pylist()
+        after = {"after": name} if name else {}
+        return call_code("mk.labels.judgements", [_plain(row) for row in rows], grades=self.grades, **after)
 
     def _status(self, answer: pa.Table) -> str:
-        words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go, {self.looks:,} decisions in this session"
+        decisions = "1 decision" if self.looks == 1 else f"{self.looks:,} decisions"
+        words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go, {decisions} in this session"
         if self._path is not None:
             words += f"; kept in {self._path.name}"
         if self._other_judge is not None:
@@ -239,8 +250,8 @@ class JudgePanel(Panel):
         query_id, memory_id = self.pair
         query = self.queries.filter(pc.equal(self.queries["query_id"], query_id))["text"][0].as_py()
         memories = self.search.corpus_.memories
-        row = memories.filter(pc.equal(memories["memory_id"], memory_id)).select(["title", "text"]).to_pylist()[0]
-        hide = Mask([query, *map(str, row.values())])
+        row = memories.filter(pc.equal(memories["memory_id"], memory_id)).select(_SEEN).to_pylist()[0]
+        hide = Mask([query, *(str(row[name]) for name in ("title", "text", "path"))])
         title = marks(Cell(hide(row["title"] or "")[:_LONGEST], query=query))
         head = f"<p><b>{title}</b></p>" if row["title"] and row["title"] not in (row["text"] or "") else ""
         text = _with_chunk(hide(row["text"] or "")[:_LONGEST], hide(self._chunk(query, memory_id, row["text"])), query)
@@ -249,9 +260,15 @@ class JudgePanel(Panel):
         counter = f"{done + 1:,} of {done + n_left:,}" + " that could change the verdict" * self._only_decisive
         return (
             f'<div class="mk"><p>query: <b class="mkasked">{html.escape(hide(query))}</b> <small>{counter}</small></p>'
+            f"<p><small>{html.escape(hide(_place(row)))}</small></p>"
             f'<div class="mkjudged" tabindex="0" role="region" aria-label="the memory">{head}'
-            f'<p style="white-space:pre-wrap">{text}</p></div><p><small>{_KEYS}</small></p></div>'
+            f'<p style="white-space:pre-wrap">{text}</p></div><p><small>{html.escape(self._keys())}</small></p></div>'
         )
+
+    def _keys(self) -> str:
+        grades = ", ".join(f"{grade} {word[0].lower()}{word[1:]}" for grade, word in enumerate(_WORDS[self.grades]))
+        said = f" {_GUESSED}" if self._guessed else ""
+        return f"Keys: {grades}; s skips, b takes back.{said}"
 
     def _chunk(self, query: str, memory_id: str, text: str | None) -> str:
         """The chunk of a long memory that the query finds."""
@@ -285,7 +302,43 @@ def _pairs(table: pa.Table) -> set[tuple[str, str]]:
     return set(zip(table["query_id"].to_pylist(), table["memory_id"].to_pylist(), strict=True))
 
 
-_KEYS = "Keys: 0 not relevant, 1 related, 2 relevant, 3 the answer; s skips, b takes back."
+def _scale(labels: pa.Table, wanted: int | None) -> tuple[int, bool]:
+    """The number of grades, and whether it was guessed: from labels of 0 and 1 whose scale nobody kept."""
+    check_value("panels.judge", "grades", wanted, "int", low=min(_WORDS), high=max(_WORDS), nullable=True)
+    kept, relevances = grades_of(labels), set(labels["relevance"].to_pylist())
+    if kept is not None and wanted not in (None, kept):
+        raise ParameterError(f"panels.judge: expected grades={kept}, by which the labels were judged. Got {wanted}.")
+    scale = kept if wanted is None else wanted
+    if scale is None:
+        is_guessed = bool(relevances) and relevances <= {0, 1}
+        return (2 if is_guessed else max(_WORDS)), is_guessed
+    most = max(relevances, default=0)
+    if scale not in _WORDS or most > scale - 1:
+        raise ParameterError(
+            f"panels.judge: expected 2 to {max(_WORDS)} grades, and labels of 0 to one less. Got {scale} grades, and"
+            f" labels up to {most:g}."
+        )
+    return scale, False
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    """Where a memory stands, and its date."""
+    lines = "" if row["line_start"] is None else f", line {row['line_start']:,}"
+    moment = row["updated_at"] or row["created_at"]
+    place = f"{row['path']}{lines}" if row["path"] else ""
+    return " · ".join(word for word in (place, f"{moment:%Y-%m-%d}" if moment else "no date") if word)
+
+
+_SEEN = ["title", "text", "path", "line_start", "created_at", "updated_at"]
+_WORDS = {
+    2: ("Not relevant", "Relevant"),
+    3: ("Not relevant", "Related", "Relevant"),
+    4: ("Not relevant", "Related", "Relevant", "The answer"),
+}
+"""What the grades are called, by how many there are."""
+_GUESSED = (
+    "There are two grades, since the labels given are 0 and 1 alone and no scale is kept with them; grades=4 has four."
+)
 _NOTHING = "There is nothing to judge: expected labelled queries and a corpus with memories."
 _JUDGED = ("query_id", "memory_id", "relevance")
 

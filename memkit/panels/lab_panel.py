@@ -194,16 +194,21 @@ class Lab(Displayed):
     @cached_property
     def labels(self) -> tuple[Any, Any]:
         """The labels given, else known items."""
-        return known_items(self.corpus, KNOWN) if self.queries is None else (self.queries, self.qrels)
+        if self.queries is not None:
+            return self.queries, self.qrels
+        queries, answers = known_items(self.corpus, KNOWN)
+        known = call_code("mk.known_items", self._name(self.corpus, "corpus"), KNOWN)
+        self.session.call(queries, f"{known}[0]")
+        self.session.call(answers, f"{known}[1]")
+        return queries, answers
 
     def _swept(self) -> Sweep:
         if self.sweep is None:
             names = ["gram_weight"] if self.search.encoder is None else ["vector_weight", "gram_weight"]
             grid = dict.fromkeys(names, _WEIGHTS)
             self.sweep = sweep(self.search, *self.labels, grid, as_of=self.as_of)
-            labels = [self._name(self.queries, "queries"), self._name(self.qrels, "qrels")]
-            if self.queries is None:
-                labels = [Name(f"*{call_code('mk.known_items', self._name(self.corpus, 'corpus'), KNOWN)}")]
+            queries, qrels = self.labels
+            labels = self._name(queries, "queries"), self._name(qrels, "qrels")
             dated = {} if self.as_of is None else {"as_of": self.as_of}
             words = call_code("mk.sweep", self._name(self.search, "search"), *labels, grid, **dated)
             self.session.call(self.sweep, words)

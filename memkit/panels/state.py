@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from memkit.params import Estimator, Moment, as_of_time, estimator, param
+from memkit.tables.corpus import Corpus
 
 
 @estimator
@@ -116,7 +117,7 @@ class Session:
 
     def name_of(self, value: Any, default: str) -> str:
         """How the code spells `value`: as who made the panel calls it, if it has a name there."""
-        return next((words for known, words in self._names if known is value), default)
+        return next((words for known, words in self._names if _is_same(known, value)), default)
 
     @property
     def history(self) -> tuple[State, ...]:
@@ -170,6 +171,13 @@ class Session:
         self.notify()
 
 
+def _is_same(known: Any, value: Any) -> bool:
+    """Whether these are one object; the corpus of a search stands for the one that it was fitted to."""
+    if isinstance(known, Corpus) and isinstance(value, Corpus):
+        return known.tables["memories"] is value.tables["memories"]
+    return known is value
+
+
 def names_given(values: Any) -> Iterator[tuple[Any, str]]:
     """The names that these values have where memkit was called: the first name of each, unless it begins with "_"."""
     frame = inspect.currentframe()
@@ -177,5 +185,5 @@ def names_given(values: Any) -> Iterator[tuple[Any, str]]:
         frame = frame.f_back
     variables = {} if frame is None else {**frame.f_locals, **frame.f_globals, **frame.f_locals}
     for value in values:
-        names = (name for name, known in variables.items() if known is value and not name.startswith("_"))
+        names = (name for name, known in variables.items() if _is_same(known, value) and not name.startswith("_"))
         yield from ((value, name) for name in [next(names, "")] if name.isidentifier())

@@ -166,6 +166,7 @@ def test_the_code_of_every_panel_runs_with_what_its_caller_gave_under_the_caller
         (mk.panels.policy(mine, text="Почему?", as_of=DAY), {"max_chars": 50}),
         (mk.panels.context(mine, builder, message="пул", as_of=DAY), {"profile_chars": 30, "k": 2}),
         (mk.panels.judge(finder, questions, answers, as_of=DAY), {}),
+        (mk.panels.judge(finder, questions, {name: answers[name] for name in answers.column_names}, as_of=DAY), {}),
         (mk.panels.table(rows), {"sort": "n", "descending": True}),
         (mk.panels.table(mine), {"filter": "чай"}),
         (mk.panels.map(finder, projection="pca", as_of=DAY), {"group": "profile"}),
@@ -175,7 +176,7 @@ def test_the_code_of_every_panel_runs_with_what_its_caller_gave_under_the_caller
         panel.set(**values)
         if panel.title == "judge":
             assert panel.result.equals(run(panel, **names))
-            panel.press("2")
+            panel.press("1")
         result = run(panel, **names)
         assert result.to_pylist() == panel.result.to_pylist(), panel.code
         assert panel.title == "table" or result.schema.equals(panel.result.schema, check_metadata=True)
@@ -448,7 +449,7 @@ def test_judging_of_two_searches_goes_on_from_labels_of_which_none_is_relevant(
     none = labels[1].set_column(2, "relevance", pa.array([0] * labels[1].num_rows))
     panel = mk.panels.judge(search, labels[0], none, other=search.with_params(vector_weight=0.0), as_of=DAY)
     assert panel.pair is not None
-    panel.press("3")
+    panel.press("1")
     assert panel.result.num_rows == none.num_rows + 1
 
 
@@ -557,6 +558,46 @@ def test_a_judge_sees_no_scores_and_can_be_interrupted(search: mk.Retriever, lab
     assert panel.agreement(panel.result) == 1.0
 
 
+def test_labels_of_two_grades_are_judged_in_two_and_their_scale_is_kept(
+    search: mk.Retriever, labels: Any, tmp_path: Path
+) -> None:
+    queries, qrels = labels
+    panel = mk.panels.judge(search, queries, qrels, as_of=DAY)
+    assert [label for name, label, _ in panel.actions if name.isdecimal()] == ["Not relevant", "Relevant"]
+    assert "Related" not in panel.body + panel.words
+    assert "no scale is kept with them" in panel.body
+    with pytest.raises(mk.MemkitError):
+        panel.press("3")
+    before = mk.evaluate(search, queries, qrels, "ndcg@10", as_of=DAY).table["value"][0].as_py()
+    while panel.pair is not None:
+        answers = set(zip(qrels["query_id"].to_pylist(), qrels["memory_id"].to_pylist(), strict=True))
+        panel.press("1" if panel.pair in answers else "0")
+    assert panel.status.endswith("decisions in this session")
+    after = mk.evaluate(search, queries, panel.result, "ndcg@10", as_of=DAY).table["value"][0].as_py()
+    assert after == pytest.approx(before)
+
+    four = mk.panels.judge(search, queries, tmp_path / "qrels.parquet", as_of=DAY)
+    for key in ("1", "0"):
+        four.press(key)
+    for name in ("qrels.parquet", "again.csv", "again.jsonl"):
+        path = mk.labels.write(four.result, tmp_path / name)
+        again = mk.panels.judge(search, queries, path, as_of=DAY)
+        assert (again.grades, "no scale" in again.body) == (4, False), name
+        assert again.result.sort_by("memory_id").equals(four.result.sort_by("memory_id"))
+    with pytest.raises(mk.ParameterError, match="expected grades=4, by which the labels were judged"):
+        mk.panels.judge(search, queries, four.result, grades=2)
+    assert mk.panels.judge(search, queries, qrels, grades=4).grades == 4
+
+
+def test_a_judge_sees_where_a_memory_stands_and_its_date() -> None:
+    rows = {"memory_id": ["a"], "text": ["зелёный чай"], "path": ["tea/чай.md"], "created_at": ["2026-01-02"]}
+    search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
+    panel = mk.panels.judge(search, ["чай"], as_of=DAY)
+    assert "tea/чай.md · 2026-01-02" in panel.body
+    panel.press("skip")
+    assert "1 decision in this session" in panel.status
+
+
 def test_a_judge_without_labels_asks_for_known_items() -> None:
     texts = {
         "memory_id": ["a", "b"],
@@ -567,6 +608,13 @@ def test_a_judge_without_labels_asks_for_known_items() -> None:
     search = mk.Retriever(encoder=None).fit(corpus)
     queries, qrels = mk.known_items(corpus)
     panel = mk.panels.judge(search, as_of="2026-03-01")
+    assert (panel.grades, "no scale" in panel.body) == (2, False)
+    assert "Related" not in panel.body + panel.words + str(panel.actions)
+    panel.press("1")
+    made = mk.panels.lab(corpus, search, as_of="2026-03-01")
+    for each in (panel, made["judge"]):
+        assert "mk.known_items(corpus, 60)" in each.code
+        assert run(each, corpus=corpus, search=search).to_pylist() == each.result.to_pylist()
     assert panel.queries["text"].to_pylist() == queries["text"].to_pylist()
     assert panel.result.equals(mk.panels.judge(search, queries, qrels, as_of="2026-03-01").result)
     with pytest.raises(mk.NotFittedError):
@@ -825,7 +873,7 @@ def test_judgements_are_read_again_by_the_code_on_the_screen(search: mk.Retrieve
     other.write_text("query_id,memory_id,relevance\nq0,a,1\n", "utf-8")
     before = other.read_bytes()
     beside = mk.panels.judge(search, labels[0], other, beside=panel.result, as_of=DAY)
-    beside.press("2")
+    beside.press("1")
     assert other.read_bytes() == before
     assert "agree" in beside.status
 
