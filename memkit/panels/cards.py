@@ -91,7 +91,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             for name, declared in panel.controls.items()
             if declared.nullable and isinstance(self.controls[name], (ipywidgets.IntSlider, ipywidgets.FloatSlider))
         }
-        self.notes = {name: ipywidgets.HTML(layout=_INDENT) for name in panel.notes}
+        self.notes = {name: ipywidgets.HTML(layout=_INDENT) for name in self.controls}
         actions = panel.spec()["actions"]
         self.buttons = {action["name"]: ipywidgets.Button(description=action["label"]) for action in actions}
         parts = ("status", "error", "strip", "picture", "code", "body")
@@ -122,7 +122,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """A control with its box for None, and the line on what its value means."""
         control, automatic = self.controls[name], self.automatic.get(name)
         row = control if automatic is None else ipywidgets.HBox([control, automatic])
-        return [row, *([self.notes[name]] if name in self.notes else [])]
+        return [row, self.notes[name]]
 
     def _listen(self) -> None:
         for name, widget in self.controls.items():
@@ -166,8 +166,10 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             for name, value in self.panel.values.items():
                 if name != skipped:
                     self._show(name, value)
-            for name, text in self.panel.notes.items():
-                self.notes[name].value = f"<small>{html.escape(text)}</small>"
+            notes = self.panel.notes  # a control has one only where its value asks for it
+            for name, note in self.notes.items():
+                note.value = f"<small>{html.escape(notes[name])}</small>" if name in notes else ""
+                note.layout.display = None if name in notes else "none"
         finally:
             self._is_following = False
 
