@@ -1,4 +1,4 @@
-"""Expiry: a memory is hidden from the day after its last day (Memory v2, TTL)."""
+"""Expiry: a memory is hidden once its last day, or the time that its author named, has passed (Memory v2, TTL)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _ending(policy: Any, table: Any) -> Reach:
 
 @estimator
 class Expiry(Policy):
-    """Refuses memories whose last day (``expires_at``) is past; a memory without one never expires.
+    """Refuses memories whose end (``expires_at``) is past: a day's end, or the named time; without one none expires.
 
     Neither ``stale_at`` nor ``status`` counts: a stale memory is to be checked again, and stays.
 
