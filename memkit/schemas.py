@@ -90,7 +90,7 @@ MEMORIES = table(
     column("updated_at", TIMESTAMP, "when it last changed; created_at where missing"),
     column("verified_at", TIMESTAMP, "when somebody last checked it"),
     column("stale_at", TIMESTAMP, "from when on it should be checked again; it stays valid, unlike what expires"),
-    column("expires_at", TIMESTAMP, "the last instant at which it is valid, UTC", day=LAST_INSTANT),
+    column("expires_at", TIMESTAMP, "its last valid instant, UTC; of a bare day the day's end", day=LAST_INSTANT),
     column(
         "date_source", pa.string(), "where created_at comes from: own (a field), name, heading, git, git_first, mtime"
     ),

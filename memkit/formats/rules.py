@@ -18,7 +18,7 @@ from memkit.formats.fields import TIME
 from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
-from memkit.params import describe
+from memkit.params import Moment, describe, until_text
 from memkit.schemas import KINDS
 
 _ANY = (
@@ -94,8 +94,9 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
                 format.check(tables, rows)
     undeclared_kinds(tables["memories"], rows)
     if as_of is not None:
-        _future(tables["memories"], {format.name: format for format in formats}, as_of, rows)
-        _stale(tables["memories"], as_of, rows)
+        until = Moment.from_cell(as_of).last_visible
+        _future(tables["memories"], {format.name: format for format in formats}, until, rows)
+        _stale(tables["memories"], until, rows)
     return rows.table("problems")
 
 
@@ -159,8 +160,8 @@ def undeclared_kinds(memories: pa.Table, rows: Rows) -> None:
             rows.problem("undeclared_kind", path, expected, kind, field="kind", memory_id=row["memory_id"])
 
 
-def _future(memories: pa.Table, formats: dict[str, Format], as_of: datetime, rows: Rows) -> None:
-    limit = pa.scalar(as_of, memories.schema.field("created_at").type)
+def _future(memories: pa.Table, formats: dict[str, Format], until: datetime, rows: Rows) -> None:
+    limit = pa.scalar(until, memories.schema.field("created_at").type)
     for name in ("created_at", "updated_at"):
         late = pc.fill_null(pc.greater(memories[name], limit), False)
         if name == "updated_at":
@@ -168,17 +169,17 @@ def _future(memories: pa.Table, formats: dict[str, Format], as_of: datetime, row
             late = pc.and_(late, pc.invert(both))
         for row in memories.filter(late).select(["memory_id", "path", "line_start", "format", name]).to_pylist():
             format = formats[row["format"]]
-            expected, got = f"no date after {as_of.isoformat()}", row[name].isoformat()
+            expected, got = f"no date after {until_text(until)}", row[name].isoformat()
             where = {"line": row["line_start"] if format.dates_in_lines else None, "memory_id": row["memory_id"]}
             field = format.dates.get(name, name)
             rows.problem("future_date", row["path"], expected, got, field=field, quote=False, **where)
 
 
-def _stale(memories: pa.Table, as_of: datetime, rows: Rows) -> None:
+def _stale(memories: pa.Table, until: datetime, rows: Rows) -> None:
     """Report each file whose author wanted it to be looked at again by now; stale it is from that moment on."""
-    limit = pa.scalar(as_of, memories.schema.field("stale_at").type)
+    limit = pa.scalar(until, memories.schema.field("stale_at").type)
     late = memories.filter(pc.fill_null(pc.less_equal(memories["stale_at"], limit), False))
     stale = late.select(["path", "memory_id", "stale_at"]).to_pylist()
     for path, row in {row["path"]: row for row in reversed(stale)}.items():
-        expected, got = f"a day after {as_of.isoformat()}", row["stale_at"].isoformat()
+        expected, got = f"a day after {until_text(until)}", row["stale_at"].isoformat()
         rows.problem("stale", path, expected, got, field="stale_at", quote=False, memory_id=row["memory_id"])

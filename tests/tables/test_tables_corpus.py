@@ -240,6 +240,9 @@ def test_dates_in_the_future_are_told_only_against_a_day(tmp_path: Path) -> None
     assert mk.read(folder, as_of="2026-02-03").problems.num_rows == 0
     for day in ("2026-02-02", date(2026, 2, 2), datetime(2026, 2, 2, 23, 59, tzinfo=UTC), "2026-02-03T01:00:00+03:00"):
         assert mk.read(folder, as_of=day).problems["rule"].to_pylist() == ["future_date"]
+    timed = write_files(tmp_path / "timed", {"memory/2026-02-03.md": "# 10:15 чай\n\nA\n"})
+    assert mk.read(timed, as_of="2026-02-03").problems.num_rows == 0  # a bare day is seen to its end
+    assert mk.read(timed, as_of="2026-02-03T10:00Z").problems["rule"].to_pylist() == ["future_date"]
 
 
 def test_a_rule_of_ones_own_is_checked(tmp_path: Path) -> None:
