@@ -13,7 +13,7 @@ import sys
 import warnings
 from typing import Any, NoReturn, TextIO
 
-from memkit.errors import MemkitError
+from memkit.errors import MemkitError, QueryError
 
 _SHORT = ("check", "overview", "sql", "search", "queries", "rules", "formats")
 """Verbs that need no pandas, and whose products of matrices are small."""
@@ -154,9 +154,17 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, MemkitError) and error.strerror:  # without its number
         name = str(error.filename).replace("\n", "\\n")
         return error.strerror if error.filename is None else f"{name}: {error.strerror}"
-    if isinstance(error, (MemkitError, duckdb.Error, OSError)):
+    if isinstance(error, (QueryError, duckdb.Error)):
+        return _first_line(error) + _advice(error)
+    if isinstance(error, (MemkitError, OSError)):
         return _first_line(error)
     return f"{type(error).__name__}: {_first_line(error)} (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)"
+
+
+def _advice(error: Exception) -> str:
+    """What DuckDB says on further lines about the names that there are."""
+    lines = [line.strip() for line in str(error).split("\n")[1:]]
+    return "".join(f" {line}" for line in lines if line.startswith(("Candidate", "Did you mean")))
 
 
 def _first_line(message: object) -> str:

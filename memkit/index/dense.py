@@ -397,3 +397,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
         if not {"vectors", "means"} <= manifest["files"].keys() <= {"vectors", "means", "index"}:
             raise ValueError("other files")
     return manifest
+
+
+def saved_rows(folder: Path) -> Vectors:
+    """The vectors that `Dense.save` wrote to `folder`, without their encoder."""
+    vectors: Vectors = store.load_array(store.get(folder, _manifest(folder)["files"]["vectors"], _PREFIX), np.float32)
+    return vectors

@@ -403,5 +403,6 @@ def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: 
     if isinstance(index, MemoryIndex):
         index.corpus = corpus
         corpus.add_table("chunks", index.chunks)
+        corpus.derive("vectors", lambda may_take_time: index.vectors(may_take_time))
         corpus.attach(FOLDER, lambda folder: save_index(index, params(), folder))
     return corpus

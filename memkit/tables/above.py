@@ -1,4 +1,4 @@
-"""Lazy imports of modules of `memkit.scale`, a room above this one: the only place below it that names it."""
+"""Lazy imports of modules of `memkit.scale` and of saved searches, rooms above this one: only this place names them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 SCALE = {"buckets": "memkit.scale.buckets", "split": "memkit.scale.split", "index": "memkit.scale.index"}
-SCALE |= {"engine": "memkit.scale.engine"}
+SCALE |= {"engine": "memkit.scale.engine", "vectors": "memkit.search.fitted.store"}
 """The modules that can be imported, by short name."""
 
 

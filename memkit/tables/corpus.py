@@ -51,7 +51,7 @@ from memkit.params import (
 from memkit.schemas import TABLES
 from memkit.tables.above import scale
 from memkit.tables.commit import is_bucketed
-from memkit.tables.database import Database, TextIndex, sql_with
+from memkit.tables.database import Database, Derived, TextIndex
 from memkit.tables.lake import empty_reading, load, save
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
@@ -84,6 +84,7 @@ class Corpus(Displayed):
         self.tables = {name: with_ends(table) for name, table in tables.items()}
         self.folder, self.trusted = folder, trusted
         self._attached: dict[str, Callable[[Path], None]] = {}
+        self._derived: dict[str, Derived] = {}
         self._reading, self._text_index = reading, text_index
         self._opened: Database | None = None
         self.buckets: int | None = None  # the default number of shards that `save` writes
@@ -93,7 +94,7 @@ class Corpus(Displayed):
     def _database(self) -> Database:
         """The DuckDB database, made at the first SQL query; a search over words and vectors needs none."""
         with self._lock:
-            self._opened = self._opened or Database(self.tables, self._text_index)
+            self._opened = self._opened or Database(self.tables, self._text_index, self._derived)
             return self._opened
 
     @property
@@ -123,9 +124,10 @@ class Corpus(Displayed):
         Parameters
         ----------
         query : str
-            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text. A name that is not
-            a table of the corpus may be a variable of the caller: a DataFrame of pandas or Polars, or any other object
-            that exports Arrow.
+            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text, and so does
+            ``fts_main_memories.match_bm25`` with DuckDB's own parameters fields, k, b and conjunctive. A name that is
+            not a table of the corpus may be a variable of the caller: a DataFrame of pandas or Polars, or any other
+            object that exports Arrow. `Retriever.corpus_` has ``chunks`` and ``vectors`` (chunk_id, vector) too.
         params : list or dict, optional
             Values for ``?`` or ``$name``.
 
@@ -153,7 +155,7 @@ class Corpus(Displayed):
         """`sql`, with the variables of `caller`."""
         check_statement(query)
         check_unicode(params)
-        return sql_with(self._database.cursor(query), query, params, caller)
+        return self._database.sql(query, params, caller)
 
     def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:
         """The result of one of `memkit.named_queries`.
@@ -257,6 +259,27 @@ class Corpus(Displayed):
         _check_name("add_table", name, "table", TABLES)
         is_plain = isinstance(table, pa.Table) and len(set(table.column_names)) == table.num_columns
         self.tables[name] = table if is_plain else as_table(table, owner="add_table: 'table'")
+
+    def derive(self, name: str, make: Derived) -> None:
+        """Have SQL know one more table, made when a query first names it, as a Retriever's copy has ``vectors``.
+
+        Parameters
+        ----------
+        name : str
+            As for `add_table`; it is not in `tables`, and `save` does not write it.
+        make : callable
+            ``make(may_take_time)`` returns the table, or None where there is none.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> corpus = mk.from_table({"text": ["чай"]})
+        >>> corpus.derive("lengths", lambda may_take_time: pa.table({"chars": [3]}))
+        >>> corpus.sql("from lengths").fetchall()
+        [(3,)]
+        """
+        _check_name("derive", name, "table", TABLES)
+        self._derived[name] = make
 
     def attach(self, name: str, write: Callable[[Path], None]) -> None:
         """Have `save` write one more folder, as a Retriever adds ``vectors`` to its own copy of the corpus.
@@ -402,7 +425,7 @@ class Corpus(Displayed):
         """A copy: the same tables and index in a database of its own, so neither shows what is added to the other."""
         index = self._opened.built_index if self._opened else self._text_index
         copy = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
-        copy._attached, copy.buckets = self._attached.copy(), self.buckets
+        copy._attached, copy._derived, copy.buckets = self._attached.copy(), self._derived.copy(), self.buckets
         return copy
 
     def __copy__(self, memo: object = None) -> Corpus:
@@ -665,7 +688,10 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
         corpus: Corpus = scale("buckets").Buckets(path, trust)
         return corpus
     tables, reading, text_index = load(path, None if source is None else remember_root(path_of("open", source)), trust)
-    return Corpus(tables, reading=reading, text_index=text_index, folder=path, trusted=trust)
+    corpus = Corpus(tables, reading=reading, text_index=text_index, folder=path, trusted=trust)
+    if "chunks" in tables:
+        corpus.derive("vectors", lambda _: scale("vectors").saved_vectors(path, tables["chunks"]))
+    return corpus
 
 
 def home(corpus: Corpus) -> Path:

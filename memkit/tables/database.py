@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
 from types import FrameType
@@ -18,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from memkit.duck import connect, cursor_of, identifier, interruptible, literal, put, session, transaction
+from memkit.errors import QueryError, did_you_mean
 from memkit.schemas import TABLES, empty
 from memkit.tables.fts import add_fts, index_text
 from memkit.tables.sandbox import TIMEOUT_S, Sandbox
@@ -29,6 +31,9 @@ _WORTH_COMPRESSION = 2**20
 """Bytes of tables. DuckDB tries each of its compressions on each column, which takes half of the time to write a small
 file, and makes it a tenth smaller."""
 
+_OWN_INDEX = re.compile(r"\b((?:create|drop)_fts_index)\s*\(\s*['\"](?:(?:main|memkit)\.)?(\w+)['\"]", re.IGNORECASE)
+Derived = Callable[[bool], "pa.Table | None"]
+"""Makes a table, None where there is nothing to make it of; it is told whether it may cost time."""
 TextIndex = dict[str, pa.Table] | None
 """The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`, where it was built."""
 
@@ -42,6 +47,8 @@ class Database:
         The tables of both databases; one that is added later is visible from the next query on.
     text_index : dict of str to pyarrow.Table, optional
         None builds it when it is first needed.
+    derived : dict of str to callable, optional
+        What makes further tables, each when a query first names it.
 
     Attributes
     ----------
@@ -49,8 +56,11 @@ class Database:
         The full-text index, if it was built.
     """
 
-    def __init__(self, tables: dict[str, pa.Table], text_index: TextIndex = None) -> None:
-        self._tables, self.built_index = tables, text_index
+    def __init__(
+        self, tables: dict[str, pa.Table], text_index: TextIndex = None, derived: Mapping[str, Derived] | None = None
+    ) -> None:
+        self._derived, self._made = derived or {}, dict[str, pa.Table]()
+        self._tables, self.built_index = ChainMap(tables, self._made), text_index
         self._con: duckdb.DuckDBPyConnection | None = None
         self._loaded: dict[str, pa.Table] = {}
         self._has_text = False
@@ -61,20 +71,60 @@ class Database:
     def cursor(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
         """A new connection for the user; with full-text search, unless `query` is given and does not use it."""
         with self._lock:
+            self._derive(query)
             con = self._con = self._con or connect_fts()
             tables = {name: table for name, table in self._tables.items() if self._loaded.get(name) is not table}
             if tables:
                 _write_tables(con, tables)
                 self._loaded |= tables
             if not self._has_text and (query is None or _USES_FULL_TEXT.search(query)):
-                add_fts(con, self.text_index())
+                add_fts(con, self.text_index(), "memkit.memories")
                 self._has_text = True
             return cursor_of(con)
 
+    def sql(self, query: str, params: Any, caller: FrameType) -> duckdb.DuckDBPyRelation:
+        """The result of a query for the user; a name that is no table may be a variable of `caller`."""
+        self._check_index(query)
+        try:
+            return sql_with(self.cursor(query), query, params, caller)
+        except duckdb.CatalogException as error:
+            missing = _MISSING.search(str(error))
+            if missing and (why := self.absent(missing[1])):
+                raise QueryError(why) from None
+            if missing and (near_names := did_you_mean(missing[1], self._tables)):
+                raise duckdb.CatalogException(f"Catalog Error: {missing[0]}{near_names}") from None
+            raise
+
+    def _check_index(self, query: str) -> None:
+        for index in _OWN_INDEX.finditer(query):
+            if index[2].lower() in self._tables:
+                raise QueryError(
+                    f"{index[1]}: memkit itself keeps the full-text index of {index[2]}, which fts('…') and"
+                    " fts_main_memories.match_bm25(memory_id, '…') ask. Make one of a table of your own."
+                )
+
+    def absent(self, name: str) -> str:
+        """Why there is no table `name` of a fitted search; empty for any other name."""
+        if name == "vectors" and "chunks" in self._tables:
+            return "there are no vectors: the search was fitted without an encoder, or with one in each shard."
+        if name in ("chunks", "vectors"):
+            return f"there is no table {name!r} before a fit: mk.Retriever().fit(corpus).corpus_ and its lakes have it."
+        return ""
+
+    def _derive(self, query: str | None) -> None:
+        """Make the derived tables that a query names; for a connection those that cost little."""
+        for name, make in self._derived.items():
+            is_named = query is None or re.search(rf"\b{name}\b", query, re.IGNORECASE)
+            table = make(query is not None) if is_named and name not in self._made else None
+            if table is not None:
+                self._made[name] = table
+
     def ask(self, query: str, params: Any = None, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
         """The rows of one SELECT, run in the sandbox; see `Sandbox.ask`."""
+        self._check_index(query)
         with self._lock:
-            self._sandbox = self._sandbox or Sandbox(self._tables, self.text_index)
+            self._derive(query)
+            self._sandbox = self._sandbox or Sandbox(self._tables, self.text_index, self.absent)
         return self._sandbox.ask(query, params, timeout_s)
 
     def relation(self, rows: pa.Table) -> duckdb.DuckDBPyRelation:
@@ -92,13 +142,13 @@ class Database:
 
     def write(self, path: Path) -> None:
         """Write the tables and the full-text index to a new DuckDB file, for other programs."""
-        tables = dict(self._tables)
+        tables = {name: table for name, table in self._tables.items() if name not in self._made}
         with connect_fts() as con, interruptible():
             if sum(table.nbytes for table in tables.values()) < _WORTH_COMPRESSION:
                 con.execute("set force_compression = 'uncompressed'")
             con.execute(f"attach {literal(str(path.absolute()))} as saved; use saved")
             _write_tables(con, tables)
-            add_fts(con, self.text_index())
+            add_fts(con, self.text_index(), "memkit.memories")
             con.execute("use memory; detach saved")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memkit.duck import as_arrow, interruptible, put, session, transaction
+from memkit.duck import as_arrow, interruptible, literals, put, session, transaction
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
@@ -63,6 +63,50 @@ _SCORES = """
     )
 """
 
+# The signature of DuckDB's own macro of an index over ``memories``: document lengths and frequencies are those of all
+# columns also where only some are searched, as there.
+_LIKE_DUCKDB = """
+create schema if not exists fts_main_memories;
+create or replace macro fts_main_memories.match_bm25(
+    memory_id, query, fields := null, k := {k1}, b := {b}, conjunctive := 0
+) as (
+    with words as (select distinct unnest({terms}) as term),
+    query_terms as (select termid, df from {schema}.terms join words using (term)),
+    found as (
+        select termid, docid, tf from {schema}.postings join query_terms using (termid) where fields is null
+        union all
+        {within}
+    ),
+    kept as (
+        select docid from found group by docid
+        having not conjunctive::bool or count(distinct termid) = (select count(*) from words)
+    ),
+    scores as (
+        select docid, sum(
+            log((num_docs - df + 0.5) / (df + 0.5) + 1) * tf * (k + 1) / (tf + k * (1 - b + b * len / avgdl))
+        ) as score
+        from found join kept using (docid) join query_terms using (termid) join {schema}.docs using (docid)
+        cross join (select count(*) as num_docs, avg(len) as avgdl from {schema}.docs)
+        group by docid
+    )
+    select score from scores join {schema}.docs using (docid) where name = memory_id
+);
+"""
+_WITHIN = """select termid, docid, count(*) as tf from (
+            select name, unnest({body_terms}) as term from {schema}.bodies
+            where contains(',' || replace({fields}, ' ', '') || ',', ',' || field || ',')
+        ) join {schema}.terms using (term) join query_terms using (termid) join {schema}.docs using (name)
+        group by all"""
+_NOT_WITHIN = """select 0 as termid, 0 as docid, 0 as tf where error(
+            'fields: expected none here, where only the whole text is searched; corpus.sql takes fields'
+        ) is null and fields is not null"""
+_FIELDS = """case when fields is null or len(list_filter(string_split(replace(fields, ' ', ''), ','),
+            lambda one: one not in ({names}))) = 0 then fields else error('fields: expected some of {plain}') end"""
+_BODIES = """
+create or replace view {schema}.bodies as
+    select memory_id as name, unnest([{names}]) as field, unnest([{columns}]) as body from {memories};
+"""
+
 _MACROS = """
 create or replace macro fts(query, k := 10) as table {scores}
     select name as memory_id, score from scores join {schema}.docs using (docid)
@@ -100,7 +144,7 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
         return {name: as_arrow(con, f"from {name} order by all") for name in TEXT_INDEX}
 
 
-def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> None:
+def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table], memories: str | None = None) -> None:
     """Put an index and its macros into the database of `con`, replacing an older index.
 
     Each statement can be repeated, so a call that was interrupted is completed by the next one.
@@ -111,6 +155,8 @@ def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> No
         A connection on which `memkit.text.analyse.load_fts` was called.
     index : mapping of str to pyarrow.Table
         The result of `index_text`.
+    memories : str, optional
+        The table in SQL whose columns ``fields`` of `fts_main_memories.match_bm25` may name; without it none.
 
     Examples
     --------
@@ -128,3 +174,19 @@ def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> No
         for name in TEXT_INDEX:
             put(con, f"{SCHEMA}.{name}", index[name])
         con.execute(_MACROS.format(scores=scores, schema=SCHEMA))
+        con.execute(_like_duckdb(con, memories))
+
+
+def _like_duckdb(con: duckdb.DuckDBPyConnection, memories: str | None) -> str:
+    """The statements that make DuckDB's own name for full-text search; over the columns that `memories` has."""
+    shared = {"schema": SCHEMA, "terms": analyse_sql("query"), "k1": K1, "b": B}
+    if memories is None:
+        return _LIKE_DUCKDB.format(within=_NOT_WITHIN, **shared)
+    present = {name for name, *_ in con.execute(f"describe {memories}").fetchall()}
+    columns = {name: f"array_to_string({name}, ' ')" if name in ("tags", "aliases") else name for name in SEARCHED}
+    columns = {name: column for name, column in columns.items() if name in present}
+    names = literals(columns)
+    bodies = _BODIES.format(schema=SCHEMA, names=names, columns=", ".join(columns.values()), memories=memories)
+    fields = _FIELDS.format(names=names, plain=", ".join(columns))
+    within = _WITHIN.format(schema=SCHEMA, fields=fields, body_terms=analyse_sql("body"))
+    return bodies + _LIKE_DUCKDB.format(within=within, **shared)

@@ -123,10 +123,17 @@ class Sandbox:
         Looked up at each call, so a table that was replaced is loaded again.
     text_index : callable
         Returns the tables of the full-text index.
+    absent : callable, optional
+        Returns why there is no table of a name; empty where nothing is known.
     """
 
-    def __init__(self, tables: Mapping[str, pa.Table], text_index: Callable[[], dict[str, pa.Table]]) -> None:
-        self._tables, self._text_index = tables, text_index
+    def __init__(
+        self,
+        tables: Mapping[str, pa.Table],
+        text_index: Callable[[], dict[str, pa.Table]],
+        absent: Callable[[str], str] = lambda name: "",
+    ) -> None:
+        self._tables, self._text_index, self._absent = tables, text_index, absent
         self._con: duckdb.DuckDBPyConnection | None = None
         self._loaded: dict[str, pa.Table] = {}
         self._columns: dict[str, list[str]] = {}
@@ -147,6 +154,8 @@ class Sandbox:
         check_unicode(params)
         select = parse_select(query)
         if unknown := select.tables.difference(self._tables, select.blocks):
+            if why := next(filter(None, map(self._absent, sorted(unknown))), ""):
+                raise QueryError(why)
             name, hint = min(unknown), did_you_mean(min(unknown), self._tables)
             raise QueryError(f"expected a table of the corpus: {', '.join(self._tables)}. Got {name!r}.{hint}")
         with self._lock:

@@ -63,6 +63,12 @@ def test_sql_answers_for_people_and_for_machines(run: Run, folder: Path) -> None
     assert (code, json.loads(out)) == (0, [{"user_id": "anna", "n": 3, "last": "2026-01-31T23:59:59.999999+00:00"}])
 
 
+def test_duckdbs_advice_is_kept(run: Run, folder: Path) -> None:
+    for query, advice in (("select texxt from memories", "Candidate bindings"), ("from memory", "mean 'memories'")):
+        code, _, err = run("sql", folder, query)
+        assert (code, advice in err, err.count("\n")) == (2, True, 1)
+
+
 def test_sql_knows_the_named_queries(run: Run, folder: Path) -> None:
     code, out, _ = run("sql", folder, "expired_facts", "--as-of", "2026-02-01", "--json")
     assert code == 0

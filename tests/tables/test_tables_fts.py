@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.duck import connect as plain
+from memkit.errors import QueryError
 from memkit.schemas import MEMORIES
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX, index_text
@@ -224,3 +226,57 @@ def test_a_change_of_the_rows_is_refused_so_that_no_answer_is_stale(connect: Con
 
 def test_only_memories_shows_among_the_users_tables(connect: Connect) -> None:
     assert connect(TEXTS).execute("show tables").fetchall() == [("memories",)]
+
+
+def test_duckdbs_own_name_answers_as_duckdbs_own_index(subtests: pytest.Subtests) -> None:
+    """Also with its parameters, in a sandbox too; of a table of one's own it is DuckDB's index."""
+    titles, texts = ["tea", "pool", "", "mug tea"], ["pool of ten", "tea tea ten", "pool tea ten tea", "ten pool"]
+    corpus = mk.from_table({"memory_id": list("abcd"), "title": titles, "text": texts})
+    con = corpus.connect()
+    con.execute("create table mine as select memory_id, title, text from memories")
+    con.execute("pragma create_fts_index('mine', 'memory_id', 'title', 'text', stemmer = 'none', stopwords = 'none')")
+    ask = "select memory_id, round(fts_main_{0}.match_bm25(memory_id, '{1}'{2}), 6) as s from {0} order by 1".format
+    options = ("", ", k := 2.0, b := 0.1", ", conjunctive := 1", ", fields := 'text'", ", fields := 'title,text'")
+    for query, more in product(("pool", "tea ten", "pool nowhere"), options):
+        with subtests.test(query=query, more=more):
+            wanted, sql = con.execute(ask("mine", query, more)).fetchall(), ask("memories", query, more)
+            assert corpus.sql(sql).fetchall() == wanted
+            if "fields" not in more:
+                assert [tuple(row.values()) for row in corpus.ask(sql).to_pylist()] == wanted
+
+
+def test_what_sql_has_not_is_said_with_what_to_do() -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    for query, said in {
+        "pragma create_fts_index('memories', 'memory_id', 'text')": "create_fts_index: memkit itself keeps.*match_bm25",
+        "from chunks": r"before a fit.*corpus_",
+        "from vectors": r"before a fit.*corpus_",
+    }.items():
+        for ask in (corpus.sql, corpus.ask):
+            with pytest.raises(QueryError, match=said):
+                ask(query)
+    with pytest.raises(duckdb.CatalogException, match="Did you mean 'memories'"):
+        corpus.sql("from memory")
+    with pytest.raises(duckdb.Error, match=r"fields: expected some of title, .*text"):
+        corpus.sql("select fts_main_memories.match_bm25(memory_id, 'чай', fields := 'titel') from memories").fetchall()
+
+
+def test_vectors_and_chunks_can_be_asked_of_a_fitted_corpus_and_its_lake(tmp_path: Path) -> None:
+    """Cosines in SQL are those of the encoder; a fit without an encoder says that there are none."""
+    search = mk.Retriever(encoder="hash").fit(mk.from_table({"text": ["пул соединений", "чай", "пул"]}))
+    search.corpus_.save(tmp_path / "lake")
+    sql = (
+        "select array_cosine_similarity(a.vector, b.vector) as cosine from vectors a, vectors b"
+        " join chunks on chunks.chunk_id = b.chunk_id where a.chunk_id = '2@0' order by b.chunk_id"
+    )
+    vectors = search.index_.encoded()
+    for corpus in (search.corpus_, mk.open(tmp_path / "lake")):
+        assert corpus.sql(sql).fetchnumpy()["cosine"] == pytest.approx(vectors @ vectors[2], abs=1e-6)
+        assert corpus.ask(sql)["cosine"].to_numpy() == pytest.approx(vectors @ vectors[2], abs=1e-6)
+        assert str(corpus.sql("from vectors").types[1]) == f"FLOAT[{vectors.shape[1]}]"
+        assert "vectors" not in corpus.tables
+    blind = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай"]}))
+    blind.corpus_.save(tmp_path / "blind")
+    for corpus in (blind.corpus_, mk.open(tmp_path / "blind")):
+        with pytest.raises(QueryError, match="there are no vectors: the search was fitted without an encoder"):
+            corpus.sql("from vectors")

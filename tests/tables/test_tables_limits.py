@@ -203,8 +203,6 @@ def interrupted(run):
     return called
 
 sandbox.Sandbox.ask, database.sql_with = interrupted(sandbox.Sandbox.ask), interrupted(database.sql_with)
-from memkit.tables import corpus as corpora
-corpora.sql_with = database.sql_with
 from memkit.cli.run import program
 query = sys.argv.pop()
 sys.argv[1:] = [word.format(slow=query, join=JOIN) for word in sys.argv[1:]]

@@ -346,3 +346,9 @@ def codes(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:
         return np.empty(0, np.int64), pa.array([], column.type)
     codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary
+
+
+def vectors_of(chunks: pa.Table, vectors: Any) -> pa.Table:
+    """The table ``vectors`` of SQL: chunk_id and vector, an array of so many floats."""
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), vectors.shape[1])
+    return pa.table({"chunk_id": chunks["chunk_id"], "vector": column})

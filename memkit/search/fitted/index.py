@@ -36,7 +36,17 @@ from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
-from memkit.search.fitted.arms import KINDS, Arm, build_arm, codes, make_chunks, places, take_rows, text_codes
+from memkit.search.fitted.arms import (
+    KINDS,
+    Arm,
+    build_arm,
+    codes,
+    make_chunks,
+    places,
+    take_rows,
+    text_codes,
+    vectors_of,
+)
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
@@ -738,6 +748,11 @@ class MemoryIndex:
                 warnings.warn(f"Retriever: search works without vectors. {error}", RuntimeWarning, stacklevel=4)
                 return self.weights(settings)
         return weights
+
+    def vectors(self, may_take_time: bool) -> pa.Table | None:
+        """The table ``vectors`` of SQL; None where there is no encoder, or where none was asked yet and must not be."""
+        encoded = self.encoded() if may_take_time or "vector" in self.arms else None
+        return None if encoded is None else vectors_of(self.chunks, encoded)
 
     def encoded(self) -> Vectors | None:
         """The vector of each chunk by the encoder, whose arm is built if need be; None where there is no encoder."""

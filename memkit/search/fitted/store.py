@@ -20,7 +20,7 @@ from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
 from memkit.params import Estimator
-from memkit.search.fitted.arms import KINDS
+from memkit.search.fitted.arms import KINDS, vectors_of
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.commit import POINTER, current, replacing
@@ -134,12 +134,17 @@ def _load(
 
 def _load_arm(index: MemoryIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
     """Load an arm, after comparing its files with their hashes."""
+    check_arm(folder, name, manifest)
+    return KINDS[name].load(index, folder / name, trust)
+
+
+def check_arm(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
+    """Raise where a file of an arm is not the one that was saved."""
     for file, expected in manifest["files"].items():
         if file.partition("/")[0] == name:
             with store.checking(folder / file), open_member(folder, file) as opened:
                 if digest_of_file(opened) != expected:
                     raise DamagedIndexError(f"{folder.name}/{file}: it is not the file that was saved. Fit again.")
-    return KINDS[name].load(index, folder / name, trust)
 
 
 def saved_arm(index: MemoryIndex, name: str) -> Any:
@@ -160,6 +165,28 @@ def saved_arm(index: MemoryIndex, name: str) -> Any:
     except StaleIndexError:
         pass  # damaged, or of another encoder
     return None
+
+
+def saved_vectors(lake: Path, chunks: pa.Table) -> pa.Table | None:
+    """The vectors of the chunks of a lake, as they were saved with it; None where it has none for them.
+
+    Raises
+    ------
+    DamagedIndexError
+        Where a file is not the one that was saved.
+    """
+    try:
+        folder = _place(_place(lake) / FOLDER)
+        manifest = _manifest(folder)
+    except StaleIndexError:
+        return None
+    if "vector" not in manifest["arms"]:
+        return None
+    from memkit.index.dense import saved_rows
+
+    check_arm(folder, "vector", manifest)
+    vectors = saved_rows(folder / "vector")
+    return vectors_of(chunks, vectors) if len(vectors) == chunks.num_rows else None
 
 
 def forget(memories: pa.Table) -> None:
