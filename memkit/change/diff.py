@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import html
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ class Diff(str):
     """A unified diff: a string, which notebooks show in colour, with secrets masked."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        """The diff itself; on a terminal its control characters are escaped."""
+        return visible(self[:]) if sys.stdout.isatty() else self[:]
+
     _COLOURS = (("+++", ""), ("---", ""), ("+", "rgba(46,160,67,.22)"), ("-", "rgba(248,81,73,.22)"), ("@", ""))
 
     def _repr_html_(self) -> str:

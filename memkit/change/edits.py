@@ -200,7 +200,7 @@ class Edits(Tabular):
     def _splice(self, row: Row) -> Splice:
         text, start = self._before[row["path"]] or "", int(row["at"])
         end = start + len(row["before"] or "")
-        if text[start:end] != (row["before"] or ""):
+        if end > len(text) or text[start:end] != (row["before"] or ""):
             raise StaleSourceError(
                 f"{row['path']}: what row {row['edit']} would change does not stand there.", row["path"]
             )

@@ -7,6 +7,7 @@ the table says what was measured, not what a writer meant.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections import Counter
@@ -307,8 +308,8 @@ def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None 
 
 def _check_empty(folder: Path) -> None:
     """Raise where a folder holds anything but memkit's own state: files of two exports would be read as one."""
-    if folder.exists() and not folder.is_dir():
-        raise refused(folder, "a folder", "a file")
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise refused(folder, "a folder", "a file" if folder.exists() else "a link that leads nowhere")
     if folder.is_dir() and any(name.name != ".memkit" for name in folder.iterdir()):
         raise ChangeRefusedError(f"{folder}: expected an empty folder, or one that does not exist yet.")
 

@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.journal import opened
-from memkit.errors import NotFoundError, ParameterError, near
+from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, near
+from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.fields import check_text
 from memkit.params import AsOf, as_of_time, describe
 from memkit.schemas import result_schema
 from memkit.tables.corpus import read
+from memkit.text.secrets import mask
 
 T = TypeVar("T")
 _ANSWER = result_schema((pa.string(), "path op sha256_before sha256_after reason"))
@@ -57,7 +59,14 @@ class Operations:
         for row in draft.rows:
             if "\0" in (row.get("after") or "") and "\0" not in (row.get("before") or ""):
                 raise ParameterError(f"{row['path']}: expected text without NUL. Got some.")
-        return result, draft.edits([("time", moment.isoformat())])
+        edits = draft.edits([("time", moment.isoformat())])
+        for change in edits.changes():
+            if change.after is not None and len(change.after) > max(MAX_FILE_BYTES, len(change.before or b"")):
+                raise ChangeRefusedError(
+                    f"{change.path}: it would have {len(change.after):,} bytes, and no file of more than"
+                    f" {MAX_FILE_BYTES:,} is read whole. Split it first."
+                )
+        return result, edits
 
 
 def applied(edits: Edits, *, force: bool = False) -> pa.Table:
@@ -90,7 +99,7 @@ def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:
     """The error for an unknown id, with similar ones."""
     near_ids = near(wanted, known, cutoff=0.4)
     hint = f" Near it: {', '.join(near_ids)}." if near_ids else ""
-    return NotFoundError(f"there is no {what} {wanted!r:.200}.{hint}")
+    return NotFoundError(mask(f"there is no {what} {wanted!r:.200}.{hint}"))
 
 
 def stamp(moment: datetime) -> str:

@@ -230,7 +230,7 @@ class Repository:
 
     def _commit(self, name: str, rev: str = "") -> Commit:
         """The commit of an expression that begins with an id."""
-        answer = next(iter(self.objects([f"{name}^{{commit}}"])))
+        answer = next(iter(self.objects([f"{name}^{{commit}}"], _TREE_BYTES)))
         if answer is None:
             raise NotFoundError(f"rev: expected a commit that is here. Got {rev or name!r:.200}.")
         id, data = answer

@@ -57,6 +57,10 @@ class Settings(QuerySettings):
         )
 
 
+MAX_QUERY = 1_000_000
+"""Characters of a question."""
+
+
 @dataclass(frozen=True)
 class Queries:
     """Texts of queries with their ids and, optionally, the day on which each is asked.
@@ -148,6 +152,9 @@ def _texts(values: Any) -> tuple[str, ...]:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise QueryError(f"queries: expected a text at position {position}. Got {type(text).__name__} {text!r}.")
+        if len(text) > MAX_QUERY:
+            expected = f"expected at most {MAX_QUERY:,} characters at position {position}"
+            raise QueryError(f"queries: {expected}. Got {len(text):,}; search.like asks for what is like a memory.")
         if lone := LONE_SURROGATE.search(text):
             raise QueryError(
                 f"queries: expected Unicode characters at position {position}. Got half of one, {lone[0]!r}, as its"

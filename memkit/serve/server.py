@@ -21,12 +21,15 @@ from memkit import __version__
 from memkit.errors import MemkitError, MissingExtraError, ParameterError, PolicyRefusal, did_you_mean
 from memkit.serve.tools import Tools, check_limits
 from memkit.surrogates import without_surrogates
+from memkit.text.secrets import mask
 
 _GRACE = 2.0
 """Seconds that a running tool gets to finish after the client is gone or the server is stopped."""
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 MAX_BODY = 2 * 2**20
 """Maximum bytes of a request over HTTP: every request within the tools' limits fits."""
+MAX_CALLS = 100
+"""Connections and calls over HTTP at the same time; further ones are answered with 503."""
 _TYPES = {"string": "a text", "integer": "a whole number", "boolean": "true or false", "array": "a list of texts"}
 
 
@@ -133,7 +136,7 @@ def _guarded(
             answer = {"ok": False, "id": "", "reason": refusal.reason, "message": without_surrogates(str(refusal))}
             return answer | ({"candidates": [], "gap": None} if method.__name__ in Tools.DESTROYING else {})
         except (MemkitError, OSError) as error:
-            raise failure(without_surrogates(str(error))) from None
+            raise failure(mask(without_surrogates(str(error)))) from None
         except (SystemExit, KeyboardInterrupt) as error:
             raise failure(f"the tool was stopped ({type(error).__name__})") from None
 
@@ -199,7 +202,7 @@ def serve_http(server: Any, port: int, token: str | None = None, announce: Calla
     secret = fixed_token or secrets.token_urlsafe(24)
     needed = "the token of MEMKIT_TOKEN" if fixed_token else f"'Authorization: Bearer {secret}'"
     announce(f"memkit: http://127.0.0.1:{port}/mcp with {needed}")
-    running = uvicorn.Server(uvicorn.Config(_with_token(app, secret), log_level="warning"))
+    running = uvicorn.Server(uvicorn.Config(_with_token(app, secret), log_level="warning", limit_concurrency=MAX_CALLS))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     try:

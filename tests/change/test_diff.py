@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,3 +155,11 @@ def test_a_removed_text_says_where_the_same_stands(tmp_path: Path) -> None:
     diff = mk.plan(mk.read(folder), mk.Deduplicator(encoder=None), as_of="2026-03-01").diff()
     head = next(line for line in diff.splitlines() if line.startswith("@@"))
     assert head.endswith("of facts:users/anna/archive.md#ar_1, which stays")
+
+
+def test_a_diff_controls_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = mk.diff(mk.from_table({"text": ["чай"]}), mk.from_table({"text": ["чай\x1b[2J"]})).diff()
+    assert "\x1b" in str(shown)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert "\x1b" not in str(shown)
+    assert "\\x1b[2J" in str(shown)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.change.export import COMPARED, LAYOUTS, LINK_TYPES
 from memkit.change.export import LINKS as LINKS_NAME
-from memkit.errors import ChangeRefusedError
+from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.reader import read_with
 from memkit.schemas import STATUSES
 from memkit.tables.samples import sample_data, write_files
@@ -310,3 +310,9 @@ def test_planning_leaves_no_text_in_the_temporary_folder(tmp_path: Path, monkeyp
     monkeypatch.setattr("memkit.change.export.read_with", looked)
     assert mk.export(mk.from_table({"text": ["Пул"]}), tmp_path / "out", "okf").diff()
     assert not seen
+
+
+def test_a_link_that_leads_nowhere_is_no_folder_to_export_to(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FormatError, match=r"expected a folder. Got a link that leads nowhere"):
+        mk.export(mk.from_table({"text": ["Пул"]}), tmp_path / "out", "okf")

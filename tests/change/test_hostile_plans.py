@@ -268,3 +268,11 @@ def test_a_file_that_memkit_would_not_read_is_not_written(folder: Folder, monkey
     monkeypatch.setattr("memkit.change.edits.MAX_FILE_BYTES", 100)
     with pytest.raises(ChangeRefusedError, match=r"new[.]md: it would have 102 bytes, more than the 100 that"):
         mk.Edits.from_json(json.dumps([{"op": "create", "path": "new.md", "after": "я" * 51}]), root)
+
+
+def test_a_place_beyond_the_end_of_a_file_is_refused(folder: Folder) -> None:
+    root = folder(FILES)
+    row = {"op": "update", "path": "MEMORY.md", "before": "", "after": "x", "at": len(LOG) + 1}
+    plan = json.dumps([{**row, "sha256": hash_of(LOG.encode()), "reason": "r", "policy": "p"}])
+    with pytest.raises(MemkitError, match="does not stand there"):
+        mk.Edits.from_json(plan, root)

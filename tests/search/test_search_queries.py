@@ -92,3 +92,9 @@ def test_any_text_as_where_is_a_result_or_a_query_error(corpus: mk.Corpus, where
     except QueryError:
         ids = []
     assert set(ids) <= {"m0", "m1", "m2", "m3"}
+
+
+def test_a_question_of_megabytes_says_its_limit() -> None:
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай"]}))
+    with pytest.raises(QueryError, match=r"at most 1,000,000 characters at position 0. Got 5,000,000"):
+        search.search("x" * 5_000_000)

@@ -11,6 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ChangeRefusedError, MemkitError, NotFoundError, ParameterError, PolicyRefusal
+from memkit.serve.scope import visible_to
 from memkit.serve.tools import LIMITS, Tools
 
 
@@ -363,3 +364,23 @@ def test_a_user_of_a_server_has_what_is_the_users_and_what_is_nobodys(shared: Pa
     assert tools.memory_reindex()["id"] == str(len(tools.memory_search("чай структура памяти", k=100)["results"]))
     with pytest.raises(ParameterError, match="user: expected letters"):
         Tools(shared, {"encoder": None}, user="../boris")
+
+
+def test_a_user_is_named_in_other_fields_and_folders_too(tmp_path: Path) -> None:
+    files = {
+        "Users/anna/a.md": "# А\n\nАнна пьёт чай.\n",
+        "b.md": "---\nuserId: anna\n---\n\n# Б\n\nАнна любит мёд.\n\n# Ещё\n\nИ липу.\n",
+        "c.md": "---\nmetadata:\n  user_id: anna\n---\n\n# В\n\nАнна живёт в Казани.\n",
+        "d.md": "# Г\n\nОбщая память.\n",
+    }
+    root = mk.testing.write_files(tmp_path, files)
+    corpus = mk.read(root)
+    assert visible_to("boris", corpus).memories["path"].to_pylist() == ["d.md"]
+    assert {*visible_to("anna", corpus).memories["path"].to_pylist()} == {*files}
+
+
+def test_an_error_shows_no_secret(tools: Tools) -> None:
+    token = "sk-notarealkeyonlyanexamplefordocs"
+    with pytest.raises(NotFoundError) as told:
+        tools.memory_get([token])
+    assert token not in str(told.value)
