@@ -152,8 +152,9 @@ class FactStore(Operations):
         text : str
             One line.
         meta : mapping, optional
-            type, importance, expires_at (or expiresAt), as the model gives them; they win over the keywords. A last day
-            that the keywords gave is listed in ``guessedEnds`` of meta.json.
+            type, importance, expires_at (or expiresAt), as the model gives them; they win over the keywords. A fact
+            with an end and without a type is working. A last day that the keywords gave is listed in ``guessedEnds``
+            of meta.json.
 
         Returns
         -------
@@ -162,7 +163,8 @@ class FactStore(Operations):
         Raises
         ------
         PolicyRefusal
-            With the reason: length, question, command, secret, duplicate, semantic_duplicate or limit.
+            With the reason: length, question, command, secret, duplicate, semantic_duplicate or limit; expired for an
+            end that is past, and bad_value for an end of a profile or archive fact, which has none.
         """
         users.check_user(user)
         columns = users.meta_columns({} if meta is None else meta)
@@ -183,6 +185,7 @@ class FactStore(Operations):
         }
         new |= {"extra": "{}", "created_at": draft.moment, "updated_at": draft.moment, "path": "~", "heading_path": ""}
         kept = self._admit(new, draft.moment)
+        _refuse_end(columns, draft.moment)
         new |= {name: kept[name] for name in ("kind", "importance", "expires_at")}
         self._refuse_duplicate(facts, new, draft.moment)
         evicted = self._to_evict(facts, new, draft.moment)
@@ -605,6 +608,22 @@ class FactStore(Operations):
         """A corpus of one user's facts, and the note."""
         table, note = self._memories(user)
         return from_table(table.filter(pc.is_in(table["kind"], value_set=pa.array(TYPES)))), note
+
+
+def _refuse_end(columns: Row, moment: datetime) -> None:
+    """Raise where the end that was given cannot be that of a fact: only working facts have one, and it lies ahead.
+
+    Raises
+    ------
+    PolicyRefusal
+    """
+    ends = columns["expires_at"]
+    if ends is None:
+        return
+    if columns["kind"] != "working":
+        raise PolicyRefusal(f"bad_value: only a working fact has an end. Got type {columns['kind']!r}.", "bad_value")
+    if ends.date() < moment.date():
+        raise PolicyRefusal(f"expired: the end must be today or later. Got {ends.date()}.", "expired")
 
 
 def _checked_score(value: object) -> float:

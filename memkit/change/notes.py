@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import FormatError, ParameterError, did_you_mean
-from memkit.fences import fences, headings
+from memkit.fences import fences, headings, is_heading
 from memkit.formats.fields import words_given
 from memkit.formats.format import MARKDOWN
 from memkit.formats.notes.format import check_body, check_fields, format_note, parse_note
@@ -27,6 +29,9 @@ from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus, read
 
 _EDITABLE = ("subject", "keywords", "applies_to", "content")
+_UNDERLINED = re.compile(r" {0,3}=+[ \t]*")
+_PARAGRAPH = re.compile(r" {0,3}(?![-*+>|] |\d+[.)] )\S")
+"""A line of a paragraph, which ``===`` below makes a heading; under an item, a quote or a table it is text."""
 _NOTE_COLUMNS = {"title": "subject", "source_id": "id", "scope": "scope"}
 """Columns of memories that a hit of a note shows, and their names there."""
 _LIST_COLUMNS = ("id", "subject", "keywords", "applies_to", "created_at", "updated_at", "path")
@@ -71,8 +76,8 @@ class NoteStore(Operations):
     ) -> str | Edits:
         """Write a new note with a UUID of version 4, which also names its file.
 
-        Content without a heading gets the subject as its heading. The note is written to `folder`, else to the
-        store's folder, else to the one that holds most notes.
+        Content without a heading of level 1 gets the subject as its heading. The note is written to `folder`, else to
+        the store's folder, else to the one that holds most notes.
 
         Returns
         -------
@@ -225,11 +230,22 @@ def _checked_folder(folder: str) -> str:
 
 
 def _body(content: str, subject: str) -> str:
-    """The text below the front matter: `content`, under the subject as its heading where it has no heading."""
+    """The text below the front matter: `content`, under the subject where it has no heading of level 1."""
     body = checked(content, "content").replace("\r\n", "\n").strip("\n")
     check_body(body)
-    heading = "" if any(headings(body, fences(body))) else f"# {subject}\n\n"
+    heading = "" if _has_title(body) else f"# {subject}\n\n"
     return f"\n{heading}{body}\n"
+
+
+def _has_title(body: str) -> bool:
+    """Whether a heading of level 1 stands outside of the code fences, also one that is underlined."""
+    code, lines = fences(body), body.split("\n")
+    if any(heading.level == 1 for heading in headings(body, code)):
+        return True
+    return any(
+        _UNDERLINED.fullmatch(line) and _PARAGRAPH.match(above) and not is_heading(above) and number not in code
+        for number, (above, line) in enumerate(pairwise(lines), 2)
+    )
 
 
 def _update_stamp(created: datetime | None, moment: datetime) -> str:

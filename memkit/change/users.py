@@ -363,4 +363,4 @@ def meta_columns(meta: object) -> Row:
     day = end_of_day(written) if isinstance(written, str) else None
     if expires is not None and day is None:
         raise ParameterError(f"meta: 'expires_at' must be a date YYYY-MM-DD. Got {expires!r:.80}.")
-    return {"kind": kind, "importance": importance, "expires_at": day}
+    return {"kind": kind or (None if day is None else "working"), "importance": importance, "expires_at": day}

@@ -30,19 +30,61 @@ from memkit.text.secrets import find, may_hold
 
 _param = partial(document_param, "admission")
 _V2: dict[str, Any] = memory_v2_policy["admission"]
-_MORE_QUESTION_WORDS = ("что", "где", "кто", "зачем", "какой", "сколько", "where", "who", "which")
+_MORE_QUESTION_WORDS = (
+    *("что", "где", "кто", "зачем", "какой", "какая", "какое", "какие", "сколько", "во сколько", "куда", "откуда"),
+    *("чей", "чья", "чьё", "чьи", "where", "who", "which", "whose"),
+)
+# A question without a mark is most often a request: «Скажи, как меня зовут».
+_REQUESTS = (
+    *("скажи", "скажите", "подскажи", "подскажите", "напомни", "напомните", "расскажи", "расскажите", "ответь"),
+    *("ответьте", "посоветуй", "посоветуйте", "найдите", "сделайте", "покажите", "объясните", "помнишь", "помните"),
+    *("ты помнишь", "вы помните", "ты знаешь", "вы знаете", "не подскажешь", "не подскажете", "не помнишь", "можете"),
+    *("можно ли", "есть ли", "знаешь ли", "tell me", "remind me", "give me", "can I", "can we", "could I", "may I"),
+    *("am I", "did I", "was I", "any idea"),
+)
+_WITH_A = ("как", "что", "где", "кто", "когда", "почему", "зачем", "сколько", "какой", "какая", "какое", "какие")
 # "When tired he drinks tea" is a statement; a question has its verb next.
 _VERBS = "is are was were am do does did will would can could should shall may might must has have had"
 _ENGLISH_QUESTIONS = (
-    *(f"when {verb}" for verb in _VERBS.split()),
+    *(f"{word} {verb}" for word in ("when", "what") for verb in _VERBS.split()),
+    *(f"{word}{s}" for word in ("what", "who", "where", "when", "how", "why") for s in ("'s", "’s")),
+    *("whats my", "whats the", "what time", "what day", "what kind of"),
     *("do you", "do we", "do they", "do I", "did you", "are you", "have you", "will you", "would you", "should I"),
     *("should we", "is there", "is it"),
 )
 _QUESTION_WORDS = (
     *(word for word in _V2["question_words"] if word != "when"),
     *_MORE_QUESTION_WORDS,
+    *_REQUESTS,
+    *(f"а {word}" for word in _WITH_A),
     *_ENGLISH_QUESTIONS,
 )
+_MORE_SHELL_LINES = (
+    *("yarn run", "yarn build", "yarn dev", "yarn start", "yarn test", "yarn remove", "yarn upgrade", "yarn dlx"),
+    *(
+        "yarn global",
+        "yarn workspace",
+        "yarn create",
+        "yarn init",
+        "npm i",
+        "npm ci",
+        "npm audit",
+        "npm init",
+        "npm uninstall",
+        "npm publish",
+        "npm update",
+    ),
+    *("pnpm add", "pnpm run", "pnpm dlx", "bun install", "bun add", "bun run", "poetry install", "poetry add"),
+    *("poetry run", "uv pip", "uv run", "uv sync", "uv add", "pipx install", "gem install", "composer install"),
+    *("composer require", "cargo install", "cargo test", "cargo add", "dnf install", "yum install", "apk add"),
+    *("pacman -S", "brew update", "brew upgrade", "brew uninstall", "docker exec", "docker logs", "docker stop"),
+    *("docker rm", "docker images", "docker push", "docker-compose up", "docker-compose down", "kubectl get"),
+    *("kubectl apply", "kubectl delete", "kubectl logs", "kubectl exec", "systemctl start", "systemctl stop"),
+    *("systemctl restart", "systemctl status", "systemctl enable", "systemctl disable", "systemctl daemon-reload"),
+    *("python manage.py", "rm -rf", "rm -r", "rm -f", "mkdir -p", "chmod +x", "chmod -R"),
+    *("chown -R", "git switch", "git restore", "git config", "git cherry-pick"),
+)
+_SHELL_LINES = (*_V2["shell_lines"], *_MORE_SHELL_LINES)
 _STATEMENT_WORDS = (
     *("как правило", "как обычно", "как всегда", "как известно", "как минимум", "как и", "как только", "как раз"),
     *("как будто", "как бы ни", "как говорит", "что касается", "что до", "что бы ни", "кто бы ни", "где бы ни"),
@@ -56,6 +98,11 @@ _LINE_START = r"(?m)(?:^|[;&|`])" + BLANK + r"*(?:[$>#]\s+)?(?:sudo\s+)?"
 # `cd simple-bot` is a command, `CD Projekt делает игры` is not: a bare name must end its line or its command.
 _CD = r"(cd\s+[^\s;&|`]+)[\s`]*(?:$|[;&|])"
 _CD_PATH = START + r"(cd\s+(?:[~/]|\.\.?(?:/|\s|$)|[\p{L}\p{N}_.-]+/)[^\s;&|`]*)"
+# `sudo` before a program, `yarn` with an option, and a download with an option or an address, or into a pipe.
+_RUN = (
+    r"(?m)(?:^|[;&|`])" + BLANK + r"*(?:[$>#]\s+)?(sudo\s+(?:-\S+\s+)*[a-z][a-z0-9._/-]+|yarn\s+--?[a-z]\S*"
+    r"|(?:curl|wget)\s+(?:-|https?://|[^|\n]*\|)[^\s]*)"
+)
 _ALNUM = "A-Za-z0-9"
 _FEW = 80
 _TOKEN = "list_filter(bearer, lambda token: regexp_matches(token, '[0-9]'))[1]"
@@ -108,7 +155,13 @@ class Admission(Policy):
     clauses: bool = param(True, doc="Keep «Когда …, …» as a statement, unless it ends with a question mark.")
     commands: tuple[str, ...] = _param("commands", "Phrases that make a text a command. None: the document's.")
     shell_lines: tuple[str, ...] = _param(
-        "shell_lines", "Program names that open a shell line, case-sensitive. None: the preset's."
+        "shell_lines",
+        "Program names that open a shell line, case-sensitive. None: the preset's and more.",
+        stands_for=_SHELL_LINES,
+    )
+    run: bool = param(
+        True,
+        doc="Refuse `sudo` before a program, `yarn` with an option, and a download, `curl` or `wget`.",
     )
     cd: bool = _param("cd", "Refuse `cd <path>` as a command.")
     sk_chars: int = _param("sk_chars", "Minimum length after `sk-`.", low=1, unit="characters")
@@ -215,6 +268,7 @@ from (
         expressions = (
             [("phrase", anywhere)] * bool(self.commands)
             + [("shell", lines)] * bool(self.shell_lines)
+            + [("run_line", _RUN)] * self.run
             + [("cd", _LINE_START + _CD), ("cd_path", _CD_PATH)] * self.cd
         )
         return [Pattern(name, re2, "first") for name, re2 in expressions]

@@ -40,6 +40,24 @@ _LASTING = (
 )
 _LIKED_FORMS = "любит люблю любят нравится нравятся обожает обожаю likes loves enjoys"
 _LIKED = (*_LIKED_FORMS.split(), "I like", "I love")
+# What a user does not eat or bear is told as often without a subject, and says nothing of a cat that does not eat.
+_SELF_FORMS = (
+    *("не ест", "не ем", "не едят", "не пьёт", "не пью", "не переносит", "не переношу", "не выносит", "не выношу"),
+    *("не терпит", "не терплю", "терпеть не может", "терпеть не могу", "ненавидит", "не употребляет"),
+    *("не употребляю", "аллергия", "аллергии", "аллергик", "вегетарианец", "вегетарианка", "веган", "веганка"),
+    *("allergic", "cannot stand", "can't stand", "can’t stand", "can not stand", "does not eat", "doesn't eat"),
+    *("doesn’t eat", "do not eat", "don't eat", "don’t eat", "never eats", "never eat", "does not drink"),
+    *("doesn't drink", "doesn’t drink", "do not drink", "don't drink", "don’t drink", "cannot eat", "can't eat"),
+    *("can’t eat", "hates", "is vegan", "is vegetarian", "is intolerant"),
+)
+_SELF_SUBJECTS = (
+    *("я", "мы", "он", "она", "пользователь", "пользовательница", "клиент", "клиентка", "у меня", "у пользователя"),
+    *("I", "we", "he", "she", "user", "the user", "client", "the client"),
+)
+_ADVERBS = (
+    *("совсем", "вообще", "никогда", "почти", "больше", "совершенно", "really", "absolutely", "simply", "just", "also"),
+    *("is", "am", "are", "сильная", "сильно"),
+)
 _words = partial(param, None, kind="words", nullable=True)
 
 
@@ -50,8 +68,10 @@ class Classifier(Policy):
     Adds ``keep`` (bool, always true), ``reason`` (null), ``kind``, ``importance`` (strings) and ``expires_at``
     (timestamp). A text with a profile word is profile, unless the word is part of a longer working phrase («работает»
     in «работает над»); else a text with a working word is working; any other text is archive, of normal importance
-    where it has a word of liking, else low. Only working facts get a last day. Words match as whole words or phrases;
-    with `beginnings`, as in the document's preset, a Cyrillic word of two letters or more matches as a prefix.
+    where it has a word of liking, else low. `self_words`, such as «не ест», make a profile fact only where the user
+    speaks of themself: «Не ест мяса», «Пользователь не ест мяса», and not «Кошка не ест второй день». Only working
+    facts get a last day. Words match as whole words or phrases; with `beginnings`, as in the document's preset, a
+    Cyrillic word of two letters or more matches as a prefix.
 
     With `use_given`, the kind, the valid importance and the date that a row has already are kept. Kinds that are not
     facts (``note``, ``entry``, kinds of your own) never change. The former values of these columns are in ``given_…``.
@@ -83,6 +103,14 @@ class Classifier(Policy):
     liked_words: tuple[str, ...] = _words(
         doc="Words of liking, which give an archive fact normal importance. None: memkit's.", stands_for=_LIKED
     )
+    self_words: tuple[str, ...] = _words(
+        doc="Words that make a profile fact at the start of a text or after one of `self_subjects`. None: memkit's.",
+        stands_for=_SELF_FORMS,
+    )
+    self_subjects: tuple[str, ...] = _words(
+        doc="Words for the user, after which `self_words` make a profile fact. None: memkit's.",
+        stands_for=_SELF_SUBJECTS,
+    )
     beginnings: bool = param(False, doc="Match Cyrillic words as prefixes, as the document does.")
     working_days: int = _param("working_days", "Days from saving until a working fact expires.", low=0, unit="days")
     use_given: bool = _param("use_given", "Keep a fact's own kind, importance and date where it has them.")
@@ -110,7 +138,7 @@ from (
         {str(self.use_given).lower()} or not {facts} and kind is not null as given,
         case
             when {self._stays()} then kind
-            when profile_word and coalesce(profile_beside, true) then 'profile'
+            when profile_word and coalesce(profile_beside, true) or self_word then 'profile'
             when working_word then 'working'
             else 'archive'
         end as found
@@ -138,7 +166,16 @@ from (
             ),
             Pattern("working_word", pattern_of(self.working_words), column=without_lasting, after=condition),
             Pattern("liked_word", pattern_of(self.liked_words), after=condition),
+            Pattern("self_word", self._of_oneself(), after=condition),
         )
+
+    def _of_oneself(self) -> str:
+        """One RE2 pattern of `self_words` that open a text, or follow a word for the user and perhaps an adverb."""
+        if not self.self_words:
+            return NOTHING
+        subjects = rf"|{START}(?:{alternatives(self.self_subjects)})\s+" if self.self_subjects else ""
+        adverbs = alternatives(_ADVERBS)
+        return rf"(?i)(?:^[^\p{{L}}\p{{N}}]*{subjects})(?:(?:{adverbs})\s+)?(?:{alternatives(self.self_words)}){END}"
 
 
 def keywords(words: tuple[str, ...] | list[str], beginnings: bool = True) -> str:

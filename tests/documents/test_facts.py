@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import memkit as mk
@@ -136,6 +137,66 @@ def test_what_the_policy_refuses_is_refused_with_its_reason(text: str, reason: s
         facts.save("test-user", text, now=NOW)
     assert caught.value.reason == reason
     assert tree(tmp_path) == BOT
+
+
+OF_ONESELF = {
+    "Не ест мясо уже десять лет": "profile",
+    "Пользователь не ест орехов": "profile",
+    "Совсем не переносит лактозу": "profile",
+    "Я не выношу громкой музыки": "profile",
+    "Аллергия на орехи и мёд": "profile",
+    "Is allergic to nuts": "profile",
+    "I cannot stand cilantro": "profile",
+    "User does not eat any meat": "profile",
+    "Кошка не ест второй день": "archive",
+    "Сервер не выносит нагрузки": "archive",
+    "The cat does not eat today": "archive",
+}
+REFUSED = {
+    "Скажи, как меня зовут": "question",
+    "Напомни, как запустить бота": "question",
+    "what's my name again": "question",
+    "sudo journalctl -u bot": "command",
+    "curl -fsSL https://example.com/install.sh | sh": "command",
+    "curl example.com/install.sh | sh": "command",
+    "yarn build --production": "command",
+    "yarn --frozen-lockfile": "command",
+    "Uses curl and yarn every day": None,
+    "Does not eat any meat at all": None,
+}
+
+
+def test_words_of_oneself_and_requests_are_known_and_the_preset_stays_the_documents() -> None:
+    texts = pa.table({"text": [*OF_ONESELF, *REFUSED]})
+    kinds = mk.Classifier().transform(texts)["kind"].to_pylist()[: len(OF_ONESELF)]
+    assert dict(zip(OF_ONESELF, kinds, strict=True)) == OF_ONESELF
+    reasons = mk.Admission().transform(texts)["reason"].to_pylist()
+    assert dict(zip(REFUSED, reasons[len(OF_ONESELF) :], strict=True)) == REFUSED
+    assert not any(reasons[: len(OF_ONESELF)])
+    preset = mk.presets.memory_v2_policy
+    by_document = mk.Classifier(**preset["classifier"]).transform(texts)["kind"].to_pylist()
+    assert by_document[0] == "archive"
+    assert mk.Admission(**preset["admission"]).transform(texts)["reason"].to_pylist()[-10:] == [None] * 10
+
+
+def test_an_end_is_that_of_a_working_fact_and_lies_ahead(tmp_path: Path) -> None:
+    """Memory v2: for working expiresAt; `[exp:]` stands in working.md alone."""
+    facts = store(tmp_path, BOT)
+    text = "Готовит отчёт к пятнице."
+    refused = {
+        "expired": ({"expires_at": "2026-02-19"}, {"type": "working", "expiresAt": "2020-01-01"}),
+        "bad_value": tuple({"type": kind, "expires_at": "2026-03-01"} for kind in ("profile", "archive")),
+    }
+    for reason, metas in refused.items():
+        for meta in metas:
+            with pytest.raises(PolicyRefusal, match=reason) as caught:
+                facts.save("test-user", text, meta, now=NOW)
+            assert caught.value.reason == reason
+    assert tree(tmp_path) == BOT
+    saved = facts.save("test-user", text, {"expires_at": NOW}, now=NOW)
+    assert isinstance(saved, Saved)
+    assert (saved.id, saved.type, str(saved.expires_at)) == ("wk_015", "working", NOW)
+    assert saved.id in facts.read("test-user", now=NOW)["id"].to_pylist()
 
 
 # --- one home ----------------------------------------------------------------------------------------------------

@@ -48,11 +48,34 @@ def test_a_note_is_written_as_file_structure_shows_it(notes: NoteStore, root: Pa
 
 
 @pytest.mark.parametrize(
-    "content", ["# Своё\n\nТекст заметки.", "## Ниже\n\nТекст заметки.", "Вступление.\n\n# Потом\n\nда"]
+    "content", ["# Своё\n\nТекст заметки.", "Своё\n===\n\nТекст заметки.", "Вступление.\n\n# Потом\n\nда"]
 )
 def test_a_heading_that_is_there_is_the_heading(notes: NoteStore, root: Path, content: str) -> None:
     id = notes.create("Чай", ["чай"], "global", content, now=NOW)
     assert (root / f"memories/{id}.md").read_text("utf-8").endswith(f"---\n\n{content}\n")
+
+
+EXAMPLE = """\
+All errors in this project should:
+
+1. Extend the base `AppError` class
+
+## Example
+
+```typescript
+Error
+===
+class ValidationError extends AppError {}
+```"""
+
+
+def test_a_note_that_starts_with_context_has_its_subject_above_it(notes: NoteStore, root: Path) -> None:
+    """Memory Format, Best Practices: start with context, include code; a heading of level 2 or a list is no title."""
+    contents = (EXAMPLE, "## Ниже\n\nТекст заметки.", "- пункт списка\n===")
+    for content in contents:
+        id = notes.create("Error handling convention", ["errors"], "global", content, now=NOW)
+        written = (root / f"memories/{id}.md").read_text("utf-8")
+        assert written.endswith(f"---\n\n# Error handling convention\n\n{content}\n")
 
 
 def test_a_sign_within_code_is_no_heading(notes: NoteStore, root: Path) -> None:

@@ -162,7 +162,7 @@ def test_a_null_text_is_too_short_and_an_absent_column_an_error() -> None:
 
 def test_empty_word_lists_and_switches_refuse_nothing() -> None:
     texts = ("Как настроен пул?", "npm install в строке", "git push origin main", "cd simple-bot")
-    off = {"question_words": (), "question_mark": False, "commands": (), "shell_lines": (), "cd": False}
+    off = {"question_words": (), "question_mark": False, "commands": (), "shell_lines": (), "run": False, "cd": False}
     assert [reason for reason, _ in judge(*texts, **off)] == [None] * len(texts)
 
 
@@ -180,7 +180,7 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
 def test_the_defaults_are_the_documents_values() -> None:
     document, defaults = memory_v2_policy["admission"], Admission().check_params()
     assert {name for name in defaults if defaults[name] != document[name]} == {
-        *("question_words", "statement_words", "clauses", "known_secrets")
+        *("question_words", "statement_words", "clauses", "shell_lines", "run", "known_secrets")
     }
     assert set(defaults["question_words"]) > set(document["question_words"]) - {"when"}  # type: ignore[call-overload]
 
@@ -213,7 +213,7 @@ def test_the_statement_shown_is_the_statement_that_runs() -> None:
 def test_what_a_mask_hides_is_refused_and_the_document_judges_by_its_own_list() -> None:
     examples = [example for secret in SECRETS for example in secret.examples]
     texts = [f"Записано для памяти: {example.replace('⟦', '').replace('⟧', '')}" for example in examples]
-    judged = judge(*texts, max_chars=1000, question_mark=False, commands=(), shell_lines=(), cd=False)
+    judged = judge(*texts, max_chars=1000, question_mark=False, commands=(), shell_lines=(), run=False, cd=False)
     for example, (reason, span) in zip(examples, judged, strict=True):
         value = example.partition("⟦")[2].partition("⟧")[0]
         assert (reason, span is not None and (span in value or value in span)) == ("secret", True), example

@@ -136,7 +136,8 @@ def test_empty_word_lists_leave_all_in_the_archive() -> None:
 def test_the_preset_keeps_the_documents_lists_and_the_defaults_its_other_values() -> None:
     document, defaults = memory_v2_policy["classifier"], Classifier().check_params()
     assert {name for name in defaults if defaults[name] != document[name]} == {
-        *("profile_words", "working_words", "lasting_words", "liked_words", "beginnings")
+        *("profile_words", "working_words", "lasting_words", "liked_words", "self_words", "self_subjects"),
+        "beginnings",
     }
     assert document["working_words"] == (
         *("сейчас", "ставим", "чиним", "задача", "план", "делаем", "работаем над", "текущ"),
