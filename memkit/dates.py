@@ -243,8 +243,10 @@ _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d{3})?)?", re.
 _CLOCK_AND_ZONE = re.compile(
     r"(?<![\d:.,+-])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<part>\d{1,9}))?)?)?(?![\d:])"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?"
-    r"(?:\s?(?P<word>Z|UTC|GMT)?(?P<offset>[+-]\d{1,2}(?::?\d\d)?)(?!\d)|\s?(?P<name>[^\W\d_]{2,32}/[\w/+-]{2,64}|[^\W\d_]{1,5}))?"
-    r"(?P<comment>\s?\([^()]{1,60}\))?(?P<region>\s?\[[\w/+-]{1,64}\])?",
+    r"(?P<year>\s\d{4}(?=\s[+-]\d{4}))?"  # as git has it: 10:05:00 2026 +0300
+    r"(?:\s?(?:Z|UTC|GMT)?(?P<offset>[+-]\d{1,2}(?::?\d\d)?)(?!\d)(?:\s[^\W\d_]{2,5}\b)?"  # and Go: +0300 MSK
+    r"|\s?(?P<name>[^\W\d_]{2,32}/[\w/+-]{2,64}|[^\W\d_]{1,5}))?"
+    r"(?:\s?\((?P<comment>[^()]{1,60})\))?(?:\s?\[(?P<region>[\w/+-]{1,64})\])?",
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"(?:[ ,@]|\bat\b|\bв\b)+", re.IGNORECASE)
@@ -331,10 +333,11 @@ def _in_words(text: str) -> Told | None:
     if clock is None:
         day = _whole_day(text)
         return Told(datetime.combine(day, time()), 7 if _OF_WEEK.fullmatch(text) else 1) if day else None
-    rest, name = (text[: clock.start()].removesuffix("T"), text[clock.end() :]), clock["name"] or ""
-    day = _whole_day(" ".join(rest))
-    if day is None and name:  # "10:05 July 1st 2026"
-        day, name = _whole_day(f"{rest[0]} {name}{rest[1]}"), ""
+    before, after = text[: clock.start()].removesuffix("T"), (clock["year"] or "") + text[clock.end() :]
+    name = clock["name"] or clock["region"] or clock["comment"] or ""
+    day = _whole_day(f"{before} {after}")
+    if clock["name"] and (other := _whole_day(f"{before} {name}{after}")):  # "10:05 July 1st 2026"
+        day, name = other, ""
     local = _local(day, clock) if day else None
     zone = _zone_of(clock, name, local) if local else None
     return Told(_in_utc(local.replace(tzinfo=zone))) if local and zone else None
@@ -357,12 +360,11 @@ def _zone_of(clock: re.Match[str], name: str, local: datetime) -> tzinfo | None:
         hours, minutes = (int(digits), 0) if len(digits) <= 2 else (int(digits[:-2]), int(digits[-2:]))
         length = timedelta(hours=hours, minutes=minutes)
         return timezone(-length if offset[0] == "-" else length)
-    region = (clock["region"] or "").strip(" []") or (name if "/" in name else "")
-    if region:
+    if "/" in name:
         from zoneinfo import ZoneInfo  # hardly any text names one
 
         with suppress(KeyError, OSError):
-            return ZoneInfo(region)
+            return ZoneInfo(name)
         return None
     distance = _ZONE_HOURS.get(name.lower()) if name else 0
     return None if distance is None else timezone(timedelta(hours=distance))

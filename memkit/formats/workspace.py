@@ -32,7 +32,7 @@ from memkit.formats.syntax.values import day_of, loose_words, states_date, text_
 T = TypeVar("T")
 _DATED = re.compile(
     r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2}|(?:19|20)\d{6})"
-    r"(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?"
+    r"(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?:[0-5]\d)?(?![\w]))?(?:[-_ .]+(.+))?"
 )
 """A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
 _NAMED_LOG = re.compile(
@@ -47,7 +47,7 @@ _DIGIT = re.compile(r"\d")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})")
 """A time in a heading that names its zone."""
-_CLOCK = re.compile(r"\d:\d\d|\d\s?[ap]\.?m\b", re.IGNORECASE)
+_CLOCK = re.compile(r"\d:\d\d|\d\s?(?:[ap]\.?m\b|o.clock|утра|вечера|ночи|час)", re.IGNORECASE)
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _LOGS = ("daily_log", "log")
@@ -98,6 +98,8 @@ def dated(stem: str) -> Dated | None:
 
     >>> dated("2026-02-15-1230-deploy").time, dated("20260215-12-30").time, dated("2026-02-15-deploy").slug
     ('12:30', '12:30', 'deploy')
+    >>> dated("20260215-123059").time
+    '12:30'
     >>> {dated(stem).day for stem in ("2026_02_15", "20260215", "log-2026-02-15", "Дневник 15.02.2026")}
     {datetime.datetime(2026, 2, 15, 0, 0)}
     >>> dated("202602151230"), dated("meeting-2026-02-15")

@@ -196,13 +196,14 @@ def test_a_date_of_another_spelling_is_its_instant_or_a_row_and_never_midnight(t
         "cst": "2026-07-01 10:05 CST",
         "place": "2026-07-01, 10:05 at the office",
         "words": "July 1st 2026, updated 10:05",
+        "hour": "1 июля 2026, 10 утра",
     }
     files = {f"wiki/{name}.md": f"---\ncreated: {value}\n---\n# {name}\n\nчай\n" for name, value in written.items()}
     files |= {"wiki/202607010705 Чай.md": "# Чай\n\nзелёный\n", "wiki/20260701070500-кофе.md": "# Кофе\n\nчёрный\n"}
     corpus = mk.read(write_files(tmp_path, files))
     found = {row["path"][5:-3]: row["created_at"] for row in corpus.memories.to_pylist()}
     unread = {row["path"][5:-3] for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"}
-    assert unread == {"cst", "place", "words"}
+    assert unread == {"cst", "place", "words", "hour"}
     assert found == {name: None if name in unread else moment(2026, 7, 1, 7, 5) for name in found}
     assert len(found) == len(files)
 
