@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,30 +20,31 @@ from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.duck import rows_of
 from memkit.fences import fences
 from memkit.formats import reader
 from memkit.formats.claude import INDEX, loaded, targets_in, whole_of
 from memkit.formats.disk.source import above
-from memkit.formats.faults import ADVICE
+from memkit.formats.faults import ADVICE, tally
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
 from memkit.hashes import place
 from memkit.params import AsOf, Moment, check_corpus, check_value, describe
-from memkit.schemas import TIMESTAMP, result_schema
+from memkit.schemas import APPEND_ONLY, TIMESTAMP, result_schema, tuples_of
 from memkit.tables.age import BY_MONTH, moments_in
 from memkit.tables.corpus import Corpus
 from memkit.tables.secrets import secrets_in
+from memkit.text.chunk import without_text
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SAMPLE_SIZE, NEAR = 2000, 0.9
-"""The number of memories that near-duplicates are estimated from, and the cosine of trigrams that makes one."""
+SAMPLE_SIZE = 2000
+"""The number of memories that near-duplicates are estimated from."""
 _MAX_RULES = 10
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"'(][^\n]{0,200}?)?\s*\)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\{|\$")
-_BODY = r"trim(regexp_replace(text, '^\s*#{1,6}[^\n]*(\n|$)', ''), E' \t\r\n')"
 _TABLES = {
     "kinds_by_month": BY_MONTH,
     "languages": r"""
@@ -63,7 +63,6 @@ _TABLES = {
             duplicates as (select key from normalised where key <> '' group by key having count(*) > 1)
         select count(*) as times, arg_min(text, memory_id) as text, list_sort(list(memory_id))[:5] as memory_ids
         from normalised join duplicates using (key) group by key order by times desc, memory_ids[1]""",
-    "empty": f"select memory_id, title, path, line_start from memories where {_BODY} = '' order by memory_id",  # noqa: S608
     "expiring": """
         select expires_at::date as expires, user_id, text, memory_id from memories
         where expires_at >= $until and expires_at::date <= ($as_of + interval 31 day)::date order by all""",
@@ -194,15 +193,20 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     moment = Moment.from_as_of(as_of)
     queries = {name: (sql, moments_in(sql, moment) or None) for name, sql in _TABLES.items()}
     tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in queries.items()}
-    tables["near_texts"], sample_size = _near_duplicates(corpus.memories, exact)
+    duplicates = _duplicates(corpus.memories, exact)
+    tables["near_texts"] = duplicates.near
+    if duplicates.is_complete:  # else equal texts are those among all
+        tables["equal_texts"] = duplicates.equal
+    empty = corpus.memories.filter(pa.array(without_text(corpus.memories)))
+    tables["empty"] = empty.select(["memory_id", "title", "path", "line_start"]).sort_by("memory_id")
     pages = corpus.ask(_DEAD_OF_PAGES, timeout_s=None)
     tables["links"] = pa.concat_tables([pages, _dead_files(corpus)])
     tables["projects"] = _projects(corpus)
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
     counts = corpus.ask(_COUNTS, moments_in(_COUNTS, moment), timeout_s=None).to_pylist()[0]
-    rows = _findings(counts, tables, corpus, sample_size)
-    tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus))
+    rows = _findings(counts, tables, corpus, duplicates)
+    tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus, duplicates))
     table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
     return Overview(
         describe(table, memkit="overview", as_of=moment.instant.isoformat(), **corpus.revision), tables, hide
@@ -305,32 +309,83 @@ def _by_month(counts: pa.Table) -> pa.Table:
     return pa.table({"month": pa.array(months, pa.string()), **columns})
 
 
-def _near_duplicates(memories: pa.Table, exact: bool) -> tuple[pa.Table, int]:
-    """Pairs of near-duplicates among all texts or a sample; and how many texts were compared."""
-    from memkit.policy.dedup.near import batches, lexical_pairs, trigrams
+@dataclass(frozen=True)
+class _Duplicates:
+    """What `Deduplicator` finds by letters, among all texts or in a sample.
 
-    ids, texts = memories["memory_id"].to_pylist(), memories["text"].to_pylist()
+    Attributes
+    ----------
+    near : pyarrow.Table
+        The pairs that merge and are not equal.
+    equal : pyarrow.Table
+        The texts that several memories have: times, text, memory_ids (the first five).
+    counts : dict of str to int
+        Its `report`.
+    in_logs : int
+        How many of the memories that it would remove lie in files that are only appended to.
+    compared, of : int
+        How many memories it looked at, and how many there are.
+    """
+
+    near: pa.Table
+    equal: pa.Table
+    counts: dict[str, int]
+    in_logs: int
+    compared: int
+    of: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all texts were compared."""
+        return self.compared == self.of
+
+    @property
+    def words_of_equal(self) -> str:
+        """What is not counted among equal texts."""
+        n = self.counts["owner"]
+        if not self.is_complete:
+            return "not counting the first of each; whoever they are about"
+        return "not counting the first of each" + (f", nor {n:,} of another store or subject" if n else "")
+
+    @property
+    def words(self) -> str:
+        """What a plan does with them, and what it was counted from."""
+        n = self.counts["refused"]
+        of = "" if self.is_complete else f"in the sample of {self.compared:,}"
+        logs = f"{self.in_logs:,} of {n:,} lie in logs, which no plan cuts: search folds them" if self.in_logs else ""
+        return "; ".join(filter(None, (of, logs)))
+
+
+def _duplicates(memories: pa.Table, exact: bool) -> _Duplicates:
+    """The duplicates among all texts or a sample."""
+    from memkit.policy.dedup.deduplicator import Deduplicator
+
+    ids = memories["memory_id"].to_pylist()
     order = sorted(range(len(ids)), key=lambda row: place(ids[row]))
-    sample = [row for row in (order if exact else order[:SAMPLE_SIZE]) if texts[row].strip()]
-    normalised = [" ".join(texts[row].casefold().split())[:_COMPARED_CHARS] for row in sample]
-    first_index = {text: index for index, text in reversed(list(enumerate(normalised)))}
-    unique = sorted(first_index.values())  # exact duplicates are counted elsewhere
-    rows = []
-    scopes = np.zeros(len(unique), dtype=np.int64)
-    lengths = np.array([len(normalised[index]) for index in unique], dtype=np.int64)
-    for batch in batches(lengths, scopes):
-        grams = trigrams([normalised[unique[index]] for index in batch], scopes[batch])
-        for a, b, similarity in zip(*lexical_pairs(grams, NEAR), strict=True):
-            pair = sorted((sample[unique[batch[a]]], sample[unique[batch[b]]]))
-            text, other_text = (texts[row][:_SHOWN_CHARS] for row in pair)
-            rows.append((float(similarity), text, other_text, ids[pair[0]], ids[pair[1]]))
-    rows.sort(key=lambda row: (-row[0], row[3:]))
-    names = ("similarity", "one", "other", "a_id", "b_id")
-    schema = pa.schema([(name, pa.string() if index else pa.float64()) for index, name in enumerate(names)])
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=schema), len(sample)
+    rows = memories if exact else memories.take(pa.array(sorted(order[:SAMPLE_SIZE]), pa.int64()))
+    dedup = Deduplicator(encoder=None).fit(rows)
+    judged = dedup.transform(rows)
+    going = judged.filter(pc.invert(judged["keep"]))
+    in_logs = pc.sum(pc.is_in(going["kind"], value_set=pa.array(APPEND_ONLY))).as_py() or 0
+    counts = dict(tuples_of(dedup.report(), "measure", "count"))
+    merging = dedup.merging_pairs()
+    near = merging.filter(pc.not_equal(merging["kind"], "exact")).select(["similarity", "a_id", "b_id"])
+    copies = rows_of(_EQUAL, exact=merging.filter(pc.equal(merging["kind"], "exact")), memories=rows)
+    texts = pc.utf8_slice_codeunits(rows["text"], 0, _SHOWN_CHARS)
+    for name, side in (("one", "a_id"), ("other", "b_id")):
+        near = near.append_column(name, texts.take(pc.index_in(near[side], value_set=rows["memory_id"])))
+    near = near.sort_by([("similarity", "descending"), ("a_id", "ascending"), ("b_id", "ascending")])
+    near = near.select(["similarity", "one", "other", "a_id", "b_id"])
+    return _Duplicates(near, copies, counts, in_logs, len(rows), len(memories))
 
 
-_COMPARED_CHARS, _SHOWN_CHARS = 4000, 300
+_SHOWN_CHARS = 300
+_EQUAL = """
+    with grouped as (select a_id, list_sort(list(b_id)) as others from exact group by a_id)
+    select 1 + length(others) as times, text, list_concat([a_id], others)[:5] as memory_ids
+    from grouped join memories on memory_id = a_id
+    order by times desc, a_id
+"""
 
 
 _DEAD_OF_PAGES = r"""
@@ -409,19 +464,22 @@ _WHERE = re.compile(r"^\S*: ")
 
 
 def _findings(
-    counts: dict[str, Any], tables: dict[str, pa.Table], corpus: Corpus, sample_size: int
+    counts: dict[str, Any], tables: dict[str, pa.Table], corpus: Corpus, duplicates: _Duplicates
 ) -> list[tuple[str, int, str]]:
-    size, dated, problems = counts["memories"], counts["dated"], corpus.problems["severity"].to_pylist()
+    size, dated, n_secrets = counts["memories"], counts["dated"], tables["secrets"].num_rows
+    problems = [*corpus.problems["severity"].to_pylist(), *tables["secrets"]["severity"].to_pylist()]
     kinds = pc.value_counts(pc.fill_null(corpus.memories["kind"], "other")).to_pylist()
     kinds.sort(key=lambda row: (-row["counts"], row["values"]))
     letters = ", ".join(f"{row['memories']} {row['letters']}" for row in tables["languages"].to_pylist())
     lengths: list[dict[str, Any]] = tables["lengths"].to_pylist()
     longest: dict[str, Any] = max(lengths, key=lambda row: row["longest"], default={"longest": 0, "kind": ""})
     copies = (pc.sum(tables["equal_texts"]["times"]).as_py() or 0) - tables["equal_texts"].num_rows
-    near = tables["near_texts"].num_rows
-    is_complete = sample_size >= size or not sample_size
-    estimate = f"estimated: {near:,} in a sample of {sample_size:,} by hash; exact=True compares all"
-    how = "all compared" if is_complete else estimate
+    near = duplicates.near.num_rows
+    scale = (duplicates.of / max(duplicates.compared, 1)) ** 2
+    estimate = f"estimated: {near:,} in a sample of {duplicates.compared:,} by hash; exact=True compares all"
+    how = ["all compared" if duplicates.is_complete else estimate]
+    if n_apart := duplicates.counts["never_merging"]:
+        how.append(f"{n_apart:,} more are alike and differ in what counts, so that none is a duplicate")
     users = f", of {counts['users']:,} users" if counts["users"] else ""
     return [
         ("memories", size, f"in {counts['files']:,} file{'s' * (counts['files'] != 1)}{users}"),
@@ -431,13 +489,14 @@ def _findings(
         ("letters", tables["languages"].num_rows, letters),
         ("longest, characters", longest["longest"], longest["kind"]),
         ("empty below the heading", tables["empty"].num_rows, "not searched" if tables["empty"].num_rows else ""),
-        ("exact duplicates", copies, "not counting the first of each" if copies else ""),
-        ("near-duplicate pairs", near if is_complete else round(near * (size / sample_size) ** 2), how),
+        ("exact duplicates", copies, duplicates.words_of_equal if copies or duplicates.counts["owner"] else ""),
+        ("near-duplicate pairs", round(near * scale), "; ".join(how)),
+        ("memories that repeat another", duplicates.counts["refused"], duplicates.words),
         ("dead links", tables["links"].num_rows, _problems_among(corpus, tables["links"].num_rows)),
         ("secrets", tables["secrets"].num_rows, "masked where shown" if tables["secrets"].num_rows else ""),
         ("expired", counts["expired"], "hidden from a search" if counts["expired"] else ""),
         ("expire within 31 days", tables["expiring"].num_rows, ""),
-        ("problems", len(problems), ", ".join(f"{problems.count(word)} {word}" for word in _SEVERITIES)),
+        ("problems", len(problems), tally(problems) + (f"; secrets: {n_secrets:,}" if n_secrets else "")),
     ]
 
 
@@ -447,7 +506,9 @@ def _problems_among(corpus: Corpus, links: int) -> str:
     return f"{problems:,} of pages, which are problems" if 0 < problems < links else ""
 
 
-def _next(tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus) -> list[dict[str, str]]:
+def _next(
+    tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus, duplicates: _Duplicates
+) -> list[dict[str, str]]:
     """The three most useful calls for this folder, in Python and as commands over ``PATH``."""
     topic = _topic(corpus)
     calls = []
@@ -461,9 +522,10 @@ def _next(tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus) -
     calls.append(("search it", search, f"search PATH {shlex.quote(topic)}"))
     if counts["expired"]:
         calls.append(("which memories have expired", "mk.Expiry().transform(corpus)", "policy expiry PATH"))
-    if tables["equal_texts"].num_rows or tables["near_texts"].num_rows:
+    if duplicates.counts["refused"] > duplicates.in_logs:
         dedup = "mk.Deduplicator().fit(corpus).transform(corpus)"
-        calls.append(("exact and near-duplicates", dedup, "policy deduplicator PATH"))
+        why = "exact and near-duplicates" + (f" ({duplicates.words})" if duplicates.in_logs else "")
+        calls.append((why, dedup, "policy deduplicator PATH"))
     calls.append(("ready-made SQL queries", "mk.named_queries()", "queries"))
     query = "select kind, count(*) from memories group by all"
     calls.append(("any other question", f"corpus.sql({query!r})", f"sql PATH {shlex.quote(query)}"))

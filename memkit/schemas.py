@@ -485,6 +485,9 @@ declare_kinds(
     Kind("entity", "an entity of a graph that no statement is about", decays="never"),
 )
 
+APPEND_ONLY = ("daily_log", "session")
+"""Kinds of files that are only appended to: no plan takes a memory out of them."""
+
 IMPORTANCE_WORDS = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}
 """Maps each word for an importance in a file to the one that memkit keeps; any other word counts as missing."""
 

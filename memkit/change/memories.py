@@ -19,10 +19,10 @@ from memkit.formats.rows import Row
 from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.places import Head, Splice, Steps, syntax_of, with_values
 from memkit.formats.syntax.yaml import ENDINGS as YAML
-from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
+from memkit.schemas import APPEND_ONLY, IMPORTANCE_WORDS, IMPORTANCES
 
 _TAG = re.compile(r"\[imp:([^\]]*)\]")
-_APPEND_ONLY = {"daily_log": "a daily log is only appended to", "session": "a transcript is only appended to"}
+_LOGS = dict(zip(APPEND_ONLY, ("a daily log", "a transcript"), strict=True))
 
 
 def remove_memory(draft: Draft, memory: Row, reason: str) -> None:
@@ -46,8 +46,8 @@ def remove_lines(draft: Draft, memory: Row, reason: str) -> None:
 
 
 def _remove_section(draft: Draft, memory: Row, reason: str) -> None:
-    if memory["kind"] in _APPEND_ONLY:
-        raise ChangeRefusedError(f"{memory['path']}: {_APPEND_ONLY[memory['kind']]}.")
+    if memory["kind"] in _LOGS:
+        raise ChangeRefusedError(f"{memory['path']}: {_LOGS[memory['kind']]} is only appended to.")
     remove_lines(draft, memory, reason)
 
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from memkit.display.notebook import shown
 from memkit.display.sheet import visible
 from memkit.duck import printable, rows_of
+from memkit.formats.faults import SEVERITIES, tally
 from memkit.params import describe
 from memkit.text.secrets import Mask
 
@@ -59,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secrets: int, path: Path) -> None:
-    """Print `problems` by rule, at most `most` of each, then the totals and the number of unlisted secrets."""
+    """Print `problems` by rule, at most `most` of each, then how many there are, unlisted secrets included."""
     by_rule: dict[tuple[str, str], list[str]] = {}
     for row in problems.to_pylist():
         by_rule.setdefault((row["severity"], row["rule"]), []).append(row["message"])
@@ -69,14 +70,16 @@ def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secr
             out.print(Text(f"  {visible(hide(message))}"), soft_wrap=True)
         if len(messages) > most:
             out.print(Text(f"  … and {len(messages) - most} more (--json lists all)", style="dim"))
-    totals = {name: problems["severity"].to_pylist().count(name) for name in _STYLES}
-    counts = ", ".join(
-        f"{count} {name}{'s' if count != 1 and name != 'info' else ''}" for name, count in totals.items()
-    )
-    out.print(Text(f"{memories} memories read. {counts}."))
+    out.print(Text(f"{memories} memories read. {tally([*problems['severity'].to_pylist(), *_unlisted(secrets)])}."))
     if secrets:
         typed = visible(f"memkit check {shlex.quote(str(path))} --secrets")
-        out.print(Text(f"{secrets} secret{'s' * (secrets != 1)} in them: {typed} lists where."), soft_wrap=True)
+        found = f"{secrets} of these {'is a secret' if secrets == 1 else 'are secrets'} in memories"
+        out.print(Text(f"{found}: {typed} lists where."), soft_wrap=True)
+
+
+def _unlisted(secrets: int) -> list[str]:
+    """The severities of secrets that are counted and not listed."""
+    return [SEVERITIES["secret"]] * secrets
 
 
 def _worst_first(item: tuple[tuple[str, str], list[str]]) -> tuple[int, int, str]:

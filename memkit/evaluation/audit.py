@@ -258,10 +258,16 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
         falls = table.filter(pc.invert(pc.is_in(table["why"], pa.array([NEVER, LATER]))))
         first = pc.min(falls["day"]).as_py()
         note = f"the first on {first}; {_counts(table, 'why')}" if first else _counts(table, "why")
-        memories, total = (pc.count_distinct(rows["memory_id"]).as_py() for rows in (falls, table))
-        return {"count": memories, "of": total, "note": note}
+        memories, watched = (pc.count_distinct(rows["memory_id"]).as_py() for rows in (falls, table))
+        if n_under := len(questions.found) - watched:
+            note += f"; {n_under:,} more are found under a near-duplicate, and go when it goes"
+        return {"count": memories, "of": len(questions.found), "note": note}
     note = _counts(table, {"unsearchable": "why", "shadowed": "how", "contradictions": "kind"}.get(name, ""))
-    n_memories = pc.count_distinct(table["by_id"]).as_py() if name == "contradictions" else table.num_rows
+    n_memories = table.num_rows
+    if name == "contradictions":
+        n_memories = pc.count_distinct(table["by_id"]).as_py()
+        if n_memories < table.num_rows:
+            note = f"{table.num_rows:,} contradictions of {n_memories:,} memories: {note}"
     return {"count": n_memories, "of": memories, "note": note}
 
 

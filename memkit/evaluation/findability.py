@@ -19,7 +19,7 @@ from memkit.evaluation.pools import Batch, Pools, with_user
 from memkit.params import Moment, check_fitted, check_value
 from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.dedup.pairs import FLAGS, OWNER
+from memkit.policy.dedup.pairs import FLAGS
 from memkit.schemas import REPLACED, result_schema, tuples_of
 from memkit.search.ask import check_user
 from memkit.tables.age import later
@@ -102,6 +102,11 @@ class AuditQuestions:
         pairs: pd.DataFrame = self.task.labels.relevant().to_pandas()
         return pairs
 
+    @cached_property
+    def found(self) -> set[str]:
+        """The memories that a query asking for them finds: as a hit, or collapsed under one."""
+        return set(self.pairs.merge(self.reached.drop_duplicates(), on=["query_id", "memory_id"])["memory_id"])
+
     @property
     def reached(self) -> pd.DataFrame:
         """query_id, memory_id: the first k hits, with the near-duplicates collapsed under them."""
@@ -151,8 +156,7 @@ def _first_words(text: str) -> str:
 def unreached_of(questions: AuditQuestions) -> pa.Table:
     """The memories that no query asking for them finds."""
     pairs, reached = questions.pairs, questions.reached.drop_duplicates()
-    hits = pairs.merge(reached, on=["query_id", "memory_id"])
-    missed = pairs[~pairs["memory_id"].isin(set(hits["memory_id"]))]
+    missed = pairs[~pairs["memory_id"].isin(questions.found)]
     if missed.empty:
         return _UNREACHED.empty_table()
     again = [batch.only(missed["query_id"]) for batch in questions.batches]
@@ -283,12 +287,21 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
 def shadowed_of(questions: AuditQuestions) -> pa.Table:
     """The memories with a near-duplicate or a newer version."""
     search = questions.search
-    pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas().query(f"{OWNER}.isnull()")
+    dedup = Deduplicator(encoder=None).fit(search.corpus_)
+    merging, versions = dedup.merging_pairs(), dedup.distinct_.filter(dedup.distinct_["contradiction"])
     memories = search.corpus_.memories
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()
     dated = dict(zip(memories["memory_id"].to_pylist(), when, strict=True))
     kinds = dict(tuples_of(memories, "memory_id", "kind"))
     filled = _filled(search)
+    is_exact = pc.equal(merging["kind"], "exact")
+    newest = _newest_copies(merging.filter(is_exact), dated)
+    near = pa.concat_tables([merging.filter(pc.invert(is_exact)), versions]).to_pandas()
+    near[["a_id", "b_id"]] = near[["a_id", "b_id"]].map(lambda memory: newest.get(memory, memory))
+    copies = merging.filter(is_exact).to_pandas()
+    heads = copies.assign(b_id=copies["a_id"]).drop_duplicates("a_id")  # of equal texts all are paired with the newest
+    copies = pd.concat([copies, heads], ignore_index=True).assign(a_id=lambda pairs: pairs["a_id"].map(newest))
+    pairs = pd.concat([copies[copies["a_id"] != copies["b_id"]], near], ignore_index=True)
     pairs = pairs[pairs["a_id"].isin(filled) & pairs["b_id"].isin(filled)]  # a heading alone says nothing
     rows: dict[str, dict[str, Any]] = {}
     pairs = pairs.sort_values(["contradiction", "similarity", "a_id", "b_id"], ascending=[True, False, True, True])
@@ -312,6 +325,18 @@ def shadowed_of(questions: AuditQuestions) -> pa.Table:
 def contradictions_of(questions: AuditQuestions) -> pa.Table:
     """What newer memories say otherwise than older ones."""
     return contradictions(questions.search.corpus_, questions.moment)
+
+
+def _newest_copies(exact: pa.Table, dated: Mapping[str, Any]) -> dict[str, str]:
+    """Of equal texts the newest, else the one with the least id, by the least id of all."""
+    copies: dict[str, list[str]] = {}
+    for first, other in tuples_of(exact, "a_id", "b_id"):
+        copies.setdefault(first, [first]).append(other)
+    undated = pd.Timestamp.min.tz_localize("UTC")
+    return {
+        first: min(ids, key=lambda id: (-(undated if pd.isna(dated[id]) else dated[id]).timestamp(), id))
+        for first, ids in copies.items()
+    }
 
 
 def _by_age(pair: Mapping[str, Any], dated: Mapping[str, Any]) -> tuple[str, str, float | None]:

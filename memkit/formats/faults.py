@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -21,6 +22,18 @@ _CODES = {
 }
 SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""
+
+
+def tally(severities: Iterable[str]) -> str:
+    """How many problems of each severity there are, in words: the one count of overviews and checks.
+
+    >>> tally(["info", "error", "info"])
+    '1 error, 0 warnings, 2 info'
+    """
+    counts = Counter(severities)
+    plural = {word: "" if counts[word] == 1 or word == "info" else "s" for word in _CODES}
+    return ", ".join(f"{counts[word]:,} {word}{plural[word]}" for word in _CODES)
+
 
 ADVICE: dict[str, str] = {
     "unparsable": "It is kept as text; fix the syntax.",

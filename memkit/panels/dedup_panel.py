@@ -25,7 +25,7 @@ from memkit.plot.marks import Picture
 from memkit.plot.settings import similarity_of
 from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.dedup.pairs import FLAGS, never_merges
+from memkit.policy.dedup.pairs import FLAGS, OWNER, never_merges
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
@@ -194,8 +194,8 @@ class DedupPanel(Panel):
         if not n:
             return ""
         flags = {_word(flag): pc.sum(pairs[flag]).as_py() or 0 for flag in FLAGS}
-        owners = pc.sum(pc.is_valid(pairs[_OWNER])).as_py() if _OWNER in pairs.column_names else 0
-        counts = [f"{word} {count:,}" for word, count in {**flags, _OWNER: owners}.items() if count]
+        flags[OWNER] = pc.sum(pc.is_valid(pairs[OWNER])).as_py() or 0
+        counts = [f"{word} {count:,}" for word, count in flags.items() if count]
         never = "1 pair never merges" if n == 1 else f"{n:,} pairs never merge"
         by = f"{never}, by what differs: {', '.join(counts)}"
         return f"{by}. Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
@@ -296,9 +296,6 @@ class DedupPanel(Panel):
         return self._clusters[1]
 
 
-_OWNER = "owner"
-
-
 def _counts(report: pa.Table) -> dict[str, int]:
     return dict(zip(report["measure"].to_pylist(), report["count"].to_pylist(), strict=True))
 
@@ -309,7 +306,7 @@ def _word(flag: str) -> str:
 
 def _conflicts_of(pair: Mapping[str, Any]) -> list[str]:
     """What keeps a pair apart, in words."""
-    return [_word(flag) for flag in FLAGS if pair[flag]] + [_OWNER] * bool(pair.get(_OWNER))
+    return [_word(flag) for flag in FLAGS if pair[flag]] + [OWNER] * bool(pair.get(OWNER))
 
 
 def _ids_of_pair(row: Mapping[str, Any]) -> frozenset[str]:

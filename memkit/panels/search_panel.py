@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Moment, Param, check_fitted
 from memkit.plot.marks import Picture
 from memkit.plot.search import contributions_of
+from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
 from memkit.search.explain import explained
 from memkit.search.fitted.arms import KINDS
@@ -36,6 +39,7 @@ from memkit.text.secrets import mask
 
 PINNED = "pinned"
 _NEAR, _DRAWN = 4, 16
+_HEADINGS = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$", re.MULTILINE)
 """Memories that are shown of each stage, and hits that a picture has room for."""
 
 
@@ -329,9 +333,9 @@ class SearchPanel(Panel):
             note = (answer.table.schema.metadata or {}).get(b"note", b"").decode()
             return paragraph(note.replace(" for query '0':", ":") or "No hits.")
         ids, n_collapsed = (answer.table[name].to_pylist() for name in ("memory_id", "n_alike"))
-        undated = self._undated(answer)
+        undated, words = self._undated(answer), self._words_of_alike(answer.table)
         badge_words = [
-            [f"+{n} near-duplicate{'s' * (n > 1)}"] * bool(n) + ["no date"] * (index + 1 in undated)
+            [f"+{n} {words[index]}{'s' * (n > 1)}"] * bool(n) + ["no date"] * (index + 1 in undated)
             for index, n in enumerate(n_collapsed)
         ]
         badges = ["".join(f' <em class="mkbadge">{word}</em>' for word in words) for words in badge_words]
@@ -339,6 +343,19 @@ class SearchPanel(Panel):
         table = table_of(sheet, wide, "hit (Enter: why?)", [f"memory:{name}" for name in ids], badges, below)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in sheet.notes)
         return f'<div class="mk"><p><b>{html.escape(sheet.heading)}</b></p>{notes}{table}</div>'
+
+    def _words_of_alike(self, hits: pa.Table) -> list[str]:
+        """What the memories below each hit are to it: equal texts, headings aside, near ones, or some of both."""
+        memories, below = self.search.corpus_.memories, hits["alike"].to_pylist()
+        wanted = pa.array(sorted({*hits["memory_id"].to_pylist(), *itertools.chain(*filter(None, below))}), pa.string())
+        rows = memories.filter(pc.is_in(memories["memory_id"], wanted)) if any(below) else memories.slice(0, 0)
+        bodies = normalise([_HEADINGS.sub("", text or "") for text in rows["text"].to_pylist()])
+        body_of = dict(zip(rows["memory_id"].to_pylist(), bodies, strict=True))
+        words = []
+        for memory_id, alike in zip(hits["memory_id"].to_pylist(), below, strict=True):
+            same = {body_of.get(other) == body_of.get(memory_id) for other in alike or ()}
+            words.append("duplicate" if len(same) > 1 else "exact duplicate" if True in same else "near-duplicate")
+        return words
 
     def _titles(self, ids: list[str]) -> dict[str, str]:
         memories = self.search.corpus_.memories

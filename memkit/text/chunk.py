@@ -183,6 +183,19 @@ def says(memories: pa.Table) -> np.ndarray:
     return ~is_silent
 
 
+def without_text(memories: pa.Table) -> np.ndarray:
+    """Which memories say nothing besides headings; nothing but signs, as ``…``, is a text without a word.
+
+    >>> texts = ["## Итоги\\n", "## Итоги\\n\\nПул вырос", "…", " "]
+    >>> without_text(pa.table({"text": texts, "format": ["workspace"] * 4})).tolist()
+    [True, False, False, True]
+    """
+    texts = pc.fill_null(memories["text"], "")
+    is_blank: np.ndarray = _column(pc.equal(pc.utf8_trim_whitespace(texts), ""))
+    silent: np.ndarray = is_blank | (~says(memories) & has_alnum(texts))
+    return silent
+
+
 def has_alnum(texts: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """Whether each text has a letter or a digit, without which it says nothing.
 

@@ -169,7 +169,7 @@ def test_a_message_of_check_hides_what_a_text_calls_a_secret(run: Run, tmp_path:
     _, out, _ = run("check", write_files(tmp_path, {"notes/a.md": note}), "--formats", "notes")
     assert "keywords" in out
     assert shown_values(out, PASSWORDS) == []
-    assert "1 secret in them" in out
+    assert "1 of these is a secret in memories" in out
 
 
 def test_a_tag_is_looked_at_too() -> None:
@@ -182,7 +182,7 @@ def test_check_counts_them_without_being_asked(run: Run, root: Path) -> None:
     _, listed, _ = run("check", root, "--secrets", "--json")
     count = sum(row["rule"] == "secret" for row in json.loads(listed))
     assert count >= len(PASSWORDS) + len(ALONE)
-    assert f"{count} secrets in them: memkit check {root} --secrets lists where." in out
+    assert f"{count} of these are secrets in memories: memkit check {root} --secrets lists where." in out
     assert "\nwarning  secret" not in out
 
 

@@ -713,6 +713,15 @@ def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
     assert slider["low"] == dedup.floors_[1]
 
 
+def test_a_badge_says_whether_what_is_below_a_hit_is_equal_or_near() -> None:
+    text = "Отгружаем заказы по вторникам и четвергам до обеда, кроме праздников"
+    for other, word in ((f"{text}", "+1 exact duplicate<"), (f"{text}!!", "+1 near-duplicate<")):
+        search = mk.Retriever(encoder=None).fit(mk.from_table({"text": [text, other, "чай"]}))
+        panel = mk.panels.search(search)
+        panel.set(query="заказы по вторникам")
+        assert word in panel.body
+
+
 def test_dedup_counts_pairs_that_never_merge_apart_and_says_where_a_memory_is() -> None:
     """Three equal texts, two that differ in a number: the threshold moves nothing of these, and the bars are hollow."""
     texts = ["Зелёный чай с мёдом."] * 3 + ["Пул вырос до десяти соединений.", "Пул вырос до двадцати соединений."]

@@ -191,6 +191,18 @@ class Deduplicator(Policy):
         rows = self._fitted().nodes_.rows
         return chains(self.nodes_, self._merging(), self._verdicts(rows))
 
+    def merging_pairs(self) -> pa.Table:
+        """The pairs that merge at the current thresholds, each once: columns as in ``distinct_``."""
+        self._fitted()
+        threshold = self.threshold_ if self.threshold is None else float(self.threshold)
+        kind, value = self.pairs_["kind"], self.pairs_["similarity"]
+        least = {"semantic": threshold, "lexical": float(self.lexical_threshold)}
+        merges = pc.equal(kind, "exact")
+        for name in self.kinds:
+            of_kind = pc.and_(pc.equal(kind, name), pc.greater_equal(value, least.get(name, 0.0)))
+            merges = pc.or_(merges, of_kind)
+        return each_once(self.pairs_.filter(pc.and_(merges, pc.invert(never_merges(self.pairs_)))))
+
     def report(self) -> pa.Table:
         """Counts at the current thresholds: measure (string), count (int64).
 

@@ -219,7 +219,7 @@ def never_merges(pairs: pa.Table) -> pa.ChunkedArray:
     """Which of some pairs a conflict keeps apart at any threshold: a boolean for each."""
     names, n = pairs.column_names, pairs.num_rows
     differs = pairs["contradiction"] if "contradiction" in names else pa.chunked_array([np.zeros(n, bool)])
-    return pc.or_(differs, pc.is_valid(pairs["owner"])) if "owner" in names else differs
+    return pc.or_(differs, pc.is_valid(pairs[OWNER])) if OWNER in names else differs
 
 
 def each_once(pairs: pa.Table) -> pa.Table:
