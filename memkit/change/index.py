@@ -105,10 +105,12 @@ class IndexStore(Operations):
     ) -> str | Edits:
         """Write the index of a new category, name it in the root index, and return its path; a missing root is made.
 
+        Where the root names the category already and its index is missing, the index is written where the root says.
+
         Raises
         ------
         ChangeRefusedError
-            Where the root names the category already.
+            Where the category has its index already, or the root names another path for it.
         """
         name = f"{category}/index.json" if path is None else path
         line = format_branch_line({"category": category, "path": name})
@@ -119,14 +121,16 @@ class IndexStore(Operations):
             home = self._home(draft)
             root = posixpath.join(home, "index.json")
             text = draft.text_or_none(root)
+            named = _categories(Json(text)).get(category) if text is not None else None
             if text is None:
                 draft.write(root, format_root([{"category": category, "path": name}]), "a root index")
-            else:
-                json = Json(text)
-                if category in _categories(json):
-                    raise ChangeRefusedError(f"{root}: it names the category {category!r} already.")
-                draft.splice("update", root, _branch_line(json, line), f"category {category}")
-            branch = posixpath.join(home, name.removeprefix("memory/"))
+            elif named is None:
+                draft.splice("update", root, _branch_line(Json(text), line), f"category {category}")
+            elif path is not None and _normal_path(path) != _normal_path(named):
+                raise ChangeRefusedError(f"{root}: it names the category {category!r} already, at {named}.")
+            branch = posixpath.normpath(posixpath.join(home, (named or name).removeprefix("memory/")))
+            if not below(branch, home) or not ANY_INDEX.search(branch):
+                raise ChangeRefusedError(f"{root}: {named or name} is no index.json inside of the memory folder.")
             if draft.exists(branch):
                 raise ChangeRefusedError(f"{branch}: it exists already.")
             draft.write(branch, format_branch(category), f"category {category}")
@@ -380,7 +384,11 @@ class IndexStore(Operations):
             invalid = [
                 row for row in invalid if any(row[name] != exclude[name] for name in ("index_path", "line", "file"))
             ]
-        remaining = [f"{row['file']} is {row['reason']}" for row in invalid if not row["would_remove"]]
+        remaining = [
+            f"{row['file']} is {row['reason']}{' and stays, as it is pinned' if row['pinned'] else ''}"
+            for row in invalid
+            if not row["would_remove"]
+        ]
         if remaining:
             message = f"{len(remaining)} other entries break a rule: {'; '.join(remaining[:3])}."
             warnings.warn(message, RuntimeWarning, stacklevel=6)
@@ -396,7 +404,7 @@ class IndexStore(Operations):
         if not rows:
             raise missing("entry for", file, [row["file"] for row in entries if row["file"]])
         if nth is None:
-            return one_entry(file, rows)
+            return one_entry(file, rows, says_nth=True)
         if not isinstance(nth, int) or isinstance(nth, bool) or not 1 <= nth <= len(rows):
             raise ParameterError(f"nth: expected a whole number from 1 to {len(rows)}. Got {nth!r:.80}.")
         chosen = rows[nth - 1]

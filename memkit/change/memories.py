@@ -143,8 +143,8 @@ def entry_of(draft: Draft, memory: Row) -> Row:
     return one_entry(memory["path"], draft.entries_of(memory["memory_id"]))
 
 
-def one_entry(path: str, entries: list[Row]) -> Row:
-    """The only one of the `entries` that name the file at `path`.
+def one_entry(path: str, entries: list[Row], *, says_nth: bool = False) -> Row:
+    """The only one of the `entries` that name the file at `path`; `says_nth` where the caller takes ``nth=``.
 
     Raises
     ------
@@ -155,7 +155,9 @@ def one_entry(path: str, entries: list[Row]) -> Row:
         listed = "; ".join(
             f"{nth}. {row['index_path']}:{row['line']} {row['title']!r:.80}" for nth, row in enumerate(entries, 1)
         )
-        raise ChangeRefusedError(f"{path}: {len(entries)} entries name it, one is expected. {listed}".rstrip())
+        numbers = " or ".join(f"nth={nth}" for nth in range(1, len(entries) + 1))
+        which = f". {numbers} says which." if says_nth and entries else ""
+        raise ChangeRefusedError(f"{path}: {len(entries)} entries name it, one is expected. {listed}{which}".rstrip())
     return entries[0]
 
 

@@ -168,7 +168,7 @@ def _index(draft: Draft, path: str) -> None:
     branches: dict[str, list[Row]] = {}
     places, id_of = dict[str, str](), {row["path"]: row["memory_id"] for row in rows}
     for item, row in zip(items, rows, strict=True):
-        category, file = _category_and_file(home, item, row)
+        category, file = _category_and_file(draft, home, item, row)
         source, to = row["path"], posixpath.join(home, file)
         if source is not None and places.setdefault(source, to) != to:
             raise ChangeRefusedError(f"{path}: it lists {source} twice, in two categories.")
@@ -188,7 +188,7 @@ def _index(draft: Draft, path: str) -> None:
     draft.write(path, root, reason, together=group)
 
 
-def _category_and_file(home: str, item: Node, row: Row) -> tuple[str, str]:
+def _category_and_file(draft: Draft, home: str, item: Node, row: Row) -> tuple[str, str]:
     """The category of a file, and its new path, relative to the memory folder."""
     kind = text_of(item.get("type")) or "context"
     category = _FOLDERS.get(kind, kind)
@@ -196,7 +196,9 @@ def _category_and_file(home: str, item: Node, row: Row) -> tuple[str, str]:
         raise ChangeRefusedError(f"{row['index_path']}: {category!r} cannot be the name of a folder.")
     if row["path"] is None:
         written = (text_of(item.get("path")) or "").removeprefix("memory/")
-        return category, posixpath.join(category, posixpath.basename(written))
+        reason = f"missing_file: there is no file {written}; its entry keeps the path"
+        draft.refuse(row["index_path"], row["memory_id"], reason)
+        return category, written or category
     path_ = posixpath.relpath(row["path"], home or ".")
     if "/" in path_:
         return path_.split("/")[0], path_

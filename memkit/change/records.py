@@ -18,13 +18,13 @@ from memkit.change.memories import changed_record
 from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, applied, checked, missing, stamp
 from memkit.change.planning import plan
-from memkit.errors import ChangeRefusedError, FormatError, ParameterError
+from memkit.errors import ChangeRefusedError, FormatError, ParameterError, did_you_mean
 from memkit.formats.disk.files import SKIPPED_WITH
 from memkit.formats.disk.source import above
 from memkit.formats.reader import read_with
 from memkit.formats.records.format import ENDINGS
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
-from memkit.formats.records.write import checked_record, with_records
+from memkit.formats.records.write import check_fields, checked_record, with_records
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Splice
 from memkit.params import AsOf
@@ -172,6 +172,44 @@ class RecordStore(Operations):
 
         return self._do(work, now, dry_run)
 
+    def update(self, id: str, /, *, now: AsOf = None, dry_run: bool = False, **changed: Any) -> str | Edits:
+        """Correct fields of a pathway or a wisdom fact under its id; all other fields stay, unknown ones too.
+
+        Returns
+        -------
+        str
+            The id.
+
+        Raises
+        ------
+        NotFoundError
+            For an unknown id.
+        ParameterError, FormatError
+            For an unknown field, one that never changes (the id, format_version), and a value that breaks the rules.
+        ChangeRefusedError
+            Where several records have the id, the record has an older shape, or its place is not certain.
+        """
+        checked(id, "id")
+
+        def work(draft: Draft) -> str:
+            corpus = read(self.root)
+            kind, row = _record(corpus, id)
+            fields = RECORD_KINDS[kind].fields
+            editable = fields.names - {RECORD_KINDS[kind].id_field, "format_version"}
+            for name in changed or [""]:
+                if name not in editable:
+                    got = f"{name!r:.80}.{did_you_mean(name, editable)}" if changed else "none."
+                    raise ParameterError(f"update: expected some of {', '.join(sorted(editable))}. Got {got}")
+            check_fields(fields.only(*changed), changed)
+            path, memory_id = row["path"], row["memory_id"]
+            memories = [memory for memory in corpus.memories.to_pylist() if memory["path"] == path]
+            ordinal = [memory["memory_id"] for memory in memories].index(memory_id)
+            splice = changed_record(draft, memories[ordinal], ordinal, changed)
+            draft.splice("update", path, splice, f"changed {', '.join(changed)}", memory_id=memory_id)
+            return id
+
+        return self._do(work, now, dry_run)
+
     def migrate(self, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
         """Migrate old shapes to the current version, with a line each in ``migrations.jsonl``.
 
@@ -235,18 +273,29 @@ def _common_prefix(first: str, second: str) -> int:
 
 def _pathway(corpus: Corpus, id: str) -> Row:
     """The one pathway with an id, of the current shape."""
-    pathways = corpus.tables["pathways"].to_pylist()
-    rows: list[Row] = [row for row in pathways if row["id"] == id]
-    if not rows:
-        raise missing("pathway", id, [row["id"] for row in pathways if row["id"]])
-    if len(rows) > 1:
-        ids = {row["memory_id"] for row in rows}
+    return _record(corpus, id, ("pathway",))[1]
+
+
+def _record(corpus: Corpus, id: str, kinds: Sequence[str] = ("pathway", "wisdom_fact")) -> tuple[str, Row]:
+    """The kind and the row of the one record with an id, of the current shape."""
+    records = [
+        (kind, row, row[RECORD_KINDS[kind].id_field])
+        for kind in kinds
+        for row in corpus.tables[RECORD_KINDS[kind].table].to_pylist()
+    ]
+    found = [(kind, row) for kind, row, name in records if name == id]
+    word = kinds[0] if len(kinds) == 1 else "record"
+    if not found:
+        raise missing(word, id, [name for _, _, name in records if name])
+    if len(found) > 1:
+        ids = {row["memory_id"] for _, row in found}
         memories = [row for row in corpus.memories.to_pylist() if row["memory_id"] in ids]
         listed = ", ".join(f"{row['path']}:{row['line_start']}" for row in memories)
-        raise ChangeRefusedError(f"{len(rows)} pathways have the id {id!r:.80}: {listed}.")
-    if rows[0]["memory_id"] in corpus.tables["migrations"]["memory_id"].to_pylist():
-        raise ChangeRefusedError(f"{rows[0]['path']}: the record is of an older shape; records.migrate() first.")
-    return rows[0]
+        raise ChangeRefusedError(f"{len(found)} {word}s have the id {id!r:.80}: {listed}.")
+    kind, row = found[0]
+    if row["memory_id"] in corpus.tables["migrations"]["memory_id"].to_pylist():
+        raise ChangeRefusedError(f"{row['path']}: the record is of an older shape; records.migrate() first.")
+    return kind, row
 
 
 def _problem_key(problem: Row) -> tuple[Any, ...]:

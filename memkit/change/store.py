@@ -32,7 +32,7 @@ class Store:
     notes : NoteStore
         Notes with front matter (Memory Format): create, update, delete, list, search, get.
     records : RecordStore
-        Pathways, memory items and wisdom facts (data formats): put, record_use, migrate.
+        Pathways, memory items and wisdom facts (data formats): put, update, record_use, migrate.
     index : IndexStore
         Categories and entries of index trees (index standard): load, check, add_category, add_entry, update_entry,
         remove_entry, clean, split, rejoin.

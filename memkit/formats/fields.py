@@ -241,7 +241,8 @@ class Fields:
             else:
                 problem(field.type.code, name, field.wanted, raw)
                 value = field.type.loose(raw) if field.type.loose else None
-            if is_typed and value is not None and field.type.strict and not field.type.strict(raw):
+            has_type = not is_typed or value is None or field.type.strict is None or field.type.strict(raw)
+            if not has_type:
                 problem(field.type.code, name, field.wanted, raw)
             if field.required and raw in field.type.absent and name not in may_lack:
                 problem(self.missing, name, "", "nothing")
@@ -249,6 +250,8 @@ class Fields:
                 values[name] = value
                 continue
             for rule in rows.failing(name, value):
+                if not has_type and (rule.code, rule.expected) == (field.type.code, field.wanted):
+                    continue  # said already
                 problem(rule.code, name, rule.expected, value if isinstance(value, (int, float)) else raw)
             values[name] = value
         return values, taken

@@ -15,6 +15,7 @@ from memkit.documents import cite
 from memkit.fences import fences, headings
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.values import loose_words, text_of
+from memkit.formats.syntax.write import scalar
 from memkit.params import AsOf, Moment, as_of_time, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.schemas import column, table
@@ -168,7 +169,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
 def split_head(path: str, text: str, entry: dict[str, Any] | None, parts: list[str], tokens: int, day: date) -> str:
     """The text of ``index.md`` for the file at `path`, split into `parts`."""
     head = {
-        "title": _scalar((entry and entry["title"]) or _title(text) or PurePosixPath(path).stem),
+        "title": scalar((entry and entry["title"]) or _title(text) or PurePosixPath(path).stem),
         "parts": f"[{', '.join(parts)}]",
         "tokens_total": tokens,
         "split": "auto",
@@ -203,12 +204,6 @@ def _title(text: str) -> str | None:
     body = text[front.body_at :] if front else text
     first = next(headings(body, fences(body)), None)
     return (text_of(front.fields.get("title")) if front else None) or (first.text if first else None)
-
-
-def _scalar(value: str) -> str:
-    """A string, quoted where YAML needs it."""
-    plain = front_matter.parse_flat(f"a: {value}")
-    return value if plain == {"a": value} else json.dumps(value, ensure_ascii=False)
 
 
 def _lines(text: str) -> list[str]:

@@ -207,6 +207,8 @@ def test_two_entries_on_one_file_can_be_mended(layout: str, document: ModuleType
     ):
         with pytest.raises(ChangeRefusedError, match=r"2 entries name it.*1\. .*2\. .*Again|Again.*2\. "):
             call()
+    with pytest.raises(ChangeRefusedError, match=r"nth=1 or nth=2 says which\.$"):
+        index.remove_entry("lessons/intro.md")
     with pytest.raises(ParameterError, match="nth: expected a whole number from 1 to 2"):
         index.remove_entry("lessons/intro.md", nth=3)
     again = titles.index("Again") + 1
@@ -220,6 +222,59 @@ def test_two_entries_on_one_file_can_be_mended(layout: str, document: ModuleType
         mk.undo(root)
     (root / "memory/lessons/two.md").unlink()
     assert tree(root) == before
+
+
+def test_the_roots_own_example_is_made_whole(document: ModuleType, tmp_path: Path) -> None:
+    """Section 1: the root names branches; one that is missing is written where the root names it."""
+    root = mk.testing.write_files(tmp_path, {"memory/index.json": document.ROOT})
+    index = mk.store(root).index
+    with pytest.raises(ChangeRefusedError, match=r"already, at plans/context/index\.json"):
+        index.add_category("context", "context/index.json")
+    assert [index.add_category(name) for name in ("context", "lessons")] == [
+        "memory/plans/context/index.json",
+        "memory/lessons/index.json",
+    ]
+    assert (root / "memory/index.json").read_text("utf-8") == document.ROOT
+    assert (root / "memory/plans/context/index.json").read_text("utf-8") == document.CONTEXT
+    assert faults(root) == []
+    with pytest.raises(ChangeRefusedError, match="exists already"):
+        index.add_category("context")
+
+
+def test_a_root_that_names_a_place_outside_makes_no_branch_there(document: ModuleType, tmp_path: Path) -> None:
+    outside = document.ROOT.replace("plans/context/index.json", "../context/index.json")
+    root = mk.testing.write_files(tmp_path, {"memory/index.json": outside})
+    with pytest.raises(ChangeRefusedError, match=r"no index\.json inside of the memory folder"):
+        mk.store(root).index.add_category("context")
+    assert [path for path in tree(root) if path.endswith(".json")] == ["memory/index.json"]
+
+
+@pytest.mark.parametrize("priority", [1, True, 2.5])
+def test_a_priority_that_is_no_word_is_one_row(priority: object, document: ModuleType, root: Path) -> None:
+    branch = {"type": "index-branch", "category": "lessons", "files": [{**document.ENTRY, "priority": priority}]}
+    mk.testing.write_files(root, {"memory/lessons/index.json": json.dumps(branch)})
+    (row,) = mk.read(root).problems.to_pylist()
+    assert (row["rule"], row["field"]) == ("bad_value", "priority")
+
+
+def test_a_save_says_which_pinned_entry_stays(document: ModuleType, root: Path) -> None:
+    lost = {**document.ENTRY, "file": "lessons/lost.md", "pinned": True}
+    branch = {"type": "index-branch", "category": "lessons", "files": [document.ENTRY, lost]}
+    mk.testing.write_files(root, {"memory/lessons/index.json": json.dumps(branch, indent=2)})
+    index = mk.store(root, auto_clean_missing=True).index
+    with pytest.warns(RuntimeWarning, match=r"lessons/lost\.md is missing and stays, as it is pinned"):
+        index.update_entry("lessons/intro.md", title="Чай", now=DAY)
+
+
+def test_an_entry_whose_file_never_existed_keeps_its_path(tmp_path: Path) -> None:
+    flat = [{"path": "x.md", "title": "x", "type": "lesson"}, {"path": "memory/plans/never.md", "title": "n"}]
+    root = mk.testing.write_files(tmp_path, {"memory/index.json": json.dumps(flat), "memory/x.md": "Текст.\n"})
+    edits = mk.plan(mk.read(root), mk.Migrate())
+    (refused,) = edits.refused.to_pylist()
+    assert refused["reason"].startswith("missing_file: there is no file plans/never.md")
+    edits.apply()
+    entries = mk.store(root).index.load().tables["entries"]
+    assert sorted(entries["file"].to_pylist()) == ["lessons/x.md", "plans/never.md"]
 
 
 # --- section 5 ---------------------------------------------------------------------------------------------------
@@ -237,6 +292,14 @@ def notes_root(document: ModuleType, root: Path) -> Path:
 
 def split_store(root: Path) -> Any:
     return mk.store(root, max_tokens_per_file=12).index
+
+
+@pytest.mark.parametrize("title", ["true", "2025-06-26", "Чай: мёд"])
+def test_a_title_that_yaml_reads_as_something_else_is_quoted(title: str, notes_root: Path) -> None:
+    store = split_store(notes_root)
+    store.update_entry("notes/note.md", title=title, now=DAY)
+    store.split("notes/note.md", now=DAY)
+    assert f'title: "{title}"\n' in (notes_root / "memory/notes/note/index.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("bom", ["", BOM])

@@ -270,6 +270,42 @@ def test_a_use_is_counted_in_a_list_of_yaml_too(
     assert mk.read(tmp_path).problems.num_rows == 0
 
 
+def test_a_fact_is_corrected_under_its_id(document: ModuleType, tmp_path: Path) -> None:
+    """Its id, its format_version and what memkit does not know stay; one step, which can be undone."""
+    fact = {**document.FACT, "format_version": "1.2.0", "mood": {"x": 1}}
+    root = mk.testing.write_files(
+        tmp_path, {"w.json": json.dumps([document.KNOWN, fact], ensure_ascii=False, indent=2)}
+    )
+    before, records = tree(root), mk.store(root).records
+    relations = [{"fact_id": document.KNOWN["fact_id"], "type": "extends", "weight": 0.5}]
+    assert records.update(fact["fact_id"], confidence=0.5, relations=relations) == fact["fact_id"]
+    assert json.loads((root / "w.json").read_text("utf-8")) == [
+        document.KNOWN,
+        {**fact, "confidence": 0.5, "relations": relations},
+    ]
+    refused: tuple[tuple[type[MemkitError], dict[str, Any]], ...] = (
+        (FormatError, {"confidence": 2}),
+        (FormatError, {"relations": [{"fact_id": "a", "weight": 7}]}),
+        (ParameterError, {"fact_id": "other"}),
+        (ParameterError, {"format_version": "9.0.0"}),
+        (ParameterError, {}),
+    )
+    for error, changed in refused:
+        with pytest.raises(error):
+            records.update(fact["fact_id"], **changed)
+    with pytest.raises(NotFoundError, match="Near it"):
+        records.update(fact["fact_id"][:-1], confidence=0.1)
+    mk.undo(root)
+    assert tree(root) == before
+
+
+def test_a_broken_line_of_the_journal_of_migrations_is_a_row(tmp_path: Path) -> None:
+    step = {"record": "w", "from": "0.9.0", "to": "1.0.0", "time": "2025-01-14T10:15:30Z", "reason": "x"}
+    journal = "".join(f"{line}\n" for line in (json.dumps(step), '{"record": "w", "fro', json.dumps({"record": "w"})))
+    problems = mk.read(mk.testing.write_files(tmp_path, {"migrations.jsonl": journal})).problems.to_pylist()
+    assert [(row["rule"], row["line"]) for row in problems] == [("unparsable", 2), ("unparsable", 3)]
+
+
 def test_the_last_use_never_goes_back(document: ModuleType, tmp_path: Path) -> None:
     """Section 2.1: last_used_at is the last; a use that is told late is still counted."""
     records = mk.store(tmp_path).records

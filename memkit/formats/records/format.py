@@ -90,7 +90,10 @@ def parse(file: File, rows: Rows) -> None:
         if source.too_large:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
-        if _is_journal(source, items) or _read_unknown(file, rows, items):
+        if _is_journal(source, items):
+            _check_journal(source, rows, items)
+            return
+        if _read_unknown(file, rows, items):
             return
     if not _is_lines(source):
         items += remaining  # how the file ends says what becomes of its items
@@ -144,9 +147,20 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
 
 def _is_journal(source: Source, items: list[_Item]) -> bool:
     """Whether a file is what `memkit.Migrate` keeps beside the records that it brought up to date."""
-    return source.name == JOURNAL and all(
-        isinstance(item.value, Node) and item.value.keys() == _JOURNAL_FIELDS for item in items
-    )
+    return source.name == JOURNAL and (not items or any(map(_is_step, items)))
+
+
+def _is_step(item: _Item) -> bool:
+    return isinstance(item.value, Node) and item.value.keys() == _JOURNAL_FIELDS
+
+
+def _check_journal(source: Source, rows: Rows, items: list[_Item]) -> None:
+    """Report the lines of a journal that are no step."""
+    for item in items:
+        if not _is_step(item):
+            got = item.value if isinstance(item.value, str) else json_text(item.value)
+            expected = f"a step of a migration with {', '.join(sorted(_JOURNAL_FIELDS))}"
+            rows.problem("unparsable", source.path, expected, got[:120], line=item.line)
 
 
 def _described(items: list[_Item]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, VersionError
-from memkit.formats.fields import check_text
+from memkit.formats.fields import Fields, check_text
 from memkit.formats.records.adapters import ADAPTERS, CURRENT, major_of
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
@@ -97,15 +97,7 @@ def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """
     if not isinstance(record, Mapping):
         raise ParameterError(f"a record: expected a mapping of its fields. Got {record!r:.80}.")
-    try:
-        check_text(record)
-        plain = json.dumps(dict(record), ensure_ascii=False, allow_nan=False)
-        node, values = load_json(plain), json.loads(plain)
-        check_text(values)
-    except (TypeError, ValueError, StructureError, RecursionError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"a record: expected what JSON can hold. {error}") from error
+    node, values = _as_json(record)
     kind = kind_of(node)
     if kind is None:
         got = ", ".join(record) or "none"
@@ -118,11 +110,42 @@ def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if major_of(version) != major_of(CURRENT) or (kind, version) in ADAPTERS:
         expected = f"MAJOR {major_of(CURRENT)}, and a version that no adapter brings up to date"
         raise VersionError(f"field 'format_version' must have {expected}. Got {version!r:.80}.", field="format_version")
+    _check_within(fields, node)
+    return kind, fields.ordered(values)
+
+
+def check_fields(fields: Fields, changed: Mapping[str, Any]) -> None:
+    """Check new values of some fields of a record.
+
+    Raises
+    ------
+    FormatError
+        At the first that is not as the format wants it.
+    """
+    node, _ = _as_json(changed)
+    fields.strict(node)
+    _check_within(fields, node)
+
+
+def _as_json(record: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A record as the reader sees it in a file, and its plain values."""
+    try:
+        check_text(record)
+        plain = json.dumps(dict(record), ensure_ascii=False, allow_nan=False)
+        node, values = load_json(plain), json.loads(plain)
+        check_text(values)
+    except (TypeError, ValueError, StructureError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"a record: expected what JSON can hold. {error}") from error
+    return node, values
+
+
+def _check_within(fields: Fields, node: Any) -> None:
     for name, inner in WITHIN.items():
         for part in [node[name]] if isinstance(node.get(name), dict) else node.get(name) or ():
             if name in fields.names:
                 inner.strict(part)
-    return kind, fields.ordered(values)
 
 
 def with_records(path: str, text: str | None, records: Sequence[Mapping[str, Any]], *, is_list: bool) -> str:
