@@ -17,20 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.names import day_of, names_of
-from memkit.errors import EncoderUnavailableError, ParameterError, some_of
+from memkit.display.names import names_of
+from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.circuit import in_haste
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.params import Moment, check_column, describe, revision_of
-from memkit.schemas import STALE_WEIGHT, WORDS, Floats, Ints, Mask, check_kinds, result_schema, tuples_of
+from memkit.schemas import WORDS, Floats, Ints, Mask, check_kinds, result_schema, tuples_of
 from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS, take_rows
-from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import MemoryIndex, Reading, Rows, Scope, Searchable, replaced_by, stale_factors
 from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
+from memkit.search.steps import STEPS, queries_named
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
 
@@ -38,8 +37,6 @@ SCOPING = (
     *("expired", "future", "kinds_hidden", "status", "on_encoder_error"),
     *("function_word_weight", "near_words", "read_dates"),
 )
-_MOST_READ = 5
-"""Most words that a note says are read as others."""
 T = TypeVar("T")
 
 
@@ -257,8 +254,6 @@ def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings],
         return act(settings.with_params(vector_weight=0.0, **words)), note
 
 
-_FADED = 0.05
-"""The decay factor below which a memory is hardly ever a hit."""
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
 
 HITS = result_schema(
@@ -282,7 +277,7 @@ _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.arra
 TRACE = result_schema(
     (_TEXT, "query_id memory_id chunk_id"),
     *(column for arm in KINDS for column in ((_NUMBER, arm), (_COUNT, f"{arm}_rank"), (_NUMBER, f"{arm}_norm"))),
-    (_NUMBER, "fused reranked prior age_days decay lift mmr_penalty score"),
+    (_NUMBER, " ".join([*(name for step in STEPS for name in step.columns), "score"])),
     (_COUNT, "rank"),
     (_TEXT, "disposition"),
 )
@@ -357,8 +352,8 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     columns["replaces"] = _by_hit(columns["memory_id"], replaced)
     table = _table(columns, HITS, len(shown.rank))
     table = with_memories(table, question.index.memories, added, "Retriever.search")
-    sentences = _empty_note(question, ranked), _stale_note(question, shown.candidates)
-    note, likely = _note(question, ranked, *sentences), _answerability(question, ranked)
+    note = _note(question, ranked, _empty_note(question, ranked))
+    likely = _answerability(question, ranked)
     names = _names(question, shown.candidates) | {"counted": _counted(question, shown)}
     names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED)) if replaced.num_rows else {}
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=likely)
@@ -393,18 +388,10 @@ def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[s
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
-    sentences = (
-        question.note,
-        *question.unreached,
-        *more,
-        _decay_note(question, ranked),
-        str(question.scope.unseen or ""),
-        *idle_notes(question.settings, question.index),
-        _context_note(question),
-        readings(question),
-        _user_note(question),
-    )
-    return " ".join(filter(None, sentences))
+    """What an arm, `more` and the steps say of a question; the step that acts last, whose result one sees, first."""
+    of_steps = [step.note(question, ranked) for step in reversed(STEPS) if step.note is not None]
+    idle = idle_notes(question.settings, question.index)
+    return " ".join(filter(None, (question.note, *more, *of_steps, *idle)))
 
 
 def idle_notes(settings: Settings, index: Searchable, names: Iterable[str] | None = None) -> list[str]:
@@ -596,82 +583,7 @@ def _empty_note(question: Question, ranked: Ranked) -> str:
         else:
             why = "no arm finds anything; no memory shares a term with the query"
         reasons.setdefault(why, []).append(queries.ids[query])
-    return " ".join(f"No hit for {_listed(ids)}: {why}." for why, ids in reasons.items())
-
-
-def _decay_note(question: Question, ranked: Ranked) -> str:
-    """A sentence on the queries whose candidates have a median decay factor below `_FADED`; empty if there are none."""
-    query, factor = ranked.candidates.query, ranked.decay
-    if not (factor < _FADED).any():
-        return ""
-    order = np.lexsort((factor, query))
-    starts = group_starts(query)
-    middle = starts + (np.diff(starts, append=len(query)) - 1) // 2
-    faded = query[starts[factor[order[middle]] < _FADED]]
-    if not faded.size:
-        return ""
-    names = question.queries.ids
-    whose = f" of {_listed([names[query] for query in faded])}" if len(names) > 1 else ""
-    return (
-        f"Half of the candidates{whose} have a decay factor"
-        f" below {_FADED:g}, so that age decides their rank: set a longer decay_days, a decay_floor, or decay='none'."
-    )
-
-
-def _stale_note(question: Question, hits: Candidates) -> str:
-    """A sentence on the hits that are stale."""
-    index = question.index
-    memory = index.rows.memory[hits.row]
-    stale = list(dict.fromkeys(memory[index.rows.stale(memory, question.stale_by)].tolist()))
-    if not stale:
-        return ""
-    first = stale[0]
-    named, since = index.memories["memory_id"][first].as_py(), day_of(index.memories["stale_at"][first].as_py())
-    subject = f"One hit is stale, {named!r}," if len(stale) == 1 else f"{len(stale)} hits are stale, such as {named!r}"
-    return (
-        f"{subject} since {since}: its author wanted it checked again by then, so its score is multiplied by"
-        f" {STALE_WEIGHT:g} (status='keep' turns this off)."
-    )
-
-
-def readings(question: Question) -> str:
-    """A sentence for each word that is read as another, for the first few."""
-    read = dict(pair for words in question.read_as.values() for pair in words.items())
-    of_typos = [
-        f"No text has {word!r:.80}: it is read as {other!r:.80}." for word, other in list(read.items())[:_MOST_READ]
-    ]
-    more_typos = [f"So are {len(read) - _MOST_READ} more words as others."] if len(read) > _MOST_READ else []
-    return " ".join([*of_typos, *more_typos])
-
-
-def _context_note(question: Question) -> str:
-    column, index = question.index.settings.context_column, question.index
-    if index.unused_conversations is not None:
-        return (
-            f"In buckets and engines, turns of a conversation (column {index.unused_conversations!r}) do not count by"
-            " the turns around them: fit to lake.whole(), with engine='local', for that."
-        )
-    if index.turns is not None:
-        lend_nothing = [name for name in question.weights if KINDS[name].lends and not index.lent([name])]
-        words = " and ".join(KINDS[name].label for name in lend_nothing)
-        return (
-            f"With lexical={index.settings.lexical!r} turns do not count by {words} of the turns around them."
-            if words
-            else ""
-        )
-    if column in (None, AUTO):
-        return ""
-    return f"The context_column {column!r} is not used: half of the rows are longer than a turn (40 words)."
-
-
-def _user_note(question: Question) -> str:
-    """A sentence if no memory is of the user."""
-    unknown = question.scope.unknown_user
-    return "" if unknown is None else f"User {unknown!r:.80} has no memory: only memories without a user are searched."
-
-
-def _listed(ids: list[str]) -> str:
-    return f"{'query' if len(ids) == 1 else 'queries'} {some_of([*map(repr, ids)])}"
+    return " ".join(f"No hit for {queries_named(ids)}: {why}." for why, ids in reasons.items())
 
 
 def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
