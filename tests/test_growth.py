@@ -492,6 +492,16 @@ def test_duplicates_of_twice_the_entries_are_planned_in_twice_the_time(merge: bo
     assert_grows_linearly(lambda pair: mk.plan(*pair, merge=merge).table, fitted, **units(files))
 
 
+TEMPLATE = "Страница о проекте Север%d: здесь собраны решения, встречи и открытые вопросы команды, неделя за неделей"
+
+
+def test_duplicates_among_twice_the_texts_of_a_template_are_found_in_twice_the_time() -> None:
+    def table(count: int) -> pa.Table:
+        return pa.table({"text": [TEMPLATE % number for number in range(count)]})
+
+    assert_grows_linearly(lambda table: mk.Deduplicator(encoder=None).fit(table), table)
+
+
 OPERATIONS: dict[str, tuple[Files, Callable[[Any], object]]] = {
     "save": (
         lines_of("users/u/archive.md", FACT),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -119,7 +120,8 @@ def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: 
     if "keep" not in policy.adds:
         raise ParameterError(f"plan: {type(policy).__name__} gives no verdict; expected a policy with 'keep'.")
     if not policy.is_fitted:
-        policy = copy.deepcopy(policy).fit(remaining)
+        # Of equal texts the linked one stays, so the links are known too.
+        policy = copy.deepcopy(policy).fit(SimpleNamespace(tables={**draft.corpus.tables, "memories": remaining}))
     judged = policy.transform(remaining, moment)
     first, duplicates = len(draft.rows), list[dict[str, Any]]()
     for row in judged.filter(pc.invert(judged["keep"])).to_pylist():
@@ -127,7 +129,8 @@ def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: 
         if reason == "limit":
             draft.refuse(row["path"], row["memory_id"], "it is over its limit; only archive facts are evicted.")
             continue
-        suffix = f"{OF_SURVIVOR}{row['duplicate_of']}" if row.get("duplicate_of") else ""
+        why = f" ({row['because']})" if row.get("because") else ""
+        suffix = f"{OF_SURVIVOR}{row['duplicate_of']}{why}" if row.get("duplicate_of") else ""
         remove_memory(draft, row, reason + suffix)
         if merge and suffix:
             duplicates.append(row)

@@ -116,6 +116,9 @@ def main() -> None:
 def _run() -> int:
     from memkit.cli.app import app_for
     from memkit.duck import interruptible
+    from memkit.progress import speak
+
+    speak()
 
     with interruptible():
         return int(app_for(sys.argv[1:])(standalone_mode=False) or 0)

@@ -259,7 +259,7 @@ VIEWS: dict[str, View] = {
         tally="reason",
         blank="kept",
         order=("keep", (False,)),
-        knows="cluster " + _OF_MEMORIES,
+        knows="cluster because " + _OF_MEMORIES,
     ),
     "verdicts": _view("group", "kind keep reason rows"),
     "queries": _view("query", "name question needs_as_of parameters", knows="sql"),

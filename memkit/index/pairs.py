@@ -7,7 +7,7 @@ threshold holds no pair; only what passes is multiplied out. `r` is chosen on a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +22,7 @@ from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, 
 from memkit.parallel import is_configured, results
 from memkit.params import check_value
 from memkit.progress import bar
-from memkit.schemas import Ints
+from memkit.schemas import Ints, Mask
 
 PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])
 MAX_PAIRS = 50_000_000
@@ -37,10 +37,15 @@ _SAMPLE = 2048
 _DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
 
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]
+Wanted = Callable[[Ints, Ints], Mask]
+"""Says of pairs of rows which of them count."""
 
 
 def near_pairs(
-    vectors: NDArray[Any], threshold: float, groups: Sequence[Any] | pa.Array | pa.ChunkedArray | None = None
+    vectors: NDArray[Any],
+    threshold: float,
+    groups: Sequence[Any] | pa.Array | pa.ChunkedArray | None = None,
+    wanted: Wanted | None = None,
 ) -> pa.Table:
     """Every pair of rows of one group whose cosine is at least `threshold`.
 
@@ -51,6 +56,8 @@ def near_pairs(
     threshold : float, cosine in (0, 1]
     groups : sequence of length n, optional
         Only rows of equal group are compared; nulls are one group.
+    wanted : callable, optional
+        ``wanted(i, j)`` says which pairs of rows count; the others are neither scored nor kept.
 
     Returns
     -------
@@ -73,7 +80,7 @@ def near_pairs(
     array = np.asarray(vectors)
     unit = unit_rows(check_block(array, range(len(array)), "near_pairs"))
     live = np.flatnonzero(unit.any(axis=1))
-    blocks = list(_bounded(_grouped(unit, live, _codes(groups, len(unit)), float(threshold))))
+    blocks = list(_bounded(_grouped(unit, live, _codes(groups, len(unit)), float(threshold), wanted or _all)))
     if not blocks:
         return PAIRS.empty_table()
     i, j, cosine = (np.concatenate(part) for part in zip(*blocks, strict=True))
@@ -103,22 +110,30 @@ def _codes(groups: Any, n: int) -> Ints:
     return codes
 
 
-def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float) -> Iterator[Pairs]:
+def _all(i: Ints, j: Ints) -> Mask:
+    return np.ones(len(i), bool)
+
+
+def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float, wanted: Wanted) -> Iterator[Pairs]:
     rows = live[np.argsort(codes[live], kind="stable")]  # stable: rows rise within a group, so i < j
     starts = np.flatnonzero(np.r_[True, np.diff(codes[rows]) != 0]) if len(rows) else np.empty(0, dtype=np.int64)
     sizes = np.diff(np.r_[starts, len(rows)])
     for group in np.flatnonzero(sizes > _SMALL):
-        yield from _pairs_within(unit, rows[starts[group] : starts[group] + sizes[group]], threshold)
+        yield from _pairs_within(unit, rows[starts[group] : starts[group] + sizes[group]], threshold, wanted)
     small = np.flatnonzero((sizes > 1) & (sizes <= _SMALL))
-    yield from _small_groups(unit, rows, starts[small], sizes[small], threshold)
+    yield from _small_groups(unit, rows, starts[small], sizes[small], threshold, wanted)
 
 
-def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshold: float) -> Iterator[Pairs]:
+def _small_groups(
+    unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshold: float, wanted: Wanted
+) -> Iterator[Pairs]:
     """Groups of like size as one batch of products, the shorter ones filled up with a repeated row."""
     batches = list(_batches(unit.shape[1], rows, starts, sizes))
     blocks = ((unit[members], some, threshold) for members, some in batches)
     for (members, _), (group, a, b) in zip(batches, results(_products, blocks), strict=True):
-        yield _scored(unit, members[group, a], members[group, b], threshold)
+        i, j = members[group, a], members[group, b]
+        counts = wanted(i, j)
+        yield _scored(unit, i[counts], j[counts], threshold)
 
 
 def _batches(dim: int, rows: Ints, starts: Ints, sizes: Ints) -> Iterator[tuple[Ints, Ints]]:
@@ -143,42 +158,44 @@ def _products(block: Vectors, sizes: Ints, threshold: float) -> tuple[Ints, Ints
     return group[kept], a[kept], b[kept]
 
 
-def _pairs_within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
+def _pairs_within(unit: Vectors, rows: Ints, threshold: float, wanted: Wanted) -> Iterator[Pairs]:
     """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
     full = unit if len(rows) == len(unit) else unit[rows]
     short = _shortened(full, threshold)
     tops = range(0, len(full), _ROWS)
     if is_configured():
-        yield from _elsewhere(full, short, rows, tops, threshold)
+        yield from _elsewhere(full, short, rows, tops, threshold, wanted)
         return
     workers = cores()
     with ThreadPoolExecutor(workers) as pool:
         for start in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
             some = tops[start : start + _WAVE * workers]
             with one_thread():
-                strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold), some))
+                strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold, wanted), some))
             yield from (pairs for strip in strips for pairs in strip)
 
 
-def _elsewhere(full: Vectors, short: Vectors, rows: Ints, tops: range, threshold: float) -> Iterator[Pairs]:
+def _elsewhere(
+    full: Vectors, short: Vectors, rows: Ints, tops: range, threshold: float, wanted: Wanted
+) -> Iterator[Pairs]:
     """The strips, by whoever shares the work; all vectors lie in files, as each strip wants most of them."""
     with TemporaryDirectory(prefix="memkit-") as folder:
         paths = [f"{folder}/{name}.npy" for name in ("full", "short", "rows")]
         np.save(paths[0], full)
         np.save(paths[1], short)
         np.save(paths[2], rows)
-        strips = results(_strip_of, ((paths, full is short, top, threshold) for top in tops))
+        strips = results(_strip_of, ((paths, full is short, top, threshold, wanted) for top in tops))
         for strip in bar("near vectors", strips, total=len(tops), leave=False):
             yield from strip
 
 
-def _strip_of(paths: list[str], is_whole: bool, top: int, threshold: float) -> list[Pairs]:
+def _strip_of(paths: list[str], is_whole: bool, top: int, threshold: float, wanted: Wanted) -> list[Pairs]:
     full, short, rows = (np.load(path, mmap_mode="r") for path in paths)
     with one_thread():
-        return _strip(full, full if is_whole else short, rows, top, threshold)
+        return _strip(full, full if is_whole else short, rows, top, threshold, wanted)
 
 
-def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float) -> list[Pairs]:
+def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float, wanted: Wanted) -> list[Pairs]:
     """The pairs of `_ROWS` rows from `top` with all rows after them."""
     cut, pairs = threshold - _MARGIN, []
     across = short[top : top + _ROWS]
@@ -193,7 +210,9 @@ def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float
         if short is not full and len(a) > _DENSE * out.size:
             a, b = np.nonzero(full[top : top + _ROWS] @ full[left : left + _COLUMNS].T >= cut)
         above = a + top < b + left
-        pairs.append(_scored(full, a[above] + top, b[above] + left, threshold))
+        a, b = a[above] + top, b[above] + left
+        counts = wanted(rows[a], rows[b])
+        pairs.append(_scored(full, a[counts], b[counts], threshold))
     return [(rows[i], rows[j], cosine) for i, j, cosine in _bounded(iter(pairs))]
 
 

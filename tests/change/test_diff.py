@@ -154,7 +154,7 @@ def test_a_removed_text_says_where_the_same_stands(tmp_path: Path) -> None:
     folder = mk.testing.write_files(tmp_path, {"users/anna/archive.md": twice})
     diff = mk.plan(mk.read(folder), mk.Deduplicator(encoder=None), as_of="2026-03-01").diff()
     head = next(line for line in diff.splitlines() if line.startswith("@@"))
-    assert head.endswith("of facts:users/anna/archive.md#ar_1, which stays")
+    assert head.endswith("of facts:users/anna/archive.md#ar_1 (it stands further up), which stays")
 
 
 def test_a_diff_controls_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -358,7 +358,7 @@ def test_duplicate_notes_leave_one_file_and_daily_logs_are_left_alone(folder: Fo
     )
     edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None, survivor="newest"))
     assert edits.refused["reason"].to_pylist() == ["memory/2026-01-01.md: a daily log is only appended to."]
-    assert edits.table["reason"].to_pylist() == [f"duplicate of notes:n/{newer}.md#{newer}"]
+    assert edits.table["reason"].to_pylist() == [f"duplicate of notes:n/{newer}.md#{newer} (it is newer)"]
     edits.apply()
     assert f"n/{older}.md" not in tree(root)
     assert f"n/{newer}.md" in tree(root)

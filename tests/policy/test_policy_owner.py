@@ -9,6 +9,7 @@ import pytest
 
 import memkit as mk
 from memkit.formats.registry import FORMATS
+from memkit.formats.syntax.copies import is_aside
 
 FACT = "работает удалённо по пятницам"
 VAULT = {".obsidian/app.json": "{}"}
@@ -130,6 +131,48 @@ def test_headings_of_a_template_are_no_subject_and_others_are(tmp_path: Path) ->
     assert mk.Deduplicator(encoder=None).fit(corpus).pairs_.num_rows > 0
     corpus = read(VAULT | {"Анна.md": page.format("Анна", "Слива", "Айва", text)}, tmp_path / "b")
     assert mk.Deduplicator(encoder=None).fit(corpus).pairs_.num_rows == 0
+
+
+COPIES = {
+    "a page or an index links to it": ({"b/чай.md": FACT, "чай.md": FACT, "о.md": "[чай](b/чай.md)"}, "b/чай.md"),
+    "it is no copy and lies in no archive or backup": ({"archive/чай.md": FACT, "Проект/раз/чай.md": FACT}, "Проект"),
+    "its path is shorter": ({"а/б/чай.md": FACT, "я/чай.md": FACT}, "я"),
+}
+
+
+@pytest.mark.parametrize("survivor", ["oldest", "newest", "longest", "most_important"])
+@pytest.mark.parametrize("why", COPIES)
+def test_of_equal_copies_the_linked_one_stays_then_no_copy_then_the_shorter_path(
+    why: str, survivor: str, tmp_path: Path
+) -> None:
+    files, stays = COPIES[why]
+    corpus = read(VAULT | files, tmp_path)
+    dedup = mk.Deduplicator(encoder=None, survivor=survivor).fit(corpus)
+    (gone,) = (row for row in dedup.transform(corpus).to_pylist() if not row["keep"])
+    assert (gone["because"], gone["duplicate_of"].startswith(f"workspace:{stays}")) == (why, True)
+    assert f"({why})" in "".join(mk.plan(corpus, dedup).table["reason"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("path", "aside"),
+    [
+        *((name, True) for name in ("чай (1).md", "tea copy.md", "tea 2.md", "_BACKUP_tea.md", "tea.md.bak")),
+        *((name, True) for name in ("tea.sync-conflict-20260101-101010-ABC.md", "чай — копия.md", "Архив/чай.md")),
+        *((name, True) for name in (".trash/tea.md", "Старое/чай.md", "корзина/чай.md", "old/tea.md")),
+        *((name, False) for name in ("threshold.md", "copyright.md", "2026-01-02.md", "v2.md", "golden/tea.md")),
+    ],
+)
+def test_names_of_copies_and_archives_are_known_in_both_languages(path: str, aside: bool) -> None:
+    assert is_aside(path) == aside
+
+
+def test_texts_of_a_template_that_name_their_page_are_no_pairs_and_a_copy_of_one_is() -> None:
+    words = "здесь собраны решения, встречи и открытые вопросы команды, дневник ведётся каждую неделю"
+    texts = [f"Страница о проекте Север{n}: {words}" for n in range(300)]
+    table = mk.from_table({"text": [*texts, texts[7].replace("решения,", "решения;"), f"{texts[9]} и ещё"]})
+    dedup = mk.Deduplicator(encoder=None).fit(table)
+    assert all({pair["a_id"], pair["b_id"]} & {"300", "301"} for pair in dedup.pairs_.to_pylist())
+    assert dedup.transform(table)["keep"].to_pylist().count(False) == 2
 
 
 def test_the_notebook_has_the_rule_of_each_layout() -> None:

@@ -9,28 +9,46 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.duck import rows_of
+from memkit.duck import literal, rows_of
+from memkit.formats.syntax.copies import MARKED, PLACE
 from memkit.policy.dedup.pairs import Nodes
 from memkit.schemas import Floats, Ints, tuples_of
 
-_WEIGHT = "case importance when 'high' then 0 when 'low' then 2 else 1 end"
-_NEWEST = "coalesce(updated_at, created_at) desc nulls last"
-SURVIVORS = {
-    "newest": f"{_NEWEST}, memory_id",
-    "oldest": "coalesce(created_at, updated_at) nulls first, path, line_start, memory_id",
-    "longest": f"length(text) desc, {_NEWEST}, memory_id",
-    "most_important": f"{_WEIGHT}, {_NEWEST}, memory_id",
+_NEWEST = ("coalesce(updated_at, created_at) desc nulls last", "it is newer")
+_OLDEST = ("coalesce(created_at, updated_at) nulls first", "it is older")
+_LONGEST = ("length(text) desc", "it is longer")
+_WEIGHTIEST = ("case importance when 'high' then 0 when 'low' then 2 else 1 end", "it is more important")
+_PATH = "replace(replace(coalesce(path, ''), 'ё', 'е'), 'Ё', 'Е')"
+_ASIDE = f"regexp_matches({_PATH}, {literal(PLACE)}) or regexp_matches({_PATH}, {literal(MARKED)})"
+_TIES = (
+    ("not linked", "a page or an index links to it"),
+    (_ASIDE, "it is no copy and lies in no archive or backup"),
+    ("length(path) nulls last", "its path is shorter"),
+    ("path", "its path comes first"),
+    ("line_start", "it stands further up"),
+    ("memory_id", "its id comes first"),
+)
+SURVIVORS: dict[str, tuple[tuple[str, str], ...]] = {
+    "newest": (_NEWEST, *_TIES),
+    "oldest": (_OLDEST, *_TIES),
+    "longest": (_LONGEST, _NEWEST, *_TIES),
+    "most_important": (_WEIGHTIEST, _NEWEST, *_TIES),
 }
+"""By the name of a rule, what decides which memory stays, the first that differs: an order in SQL, and its words."""
 
 
 def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: str, linkage: str) -> pa.Table:
-    """One row per clustered row of `rows`: memory_id, survivor, similarity, semantic, cluster."""
+    """One row per clustered row of `rows`: memory_id, survivor, because, similarity, semantic, cluster.
+
+    `rows` have a column ``linked``, whether a page or an index links to their file.
+    """
     # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
     # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and
     # their best rows' places in that rule decide which node stays. A node none of whose rows is among those given (a
     # step before refused them) ranks last and takes no part: no row may go for the sake of an absent one.
     positions = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
-    node, priority = nodes.node[positions], _priorities(rows, survivor)
+    places = _places(rows, survivor)
+    node, priority = nodes.node[positions], _priorities(places)
     best = _best_rows(len(nodes.texts), node, priority)
     is_present, rank = best >= 0, len(rows) + np.arange(len(best))
     rank[is_present] = priority[best[is_present]]
@@ -40,7 +58,8 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
     else:
         label = components(len(best), a, b)
         survivors = heads(label, rank)[label]
-    return _table(rows, node, best, survivors, label, (a, b, similarity, semantic))
+    words = [told for _, told in SURVIVORS[survivor]]
+    return _table(rows, node, best, survivors, label, (a, b, similarity, semantic), (places, words))
 
 
 def chains(nodes: Nodes, merging: tuple[Any, ...], clustered: pa.Table) -> pa.Table:
@@ -65,13 +84,27 @@ def chains(nodes: Nodes, merging: tuple[Any, ...], clustered: pa.Table) -> pa.Ta
     )
 
 
-def _priorities(rows: pa.Table, survivor: str) -> Ints:
-    """The rank of each row by the survivor rule, from 0."""
+def _places(rows: pa.Table, survivor: str) -> Ints:
+    """The place of each row by each part of the survivor rule, the same for a tie: shape (parts, rows)."""
     numbered = rows.append_column("place", pa.array(np.arange(len(rows))))
-    ordered = rows_of(f"select place from input order by {SURVIVORS[survivor]}", input=numbered)  # noqa: S608  # our own rules
-    places = np.empty(len(rows), dtype=np.int64)
-    places[ordered["place"].to_numpy()] = np.arange(len(rows))
-    return places
+    ranks = [f"rank() over (order by {order}) as r{n}" for n, (order, _) in enumerate(SURVIVORS[survivor])]
+    ranked = rows_of(f"select place, {', '.join(ranks)} from input order by place", input=numbered)  # noqa: S608  # our own rules
+    return np.stack([ranked[f"r{n}"].to_numpy().astype(np.int64) for n in range(len(ranks))])
+
+
+def _priorities(places: Ints) -> Ints:
+    """The rank of each row by all parts, from 0."""
+    priorities = np.empty(places.shape[1], dtype=np.int64)
+    priorities[np.lexsort(places[::-1])] = np.arange(places.shape[1])
+    return priorities
+
+
+def _because(rows: Ints, survivors: Ints, rule: tuple[Ints, list[str]]) -> pa.Array:
+    """Why each row's survivor stays, in words: the first part of the rule in which they differ."""
+    places, words = rule
+    differs = places[:, rows] != places[:, survivors]
+    told = np.array([*words, None], dtype=object)[np.where(differs.any(axis=0), differs.argmax(axis=0), len(words))]
+    return pa.array(told, pa.string())
 
 
 def _best_rows(n: int, node: Ints, priority: Ints) -> Ints:
@@ -88,7 +121,15 @@ def _present(merging: tuple[Any, ...], is_present: NDArray[np.bool_]) -> tuple[A
     return tuple(part[is_inside] for part in merging)
 
 
-def _table(rows: pa.Table, node: Ints, best: Ints, survivors: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:
+def _table(
+    rows: pa.Table,
+    node: Ints,
+    best: Ints,
+    survivors: Ints,
+    label: Ints,
+    pairs: tuple[Any, ...],
+    rule: tuple[Ints, list[str]],
+) -> pa.Table:
     ids = rows["memory_id"].to_numpy(zero_copy_only=False)
     counts = np.bincount(label[node[node >= 0]], minlength=len(label))
     clustered = (
@@ -105,6 +146,7 @@ def _table(rows: pa.Table, node: Ints, best: Ints, survivors: Ints, label: Ints,
         {
             "memory_id": pa.array(ids[clustered], pa.string()),
             "survivor": pa.array(ids[best[survivors_of]], pa.string()),
+            "because": _because(clustered, best[survivors_of], rule),
             "similarity": pa.array(similarity, pa.float64(), from_pandas=True),
             "semantic": semantic,
             "cluster": pa.array(names[group], pa.string()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -18,7 +19,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, never_merges, node_table
-from memkit.schemas import REPLACED, kinds_where, with_column, without_file
+from memkit.schemas import REPLACED, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -59,11 +60,16 @@ class Deduplicator(Policy):
     of an index whose file is missing or invalid are left out too, as all that is known of them is a title.
 
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
-    survivor), ``similarity`` (float64, 0 to 1, with the survivor) and ``cluster`` (string, least memory_id of the
-    cluster; null outside of one). Every refused row forms a pair with its survivor. A chain A~B~C in which A and C are
-    not a pair is not merged, but listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a second run
-    over the survivors finds nothing, as long as texts keep their vectors and mean-centering (`centre`) subtracts the
-    same mean.
+    survivor), ``because`` (string, why that one stays), ``similarity`` (float64, 0 to 1, with the survivor) and
+    ``cluster`` (string, least memory_id of the cluster; null outside of one). Where the survivor rule does not decide,
+    that one stays to which a page or an index links, then the one that is no copy by its name and lies in no archive or
+    backup (`memkit.formats.syntax.copies`), then the shorter path, then the least id. Every refused row forms a pair
+    with its survivor. A chain A~B~C in which A and C are not a pair is not merged, but listed in ``chains_`` (see
+    `memkit.policy.dedup.clusters.settle`). So a second run over the survivors finds nothing, as long as texts keep
+    their vectors and mean-centering (`centre`) subtracts the same mean.
+
+    Of texts of one template, such as a section that many pages have, those that fill its gaps differently, with another
+    name, number or rare word, are no pair and are not listed.
 
     Attributes
     ----------
@@ -92,6 +98,7 @@ class Deduplicator(Policy):
     )
     adds: ClassVar[dict[str, str]] = VERDICT | {
         "duplicate_of": "the survivor, of which it is a duplicate",
+        "because": "why the survivor stays and not this one, in words",
         "similarity": "similarity with the survivor; ratio",
         "cluster": "least memory_id of the cluster; null outside of one",
     }
@@ -178,6 +185,7 @@ class Deduplicator(Policy):
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
         nodes = node_table(rows, self.across_users, self.owner == "same")
         node_pairs, pairs = find_pairs(nodes, self, encoder, vectors)
+        self.linked_ = sorted(_linked(getattr(corpus, "tables", {}), rows))
         self.nodes_, self.node_pairs_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
         self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
         self.distinct_ = each_once(self.pairs_)
@@ -223,7 +231,7 @@ class Deduplicator(Policy):
         counts["merging"] = counts["pairs_exact"] + len(merging[0])
         counts["never_merging"] = pc.sum(never_merges(self.distinct_)).as_py() or 0
         counts["pairs"] = self.distinct_.num_rows
-        clustered = verdicts(self.nodes_, merging, self.nodes_.rows, self.survivor, self.linkage)
+        clustered = self._verdicts(self.nodes_.rows)
         counts["refused"] = pc.sum(pc.not_equal(clustered["survivor"], clustered["memory_id"])).as_py() or 0
         counts["clusters"] = pc.count_distinct(clustered["cluster"]).as_py()
         counts["left_by_status"] = int(pc.sum(_replaced(self.nodes_.rows)).as_py() or 0)
@@ -270,6 +278,8 @@ class Deduplicator(Policy):
         return not self.across_users
 
     def _verdicts(self, rows: pa.Table) -> pa.Table:
+        is_linked = pc.and_(pc.is_in(rows["path"], pa.array(self.linked_, pa.string())), pc.is_valid(rows["path"]))
+        rows = rows.append_column("linked", is_linked)
         return verdicts(self.nodes_, self._merging(), rows, self.survivor, self.linkage)
 
     def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
@@ -296,9 +306,21 @@ class Deduplicator(Policy):
     survivor is null or survivor = clusters.memory_id as keep,
     case when not keep then if(coalesce(semantic, {only_semantic}), 'semantic_duplicate', 'duplicate') end as reason,
     case when not keep then survivor end as duplicate_of,
+    case when not keep then because end as because,
     case when not keep then clusters.similarity end as similarity,
     clusters.cluster
 from input left join clusters on clusters.memory_id = coalesce(input.memory_id, input.row::varchar)"""  # noqa: S608  # declared parameters only
+
+
+def _linked(tables: Mapping[str, pa.Table], rows: pa.Table) -> set[str]:
+    """The paths of the files to which another file or an index links."""
+    paths = dict(tuples_of(rows, "memory_id", "path"))
+    links = tuples_of(tables["relations"], "memory_id", "to_id") if "relations" in tables else ()
+    ends = {(paths.get(source), paths.get(target)) for source, target in links}
+    linked = {target for source, target in ends if target and target != source}
+    if "entries" in tables:
+        linked |= {path for path in tables["entries"]["path"].to_pylist() if path}
+    return linked
 
 
 def _replaced(rows: pa.Table) -> pa.ChunkedArray:

@@ -8,29 +8,37 @@ counted out. Where a scope is so large that this join would not end soon, MinHas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.duck import rows_of
 from memkit.index.pairs import Pairs
+from memkit.policy.dedup.families import Families, mix
 from memkit.progress import bar
 from memkit.schemas import Ints
 
 _SIZE = 3
+_STEP = 2048
+"""Texts whose trigrams are listed at once."""
 _BATCH_CHARS = 20_000_000
-_BATCH_PRODUCTS = 20_000_000
-_BATCH_PAIRS = 200_000
+_BATCH_PRODUCTS = 1_000_000
+_BATCH_PAIRS = 20_000
+_BATCH_PARTS = 100_000
 _SIGNATURE = 16  # 64-bit words
 _EXACT_PRODUCTS = 100_000_000
 _BANDS, _BAND_ROWS = 24, 5
 # Guards the borders of integer counts against the last digit of a product of floats.
 _MARGIN = 1e-9
-_UNSPACED = "\u2e80"  # from here on East Asian writing
+_UNIT = re.compile(r"[^\W\u2e80-\U0010ffff]+|[\s\S]")
+"""A word, or another character; from U+2E80 on, in East Asian writing, each character has borders."""
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -44,10 +52,10 @@ class Grams:
     @cached_property
     def signatures(self) -> NDArray[np.uint64]:
         """Shape (words, texts): each trigram flips one bit, so that two differ in no more bits than their sets do."""
-        words, step = np.empty((_SIGNATURE, len(self.sizes)), dtype=np.uint64), 8192
+        words, step = np.empty((_SIGNATURE, len(self.sizes)), dtype=np.uint64), 1024
         for start in range(0, len(self.sizes), step):
             sizes, ends = self.sizes[start : start + step], self.matrix.indptr[start : start + step + 1]
-            bit = _mix(self.matrix.indices[ends[0] : ends[-1]].astype(np.uint64)) % np.uint64(64 * _SIGNATURE)
+            bit = mix(self.matrix.indices[ends[0] : ends[-1]].astype(np.uint64)) % np.uint64(64 * _SIGNATURE)
             cell = np.repeat(np.arange(len(sizes)) * (64 * _SIGNATURE), sizes) + bit.astype(np.int64)
             odd = (np.bincount(cell, minlength=len(sizes) * 64 * _SIGNATURE) & 1).astype(np.uint8)
             words[:, start : start + step] = np.packbits(odd).view(np.uint64).reshape(-1, _SIGNATURE).T
@@ -77,132 +85,180 @@ def batches(lengths: Ints, scopes: Ints) -> Iterator[Ints]:
 
 def trigrams(texts: Sequence[str], scopes: Ints) -> Grams:
     """The sets of trigrams; texts of two scopes share none."""
-    letters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
-    owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
-    whole = np.flatnonzero(owner[: -_SIZE + 1] == owner[_SIZE - 1 :]) if len(owner) >= _SIZE else np.empty(0, int)
-    # 21 bits hold a code point, so three of them are an exact key.
-    return sets_of(owner[whole], letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42, scopes)
+    owners, keys = [np.empty(0, np.int32)], [pa.array([], pa.int64())]
+    for start in range(0, len(texts), _STEP):
+        some = texts[start : start + _STEP]
+        letters = np.frombuffer("".join(some).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
+        owner = np.repeat(np.arange(start, start + len(some), dtype=np.int32), [len(text) for text in some])
+        whole = np.flatnonzero(owner[: -_SIZE + 1] == owner[_SIZE - 1 :]) if len(owner) >= _SIZE else _NONE
+        # 21 bits hold a code point, so three of them are an exact key.
+        keys.append(pa.array(letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42))
+        owners.append(owner[whole])
+    encoded = pa.chunked_array(keys).dictionary_encode().unify_dictionaries()
+    del keys
+    numbers = np.concatenate([np.empty(0, np.int32), *(part.indices.to_numpy() for part in encoded.chunks)])
+    return sets_of(np.concatenate(owners), numbers, scopes)
 
 
 def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
     """The sets of words instead, for texts that are cut into words already; texts of two scopes share none."""
     sizes = np.array([len(words) for words in texts], dtype=np.int64)
     words = pa.array([word for of_text in texts for word in of_text], pa.string()).dictionary_encode()
-    return sets_of(np.repeat(np.arange(len(texts)), sizes), words.indices.to_numpy().astype(np.int64), scopes)
+    return sets_of(np.repeat(np.arange(len(texts)), sizes), words.indices.to_numpy(), scopes)
 
 
-def sets_of(owner: Ints, keys: Ints, scopes: Ints) -> Grams:
-    """The sets of the `keys` of each owner."""
+def sets_of(owner: NDArray[Any], keys: NDArray[Any], scopes: Ints) -> Grams:
+    """The sets of the `keys`, numbers from 0, of each owner."""
     from scipy import sparse
 
-    gram = _numbered(_numbered(keys) * (int(scopes.max(initial=0)) + 1) + scopes[owner])
+    # All arrays are as long as the texts together, so each is as narrow as it can be.
+    several = int(scopes.max(initial=0)) + 1
+    gram = _numbered(keys.astype(np.int64) * several + scopes[owner]) if several > 1 else keys
     width = int(gram.max(initial=-1)) + 1
-    cells = np.sort(owner * max(1, width) + gram)  # np.unique hashes, which takes ten times as long here
-    cells = cells[np.r_[True, cells[1:] != cells[:-1]][: len(cells)]]
-    rows, gram = cells // max(1, width), cells % max(1, width)
-    rank = np.empty(width, dtype=np.int64)
-    rank[np.argsort(np.bincount(gram, minlength=width), kind="stable")] = np.arange(width)
-    matrix = sparse.csr_matrix((np.ones(len(rows), dtype=np.int32), (rows, rank[gram])), shape=(len(scopes), width))
+    sizes, sets = np.zeros(len(scopes), np.int64), [np.empty(0, np.int32)]
+    ends = np.searchsorted(owner, np.arange(_STEP, len(scopes) + _STEP, _STEP))
+    for own, some in zip(np.split(owner, ends), np.split(gram, ends), strict=True):
+        cells = np.sort(own.astype(np.int64) * max(1, width) + some)  # np.unique hashes, ten times as long here
+        cells = cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]]
+        sets.append((cells % max(1, width)).astype(np.int32))
+        sizes += np.bincount(cells // max(1, width), minlength=len(scopes))
+    gram = np.concatenate(sets)
+    del sets
+    rank = np.empty(width, dtype=np.int32)
+    rank[np.argsort(np.bincount(gram, minlength=width), kind="stable")] = np.arange(width, dtype=np.int32)
+    starts = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    parts = np.ones(len(gram), dtype=np.int32), rank[gram], starts
+    matrix = sparse.csr_matrix(parts, shape=(len(scopes), width))
     matrix.sort_indices()
-    return Grams(matrix, np.diff(matrix.indptr).astype(np.int64))
+    return Grams(matrix, sizes)
 
 
-def _numbered(values: Ints) -> Ints:
+def _numbered(values: NDArray[Any]) -> NDArray[Any]:
     """A number for each value, in the order of first occurrence."""
-    numbers: Ints = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
+    numbers: NDArray[Any] = pa.array(values).dictionary_encode().indices.to_numpy()
     return numbers
 
 
-def substring_pairs(texts: Sequence[str], scopes: Ints, grams: Grams, words: bool = False) -> Pairs:
+def substring_pairs(
+    texts: Sequence[str], scopes: Ints, grams: Grams, words: bool = False, families: Families | None = None
+) -> Pairs:
     """Pairs (part, whole) within a scope; `words` takes whole words only, and an empty text is part of nothing."""
-    met = ((part, whole) for part, whole in (*_by_rarest(grams), *_short_parts(texts, scopes)) if part != whole)
-    pairs = [(part, whole) for part, whole in met if texts[part] in texts[whole]]
-    if words:
-        pairs = [(part, whole) for part, whole in pairs if _stands_alone(texts[part], texts[whole])]
-    part = np.array([pair[0] for pair in pairs], dtype=np.int64)
-    return part, np.array([pair[1] for pair in pairs], dtype=np.int64), np.ones(len(part))
+    families = families or Families.none(len(texts))
+    compared = pa.array([_bordered(text) for text in texts] if words else texts, pa.large_string())
+    met = [(_NONE, _NONE)]
+    for part, whole in chain(_by_rarest(grams), _short_parts(texts, scopes)):
+        may_be = (part != whole) & families.may_pair(part, whole)
+        part, whole = part[may_be], whole[may_be]
+        sides = pa.table({"part": compared.take(pa.array(part)), "whole": compared.take(pa.array(whole))})
+        found = rows_of("select contains(whole, part) as is_part from sides", sides=sides)["is_part"]
+        is_part = found.to_numpy(zero_copy_only=False).astype(bool)
+        met.append((part[is_part], whole[is_part]))
+    part, whole = (np.concatenate(side) for side in zip(*met, strict=True))
+    return part, whole, np.ones(len(part))
 
 
-def _by_rarest(grams: Grams) -> Iterator[tuple[int, int]]:
+def _by_rarest(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
     # Whatever contains the part has all of its trigrams, so it stands in the list of each of them: the list of the
     # rarest is the shortest, and only its texts are compared. Trigrams are numbered by rarity, the rarest first.
     columns = grams.matrix.tocsc()
     parts = np.flatnonzero(grams.sizes)
     rarest = grams.matrix.indices[grams.matrix.indptr[parts]]
-    shared = np.diff(columns.indptr)[rarest] > 1
-    parts, rarest = parts[shared], rarest[shared]
-    for part, gram in zip(parts.tolist(), rarest.tolist(), strict=True):
-        postings = columns.indices[columns.indptr[gram] : columns.indptr[gram + 1]]
-        yield from ((part, whole) for whole in postings[grams.sizes[postings] >= grams.sizes[part]].tolist())
+    lengths = np.diff(columns.indptr)[rarest].astype(np.int64)
+    parts, rarest, lengths = (some[lengths > 1] for some in (parts, rarest, lengths))
+    steps = np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(lengths) // _BATCH_PARTS)) + 1)
+    for some in bar("parts of texts", steps, leave=False):
+        part = np.repeat(parts[some], lengths[some])
+        whole = columns.indices[_ranges(columns.indptr[rarest[some]].astype(np.int64), lengths[some])]
+        is_longer = grams.sizes[whole] >= grams.sizes[part]
+        yield part[is_longer], whole[is_longer].astype(np.int64)
 
 
-def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[int, int]]:
-    for part, text in enumerate(texts):
-        if 0 < len(text) < _SIZE:
-            near = np.flatnonzero(scopes == scopes[part]).tolist()
-            yield from ((part, whole) for whole in near if text in texts[whole])
+def _ranges(starts: Ints, lengths: Ints) -> Ints:
+    """The numbers from each start on, so many of each."""
+    ranges: Ints = np.arange(int(lengths.sum())) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    return ranges
 
 
-def _stands_alone(part: str, whole: str) -> bool:
-    """Whether `part` occurs in `whole` at word borders."""
-    start = whole.find(part)
-    while start >= 0:
-        end = start + len(part)
-        if not (_joined(whole[start - 1 : start], part[0]) or _joined(part[-1], whole[end : end + 1])):
-            return True
-        start = whole.find(part, start + 1)
-    return False
+def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Texts that are too short for a trigram, each with all of its scope."""
+    for part in (place for place, text in enumerate(texts) if 0 < len(text) < _SIZE):
+        near = np.flatnonzero(scopes == scopes[part])
+        yield np.full(len(near), part), near
 
 
-def _joined(left: str, right: str) -> bool:
-    """Whether two adjacent characters belong to one word; scripts without blanks between words have no borders."""
-    return all((character.isalnum() or character == "_") and character < _UNSPACED for character in (left, right))
+def _bordered(text: str) -> str:
+    """A text with a mark at each border of a word: a marked text is a part of another one at such borders alone.
+
+    >>> _bordered("чай!").replace("\x1f", "|")
+    '|чай|!|'
+    """
+    return "\x1f".join(("", *_UNIT.findall(text), ""))
 
 
-def lexical_pairs(grams: Grams, floor: float) -> Pairs:
+def lexical_pairs(grams: Grams, floor: float, families: Families | None = None) -> Pairs:
     """Pairs whose sets of trigrams have a cosine, shared / sqrt(size · size), of at least `floor`."""
-    parts = [(_NONE, _NONE, np.empty(0)), *(_counted(grams, i, j, floor) for i, j in _candidates(grams, floor))]
+    candidates = _candidates(grams, floor, families or Families.none(len(grams.sizes)))
+    parts = [(_NONE, _NONE, np.empty(0)), *(_counted(grams, i, j, floor) for i, j in candidates)]
     i, j, cosine = (np.concatenate(part) for part in zip(*parts, strict=True))
     # Texts of equal size meet from both sides.
     first = np.unique(np.minimum(i, j) * max(1, len(grams.sizes)) + np.maximum(i, j), return_index=True)[1]
     return np.minimum(i, j)[first], np.maximum(i, j)[first], cosine[first]
 
 
-def _candidates(grams: Grams, floor: float) -> Iterator[tuple[Ints, Ints]]:
+def _candidates(grams: Grams, floor: float, families: Families) -> Iterator[tuple[Ints, Ints]]:
     # Texts near enough must share a trigram already among their rarest ones (prefix filtering, Bayardo et al. 2007).
     # For a cosine of `floor` the longer text shares at least floor² of its trigrams and the shorter at least `floor`
     # of its own. If no shared one were among the first of a text, too few would be left after them. So the product of
     # two sparse matrices that hold only these first ones finds every pair, and leaves out most of the rest unseen.
-    longer = _prefix(grams, floor * floor)
-    shorter = _prefix(grams, floor)
-    postings = np.asarray(shorter.sum(axis=0)).ravel()
-    work = np.cumsum(longer @ postings)
-    if len(work) and work[-1] > _EXACT_PRODUCTS:
-        yield from _hashed(grams)
+    # Texts of templates meet those of none, and one another only where their gaps are filled alike.
+    members, lone = np.flatnonzero(families.is_member), np.flatnonzero(~families.is_member)
+    yield from _equal_keys(members, families.gaps[members])
+    longer, shorter = _prefix(grams, floor * floor), _prefix(grams, floor)
+    every = np.arange(len(grams.sizes))
+    sides = [(lone, every), (members, lone)]
+    works = [np.cumsum(longer[rows] @ np.asarray(shorter[others].sum(axis=0)).ravel()) for rows, others in sides]
+    if sum(work[-1] for work in works if len(work)) > _EXACT_PRODUCTS:
+        yield from _hashed(grams, families)
         return
-    parts = np.split(np.arange(len(work)), np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1)
-    for rows in bar("near texts", parts, leave=False):
-        met = (longer[rows] @ shorter.T).tocoo()
-        i, j = rows[met.row], met.col.astype(np.int64)
-        size_i, size_j = grams.sizes[i], grams.sizes[j]
-        fits = (i != j) & (size_j <= size_i) & (size_j >= floor * floor * size_i - _MARGIN)
-        yield i[fits], j[fits]
+    for (rows, others), work in zip(sides, works, strict=True):
+        parts = np.split(rows, np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1)
+        across = shorter[others].T.tocsr()
+        for some in bar("near texts", parts, leave=False):
+            met = (longer[some] @ across).tocoo()
+            i, j = some[met.row], others[met.col]
+            size_i, size_j = grams.sizes[i], grams.sizes[j]
+            fits = (i != j) & (size_j <= size_i) & (size_j >= floor * floor * size_i - _MARGIN)
+            yield i[fits], j[fits]
 
 
-def _hashed(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
+def _hashed(grams: Grams, families: Families) -> Iterator[tuple[Ints, Ints]]:
     """MinHash: texts that agree in the least hashes of a band; at cosine 0.85 a pair is missed once in 400."""
     full = np.flatnonzero(grams.sizes)
     starts = grams.matrix.indptr[:-1][full]
-    mixed = _mix(grams.matrix.indices.astype(np.uint64))
-    salts = _mix(np.arange(_BANDS * _BAND_ROWS, dtype=np.uint64)) | np.uint64(1)
+    mixed = mix(grams.matrix.indices)
+    salts = mix(np.arange(_BANDS * _BAND_ROWS)) | np.uint64(1)
     for band in bar("near texts", salts.reshape(_BANDS, _BAND_ROWS), leave=False):
         key = np.zeros(len(full), dtype=np.uint64)
         for salt in band:
-            key = _mix(key ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))
-        yield from _equal_keys(full, key)
+            key = mix(key ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))
+        yield from _met(full, key, families)
 
 
-def _equal_keys(rows: Ints, key: NDArray[np.uint64]) -> Iterator[tuple[Ints, Ints]]:
+def _met(rows: Ints, key: NDArray[np.uint64], families: Families) -> Iterator[tuple[Ints, Ints]]:
+    """The pairs of rows of one key, but for those of two texts of templates."""
+    is_lone = ~families.is_member[rows]
+    yield from _equal_keys(rows[is_lone], key[is_lone])
+    lone, members = rows[is_lone], rows[~is_lone]
+    key, others = key[is_lone], key[~is_lone]
+    order = np.argsort(others, kind="stable")
+    members, others = members[order], others[order]
+    starts = np.searchsorted(others, key)
+    lengths = np.searchsorted(others, key, side="right") - starts
+    for some in np.split(np.arange(len(lone)), np.flatnonzero(np.diff(np.cumsum(lengths) // _BATCH_PRODUCTS)) + 1):
+        yield np.repeat(lone[some], lengths[some]), members[_ranges(starts[some], lengths[some])]
+
+
+def _equal_keys(rows: Ints, key: NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:
     """All pairs of rows of one key, a step at a time, so that memory stays that of the rows."""
     order = np.argsort(key, kind="stable")
     rows, key = rows[order], key[order]
@@ -213,22 +269,16 @@ def _equal_keys(rows: Ints, key: NDArray[np.uint64]) -> Iterator[tuple[Ints, Int
         yield rows[:-step][same], rows[step:][same]
 
 
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64 (Steele, Lea, Flood 2014)."""
-    values = (values + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
 def _prefix(grams: Grams, ratio: float) -> Any:
     """The rarest trigrams of each text, as many as leave fewer than `ratio` of them out."""
+    from scipy import sparse
+
     matrix = grams.matrix
     kept = np.where(grams.sizes > 0, grams.sizes - np.ceil(ratio * grams.sizes - _MARGIN).astype(np.int64) + 1, 0)
-    place = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], grams.sizes)
-    chosen = matrix.copy()
-    chosen.data = (place < np.repeat(kept, grams.sizes)).astype(np.int32)
-    chosen.eliminate_zeros()
-    return chosen
+    kept = np.minimum(kept, grams.sizes)
+    chosen = matrix.indices[_ranges(matrix.indptr[:-1].astype(np.int64), kept)]
+    ones = np.ones(len(chosen), dtype=np.int32)
+    return sparse.csr_matrix((ones, chosen, np.append(0, np.cumsum(kept)).astype(np.int32)), shape=matrix.shape)
 
 
 def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:

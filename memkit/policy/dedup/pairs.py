@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from memkit.parallel import results
 from memkit.params import check_column
+from memkit.policy.dedup.families import Families
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.schemas import Ints, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
@@ -105,9 +106,12 @@ def _says(text: str) -> bool:
 
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
     """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with equal texts."""
-    candidates = [*_by_letters(nodes, settings.lexical_floor, settings.substring == "words")]
+    members = nodes.scopes.members
+    some = list(batches(np.array([len(text) for text in nodes.texts], np.int64)[members], nodes.scopes.scopes))
+    families = _families(nodes, some)
+    candidates = _by_letters(nodes, some, families, settings.lexical_floor, settings.substring == "words")
     if encoder is not None or vectors is not None:
-        candidates.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
+        candidates.append(("semantic", *_by_vectors(nodes, families, settings, encoder, vectors)))
     table = pa.concat_tables([_of_nodes(nodes.scopes, *found) for found in candidates])
     conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations)
     sides = (nodes.first[table[side].to_numpy()] for side in ("a", "b"))
@@ -130,26 +134,38 @@ def _of_nodes(scopes: Scopes, kind: str, a: Ints, b: Ints, similarity: Any) -> p
     )
 
 
-def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]]:
+def _families(nodes: Nodes, some: list[Ints]) -> Families:
+    """The templates among the members of scopes."""
+    members, scopes = nodes.scopes.members, nodes.scopes.scopes
+    is_member, gaps = np.zeros(len(members), bool), np.zeros(len(members), np.int64)
+    for batch in some:
+        texts = nodes.rows["text"].take(pa.array(nodes.first[members[batch]])).to_pylist()
+        of_batch = Families.of(texts, scopes[batch])
+        is_member[batch], gaps[batch] = of_batch.is_member, of_batch.gaps
+    return Families(is_member, gaps)
+
+
+def _by_letters(nodes: Nodes, some: list[Ints], families: Families, floor: float, words: bool) -> list[tuple[Any, ...]]:
     pairs_by_kind: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
     members, scopes = nodes.scopes.members, nodes.scopes.scopes
-    lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)[members]
-    some = list(batches(lengths, scopes))
-    tasks = (([nodes.texts[place] for place in members[batch]], scopes[batch], floor, words) for batch in some)
+    tasks = (
+        ([nodes.texts[place] for place in members[batch]], scopes[batch], families.take(batch), floor, words)
+        for batch in some
+    )
     for batch, pairs in zip(some, results(_of_batch, tasks), strict=True):
         pairs_by_kind += [(kind, batch[a], batch[b], similarity) for kind, (a, b, similarity) in pairs]
     return pairs_by_kind
 
 
-def _of_batch(texts: list[str], scopes: Ints, floor: float, words: bool) -> list[tuple[str, Any]]:
+def _of_batch(texts: list[str], scopes: Ints, families: Families, floor: float, words: bool) -> list[tuple[str, Any]]:
     grams = trigrams(texts, scopes)
     return [
-        ("substring", substring_pairs(texts, scopes, grams, words)),
-        ("lexical", lexical_pairs(grams, floor)),
+        ("substring", substring_pairs(texts, scopes, grams, words, families)),
+        ("lexical", lexical_pairs(grams, floor, families)),
     ]
 
 
-def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:
+def _by_vectors(nodes: Nodes, families: Families, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:
     from memkit.index.cache import shared_cache
     from memkit.index.centre import Centring
     from memkit.index.encode import for_corpus
@@ -166,7 +182,7 @@ def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tupl
     if settings.centre == "corpus":
         vectors_of_nodes = Centring(mode="corpus").fit(vectors_of_nodes).transform(vectors_of_nodes)
     members, scopes = nodes.scopes.members, nodes.scopes.scopes
-    pairs = near_pairs(vectors_of_nodes[members], float(settings.floor), groups=scopes)
+    pairs = near_pairs(vectors_of_nodes[members], float(settings.floor), scopes, families.may_pair)
     i, j = pairs["i"].to_numpy(), pairs["j"].to_numpy()
     is_ordered = members[i] < members[j]
     return np.where(is_ordered, i, j), np.where(is_ordered, j, i), pairs["cosine"].to_numpy()
