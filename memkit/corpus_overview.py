@@ -351,7 +351,7 @@ class _Duplicates:
     def words(self) -> str:
         """What a plan does with them, and what it was counted from."""
         n = self.counts["refused"]
-        of = "" if self.is_complete else f"in the sample of {self.compared:,}"
+        of = "" if self.is_complete else f"equal texts alone; near ones too, {n:,} in the sample of {self.compared:,}"
         logs = f"{self.in_logs:,} of {n:,} lie in logs, which no plan cuts: search folds them" if self.in_logs else ""
         return "; ".join(filter(None, (of, logs)))
 
@@ -475,6 +475,7 @@ def _findings(
     longest: dict[str, Any] = max(lengths, key=lambda row: row["longest"], default={"longest": 0, "kind": ""})
     copies = (pc.sum(tables["equal_texts"]["times"]).as_py() or 0) - tables["equal_texts"].num_rows
     near = duplicates.near.num_rows
+    repeating = duplicates.counts["refused"] if duplicates.is_complete else copies
     scale = (duplicates.of / max(duplicates.compared, 1)) ** 2
     estimate = f"estimated: {near:,} in a sample of {duplicates.compared:,} by hash; exact=True compares all"
     how = ["all compared" if duplicates.is_complete else estimate]
@@ -491,7 +492,7 @@ def _findings(
         ("empty below the heading", tables["empty"].num_rows, "not searched" if tables["empty"].num_rows else ""),
         ("exact duplicates", copies, duplicates.words_of_equal if copies or duplicates.counts["owner"] else ""),
         ("near-duplicate pairs", round(near * scale), "; ".join(how)),
-        ("memories that repeat another", duplicates.counts["refused"], duplicates.words),
+        ("memories that repeat another", repeating, duplicates.words),
         ("dead links", tables["links"].num_rows, _problems_among(corpus, tables["links"].num_rows)),
         ("secrets", tables["secrets"].num_rows, "masked where shown" if tables["secrets"].num_rows else ""),
         ("expired", counts["expired"], "hidden from a search" if counts["expired"] else ""),
