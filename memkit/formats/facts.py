@@ -414,6 +414,7 @@ def holds_items(source: Source | None) -> bool:
 
 def _old_fact(line: str) -> dict[str, str] | None:
     """The fact of a line of an old file: an item, a numbered or a plain line; None for a title or a rule."""
+    line = " ".join(line.replace("\0", "").split("\r"))  # neither may stand in a fact
     item = _ITEM.match(line)
     text = line[item.end() :].strip() if item else line.strip()
     if not any(map(str.isalnum, text)) or (not item and text.startswith(("#", "<!--"))):

@@ -377,6 +377,21 @@ def test_a_migration_keeps_what_a_fact_is(tmp_path: Path) -> None:
     assert facts.cleanup(now="2026-03-07") == ["wk_015", "wk_014"], "only what had an end of its own"
 
 
+ODD = (
+    "- [exp:2020-01-01] [imp:q] Меня зовут Анна\r\r[t:working] Чиним.\n1. [id:pf_001] [t:archive] Летала в \0Омск.\n"
+    "[id:wk_2] [id:wk_2] [exp:2026-13-01] чай\n- [id:wk_2] [t:working] [imp:low] без конца\n* [t:profile] \n***\n"
+)
+
+
+def test_nothing_that_a_migration_writes_has_a_problem(tmp_path: Path) -> None:
+    facts = store(tmp_path, {"data/memory/anna.md": ODD})
+    texts = [row["text"] for row in facts.read("anna", now=NOW, expired=True).to_pylist()]
+    assert texts[1:] == ["Летала в Омск.", "чай", "без конца"]
+    facts.migrate_user("anna", now=NOW)
+    assert mk.read(tmp_path).problems.num_rows == 0
+    assert sorted(facts.read("anna", now=NOW, expired=True)["text"].to_pylist()) == sorted(texts)
+
+
 def test_what_is_over_a_limit_becomes_archive_with_its_importance(tmp_path: Path) -> None:
     lines = "".join(f"- Меня зовут Анна, имя номер {number}.\n" for number in range(52))
     facts = store(tmp_path, {"data/memory/anna.md": lines})
