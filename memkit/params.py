@@ -603,7 +603,11 @@ def describe(table: pa.Table, **facts: Any) -> pa.Table:
 
     The fact ``memkit`` is the kind of result, a name in `memkit.display.views.VIEWS`.
     """
-    texts = {name: value if isinstance(value, str) else _JSON.encode(value) for name, value in facts.items() if value}
+    texts = {
+        name.encode(): value if isinstance(value, str) else _JSON.encode(value)
+        for name, value in facts.items()
+        if value
+    }
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **texts})
 
 

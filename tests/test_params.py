@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.params import AsOf, Estimator, Param, as_of_time, check_choice, estimator, param, record_as_of
+from memkit.params import AsOf, Estimator, Param, as_of_time, check_choice, describe, estimator, param, record_as_of
 from memkit.search.retriever import Retriever
 
 
@@ -279,3 +279,8 @@ def test_a_retrievers_help_has_five_parameters_first_and_every_other_one_under_w
     in_order = [name for names in listed.values() for name in names]
     assert in_order == re.findall(r"^(\w+) : ", doc.partition("-------\n")[2].partition("\n\n")[0], re.M)
     assert sorted(in_order) == sorted(Retriever.params())
+
+
+def test_a_fact_of_a_table_replaces_an_earlier_one() -> None:
+    table = describe(describe(pa.table({"a": [1]}), memkit="sweep", note="first"), memkit="tune")
+    assert table.schema.metadata == {b"memkit": b"tune", b"note": b"first"}

@@ -308,7 +308,14 @@ VIEWS: dict[str, View] = {
         " n_no_relevant n_flips note better same worse detectable",
     ),
     "agreement": _view("measure", "measure value n_queries", Column("value", look="number")),
-    "sweep": _view("setting", "setting gain p_adjusted near_best plateau", knows="n_with_hits distance"),
+    "sweep": _view("setting", "setting", knows="n_with_hits"),
+    "tune": _view(
+        "setting",
+        "rank setting in_use gain p_adjusted near_best plateau",
+        Column("setting", look="count"),
+        Column("in_use", "in use", "flag"),
+        knows="n_with_hits distance per_query per_group",
+    ),
     "per_query": _view(
         "query",
         "metric difference a b query_id",

@@ -60,6 +60,31 @@ _TO_DO = {
 }
 """What a person can do about each."""
 _SHOWN = {"unreached": 3}
+_WHY = IN_WORDS | {
+    "below_k": "ranked too low",
+    "not_found": "sharing nothing with the query",
+    "below_pool": "not among the candidates, as too many others are more similar (see pool)",
+    "below_min_score": "scored below min_score",
+    "duplicate": "collapsed under an exact duplicate",
+    "folded": "collapsed under a near-duplicate",
+    "never": "not dropping out",
+    "later": "not within ten years",
+    "out of the first k": "overtaken by others",
+    "no text": "without a text",
+    "no word": "without a word",
+    "kind not searched": "of a kind that search leaves out (kinds_hidden)",
+}
+_HOW = {"duplicate": "by a duplicate", "part of a longer one": "by a longer one", "newer version": "by a newer version"}
+_DIFFERING = {kind: f"in a {kind}" for kind in ("number", "negation", "value", "name")}
+_COUNTED = {
+    "unreached": ("why", _WHY),
+    "unsearchable": ("why", _WHY),
+    "shadowed": ("how", _HOW),
+    "contradictions": ("kind", _DIFFERING),
+    "horizon": ("why", _WHY),
+    "outdated": ("why", {}),
+}
+"""By audit the column whose values are counted, and its values in the words of a sentence."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -249,20 +274,21 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
         return {
             "count": table.num_rows,
             "of": n_asked_for,
-            "note": f"{alone:,} of them by no query at all; {_counts(table, 'why')}",
+            "note": _unreached_note(table, alone, questions.k),
         }
     if name == "outdated":
         n_found = pc.count_distinct(questions.hits["memory_id"]).as_py()
-        return {"count": table.num_rows, "of": n_found, "note": _counts(table, "why")}
+        return {"count": table.num_rows, "of": n_found, "note": _counts(table, name)}
     if name == "horizon":
         falls = table.filter(pc.invert(pc.is_in(table["why"], pa.array([NEVER, LATER]))))
         first = pc.min(falls["day"]).as_py()
-        note = f"the first on {first}; {_counts(table, 'why')}" if first else _counts(table, "why")
+        note = f"The first drops out on {first}. {_counts(table, name)}." if first else f"{_counts(table, name)}."
+        note = note if table.num_rows else ""
         memories, watched = (pc.count_distinct(rows["memory_id"]).as_py() for rows in (falls, table))
         if n_under := len(questions.found) - watched:
-            note += f"; {n_under:,} more are found under a near-duplicate, and go when it goes"
+            note = f"{note} {n_under:,} more found under a near-duplicate, which go when it goes.".strip()
         return {"count": memories, "of": len(questions.found), "note": note}
-    note = _counts(table, {"unsearchable": "why", "shadowed": "how", "contradictions": "kind"}.get(name, ""))
+    note = _counts(table, name)
     n_memories = table.num_rows
     if name == "contradictions":
         n_memories = pc.count_distinct(table["by_id"]).as_py()
@@ -271,8 +297,21 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
     return {"count": n_memories, "of": memories, "note": note}
 
 
-def _counts(table: pa.Table, column: str) -> str:
-    if column not in table.column_names:
+def _unreached_note(table: pa.Table, alone: int, k: int) -> str:
+    """How many of the memories that are not found are a hit of no query, and where search loses them."""
+    if not table.num_rows:
         return ""
+    hits = "the first hit" if k == 1 else f"among the first {k} hits"
+    return (
+        f"{alone:,} of them {'is' if alone == 1 else 'are'} {hits} of no query at all. Where search"
+        f" loses them: {_counts(table, 'unreached')}."
+    )
+
+
+def _counts(table: pa.Table, name: str) -> str:
+    """How many rows of an audit there are of each kind, in words."""
+    if name not in _COUNTED:
+        return ""
+    column, words = _COUNTED[name]
     counts = Counter(table[column].to_pylist()).most_common()
-    return ", ".join(f"{count:,} {IN_WORDS.get(word, word) if column == 'why' else word}" for word, count in counts)
+    return ", ".join(f"{count:,} {words.get(word, word)}" for word, count in counts)

@@ -18,7 +18,7 @@ from memkit.evaluation.labels import QRELS, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluation.pools import LabelledQueries, differing_notes, hits_of_both, idle_notes_of, revision_of
 from memkit.evaluation.result import Differences, Result
-from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, verdict
+from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, size, verdict
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, result_schema
 
@@ -100,8 +100,13 @@ class Comparison(Result):
 
     def __str__(self) -> str:
         if self.verdict_ is None:
-            shown = ", ".join(f"{row['measure']} {row['value']:.2f}" for row in self.agreement.to_pylist())
-            return self._with_notes(f"No labels, so no verdict. Of {self.agreement['n_queries'][0]} queries: {shown}")
+            overlap, first, moved = self.agreement["value"].to_pylist()
+            over = size({"n_queries": self.agreement["n_queries"][0].as_py(), "unit": "query_id"})
+            return self._with_notes(
+                f"No labels, so no verdict. Over {over}, a and b share {100 * overlap:.0f} % of their hits, and for"
+                f" {100 * first:.0f} % of the queries the first hit; a hit of both moves by {moved:.1f} places on"
+                " average"
+            )
         return self._with_notes(". ".join(filter(None, (str(self.verdict_), self._note))))
 
     def _with_notes(self, sentence: str) -> str:

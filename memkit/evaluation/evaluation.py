@@ -22,7 +22,7 @@ from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_met
 from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, idle_notes_of, revision_of, run_of
 from memkit.evaluation.result import Result
 from memkit.evaluation.statistics import Units, interval
-from memkit.evaluation.verdict import size
+from memkit.evaluation.verdict import mean_over, too_few
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 from memkit.search.ask import check_user
@@ -208,9 +208,16 @@ class Evaluation(Result):
 
     def __str__(self) -> str:
         first = self.table.slice(0, 1).to_pylist()[0]
-        ends = "no interval" if first["low"] is None else f"95 % interval {first['low']:.3f} to {first['high']:.3f}"
-        no_relevant = f", {first['n_no_relevant']} without a relevant memory apart" if first["n_no_relevant"] else ""
-        return f"{first['metric']} {first['value']:.3f}, {ends}, {first['estimate']}, {size(first)}{no_relevant}"
+        over = mean_over(first, first["estimate"] == "per query")
+        ends = (
+            f"there is no interval ({too_few(first['n_units'], first['unit'])})"
+            if first["low"] is None
+            else f"its 95 % interval is {first['low']:.3f} to {first['high']:.3f}"
+        )
+        n_left = first["n_no_relevant"]
+        verbs = ("has", "does") if n_left == 1 else ("have", "do")
+        left = f"; {n_left:,} more {verbs[0]} no relevant memory and {verbs[1]} not count" if n_left else ""
+        return f"{first['metric']} is {first['value']:.3f}, {over}; {ends}{left}"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         above = super()._sheets(rows, show_secrets)

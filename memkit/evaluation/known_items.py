@@ -154,13 +154,17 @@ def known_item_note(queries: pa.Table) -> str:
     Examples
     --------
     >>> known_item_note(pa.table({"field": ["headings", "headings"], "hidden_field": ["title", "title"]}))
-    'Known items, not questions of people: 2 ask by its heading (headings).'
+    'Known items, made from memories and not asked by people: 2 queries ask for a memory by its heading.'
     """
     if not {"field", "hidden_field"} <= {*queries.column_names}:
         return ""
     counts = Counter(name for name in queries["field"].to_pylist() if name in ASKED_BY)
-    parts = [f"{count:,} {ASKED_BY[name]} ({name})" for name, count in counts.most_common()]
-    return f"Known items, not questions of people: {', '.join(parts).replace(' ', ' ask ', 1)}." if parts else ""
+    if not counts:
+        return ""
+    (field, count), *others = counts.most_common()
+    first = f"{'1 query asks' if count == 1 else f'{count:,} queries ask'} for a memory {ASKED_BY[field]}"
+    parts = [first, *(f"{count:,} {ASKED_BY[field]}" for field, count in others)]
+    return f"Known items, made from memories and not asked by people: {', '.join(parts)}."
 
 
 def query_for(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:

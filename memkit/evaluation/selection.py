@@ -36,7 +36,7 @@ FOLDS = 5
 RESAMPLES = 1_000
 REJECTED = 0.1
 """The plateau is what a model confidence set at 90 % does not reject."""
-_ALMOST = 1e-10
+ALMOST = 1e-10
 _LEAST = 1e-5
 _CELLS = 2**22
 """Sums in memory at once, settings × flips × folds: some 32 MiB."""
@@ -117,10 +117,10 @@ class Contest:
         """Which settings lie within one standard error of the best: the error, over units, of the difference to it."""
         behind = self.value[self.best] - self.value
         if self.n_units < 2:  # which has no error
-            is_equal: Mask = behind.sum(axis=1) <= _ALMOST
+            is_equal: Mask = behind.sum(axis=1) <= ALMOST
             return is_equal
         mean, error = behind.sum(axis=1) / self.weight.sum(), jackknife_error(behind, self.weight)
-        is_near: Mask = mean <= error * (1 + _ALMOST) + _ALMOST
+        is_near: Mask = mean <= error * (1 + ALMOST) + ALMOST
         return is_near
 
 
@@ -207,7 +207,7 @@ class Retuned:
         least = math.floor(round(alpha * (n_flips + (size > ENUMERATED)), 9)) - (size > ENUMERATED)
         plain = t_quantile(size - 1, 1 - alpha)
         ends = np.array([-self.ratios[least], self.ratios[-1 - least]])
-        down, up = ends * np.sqrt((size - 1) / np.maximum(size - ends**2, _ALMOST))
+        down, up = ends * np.sqrt((size - 1) / np.maximum(size - ends**2, ALMOST))
         return max(float(down), plain), max(float(up), plain)
 
     @property
@@ -243,14 +243,14 @@ def retune(contest: Contest, seed: int = 0) -> Retuned:
         highest.append((totals / length).max(axis=1))
     ordered, tops = np.sort(np.concatenate(ratios)), np.sort(np.concatenate(highest))
     adjusted = np.full(len(contest.value), np.nan)
-    adjusted[others] = _share(len(tops) - np.searchsorted(tops, observed - _ALMOST), n_units)
+    adjusted[others] = _share(len(tops) - np.searchsorted(tops, observed - ALMOST), n_units)
     rows = others[chosen[0]]
     return Retuned(
         contest.units(contest.value[rows[fold], np.arange(n_units)]),
         contest.gain[rows[fold][contest.unit], np.arange(len(contest.unit))],
         ordered,
-        float(_share(len(ordered) - np.searchsorted(ordered, observed_ratio - _ALMOST), n_units)),
-        float(_share(np.searchsorted(ordered, observed_ratio + _ALMOST, side="right"), n_units)),
+        float(_share(len(ordered) - np.searchsorted(ordered, observed_ratio - ALMOST), n_units)),
+        float(_share(np.searchsorted(ordered, observed_ratio + ALMOST, side="right"), n_units)),
         adjusted,
     )
 

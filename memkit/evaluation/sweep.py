@@ -142,7 +142,7 @@ class Sweep(Result):
         chosen = ", ".join(f"{key}={value}" for key, value in self.settings[self.best].items())
         n_queries = {"n_queries": self.queries.num_rows, "unit": self.task.unit_name}
         units = {"n_units": int(self.task.unit.max()) + 1}
-        over = f"{len(self.settings):,} settings {size(n_queries | units)}."
+        over = f"{len(self.settings):,} settings, each scored on {size(n_queries | units)}."
         if best[name] is None:
             return f"{over} No query has {name!r} under any setting, as none has hits."
         as_it_is = f"{default[name]:.3f}" if default[name] is not None else "no hits"

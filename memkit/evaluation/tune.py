@@ -23,7 +23,7 @@ from memkit.evaluation.metrics import OF_HITS, Metric
 from memkit.evaluation.pools import Pools, batches_of
 from memkit.evaluation.profile import Profile
 from memkit.evaluation.result import Differences, Result
-from memkit.evaluation.selection import Contest, Retuned, distances, nearest, plateau
+from memkit.evaluation.selection import ALMOST, Contest, Retuned, distances, nearest, plateau
 from memkit.evaluation.statistics import Units
 from memkit.evaluation.sweep import Sweep, check_work, swept
 from memkit.evaluation.verdict import (
@@ -41,6 +41,7 @@ from memkit.evaluation.verdict import (
     fingerprint,
     guard_table,
     held_out_groups,
+    unit_noun,
 )
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe
 from memkit.schemas import Floats, Ints, Mask
@@ -70,9 +71,10 @@ class Tuning(Result):
     guards_ : pa.Table
         By guard: margin; difference, and low, its lower one-sided 95 % limit; p and p_adjusted (Holm); holds.
     table_ : pa.Table
-        The sweep's table with gain over the search's own setting (per_query and per_group are its two means, and the
-        verdict's `estimate` says which counts), p_adjusted (of being better, adjusted for all settings), near_best,
-        plateau and distance (from the search's own).
+        The sweep's table with rank (by gain), in_use (the search's own setting), gain over the search's own setting
+        (per_query and per_group are its two means, and the verdict's `estimate` says which counts), p_adjusted (of
+        being better, adjusted for all settings), near_best (at most epsilon below the best), plateau and distance
+        (from the search's own).
     groups_ : pa.Table
         By group: n_queries, and the means default, candidate (see `candidate_`) and difference.
     per_query_ : pa.Table
@@ -137,7 +139,7 @@ class Tuning(Result):
         conclusion, frame = self.verdict_, self.per_query_.to_pandas()
         is_held_out = frame["held_out"].notna().any() and conclusion.tested_on == "labels"
         frame["difference"] = frame["held_out"] if is_held_out else frame["difference"]
-        of_whom = " of settings chosen without them" if is_held_out else " of the candidate"
+        of_whom = " by settings chosen without the query" if is_held_out else " by the candidate"
         ends = (conclusion.gain, conclusion.low, conclusion.high, conclusion.epsilon)
         sentence = f"{conclusion.word}: {conclusion.metric} gained{of_whom}"
         frame = frame.dropna(subset=["difference"])
@@ -174,19 +176,21 @@ class Tuning(Result):
     @property
     def table(self) -> pa.Table:
         """`table_`, the best first."""
-        return self.table_.sort_by([("gain", "descending"), ("setting", "ascending")])
+        return self.table_.sort_by("rank")
 
     def __str__(self) -> str:
         return f"{self.why_} {self.verdict_}"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        companions = {"Guards": self.guards_, "Baselines": self.baselines_, "By group": self.groups_}
+        companions = {"Guards": self.guards_, "Baselines": self.baselines_}
+        if self.chosen_params_ == self.candidate_:
+            companions[f"By {unit_noun(self.verdict_.unit, 1)}"] = self.groups_
         below = [
             replace(sheet_of(table, rows, show_secrets), heading=name)
             for name, table in companions.items()
             if len(table)
         ]
-        first = sheet_of(self.table, rows, show_secrets)
+        first = sheet_of(_with_own_among(self.table, rows), rows, show_secrets)
         to_judge = [HOW_TO_JUDGE.format("to_judge_")] if self.to_judge_.num_rows else []
         notes = (f"{self.verdict_.head}.", *self.verdict_.parts, *to_judge, *first.notes)
         head = replace(first, heading=self.why_, notes=notes)
@@ -266,7 +270,7 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
         verdict = _tested_on_held_out(scored, looks, seed, candidate, verdict)
     guarded = guard_table(guards(candidate), seed)
     chosen, why = _recommended(verdict, scored, candidate, guarded)
-    table = _settings_table(scored, contest, chosen_on, distance, retuned, seed)
+    table = _settings_table(scored, contest, chosen_on, distance, retuned, epsilon, seed)
     means = contest.means.round(12)
     return Tuning(
         verdict,
@@ -320,20 +324,33 @@ def _recommended(verdict: Verdict, scored: Scored, candidate: int, guarded: pa.T
     )
     return (
         candidate,
-        f"Use {changes}: within one standard error of the best, the nearest to the search's own setting.",
+        f"Use {changes}: of the settings within one standard error of the best, it is nearest to the search's own.",
     )
 
 
+def _with_own_among(table: pa.Table, rows: int) -> pa.Table:
+    """The table with the row of the search's own setting at the end of the first `rows`, if it comes later."""
+    own = pc.index(table["in_use"], True).as_py()
+    if own < rows:
+        return table
+    order = [*range(rows - 1), own, *(row for row in range(rows - 1, table.num_rows) if row != own)]
+    return table.take(pa.array(order))
+
+
 def _settings_table(
-    scored: Scored, contest: Contest, rows: Mask, distance: Floats, retuned: Retuned | None, seed: int
+    scored: Scored, contest: Contest, rows: Mask, distance: Floats, retuned: Retuned | None, epsilon: float, seed: int
 ) -> pa.Table:
     adjusted = np.full(len(distance), np.nan) if retuned is None else retuned.adjusted
+    rank = np.empty(len(distance), np.int64)
+    rank[np.argsort(-contest.means, kind="stable")] = np.arange(1, len(distance) + 1)
     columns = {
+        "rank": rank,
+        "in_use": np.arange(len(distance)) == scored.default,
         "gain": contest.means,
         "per_query": scored.contest(rows, True).means,
         "per_group": scored.contest(rows, False).means,
         "p_adjusted": nullable(adjusted),
-        "near_best": contest.within(),
+        "near_best": contest.means >= contest.means.max() - epsilon - ALMOST,
         "plateau": plateau(contest, seed),
         "distance": distance,
     }

@@ -137,21 +137,23 @@ class Verdict:
 
     def _gains(self) -> str:
         rows = {"n_queries": self.n_queries, "unit": self.unit, "n_units": self.n_groups}
+        over = mean_over(rows, self.estimate == "per query")
         if not self.n_settings:
-            return f"{self.metric} {_signed(self.gain)}, {self.estimate}, {size(rows)}"
+            return f"{self.metric} of b minus that of a is {_signed(self.gain)}, {over}"
         best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"
+        apparent = f"{best} changes {self.metric} by {_signed(self.apparent)} on the queries that it was chosen on"
         if self.gain is None:
-            apparent = f"{_signed(self.apparent)} for {best} on the labels it was chosen on"
-            return f"{self.metric} {apparent}, {self.estimate}, {size(rows)}"
-        where = "expected" if self.tested_on == LABELS else f"on the {self.tested_on}"
-        gains = f"{_signed(self.gain)} {where}, {_signed(self.apparent)} apparent for {best}"
-        return f"{self.metric} {gains}, {self.estimate}, {size(rows)}"
+            return f"{apparent}, which is too favourable; {over}"
+        where = "on queries that it was not chosen on" if self.tested_on == LABELS else f"on the {self.tested_on}"
+        return f"{apparent}, and by {_signed(self.gain)} {where}, which is what to expect; {over}"
 
     def _counts(self) -> str:
         if self.counts is None:
             return ""
         better, same, worse = self.counts
-        return f"{better} better, {same} same, {worse} worse"
+        return (
+            f"b is better for {better:,} quer{'y' if better == 1 else 'ies'}, equal for {same:,}, worse for {worse:,}"
+        )
 
     def _chance(self) -> str:
         if self.low is None or self.p is None:
@@ -159,12 +161,12 @@ class Verdict:
         p = self.p_worse if self.word == WORSE and self.p_worse is not None else self.p
         sides = "two-sided" if self.p_worse is None else "one-sided"
         ends = f"{_signed(self.low)} to {_signed(self.high)}"
-        return f"95 % interval {ends}, {sides} p = {p:.3g} by {self.n_flips:,} sign flips"
+        return f"the 95 % interval of that is {ends} ({sides} p = {p:.3g}, by {self.n_flips:,} sign flips)"
 
     def _power(self) -> str:
         if self.word not in (OPEN, SAME) or not self.detectable:
             return ""
-        return f"minimum detectable effect {self.detectable:.3f}"
+        return f"with so many queries a difference shows from {self.detectable:.3f} on (in 80 % of cases)"
 
     @property
     def more(self) -> str:
@@ -172,12 +174,14 @@ class Verdict:
         if self.needed is None:
             return ""
         queries = f"{self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
-        groups = f"{self.needed.groups:,} more group{'' if self.needed.groups == 1 else 's'}"
+        groups = f"{self.needed.groups:,} more {unit_noun(self.unit, self.needed.groups)}"
         count = queries if self.unit == "query_id" else f"{queries} of {groups}"
         return f"label about {count} to {'settle it' if self.low is not None else 'get a verdict at all'}"
 
     def _looks_note(self) -> str:
-        return "" if self.looks == 1 else f"look {self.looks} at these labels: each weakens the next verdict"
+        if self.looks == 1:
+            return ""
+        return f"these labels were looked at {self.looks} times, and each look makes the next verdict worth less"
 
 
 def _signed(value: float | None) -> str:
@@ -191,13 +195,15 @@ def still_needed(groups: int | None, units: Units) -> Needed | None:
     return Needed(math.ceil(n_missing * units.n_queries / len(units)), n_missing) if n_missing > 0 else None
 
 
-def unit_noun(unit: str) -> str:
-    """The plural noun for units that the column `unit` tells apart.
+def unit_noun(unit: str, count: int = 2) -> str:
+    """The noun for so many units that the column `unit` tells apart.
 
-    >>> [unit_noun(name) for name in ("user_id", "query_id", "group", "team")]
-    ['users', 'queries', 'groups', 'groups by team']
+    >>> [unit_noun(name) for name in ("user_id", "query_id", "group", "team")], unit_noun("user_id", 1)
+    (['users', 'queries', 'groups', 'groups by team'], 'user')
     """
-    return {"user_id": "users", "query_id": "queries", "group": "groups"}.get(unit, f"groups by {unit}")
+    nouns = {"user_id": ("user", "users"), "query_id": ("query", "queries"), "group": ("group", "groups")}
+    one, several = nouns.get(unit, (f"group by {unit}", f"groups by {unit}"))
+    return one if count == 1 else several
 
 
 def too_few(n_units: int, unit: str = "user_id") -> str:
@@ -243,15 +249,30 @@ def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsi
 
 
 def size(row: Mapping[str, Any]) -> str:
-    """How many queries a row of a result is over, and in which groups.
+    """How many queries a row of a result is over, and whose they are.
 
-    >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 40, "unit": "query_id"})
-    ('over 40 queries in 8 groups by user_id', 'over 40 queries, each its own group')
+    >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 1, "unit": "query_id"})
+    ('40 queries of 8 users', '1 query')
     """
-    queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
+    queries = f"{row['n_queries']:,} {unit_noun('query_id', row['n_queries'])}"
     if row["unit"] == "query_id":
-        return f"{queries}, each its own group"
-    return f"{queries} in {row['n_units']} {'group' if row['n_units'] == 1 else 'groups'} by {row['unit']}"
+        return queries
+    return f"{queries} of {row['n_units']:,} {unit_noun(row['unit'], row['n_units'])}"
+
+
+def mean_over(row: Mapping[str, Any], per_query: bool) -> str:
+    """What the value of a row is a mean of.
+
+    >>> row = {"n_queries": 40, "unit": "user_id", "n_units": 8}
+    >>> mean_over(row, True), mean_over(row, False)
+    ('a mean over 40 queries of 8 users', 'a mean over 8 users, who have 40 queries')
+    """
+    if per_query:
+        return f"a mean over {size(row)}"
+    who = "who" if row["unit"] == "user_id" else "which"
+    n_units, n_queries = row["n_units"], row["n_queries"]
+    units, queries = unit_noun(row["unit"], n_units), unit_noun("query_id", n_queries)
+    return f"a mean over {n_units:,} {units}, {who} {'has' if n_units == 1 else 'have'} {n_queries:,} {queries}"
 
 
 _ALPHA = 0.025

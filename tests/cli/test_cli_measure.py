@@ -28,7 +28,7 @@ def labels(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
 def test_evaluate_answers_for_people_and_for_machines(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
     code, out, err = run("evaluate", folder, *labels, *WORDS)
     assert (code, err) == (0, "")
-    assert "ndcg@10 1.000, no interval, per user_id, over 2 queries in 2 groups by user_id" in out
+    assert "ndcg@10 is 1.000, a mean over 2 users, who have 2 queries" in out
     code, out, _ = run("evaluate", folder, *labels, *WORDS, "--metric", "mrr", "--metric", "hit@1", "--json")
     assert [(row["metric"], row["value"]) for row in json.loads(out)] == [("mrr", 1.0), ("hit@1", 1.0)]
     code, out, _ = run("evaluate", folder, *labels, *WORDS, "--per-query", "--json")

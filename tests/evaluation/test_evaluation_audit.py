@@ -98,6 +98,9 @@ def test_a_memory_that_its_heading_does_not_find_is_named_with_what_became_of_it
     assert [(row["memory_id"], row["asked_by"], row["why"]) for row in unreached] == [("hidden", "titles", "not_found")]
     assert unreached[0]["query"] == "Зелёный чайник"
     assert unreached[0]["by_others"] == 0
+    assert mk.audit(fitted(rows), only="unreached", k=1, as_of=NOW).table["note"].to_pylist() == [
+        "1 of them is the first hit of no query at all. Where search loses them: 1 sharing nothing with the query."
+    ]
 
 
 def test_reached_is_what_search_returns_or_folds() -> None:

@@ -216,7 +216,7 @@ def test_without_labels_the_agreement_and_the_shifts_are_told() -> None:
         {"query_id": "p", "memory_id": "z", "rank_a": 3, "rank_b": 2, "shift": 1},
         {"query_id": "p", "memory_id": "w", "rank_a": None, "rank_b": 3, "shift": None},
     ]
-    assert str(comparison).startswith("No labels, so no verdict. Of 3 queries: overlap@3 0.67")
+    assert str(comparison).startswith("No labels, so no verdict. Over 3 queries, a and b share 67 % of their hits")
 
 
 def test_a_search_is_practically_the_same_as_itself_and_a_run_as_its_search() -> None:

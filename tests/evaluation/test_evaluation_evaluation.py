@@ -150,7 +150,7 @@ def test_queries_without_a_relevant_memory_are_counted_apart() -> None:
     assert (row["value"], row["n_queries"], row["n_no_relevant"], row["n_with_hits"]) == (0.5, 2, 1, 3)
     assert evaluation.per_query["mrr"].to_pylist() == [1.0, None, 0.0]
     assert evaluation.per_query["judged@1"].to_pylist() == [1.0, 1.0, 0.0]
-    assert "1 without a relevant memory apart" in str(evaluation)
+    assert "1 more has no relevant memory and does not count" in str(evaluation)
 
 
 def test_queries_that_nobody_judged_are_an_error_unless_they_are_meant() -> None:

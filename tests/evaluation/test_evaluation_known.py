@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
-from memkit.evaluation.known_items import FIELDS, hidden
+from memkit.evaluation.known_items import ASKED_BY, FIELDS, hidden
 from memkit.tables.samples import write_files
 
 DATA = Path(__file__).parents[2] / "data"
@@ -248,9 +248,9 @@ def test_a_page_is_asked_for_in_words_that_it_does_not_say_and_any_of_its_memori
         page = paths[row["group"]]
         assert right[row["query_id"]] == {name for name, path in paths.items() if path == page}, row
     note = queries.schema.metadata[b"note"].decode()
-    assert all(f"({name})" in note for name in ("links", "hooks", "aliases", "descriptions"))
+    assert all(ASKED_BY[name] in note for name in ("links", "hooks", "aliases", "descriptions"))
     result = mk.evaluate(mk.Retriever(encoder=None).fit(corpus), queries, qrels, ["mrr"])
-    assert "not questions of people" in result._repr_html_()
+    assert "not asked by people" in result._repr_html_()
 
 
 def test_an_alias_or_description_that_asks_is_searched_nowhere_in_its_page(tmp_path: Path) -> None:

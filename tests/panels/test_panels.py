@@ -798,7 +798,7 @@ def test_a_lab_says_which_labels_its_scores_rest_on(corpus: mk.Corpus, search: m
         }
     )
     plain = mk.panels.lab(titled, mk.Retriever(encoder=None).fit(titled), as_of=DAY)
-    assert "not questions of people" in plain["surface"].strip_html
+    assert "not asked by people" in plain["surface"].strip_html
     assert "No labels were given" in plain["search"].strip_html
     labelled = mk.panels.lab(corpus, search, "пул", *labels, as_of=DAY)
     assert "rest on the labels given to the lab" in labelled["search"].strip_html
