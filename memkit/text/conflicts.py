@@ -22,6 +22,7 @@ from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import ALIKE
 from memkit.text.facts import Cells, Facts, Traits, WordReader, cells
+from memkit.text.one_word import Synonyms
 from memkit.text.statements import Reader
 
 _FACT_CHARS = 240
@@ -84,12 +85,14 @@ class Conflicts:
         number_words: tuple[str, ...] = NUMBER_WORDS,
         date_words: tuple[str, ...] = DATE_WORDS,
         negations: tuple[str, ...] = NEGATIONS,
+        synonyms: Synonyms | None = None,
     ) -> None:
         pairs = dict(word.partition("=")[::2] for word in number_words)
         wrong = [word for word, digits in pairs.items() if not (word and digits)]
         if wrong:
             raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
         self._reader = Reader(number_words, date_words, negations)
+        self._synonyms = synonyms
 
     def __call__(self, a: str, b: str) -> Differences:
         """Whether numbers, dates, negations and values differ in corresponding sentences."""
@@ -98,7 +101,7 @@ class Conflicts:
 
     def facts(self, texts: Sequence[str]) -> Facts:
         """What `between` compares of texts; each is read once, when a pair asks for it."""
-        return Facts(texts, self._reader)
+        return Facts(texts, self._reader, self._synonyms)
 
     def between(self, facts: Facts, left: Ints, right: Ints) -> Mask:
         """Whether pairs of texts conflict; no pair is looked at alone, but for its few statements of one attribute.
@@ -125,7 +128,7 @@ class Conflicts:
         """
         flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
         facts.read(np.append(left, right))
-        for rule in (_in_places, _shown):
+        for rule in (_in_places, _replaced, _shown):
             # A pair that one rule keeps apart is not asked of the next, which costs more.
             open_ = np.flatnonzero(~flags.any(axis=1) & (facts.text[left] != facts.text[right]))
             flags[open_] = rule(facts, left[open_], right[open_])
@@ -159,6 +162,21 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
         differ = places.differences(met.left[chosen], met.right[chosen])
         for column in range(_VALUE):
             flags[some[met.pair[chosen][differ[:, column]]], column] = True
+    return flags
+
+
+def _replaced(facts: Facts, left: Ints, right: Ints) -> Mask:
+    """The names, identifiers, units and other words that stand in for others in corresponding sentences."""
+    flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
+    texts = facts.places.texts.__getitem__
+    is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
+    short = np.flatnonzero(is_short)
+    flags[short, _VALUE] = facts.words.differ(facts.whole[left[short]], facts.whole[right[short]], texts)
+    for some in _parts(facts.units, left, right, np.flatnonzero(~is_short), _MOST_PLACES):
+        met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
+        chosen = _like_places(met, facts.places.content.dice(met.left, met.right, _ALIKE))
+        differ = facts.words.differ(met.left[chosen], met.right[chosen], texts)
+        flags[some[met.pair[chosen][differ]], _VALUE] = True
     return flags
 
 

@@ -17,6 +17,7 @@ from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import contradiction
 from memkit.text.letters import folded
+from memkit.text.one_word import Synonyms, Words
 from memkit.text.statements import Reader, Statement, pieces_of
 
 _STEM = 5
@@ -105,13 +106,16 @@ class Facts:
     ----------
     texts : sequence of str
     reader : Reader
+    synonyms : Synonyms, optional
+        Which words mean the same; by default none do.
     """
 
-    def __init__(self, texts: Sequence[str], reader: Reader) -> None:
+    def __init__(self, texts: Sequence[str], reader: Reader, synonyms: Synonyms | None = None) -> None:
         self.texts = texts
         self.reader = reader
         self.places = Places(reader)
         self.statements = Statements(reader)
+        self.words = Words(reader, synonyms)
         self.whole: Ints = np.full(len(texts), -1)
         """The place that a whole text is; -1 where it was not read."""
         self.text: Ints = np.full(len(texts), -1)
@@ -151,12 +155,14 @@ class Places:
         self._number, self._value, self._term = Numbers(), Numbers(), Numbers()
         self._read = WordReader(reader)
         self._facts: list[tuple[int, int, int]] = []
+        self.texts: list[str] = []
         self.content = Sets()
 
     def __call__(self, text: str) -> int:
         known = self._number.of.get(text)
         if known is None:
             known = self._number(text)
+            self.texts.append(text)
             traits = self._read(text)
             self._facts.append((self._value(traits.numbers), self._value(traits.dates), traits.negations))
             self.content.put(known, [self._term(term) for term in traits.content])

@@ -55,12 +55,19 @@ UNITS: tuple[str, ...] = (
     "₽ rub руб рубль рубля рублей",
     "% percent процент процента процентов",
     "s sec secs second seconds с сек секунда секунды секунд секунду",
-    "ms мс",
+    "ms мс millisecond milliseconds миллисекунда миллисекунды миллисекунд миллисекунду",
     "min mins minute minutes мин минута минуты минут минуту",
     "h hour hours ч час часа часов",
     "d day days день дня дней",
-    "gb гб",
-    "mb мб",
+    "w week weeks неделя неделю недели недель",
+    "mo month months мес месяц месяца месяцев",
+    "y yr year years год года лет",
+    "kb кб kilobyte kilobytes килобайт килобайта",
+    "mb мб megabyte megabytes мегабайт мегабайта",
+    "gb гб gigabyte gigabytes гигабайт гигабайта",
+    "tb тб terabyte terabytes терабайт терабайта",
+    "km км",
+    "kg кг",
 )
 """Spellings of one unit, the first being its name."""
 _VALUE = r"\s+(?P<value>[^,.;:!?()—–\n]+)"
@@ -316,14 +323,15 @@ class Reader:
         terms = terms_by("auto").terms(new)
         self._stems.update((word, "-".join(of_word) or word) for word, of_word in zip(new, terms, strict=True))
 
-    def _stem(self, word: str) -> str:
+    def stem(self, word: str) -> str:
+        """The stem of a `folded` word."""
         if word not in self._stems:
             self._learn([word])
         return self._stems[word]
 
     def _content(self, text: str) -> frozenset[str]:
         plain = (folded(word) for word in _WORDS.findall(text))
-        return frozenset(self._stem(word) for word in plain if word not in FUNCTION_WORDS)
+        return frozenset(self.stem(word) for word in plain if word not in FUNCTION_WORDS)
 
     def _statement(self, text: str, heading: frozenset[str] | None) -> Statement:
         tokens = list(self._tokens(text))
@@ -379,11 +387,11 @@ class Reader:
                 elif plain in self.digits:
                     yield _Token("number", word, self.digits[plain], plain)
                 elif self.days.match(plain.removesuffix("s")):
-                    yield _Token("date", word, self._stem(plain), plain)
+                    yield _Token("date", word, self.stem(plain), plain)
                 elif _APOSTROPHE.split(plain)[0] in FUNCTION_WORDS:
                     yield _Token("function", word, plain, plain)
                 else:
-                    stem = self._stem(plain)
+                    stem = self.stem(plain)
                     yield _Token("word", word, self._opposites.get(stem, (stem, True))[0], plain)
             elif kind == "number":
                 is_label = bool(_LABELS.match(text, match.end())) and bool(
@@ -403,7 +411,7 @@ class Reader:
 
     def _is_positive(self, word: str) -> bool:
         """Whether a `folded` word is none that says the opposite of another."""
-        return self._opposites.get(self._stem(word), ("", True))[1]
+        return self._opposites.get(self.stem(word), ("", True))[1]
 
     def _polarity(self, tokens: list[_Token]) -> tuple[dict[str, bool], int]:
         """Whether each stem is affirmed, without those that are both, and how many words deny something."""

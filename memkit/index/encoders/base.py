@@ -122,6 +122,8 @@ class TextEncoder:
     ----------
     dedup_threshold : float or None
         Cosine from which two texts count as near-duplicates, where it was measured for this encoder.
+    synonym_threshold : float or None
+        Cosine from which two words count as synonyms, where it was measured for this encoder.
     calibration : Calibration or None
         Weights and cosines, where they were measured for this encoder.
     refitted : bool
@@ -140,6 +142,7 @@ class TextEncoder:
     parallel: ClassVar[bool] = False
     lasting: bool = True
     dedup_threshold: float | None = None
+    synonym_threshold: float | None = None
     calibration: Calibration | None = None
     refitted: bool = False
     show_progress: bool = True

@@ -17,6 +17,7 @@ from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substrin
 from memkit.schemas import Ints, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.conflicts import Conflicts
+from memkit.text.one_word import Synonyms
 
 KINDS = ("substring", "lexical", "semantic")
 FLAGS = ("number_conflict", "date_conflict", "negation_conflict", "value_conflict")
@@ -113,7 +114,8 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
     if encoder is not None or vectors is not None:
         candidates.append(("semantic", *_by_vectors(nodes, families, settings, encoder, vectors)))
     table = pa.concat_tables([_of_nodes(nodes.scopes, *found) for found in candidates])
-    conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations)
+    synonyms = None if encoder is None else _synonyms(encoder)
+    conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations, synonyms)
     sides = (nodes.first[table[side].to_numpy()] for side in ("a", "b"))
     agreed = _described(nodes, table, conflicts, *sides)
     return agreed, pa.concat_tables([_exact(nodes), _repeated(nodes), agreed.drop_columns(["a", "b"])])
@@ -186,6 +188,14 @@ def _by_vectors(nodes: Nodes, families: Families, settings: Any, encoder: Any, v
     i, j = pairs["i"].to_numpy(), pairs["j"].to_numpy()
     is_ordered = members[i] < members[j]
     return np.where(is_ordered, i, j), np.where(is_ordered, j, i), pairs["cosine"].to_numpy()
+
+
+def _synonyms(encoder: Any) -> Synonyms | None:
+    """Which words mean the same to an encoder, where it was measured from which cosine on."""
+    from memkit.index.cache import shared_cache
+
+    least = getattr(encoder, "synonym_threshold", None)
+    return None if least is None else Synonyms(lambda words: shared_cache().encode(encoder, words, "query"), least)
 
 
 def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, a: Ints, b: Ints) -> pa.Table:

@@ -1,0 +1,315 @@
+"""Whether two texts of one skeleton differ in a word that is the fact: «отвечает Павел», «отвечает Савел».
+
+Compared are words in order, without function words, numbers and marks. Where all stands in the same places but for a
+short span, what stands there is another fact, unless it is the same word in another form, or one that means the same.
+Parts of identifiers, names, units and words of closed classes (`APART`) never mean the same as others. Where words were
+moved, only names and identifiers are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from difflib import SequenceMatcher
+from itertools import takewhile
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.schemas import Ints, Mask
+from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import folded
+from memkit.text.statements import UNITS, Reader
+
+APART: tuple[str, ...] = (
+    "mother mom mum",
+    "father dad",
+    *("grandmother grandma", "grandfather grandpa", "brother", "sister", "aunt", "uncle", "son", "daughter"),
+    *("wife", "husband", "king", "queen"),
+    "мать мама матери мамы",
+    "отец отца отцу папа папы",
+    *("бабушка", "дедушка дед", "брат", "сестра", "тетя", "дядя", "сын", "дочь дочери дочка", "жена", "муж"),
+    *("left", "right", "north northern", "south southern", "east eastern", "west western", "front", "back", "rear"),
+    *("upper", "lower", "top", "bottom", "inner", "outer", "morning", "evening", "afternoon", "noon", "midnight"),
+    *("левый", "правый", "северный север", "южный юг", "восточный восток", "западный запад", "передний", "задний"),
+    *("верхний", "нижний", "внутренний", "внешний", "утро", "вечер", "полдень", "полночь"),
+    *("red", "blue", "green", "yellow", "orange", "purple", "pink", "brown", "gray grey", "black", "white"),
+    *("красный", "синий голубой", "зеленый", "желтый", "оранжевый", "фиолетовый", "розовый", "коричневый", "серый"),
+    *("черный", "белый", "young", "old", "big large huge", "small tiny", "hot", "cold", "day", "night"),
+    *("молодой", "старый", "большой крупный огромный", "маленький небольшой мелкий", "горячий", "холодный"),
+    *("день", "ночь"),
+    *("buy", "sell", "slow", "fast quick rapid", "купить", "продать", "медленный", "быстрый"),
+    *("production prod", "staging stage", "spring", "summer", "autumn", "winter", "весна", "лето", "осень", "зима"),
+)
+"""Words that say another thing, though to an encoder they are alike: each with its other spellings and synonyms."""
+_LIGHT_WORDS = """
+some any few several many much lot lots group groups piece pieces pair one ones each other another together all both
+every around certain various person persons people someone somebody something thing things area place side kind type
+sort way body outside outdoors inside indoors being getting
+некоторый некоторые некоторых несколько много мало один одна одно одни каждый каждая каждое все всех другой другая
+другое другие вместе оба обе разный разные кусок куски группа группы пара человек человека люди людей вещь вещи место
+вид тип сторона способ
+"""
+_LIGHT = frozenset(_LIGHT_WORDS.split())
+"""Words that say how many or which, or name no kind of thing: they are no facts by themselves."""
+_MOST = 3
+"""Most words of a span in which texts of one skeleton differ."""
+_MOST_WORDS = 400
+"""The words of a longer place are not put side by side."""
+_ALIKE = 0.5
+_NEAR_LETTERS = 0.6
+"""Capital words that begin both texts, and are as alike in letters as this, are two names and no synonyms."""
+_LONG = 8
+"""Shorter words that differ in a letter are two words ("test", "text"); longer ones mostly are one."""
+_LONG_UNIT = 3
+"""The letters from which a unit is one without a number before it."""
+_MARKS = ".,;:!?…()[]{}<>«»\"“”„‘’'`*|•—–-+=~"
+_IS_CODE = re.compile(r"\d|[_/\\@=~#]|\w[.:]\w|[a-zа-я][A-ZА-Я]")
+_PART = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+_GLUED = re.compile(r"\d+([^\W\d_]+)\Z")
+_ENDS = (".", "!", "?", ":", "…")
+_SOFT, _CLOSED, _FIRST, _HARD = range(4)
+"""A word that may have synonyms; one of `APART`; a capital one that begins a sentence, maybe a name; a name."""
+
+
+class Synonyms(NamedTuple):
+    """Which words mean the same: those whose vectors have at least this cosine."""
+
+    vectors: Callable[[list[str]], NDArray[np.float32]]
+    least: float
+
+
+class Words:
+    """The words of places in order, each place being read once, when it is asked for."""
+
+    def __init__(self, reader: Reader, synonyms: Synonyms | None) -> None:
+        self._reader, self._synonyms = reader, synonyms
+        self._numbers: dict[str, int] = {}
+        self._written: list[str] = []
+        self._of: dict[int, tuple[Ints, Ints]] = {}
+        self._vectors: dict[int, NDArray[np.float32]] = {}
+        self._units = {folded(word): line.split()[0] for line in UNITS for word in line.split()}
+        lines = [[reader.stem(folded(word)) for word in line.split()] for line in APART]
+        self._apart = {stem: stems[0] for stems in lines for stem in stems}
+
+    def differ(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
+        """Whether pairs of places, whose words `texts` gives, differ in a word that is the fact."""
+        for place in np.unique(np.append(left, right)).tolist():
+            if place not in self._of:
+                self._of[place] = self._read(texts(place))
+        sides = [_Sides.of([self._of[place] for place in side.tolist()]) for side in (left, right)]
+        a, b = sides
+        only = [_only(a, b), _only(b, a)]
+        n_only = [side.how_many(own) for side, own in zip(sides, only, strict=True)]
+        # Only where both sides have a word of their own, one was replaced; else one side says more.
+        open_ = (n_only[0] > 0) & (n_only[1] > 0)
+        spans, is_aligned = _spans(a, b)
+        aligned = open_ & is_aligned
+        in_span = [own & span & aligned[side.pair] for side, own, span in zip(sides, only, spans, strict=True)]
+        differ = self._unlike(sides, in_span, self._mean_the_same)
+        alike = (a.n + b.n - n_only[0] - n_only[1]) / np.maximum(1, a.n + b.n)
+        moved = open_ & ~differ & (alike >= _ALIKE)
+        is_sure = sum(side.how_many(own & (side.kind == _HARD)) for side, own in zip(sides, only, strict=True)) > 0
+        names = [
+            own & (side.kind >= _FIRST) & (moved & is_sure)[side.pair] for side, own in zip(sides, only, strict=True)
+        ]
+        return differ | self._unlike(sides, names, self._may_be_forms)
+
+    @staticmethod
+    def _unlike(sides: list[_Sides], chosen: list[Mask], alike: Callable[..., Mask]) -> Mask:
+        """The pairs of places in which both sides have a chosen word that is like none of the other side."""
+        (a, b), (of_a, of_b) = sides, chosen
+        first, second = np.flatnonzero(of_a), np.flatnonzero(of_b)
+        # Each chosen word of the left with each of the right.
+        n = b.how_many(of_b)
+        repeats = n[a.pair[first]]
+        row = np.repeat(first, repeats)
+        start = np.repeat((np.cumsum(n) - n)[a.pair[first]] - (np.cumsum(repeats) - repeats), repeats)
+        column = second[start + np.arange(len(row))]
+        like = alike(a.word[row], b.word[column], a.kind[row], b.kind[column])
+        unlike, sure = [], np.zeros(len(a.n), dtype=bool)
+        for side, some, places in ((a, of_a, row), (b, of_b, column)):
+            left_over = some.copy()
+            left_over[places[like]] = False
+            unlike.append(side.how_many(left_over))
+            sure |= side.how_many(left_over & (side.kind == _HARD)) > 0
+        # A word is often explained by several ("a webcam", "a camera for the internet"); a name is not.
+        both: Mask = (unlike[0] > 0) & (unlike[1] > 0) & (sure | (unlike[0] == unlike[1]))
+        return both
+
+    def _mean_the_same(self, a: Ints, b: Ints, kind_a: Ints, kind_b: Ints) -> Mask:
+        """Whether words are synonyms, or one of them is misspelt; names, and two words of `APART`, are neither."""
+        same = np.zeros(len(a), dtype=bool)
+        soft = np.flatnonzero((kind_a < _HARD) & (kind_b < _HARD) & ((kind_a != _CLOSED) | (kind_b != _CLOSED)))
+        same[soft] = self._are_synonyms(a[soft], b[soft])
+        written = self._written
+        for place in np.flatnonzero(same & (kind_a == _FIRST) & (kind_b == _FIRST)).tolist():
+            both = written[a[place]], written[b[place]]
+            same[place] = SequenceMatcher(None, *both, autojunk=False).ratio() < _NEAR_LETTERS
+        sizes = np.fromiter(map(len, written), np.int64, len(written))
+        long = (np.minimum(sizes[a], sizes[b]) >= _LONG) & (np.abs(sizes[a] - sizes[b]) <= 1)
+        for place in np.flatnonzero(long & ~same & (kind_a == _SOFT) & (kind_b == _SOFT)).tolist():
+            same[place] = _is_misspelt(written[a[place]], written[b[place]])
+        return same
+
+    def _are_synonyms(self, a: Ints, b: Ints) -> Mask:
+        if self._synonyms is None or not len(a):
+            return np.zeros(len(a), dtype=bool)
+        terms = np.unique(np.append(a, b))
+        new = [term for term in terms.tolist() if term not in self._vectors]
+        if new:
+            vectors = self._synonyms.vectors([self._written[term] for term in new])
+            self._vectors |= dict(zip(new, vectors, strict=True))
+        every = np.stack([self._vectors[term] for term in terms.tolist()])
+        left, right = (every[np.searchsorted(terms, side)] for side in (a, b))
+        alike: Mask = np.einsum("ij,ij->i", left, right) >= self._synonyms.least
+        return alike
+
+    def _may_be_forms(self, a: Ints, b: Ints, kind_a: Ints, kind_b: Ints) -> Mask:
+        """Whether words may be forms of one name, where the sentences around them differ."""
+        pairs = zip((self._written[one] for one in a.tolist()), (self._written[one] for one in b.tolist()), strict=True)
+        return np.fromiter(map(_is_form, *zip(*pairs, strict=True)) if len(a) else (), bool, len(a))
+
+    def _read(self, text: str) -> tuple[Ints, Ints]:
+        read = list(self._terms(text))
+        words = np.array([self._number(term, written) for term, written, _ in read], np.int64)
+        return words, np.array([kind for *_, kind in read], np.int64)
+
+    def _number(self, term: str, written: str) -> int:
+        known = self._numbers.get(term)
+        if known is None:
+            known = self._numbers[term] = len(self._numbers)
+            self._written.append(written)
+        return known
+
+    def _terms(self, text: str) -> Iterator[tuple[str, str, int]]:
+        """Each word as it is compared, as it is written, and its kind."""
+        shouts = text.isupper()
+        for line in text.splitlines():
+            begins, after_number = True, False
+            for chunk in line.split():
+                plain = chunk.strip(_MARKS)
+                is_code, is_joined = bool(_IS_CODE.search(plain)), "-" in plain
+                whole = []
+                for part in _PART.findall(plain):
+                    is_number = part.isdecimal() or (not is_code and folded(part) in self._reader.digits)
+                    if not is_number:
+                        terms = list(self._term(part, is_code, is_joined, after_number, begins, shouts))
+                        whole += [term for term, *_ in terms]
+                        yield from terms
+                    begins, after_number = False, is_number
+                if (is_code or is_joined) and len(whole) > 1:
+                    # What goes on is another one: "srv_main.local" is not "srv_main".
+                    yield "/".join(whole), "/".join(whole), _HARD
+                begins = begins or chunk.endswith(_ENDS)
+
+    def _term(
+        self, part: str, is_code: bool, is_joined: bool, after_number: bool, begins: bool, shouts: bool
+    ) -> Iterator[tuple[str, str, int]]:
+        word = folded(part)
+        glued = _GLUED.match(word)
+        unit = self._units.get(glued[1] if glued else word)
+        if unit is not None and (glued or after_number or len(word) >= _LONG_UNIT):
+            yield f"{unit} (unit)", word, _HARD
+        elif is_code:
+            yield word, word, _HARD
+        elif is_joined:
+            yield word if word.isascii() else self._reader.stem(word), word, _HARD
+        elif not self._reader.is_negation(word):
+            stem = self._reader.stem(word)
+            if stem in self._apart:
+                yield self._apart[stem], word, _CLOSED
+            elif re.split("['’]", word)[0] not in FUNCTION_WORDS and word not in _LIGHT:
+                is_name = part[0].isupper() and not shouts
+                yield stem, word, (_FIRST if begins else _HARD) if is_name else _SOFT
+
+
+class _Sides(NamedTuple):
+    """The words of one side of many pairs: the pair of each, the word, its kind, and how many each pair has."""
+
+    pair: Ints
+    word: Ints
+    kind: Ints
+    n: Ints
+
+    @classmethod
+    def of(cls, read: list[tuple[Ints, Ints]]) -> _Sides:
+        n = np.fromiter((len(words) for words, _ in read), np.int64, len(read))
+        none = np.empty(0, np.int64)
+        word, kind = (np.concatenate([*(one[place] for one in read), none]) for place in (0, 1))
+        return cls(np.repeat(np.arange(len(read)), n), word, kind, n)
+
+    def how_many(self, chosen: Mask) -> Ints:
+        """How many of the chosen words each pair has."""
+        return np.bincount(self.pair[chosen], minlength=len(self.n))
+
+    @property
+    def place(self) -> Ints:
+        """The place of each word in its list."""
+        return np.arange(len(self.word)) - np.repeat(np.cumsum(self.n) - self.n, self.n)
+
+
+def _only(a: _Sides, b: _Sides) -> Mask:
+    """Which words of the left the right does not have."""
+    width = max(int(a.word.max(initial=0)), int(b.word.max(initial=0))) + 1
+    only: Mask = ~np.isin(a.pair * width + a.word, b.pair * width + b.word)
+    return only
+
+
+def _spans(a: _Sides, b: _Sides) -> tuple[tuple[Mask, Mask], Mask]:
+    """Which words stand in the span that differs, or in places that do; and the pairs that have one skeleton."""
+    n = np.minimum(a.n, b.n)
+    before, equal = _equal_run(a, b, n, from_end=False)
+    after = np.minimum(_equal_run(a, b, n, from_end=True)[0], n - before)
+    in_a, in_b = a.n - before - after, b.n - before - after
+    most = np.maximum(in_a, in_b)
+    short = np.maximum(a.n, b.n) <= _MOST_WORDS
+    is_one_span = short & (most <= _MOST) & (before + after >= most)
+    is_in_places = short & (a.n == b.n) & (n - equal <= _MOST) & (equal >= n - equal)
+    spans = [
+        (side.place >= before[side.pair]) & (side.place < (before + length)[side.pair])
+        for side, length in ((a, in_a), (b, in_b))
+    ]
+    return (spans[0], spans[1]), is_one_span | is_in_places
+
+
+def _equal_run(a: _Sides, b: _Sides, n: Ints, from_end: bool) -> tuple[Ints, Ints]:
+    """How many words are the same from the begin or the end of two lists on, and in all places, of the first `n`."""
+    pair = np.repeat(np.arange(len(n)), n)
+    place = np.arange(len(pair)) - np.repeat(np.cumsum(n) - n, n)
+    starts = [np.cumsum(side.n) - side.n for side in (a, b)]
+    if from_end:
+        words = [side.word[(start + side.n - 1)[pair] - place] for side, start in zip((a, b), starts, strict=True)]
+    else:
+        words = [side.word[start[pair] + place] for side, start in zip((a, b), starts, strict=True)]
+    same = words[0] == words[1]
+    first = n.copy()
+    np.minimum.at(first, pair[~same], place[~same])
+    return first, np.bincount(pair[same], minlength=len(n))
+
+
+def _is_misspelt(one: str, other: str) -> bool:
+    """Whether one letter of a long word was left out, added or replaced, not at its begin.
+
+    >>> _is_misspelt("предпочитает", "предпочитет"), _is_misspelt("выгрузка", "загрузка")
+    (True, False)
+    """
+    start = _n_common(one, other)
+    end = _n_common(one[start:][::-1], other[start:][::-1])
+    return start >= _LONG // 2 and start + end >= max(len(one), len(other)) - 1
+
+
+def _n_common(one: str, other: str) -> int:
+    """How many letters two words begin with in common."""
+    return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(one, other, strict=False)))
+
+
+def _is_form(one: str, other: str) -> bool:
+    """Whether two words may be forms of one, by their begin.
+
+    >>> _is_form("павел", "павла"), _is_form("марк", "макар")
+    (True, False)
+    """
+    least = max(3, min(len(one), len(other)) - 2)
+    return one[:least] == other[:least]

@@ -1,0 +1,103 @@
+"""One word can be the fact: what keeps two texts of one skeleton apart, and what does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import memkit as mk
+from memkit.text.conflicts import Conflicts
+from memkit.text.one_word import Synonyms
+
+APART = (
+    ("за биллинг отвечает Павел", "за биллинг отвечает Савел"),
+    ("Billing is owned by Paul.", "Billing is owned by Saul."),
+    ("Billing of the shop is owned by Paul.", "Saul owns the billing of the shop."),
+    ("the primary database runs on db-east-1", "the primary database runs on db-west-1"),
+    ("Логи пишем на node-a", "Логи пишем на node-b"),
+    ("settings live in /etc/app/main.yaml", "settings live in /etc/app/test.yaml"),
+    ("backups go to srv_main", "backups go to srv_main.local"),
+    ("The session expires after 30 seconds", "The session expires after 30 minutes"),
+    ("The disk holds 500 GB", "The disk holds 500GB of data, sorry, 500 TB"),
+    ("Предел загрузки 20 мегабайт", "Предел загрузки 20 ГБ"),
+    ("Новый сервис пишем на Rust", "Новый сервис пишем на Go"),
+    ("По утрам пользователь пьёт чай", "По утрам пользователь пьёт кофе"),
+    ("The team office is in New York, near the park", "The team office is in Lisbon, near the park"),
+    ("Metrics are in Grafana. Logs are in Loki.", "Metrics are in Kibana. Logs are in Splunk."),
+)
+ALIKE = (
+    ("Пользователь живёт в Казани", "пользователь   живёт в КАЗАНИ!"),
+    ("отчёт лежит в reports/final.md", "Отчет лежит в `reports/final.md`."),
+    ("Deploys go through GitHub Actions", "deploys go through github actions."),
+    ("The design is well-known to the team", "The design is well known to the team"),
+    ("Отвечает за биллинг Павел", "За биллинг отвечает Павел"),
+    ("Ревью делает Павел", "Ревью бэкенда делают у Павла"),
+    ("Предпочитает зелёный чай", "Предпочитает зелёный чай с мёдом"),
+    ("The user likes short answers.", "The user likes a short answer."),
+    ("The timeout is 30 seconds", "The timeout is 30s"),
+    ("На диске 500 ГБ", "На диске 500 гигабайт"),
+    ("Пользователь предпочитает тёмную тему", "Пользователь предпочитет тёмную тему"),
+    ("A cat sits by the door", "Owners of shops pay taxes in spring"),
+)
+SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John")
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_word_that_is_the_fact_keeps_two_texts_apart(long: bool, subtests) -> None:
+    conflicts = Conflicts()
+    above = "Эта строка говорит о чём-то другом, и обе страницы начинаются с неё одинаково.\n" * 4 * long
+    for one, other in APART:
+        with subtests.test(other):
+            assert any(conflicts(f"{above}\n{one}", f"{above}\n{other}"))
+            assert conflicts(one, other) == conflicts(other, one)
+
+
+def test_marks_forms_order_and_additions_do_not(subtests) -> None:
+    conflicts = Conflicts()
+    for one, other in ALIKE:
+        with subtests.test(other):
+            assert not any(conflicts(one, other)), conflicts(one, other)
+            assert not any(conflicts(other, one))
+
+
+def test_synonyms_of_an_encoder_are_one_word_but_never_names_or_words_of_closed_classes(subtests) -> None:
+    asked: list[str] = []
+
+    def vectors(words: list[str]) -> np.ndarray:
+        asked.extend(words)
+        return np.array([[word in pair.casefold().split() for pair in SYNONYMS] for word in words], np.float32)
+
+    conflicts = Conflicts(synonyms=Synonyms(vectors, 1.0))
+    for one, other, value in (
+        ("The user's car is in the yard", "The user's automobile is in the yard", False),
+        ("Man plays the guitar", "Person plays the guitar", False),
+        ("The user's brother is in the yard", "The user's sister is in the yard", True),
+        ("Jon plays the guitar", "John plays the guitar", True),
+        ("Ask Jon about the guitar", "Ask John about the guitar", True),
+        ("The user's car is in the yard", "The user's boat is in the yard", True),
+    ):
+        with subtests.test(other):
+            assert conflicts(one, other).value is value
+    assert "automobile" in asked
+
+
+def test_dedup_asks_its_encoder_for_synonyms_and_without_one_keeps_such_texts(kept_vectors: object) -> None:
+    texts = ["The user bought a new couch for the office.", "The user bought a new sofa for the office."]
+    table = mk.from_table({"memory_id": ["a", "b"], "text": texts})
+    flags = [
+        mk.Deduplicator(encoder=encoder, lexical_floor=0.5).fit(table).pairs_["value_conflict"].to_pylist()
+        for encoder in ("use", None)
+    ]
+    assert flags[0] == [False] * len(flags[0])
+    assert flags[1] == [True]
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_of_made_pairs_words_alone_merge_none(held_out: bool, script) -> None:
+    bench = script("benchmarks/bench_one_word.py")
+    made = bench.made(per_template=3)
+    some = made[made["held_out"] == held_out]
+    conflicts = Conflicts()
+    texts = [*some["text_a"], *some["text_b"]]
+    left = np.arange(len(some))
+    assert conflicts.between(conflicts.facts(texts), left, left + len(some)).any(axis=1).mean() > 0.99
