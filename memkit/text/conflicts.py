@@ -5,7 +5,7 @@ Contradictions are often more similar than paraphrases ("rent 1200", "rent 1500"
 There are two thresholds of one notion. Here a conflict blocks a merge, where a mistake loses a memory: any number, date
 or negation that differs in corresponding sentences is one, whether or not it is of the same attribute. What is shown to
 a person as a contradiction (`memkit.text.contradictions`) must be one: of the same attribute of the same subject. All
-that is shown blocks too, and that is how a value or a name («живёт в Казани», «живёт в Самаре») blocks.
+that is shown blocks too. So does one word in the place of another (`memkit.text.one_word`).
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class Conflicts:
         Beginnings of Cyrillic words, whole words of others; None: `DATE_WORDS`.
     negations : tuple of str, optional
         Whole words; a word in ``n't`` counts too. None: `NEGATIONS`.
+    synonyms : Synonyms, optional
+        Which words mean the same; by default none do.
 
     Many pairs are compared at once: `facts` reads each text once, and `between` compares pairs of them by columns.
 

@@ -45,8 +45,9 @@ class Deduplicator(Policy):
     """Finds exact and near-duplicates, and keeps one memory of each cluster.
 
     `fit` finds every pair once, of one owner and across sources; `transform` applies the thresholds. Pairs that differ
-    in a number, a date, a negation or a value are flagged in ``pairs_`` and never merged. This is strict: any doubtful
-    pair is kept apart (`memkit.text.conflicts`). The few that a person would call contradictions are listed by
+    in a number, a date, a negation or a value are flagged in ``pairs_`` and never merged. A value is also a name, an
+    identifier, a unit, or one word in the place of another that the encoder does not know as a synonym; without an
+    encoder no word is one. This is strict: any doubtful pair is kept apart (`memkit.text.conflicts`). The few that a person would call contradictions are listed by
     ``mk.audit(search, only="contradictions")``. Exact duplicates of a user (ignoring case and blanks) share one vector,
     that of the least memory_id.
 
