@@ -47,9 +47,9 @@ class Deduplicator(Policy):
     `fit` finds every pair once, of one owner and across sources; `transform` applies the thresholds. Pairs that differ
     in a number, a date, a negation or a value are flagged in ``pairs_`` and never merged. A value is also a name, an
     identifier, a unit, or one word in the place of another that the encoder does not know as a synonym; without an
-    encoder no word is one. This is strict: any doubtful pair is kept apart (`memkit.text.conflicts`). The few that a person would call contradictions are listed by
-    ``mk.audit(search, only="contradictions")``. Exact duplicates of a user (ignoring case and blanks) share one vector,
-    that of the least memory_id.
+    encoder no word is one. This is strict: any doubtful pair is kept apart (`memkit.text.conflicts`). The few that a
+    person would call contradictions are listed by ``mk.audit(search, only="contradictions")``. Exact duplicates of a
+    user (ignoring case and blanks) share one vector, that of the least memory_id.
 
     A duplicate has the same owner: the same user, the same store where a host loads stores apart, and the same subject
     (`memkit.tables.owners`; the notebook 22_dedup has the rule of each layout). Texts of two subjects are duplicates
