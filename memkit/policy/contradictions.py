@@ -135,7 +135,7 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
     titles = pc.utf8_lower(pc.fill_null(memories["title"], "")).to_pylist()
     n_titled = Counter(titles)
     above = [title if not title or n_titled[title] < _SERIES else None for title in titles]
-    texts = evidence(pc.fill_null(memories["text"], ""), (*PATTERNS, _FRONT_MATTER)).to_pylist()
+    texts = evidence(pc.fill_null(memories["text"], ""), (*PATTERNS, _FRONT_MATTER, _HEADER)).to_pylist()
     texts = [
         "\n".join((text, *(_fields(extra) if title else ())))
         for text, extra, title in zip(texts, memories["extra"].to_pylist(), above, strict=True)
@@ -147,6 +147,13 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
 
 _FRONT_MATTER = r"\A---[ \t]*\n(?:(?:[\w .-]+:|[ \t]+|[-#])[^\n]*\n)*?---[ \t]*(?:\n|\z)"
 """The front matter of a plain file, whose text keeps it; the dates and ids in it are no statements."""
+_HEADER = (
+    r"(?im)^[ \t]*(?:[-*>][ \t]+)?\*{0,2}"
+    r"(?:source|channel|platform|(?:session|thread|topic|chat|message|conversation)(?:[ _-]?(?:id|key|file|name))?"
+    r"|sender(?:[ _-]id)?|recipient|timestamp|источник|канал|сессия|тред|чат|отправитель)"
+    r"(?:\*{0,2}:|:\*{0,2})[ \t]*[^\n]{0,200}$"
+)
+"""A line of what a chat program writes above a session or a message: where it was held, not what was said."""
 
 
 def _fields(extra: str | None) -> Iterator[str]:

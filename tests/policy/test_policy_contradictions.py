@@ -134,3 +134,16 @@ def test_the_front_matter_of_a_plain_file_states_nothing_and_what_stands_below_i
     assert pairs((fronts[0], "2026-01-05"), (fronts[1], "2026-02-05")) == []
     below = [f"{front}{rent(1000 + place)}" for place, front in enumerate(fronts)]
     assert len(pairs((below[0], "2026-01-05"), (below[1], "2026-02-05"))) == 1
+
+
+def test_the_header_of_a_session_states_nothing() -> None:
+    texts = [
+        f"# Session {day}\n\n- **Session Key**: agent-{day}\n- **Source**: {source}\nThread: {day}\n\n{said}"
+        for day, source, said in (
+            (5, "telegram", "Backups are kept for 14 nights on cedar."),
+            (6, "webchat", "Backups are kept for 30 nights on cedar."),
+        )
+    ]
+    table = {"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-06"]}
+    listed = contradictions(mk.from_table(table), as_of="2026-03-01")
+    assert listed["older_value"].to_pylist() == ["14 nights"]
