@@ -14,16 +14,17 @@ import memkit as mk
 @pytest.fixture(scope="module")
 def pairs() -> tuple[mk.Deduplicator, pa.Table]:
     """120 pairs of 12 users: duplicates have a cosine of .95 or .85, others of .75."""
-    names, vectors, rows = [], [], []
+    names, texts, vectors, rows = [], [], [], []
     for i in range(120):
         cosine, label = ((0.95, True), (0.85, True), (0.75, False))[i % 3]
         one, other = np.zeros(240), np.zeros(240)
         one[2 * i] = 1.0
         other[2 * i : 2 * i + 2] = cosine, np.sqrt(1 - cosine**2)
         names += [f"a{i}", f"b{i}"]
+        texts += [f"память {i}", f"память {i} длиннее"]
         vectors += [one, other]
         rows.append({"a_id": f"b{i}", "b_id": f"a{i}", "label": label, "user_id": f"u{i // 10}"})
-    table = pa.table({"memory_id": names, "text": [f"память {name}" for name in names]})
+    table = pa.table({"memory_id": names, "text": texts})
     dedup = mk.Deduplicator(kinds=("semantic",), centre="none", floor=0.5, threshold=0.9)
     return dedup.fit(table, vectors=np.array(vectors, np.float32)), pa.Table.from_pylist(rows)
 
