@@ -169,7 +169,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
 def split_head(path: str, text: str, entry: dict[str, Any] | None, parts: list[str], tokens: int, day: date) -> str:
     """The text of ``index.md`` for the file at `path`, split into `parts`."""
     head = {
-        "title": scalar((entry and entry["title"]) or _title(text) or PurePosixPath(path).stem),
+        "title": scalar((entry and entry["title"]) or _title(text) or PurePosixPath(path).stem, prose=True),
         "parts": f"[{', '.join(parts)}]",
         "tokens_total": tokens,
         "split": "auto",

@@ -11,6 +11,8 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 """A UUID as it is written, of any version."""
 _SPOKEN = frozenset(("yes", "no", "on", "off", "y", "n", "null", "true", "false"))
+_PROSE = re.compile(r"[^\W\d_](?:[^\s\x00-\x1f:#]|:(?=\S)|(?<=\S)#| (?=[^\s#]))*")
+"""Text that YAML reads as it stands: its first sign is a letter, no word ends in a colon or begins with #."""
 _ODD = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 _LOOSE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)?|(?:file|area):[A-Za-z0-9_./-]+")
 """Dates and the places that a note applies to: notes do not quote them, although YAML reads them in its own way."""
@@ -46,24 +48,29 @@ def pretty(value: Any, indent: str = "", *, step: str = "  ", is_ascii: bool = F
     return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False)
 
 
-def scalar(value: object, *, loose: bool = False) -> str:
+def scalar(value: object, *, loose: bool = False, prose: bool = False) -> str:
     """`value` as YAML; a string is quoted unless every reader takes it for the same string.
 
     Parameters
     ----------
     loose : bool
         Dates and ``file:path`` bare too, as notes have them.
+    prose : bool
+        Text of any script bare too, such as a title, unless YAML would read something else.
 
     Examples
     --------
     >>> [scalar(value) for value in ("user_42", "1.10", "yes", "чай: да", None, 0.5, True)]
     ['user_42', '"1.10"', '"yes"', '"чай: да"', 'null', '0.5', 'true']
+    >>> [scalar(value, prose=True) for value in ("Чай, вечером", "true", "чай: да")]
+    ['Чай, вечером', '"true"', '"чай: да"']
     """
     if not isinstance(value, str):
         text = json.dumps(value, allow_nan=False)
         is_short = isinstance(value, float) and "e" in text and "." not in text
         return text.replace("e", ".0e") if is_short else text  # YAML 1.1 takes 1e-3 for a word
-    if (_WORDS.fullmatch(value) and value.lower() not in _SPOKEN) or UUID.fullmatch(value):
+    words = _PROSE if prose and not _ODD.search(value) else _WORDS
+    if (words.fullmatch(value) and value.lower() not in _SPOKEN) or UUID.fullmatch(value):
         return value
     if loose and _LOOSE.fullmatch(value):
         return value
