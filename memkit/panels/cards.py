@@ -106,11 +106,14 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         }
         self._stale = set(self._html_by_part)
         self._is_following = False
-        rare = panel.rare
-        rows = [row for name in self.controls if name not in rare for row in self._row(name)]
-        if rare:
-            closed = ipywidgets.VBox([row for name in rare for row in self._row(name)])
-            rows.append(ipywidgets.Accordion([closed], titles=[f"{len(rare)} more"], selected_index=None))
+        boxes_by_group = {
+            group: [row for name in names for row in self._row(name)] for group, names in panel.groups.items()
+        }
+        closed = {group: rows for group, rows in boxes_by_group.items() if not panel.is_open(group)}
+        rows = [row for group, some in boxes_by_group.items() if group not in closed for row in some]
+        if closed:
+            inner = [ipywidgets.VBox(some) for some in closed.values()]
+            rows.append(ipywidgets.Accordion(inner, titles=list(closed), selected_index=None))
         below = [self.strip, self.picture, self.code, self.body]
         first = [self.body, self.picture] if panel.body_first else []
         boxes = [ipywidgets.HBox(list(self.buttons.values())), ipywidgets.VBox(rows)]

@@ -205,7 +205,7 @@ function render({ model, el, host, signal }) {
     if (!spec.profile) return [];
     const preset = element("select", { id: `${id}-preset`, onchange: () => { if (preset.value) send({ preset: preset.value }); preset.value = ""; } },
       ...["", ...spec.presets].map((name) => element("option", { value: name }, name || "(choose)")));
-    const file = element("input", { id: `${id}-profile`, type: "text", value: "memkit.toml", spellcheck: "false" });
+    const file = element("input", { id: `${id}-profile`, type: "text", value: root.querySelector(".profile input")?.value ?? "memkit.toml", spellcheck: "false" });
     const act = (name, label) => element("button", { type: "button", onclick: () => send({ [name]: file.value }) }, label);
     return [element("details", { class: "profile", "aria-label": "presets and profile" }, element("summary", {}, "presets and profile"),
       ...(spec.presets.length ? [named("preset", preset.id, preset)] : []), named("profile file, TOML or JSON", file.id, file),
@@ -319,9 +319,12 @@ function render({ model, el, host, signal }) {
 
   const show = () => {
     if (JSON.stringify(spec) !== JSON.stringify(model.get("spec"))) {
-      const tab = root.contains(document.activeElement) && document.activeElement.closest("[data-tab]");
+      const focused = root.contains(document.activeElement) ? document.activeElement : null, title = spec?.title;
+      const open = [...root.querySelectorAll(".set details[open]")].map((one) => one.getAttribute("aria-label"));
       build();
-      if (tab) root.querySelector("[aria-selected=true]")?.focus();
+      if (spec.title === title) for (const one of root.querySelectorAll(".set details")) one.open = open.includes(one.getAttribute("aria-label"));
+      if (focused?.dataset.tab) root.querySelector("[aria-selected=true]")?.focus();
+      else if (focused?.id) document.getElementById(focused.id)?.focus(); // a control that another one made appear
     }
     changed = Boolean(parts.said.dataset.n) || changed;
     if (root.isConnected) ground(); else requestAnimationFrame(ground); // JupyterLab draws first, and puts it into the page then

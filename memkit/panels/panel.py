@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 QUERY = "query"
 _ALONE = "figure{margin:0;max-width:700px}"
 
-_MANY = 8
-"""Up to so many parameters are shown at once."""
+_MANY, _FIRST = 8, 5
+"""Up to so many parameters are shown at once; of more, so many where neither panel nor declarations say which."""
 _MOST_CHECKED = 200
 """Rows that are searched for secrets, which are then masked everywhere in the panel."""
 Action = tuple[str, str, str]
@@ -56,7 +56,7 @@ class Panel(Displayed):
     query_names: ClassVar[tuple[str, ...]] = ()  # of `QueryValues`
     actions: ClassVar[tuple[Action, ...]] = ()
     common: ClassVar[tuple[Action, ...]] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
-    first: ClassVar[int] = 5  # parameters that are shown at once where there are many; the others can be opened
+    first: ClassVar[tuple[str, ...]] = ()  # parameters that are shown at once where there are many
     body_first: ClassVar[bool] = False  # whether what is below the picture comes first
     profile_section: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
     follows: ClassVar[bool] = False  # whether `_set_corpus` brings another state of the folder
@@ -399,31 +399,44 @@ class Panel(Displayed):
     # What the page asks for.
 
     @property
-    def rare(self) -> list[str]:
-        """The parameters that are not shown at once; none where there are few."""
+    def groups(self) -> dict[str, list[str]]:
+        """The controls by group, in order: those of the query, the first ones, and others, which can be opened.
+
+        Of few parameters all are first.
+        """
         declared = self.declared
-        if len(declared) <= _MANY:
-            return []
-        shown_first = [name for name, param in declared.items() if param.group == "first"] or list(declared)[
-            : self.first
-        ]
-        return [name for name in declared if name not in shown_first]
+        order = {name: number for number, name in enumerate(declared)}
+        first = list(declared)
+        if len(declared) > _MANY:
+            of_first = [name for name, param in declared.items() if param.group == "first"]
+            first = list(self.first) or of_first or list(declared)[:_FIRST]
+        groups = {QUERY: list(self.query_names), self.section: first}
+        others = sorted(declared.keys() - set(first), key=lambda name: (declared[name].group == "first", order[name]))
+        for name in others:
+            group = declared[name].group
+            groups.setdefault("output" if group == "first" else group or f"{len(others)} more", []).append(name)
+        return groups
+
+    def is_open(self, group: str) -> bool:
+        """Whether the controls of a group are shown at once."""
+        return group in (QUERY, self.section)
+
+    @property
+    def idle(self) -> Collection[str]:
+        """The parameters that can do nothing as long as others are what they are; those of them that can be opened are
+        shown only where somebody has given them a value."""
+        return ()
 
     def spec(self) -> dict[str, Any]:
         """The controls and buttons, as data for the page."""
-        rare = self.rare
-        by_section = {
-            "query": list(self.query_names),
-            self.section: [name for name in self.declared if name not in rare],
-        }
-        groups: list[dict[str, Any]] = [
-            {"name": section, "controls": [control(self.controls[name]) for name in names]}
-            for section, names in by_section.items()
-            if names
-        ]
-        if rare:
-            groups.append({"name": f"{len(rare)} more", "controls": [control(self.controls[name]) for name in rare]})
-            groups[-1]["closed"] = True
+        idle, values, declared = self.idle, self.values, self.controls
+        groups: list[dict[str, Any]] = []
+        for group, names in self.groups.items():
+            is_open = self.is_open(group)
+            shown_names = [n for n in names if is_open or n not in idle or values[n] != declared[n].default]
+            if shown_names:
+                controls = [control(declared[name]) for name in shown_names]
+                groups.append({"name": group, "controls": controls, **({} if is_open else {"closed": True})})
         actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *self.common)]
         options = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.body_first}
         return {"title": self.title, "groups": groups, "actions": actions, **options}

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.notebook import shown
-from memkit.panels.panel import QUERY, Name, Panel, call_code, moment_of
+from memkit.errors import ParameterError
+from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Moment, Param
 from memkit.plot.axes import COLOURS
 from memkit.plot.marks import Axis, Line, Mark, Picture
 from memkit.plot.memories import counts_of, reasons_of
-from memkit.policy.catalogue import POLICIES, policy_class
+from memkit.policy.catalogue import POLICIES, policy_class, policy_names
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.replay import forecast
@@ -47,8 +48,9 @@ class PolicyPanel(Panel):
     Parameters
     ----------
     corpus : Corpus
-    policy : str
-        One of admission, classifier, quota, expiry, decay; another panel for another one.
+    policy : str or Policy
+        One of admission, classifier, quota, expiry, decay, the name of one that an installed package has, or a policy
+        of your own, whose values are the first ones; another panel for another one.
     text : str
         Judged in place of the corpus, where it is given.
     as_of : str, date or datetime, optional
@@ -72,32 +74,40 @@ class PolicyPanel(Panel):
     def __init__(
         self,
         corpus: Corpus,
-        policy: str = "admission",
+        policy: str | Annotator = "admission",
         *,
         text: str = "",
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
         self.corpus = corpus
-        self.policy: type[Annotator] = policy_class(policy)
+        self.base = policy_class(policy)() if isinstance(policy, str) else policy
+        if not isinstance(self.base, Annotator):
+            raise ParameterError(f"panels.policy: expected the name of a policy, or a policy. Got {policy!r:.200}.")
+        self.base.check_params()
+        self.policy = type(self.base)
         self._sample_rows: pa.Table | None = None
         self._pattern_cache = PatternCache()
         self._forecasts: dict[str, pa.Table] = {}  # by what they rest upon, the one last shown at the end
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
-        values = {name: getattr(self.policy(), name) for name in self.declared}
-        super().__init__(values, {"text": text, "as_of": moment_of(as_of)}, session, corpus)
+        values = {name: getattr(self.base, name) for name in self.declared}
+        super().__init__(values, {"text": text, "as_of": moment_of(as_of)}, session, corpus, self.base, self.policy)
 
     @property
     def declared(self) -> Mapping[str, Param]:
         """The policy's own."""
         return {name: p for name, p in self.policy.params().items() if p.kind not in ("object", "callable")}
 
+    def spec(self) -> dict[str, Any]:
+        """As `Panel.spec`; a profile holds only policies that have a name for everybody."""
+        return {**super().spec(), "profile": self.section in policy_names()}
+
     def _set_corpus(self, corpus: Corpus) -> None:
         self.corpus = corpus
         self._sample_rows, self._forecasts = None, {}
 
     def _configured(self, state: State) -> Annotator:
-        return self.policy(**state[self.section])
+        return self.base.with_params(**state[self.section])
 
     def _answer(self, state: State) -> pa.Table:
         text, policy = state[QUERY]["text"], self._configured(state)
@@ -158,10 +168,28 @@ class PolicyPanel(Panel):
         }
         text = state[QUERY]["text"]
         judged = Name({"text": [text]}) if text else self._name(self.corpus, "corpus")
-        policy = call_code(f"mk.{self.policy.__name__}", **changes)
+        policy = call_code(self._class_name, **changes)
+        if name := self.session.name_of(self.base, ""):
+            changes = changed_values(self.base, state[self.section])
+            policy = call_code(f"{name}.with_params", **changes) if changes else name
         return call_code(f"{policy}.transform", judged, **self._dated(state))
 
+    @property
+    def _class_name(self) -> str:
+        """What the code calls the class of the policy."""
+        own = POLICIES.get(self.policy.name, "").partition(":")[2] == self.policy.__name__
+        return f"mk.{self.policy.__name__}" if own else self.session.name_of(self.policy, self.policy.__name__)
+
+    @property
+    def _is_of_memories(self) -> bool:
+        """Whether it judges row by row what has a text, so that its table is read as that of memkit's own policies."""
+        return self.section in POLICY_NAMES or (
+            self.policy.over == "memories" and {"keep", "reason"} <= self.policy.adds.keys()
+        )
+
     def _status(self, answer: pa.Table) -> str:
+        if "keep" not in answer.column_names:
+            return f"{self._moment(self.session.state).instant:%Y-%m-%d}: {answer.num_rows:,} rows"
         kept = pc.sum(answer["keep"]).as_py() or 0
         is_part = self.session.is_moving and self._is_large and not self.session.state[QUERY]["text"]
         part = " of a part; all of them at rest" if is_part else ""
@@ -170,7 +198,7 @@ class PolicyPanel(Panel):
     def _body(self, answer: pa.Table) -> str:
         if not answer.num_rows:
             return paragraph("The corpus holds no memories.")
-        if self.section not in POLICY_NAMES:  # of another table, with columns of its own
+        if not self._is_of_memories:  # of another table, with columns of its own
             return shown(answer)._repr_html_()
         if self.session.state[QUERY]["text"]:
             return self._judged(answer)

@@ -6,7 +6,7 @@ import html
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -32,12 +32,13 @@ from memkit.search.explain import explained
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import SCOPING, Question, hits_table, trace_table
 from memkit.search.retriever import Retriever
-from memkit.search.settings import QuerySettings
+from memkit.search.settings import WEIGHTS, QuerySettings
 from memkit.search.stages.ranking import DISPOSITIONS
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 PINNED = "pinned"
+_TIMEOUTS = ("where_timeout_s",)
 _NEAR, _DRAWN = 4, 16
 _HEADINGS = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$", re.MULTILINE)
 """Memories that are shown of each stage, and hits that a picture has room for."""
@@ -115,6 +116,7 @@ class SearchPanel(Panel):
     section: ClassVar[str] = "retriever"
     query_names: ClassVar[tuple[str, ...]] = ("query", "k", "as_of", "user_id", "where", "memory_id")
     actions: ClassVar[tuple[Action, ...]] = (("pin", "Pin", "p"), ("unpin", "Unpin", "u"))
+    first: ClassVar[tuple[str, ...]] = (*WEIGHTS, "decay", "decay_days", "decay_kinds", "unit")
     profile_section: ClassVar[str] = "retriever"
     follows: ClassVar[bool] = True
 
@@ -221,6 +223,14 @@ class SearchPanel(Panel):
         given = question.settings.idle(question.index)
         days = question.settings.idle(question.index, ["decay_days"]) if question.settings.decay != "none" else {}
         return {**super().notes, **given, **days}
+
+    @property
+    def idle(self) -> Collection[str]:
+        """Parameters that act on nothing here, and time-outs."""
+        question = self.answer.question
+        others = [name for name in self.declared if name not in self.first]  # the first ones are always shown
+        reaches = {name: question.settings.reach(name, question.index) for name in others}
+        return {*_TIMEOUTS, *(name for name, reach in reaches.items() if reach and reach.of and not reach.count)}
 
     @property
     def automatic(self) -> dict[str, float]:

@@ -243,6 +243,7 @@ def test_search_goes_from_pin_to_verdict_to_both_lists_by_keys(stage: Any, searc
     assert panel.values["query"] == "пул соединений"
     tab.get_by_role("button", name="Keys ?").focus()
     stage.press("p")
+    tab.locator(".more summary", has_text="output").click()
     tab.get_by_label("min score", exact=True).focus()
     stage.press("End")
     assert panel.result.num_rows == 0
@@ -459,9 +460,15 @@ def test_an_automatic_value_is_said_and_the_slider_starts_there(stage: Any, sear
     assert panel.params["vector_weight"] == weight
     assert panel.result["memory_id"].to_pylist() == ids  # so that the list stays as it was
     assert float(tab.get_by_label("vector weight", exact=True).input_value()) == weight
-    assert tab.get_by_label("bm25 weight", exact=True).is_hidden()
-    tab.locator(".more summary").click()
-    assert tab.get_by_label("bm25 weight", exact=True).is_visible()
+    assert tab.get_by_label("pool, chunks", exact=True).is_hidden()
+    tab.locator(".more summary", has_text="arms").click()
+    assert tab.get_by_label("pool, chunks", exact=True).is_visible()
+    assert tab.get_by_label("rrf k", exact=True).count() == 0
+    tab.get_by_label("fusion", exact=True).focus()
+    tab.get_by_label("fusion", exact=True).select_option("rrf")
+    stage.settle()
+    assert tab.get_by_label("rrf k", exact=True).is_visible()  # and the group is open still
+    assert tab.evaluate("document.activeElement.tagName") == "SELECT"
 
 
 def test_keys_work_where_a_panel_was_clicked_and_the_text_stands_at_its_chunk(stage: Any) -> None:

@@ -27,7 +27,9 @@ from memkit.panels.controls import EXAMPLES, control, parsed, written
 from memkit.panels.missing_panel import MissingPanel
 from memkit.panels.panel import Panel
 from memkit.panels.state import QueryValues, Session, State
+from memkit.params import estimator, param
 from memkit.plot.marks import Dots
+from memkit.policy.base import VERDICT, Policy, needed
 from memkit.search.settings import QuerySettings
 from memkit.tables.statement import run as run_
 
@@ -257,7 +259,7 @@ def test_what_a_hint_says_can_be_written_into_its_box(panels: Mapping[str, Panel
 def test_every_declared_parameter_has_a_control(panels: Mapping[str, Panel], name: str) -> None:
     panel = panels[name]
     specs = {spec["name"]: spec for group in panel.spec()["groups"] for spec in group["controls"]}
-    assert specs.keys() == panel.controls.keys()
+    assert specs.keys() == panel.controls.keys() - set(panel.idle)
     assert all(spec["label"] and spec["help"] for spec in specs.values())
     for spec in specs.values():
         if spec["kind"] == "number":
@@ -690,11 +692,56 @@ def test_many_parameters_are_shown_a_few_at_first(panels: Mapping[str, Panel]) -
         shown = [spec["name"] for group in groups if not group.get("closed") for spec in group["controls"]]
         assert len([spec for spec in shown if spec in panel.declared]) <= 8, name
         every = [spec["name"] for group in groups for spec in group["controls"]]
-        assert sorted(every) == sorted(panel.controls), name
+        assert sorted(every) == sorted(panel.controls.keys() - set(panel.idle)), name
+
+
+def test_the_weights_come_first_and_what_can_do_nothing_is_shown_once_it_has_a_value(search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+
+    def groups() -> dict[str, list[str]]:
+        return {group["name"]: [one["name"] for one in group["controls"]] for group in panel.spec()["groups"]}
+
+    weights = ["vector_weight", "bm25_weight", "gram_weight"]
+    assert groups()["retriever"] == [*weights, "decay", "decay_days", "decay_kinds", "unit"]
+    assert [group["name"] for group in panel.spec()["groups"] if group.get("closed")] == ["arms", "time", "output"]
+    hidden = {"rrf_k", "rerank_n", "rerank_weight", "prefer_alike", "where_timeout_s"}
+    assert hidden <= set(panel.idle)
+    panel.set(fusion="rrf", prefer="newest", rerank_n=5)
+    shown = {name for names in groups().values() for name in names}
+    assert hidden - shown == {"rerank_weight", "where_timeout_s"}
+    panel.set(rrf_k=10, fusion="weighted")
+    assert "rrf_k" in groups()["arms"]
+
+
+@estimator
+class Short(Policy):
+    """Refuses what is too short."""
+
+    needs, adds = needed("text"), VERDICT
+    least: int = param(10, low=0, unit="characters", doc="Least length of a text.")
+
+    def _sql(self) -> str:
+        is_kept = f"length(text) >= {int(self.least)} as keep"
+        return f"select *, {is_kept}, if(keep, null, 'short') as reason from input"  # noqa: S608  # of this test
+
+
+def test_a_policy_of_one_s_own_has_a_panel(corpus: mk.Corpus) -> None:
+    mine = Short(least=20)
+    panel = mk.panels.policy(corpus, mine, as_of=DAY)
+    assert panel.params == {"least": 20}
+    assert "least" in str(panel.spec())
+    panel.set(least=32)
+    assert panel.result["keep"].to_pylist() == [len(text) >= 32 for text in TEXTS]
+    assert "<b>refused</b>" in panel.body
+    for words in (panel.code, mk.panels.policy(corpus, Short(least=32), as_of=DAY).code):
+        result = eval(words, {"mine": mine, "corpus": corpus, "Short": Short})  # noqa: S307  # memkit's own
+        assert result.equals(panel.result), words
+    with pytest.raises(mk.ParameterError, match="the name of a policy, or a policy"):
+        mk.panels.policy(corpus, 3)
 
 
 def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
-    texts = ["Пул вырос до десяти.", "Пул вырос до пяти.", "зелёный чай с мёдом утром", "зелёный чай с мятой утром"]
+    texts = ["Пул вырос до десяти.", "Пул вырос до пяти.", "зелёный чай с мёдом утром", "утром зелёный чай с мёдом"]
     dedup = mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(mk.from_table({"text": texts}))
     panel = mk.panels.dedup(dedup)
     conflicts = dedup.pairs_["contradiction"].to_pylist()
