@@ -12,12 +12,14 @@ from typing import Any, Self
 import numpy as np
 
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import check_choice, check_value
+from memkit.params import Param, check_choice, check_value
 from memkit.schemas import Floats
 from memkit.search.settings import FitSettings, QuerySettings
 
 Setting = dict[str, Any]
-"""Values of query-time parameters by name; all others are the Retriever's own."""
+"""Values of parameters by name; all others are the Retriever's own."""
+_AT_FIT = {name: declared for name, declared in FitSettings.params().items() if declared.kind != "object"}
+"""The parameters that act at fit and that a grid may name: those of the index, not its encoder or engine."""
 SAMPLERS = ("sobol", "random")
 _MOST_POINTS = 1_000_000
 _ROUNDS = 20
@@ -101,11 +103,11 @@ class _Axis:
     distribution: Any = None
 
     @classmethod
-    def from_values(cls, names: Any, values: Any) -> Self:
+    def from_values(cls, names: Any, values: Any, refits: bool = False) -> Self:
         several = isinstance(names, tuple)
         axis_names = names if several else (names,)
         for name in axis_names:
-            check_name(name)
+            check_name(name, refits)
         shown = ", ".join(axis_names)
         if hasattr(values, "ppf") and not several:
             return cls(axis_names, None, values)
@@ -125,19 +127,21 @@ class _Axis:
         if self.points is not None:
             return self.points[min(int(share * len(self.points)), len(self.points) - 1)]
         value = self.distribution.ppf(share)
-        is_whole = QuerySettings.params()[self.names[0]].kind == "int"
+        is_whole = _declared(self.names[0]).kind == "int"
         return _point(self.names, int(value) if is_whole else float(value), False)
 
 
-def check_name(name: Any) -> None:
-    """Raise unless `name` is a query-time parameter."""
+def check_name(name: Any, refits: bool = False) -> None:
+    """Raise unless `name` is a query-time parameter or, with `refits`, one of the index."""
+    if refits and name in _AT_FIT:
+        return
     if name in FitSettings.params():
         raise ParameterError(
             f"grid: '{name}' acts at fit. Expected query-time parameters; fit a Retriever for each value of"
             " it, and compare those."
         )
     if name not in QuerySettings.params():
-        names = list(QuerySettings.params())
+        names = [*QuerySettings.params(), *(_AT_FIT if refits else ())]
         raise ParameterError(
             f"grid: no parameter {name!r}. Expected some of {', '.join(names)}.{did_you_mean(name, names)}"
         )
@@ -149,8 +153,26 @@ def _point(names: tuple[str, ...], value: Any, several: bool) -> tuple[Any, ...]
         raise ParameterError(f"grid: expected {len(names)} values for {', '.join(names)}. Got {value!r:.100}.")
     plain = tuple(_plain(item) for item in values)
     for name, item in zip(names, plain, strict=True):
-        QuerySettings.params()[name].check(item, "grid")
+        _declared(name).check(item, "grid")
     return plain
+
+
+def _declared(name: str) -> Param:
+    return _AT_FIT[name] if name in _AT_FIT else QuerySettings.params()[name]
+
+
+def at_fit(setting: Setting) -> Setting:
+    """The values of a setting that act at fit.
+
+    >>> at_fit({"pool": 50, "chunk_tokens": 200})
+    {'chunk_tokens': 200}
+    """
+    return {name: value for name, value in setting.items() if name in _AT_FIT}
+
+
+def at_query(setting: Setting) -> Setting:
+    """The values of a setting that act at query time."""
+    return {name: value for name, value in setting.items() if name not in _AT_FIT}
 
 
 def _plain(value: Any) -> Any:
@@ -173,6 +195,8 @@ class Grid:
     how : {'sobol', 'random'}
         Sobol's points fill the space evenly, whatever their number.
     seed : int
+    refits : bool
+        Whether parameters that act at fit may vary too.
 
     Examples
     --------
@@ -182,7 +206,9 @@ class Grid:
     10000000
     """
 
-    def __init__(self, grid: Any, sample: int | None = None, how: str = "sobol", seed: int = 0) -> None:
+    def __init__(
+        self, grid: Any, sample: int | None = None, how: str = "sobol", seed: int = 0, *, refits: bool = False
+    ) -> None:
         grids = [grid] if isinstance(grid, Mapping) else grid
         if isinstance(grids, str) or not isinstance(grids, Sequence) or not all(isinstance(g, Mapping) for g in grids):
             raise ParameterError(f"grid: expected a dict of lists by parameter, or a list of those. Got {grid!r:.100}.")
@@ -191,7 +217,8 @@ class Grid:
         check_value("sweep", "sample", sample, "int", nullable=True, low=1)
         check_choice("how", how, SAMPLERS, "sweep")
         self._grids = [
-            [_Axis.from_values(names, values) for names, values in axes_by_name.items()] for axes_by_name in grids
+            [_Axis.from_values(names, values, refits) for names, values in axes_by_name.items()]
+            for axes_by_name in grids
         ]
         for axes in self._grids:
             named = [name for axis in axes for name in axis.names]

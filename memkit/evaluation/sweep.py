@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 import warnings
@@ -19,7 +20,7 @@ from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.checkpoint import recorded_facts
 from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
-from memkit.evaluation.grid import Grid, Setting
+from memkit.evaluation.grid import Grid, Setting, at_fit, at_query
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools, idle_in_all, revision_of
@@ -182,9 +183,10 @@ def sweep(
     queries, qrels : table, data frame or path
         As for `evaluate`.
     grid : dict, or sequence of dict
-        A list of values by query-time parameter, such as ``{"pool": [50, 100], "vector_weight": mk.steps(0, 1, 0.1)}``.
+        A list of values by parameter, such as ``{"pool": [50, 100], "vector_weight": mk.steps(0, 1, 0.1)}``.
         A tuple of names takes tuples of values: ``{("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}``.
-        With `sample`, an axis may be a distribution of ``scipy.stats``.
+        With `sample`, an axis may be a distribution of ``scipy.stats``. A parameter of the index, such as
+        ``chunk_tokens``, may vary too: for each of its values a copy of the search is fitted once on the same memories.
     metrics : str or sequence of str
         As for `evaluate`.
     sample : int, optional
@@ -195,7 +197,8 @@ def sweep(
         As for `evaluate`.
     resume : str or Path, optional
         A checkpoint file: a sweep that was stopped or killed goes on from it; where `as_of` is None, at the moment at
-        which it began. The file of another sweep is refused.
+        which it began. The file of another sweep is refused. Where parameters of the index vary, each further fit has
+        a file of its own beside it, with its number behind the name.
     n_jobs : int, optional
         Threads, as joblib counts them, unless ``joblib.parallel_config`` names other workers, such as a cluster's; the
         result is the same with any.
@@ -229,7 +232,7 @@ def sweep(
     """
     wanted = parse_metrics(metrics)
     check_work(search, depth, n_jobs, seed)
-    points = Grid(grid, sample, how, seed)
+    points = Grid(grid, sample, how, seed, refits=True)
     if as_of is None and resume is not None:
         as_of = _begun(recorded_facts(resume) or {})
     task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
@@ -260,17 +263,66 @@ def swept(
     """What `sweep` returns, over the candidates in `pools`; arms are asked only for what is missing."""
     _check_size(len(points), task.queries.num_rows, len(metrics))
     settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
-    idle = _idle_axes(pools, settings, points.names)
-    scores, with_hits = scores_of(pools, task, metrics, deepest(metrics, depth), settings, points.names, n_jobs, resume)
+    idle = _idle_axes(pools, settings)
+    scores, with_hits = _scores(pools, task, metrics, deepest(metrics, depth), settings, where, n_jobs, resume)
     values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
     note = " ".join(filter(None, [known_item_note(task.queries), *idle.values()]))
     about = {"note": note} | revision_of(pools.search)
     table = describe(_table(settings, points.names, values, with_hits, task), **about)
     names = [metric.name for metric in metrics]
-    weights = {f"{arm}_weight": weight for arm, weight in pools.needs(settings[default])[1].items()}
+    weights = {f"{arm}_weight": weight for arm, weight in pools.needs(at_query(settings[default]))[1].items()}
     automatic = {name: weights.get(name, 0.0) for name in WEIGHTS if settings[default].get(name, 0.0) is None}
     of_sweep = record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where
     return Sweep(*of_sweep, automatic)
+
+
+def _scores(
+    pools: Pools,
+    task: Task,
+    metrics: Sequence[Metric],
+    depth: int,
+    settings: Sequence[Setting],
+    where: str | None,
+    n_jobs: int | None,
+    resume: str | Path | None,
+) -> tuple[Floats, Ints]:
+    """As `scores_of`, fit by fit: one search is asked for all settings that share what acts at fit."""
+    if not at_fit(settings[0]):
+        return scores_of(pools, task, metrics, depth, settings, list(settings[0]), n_jobs, resume)
+    positions_of: dict[str, list[int]] = {}
+    for position, setting in enumerate(settings):
+        positions_of.setdefault(repr(at_fit(setting)), []).append(position)
+    for positions in positions_of.values():
+        _check_fit(pools.search, settings[positions[0]])
+    scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
+    with_hits = np.zeros(len(settings), np.int64)
+    for number, positions in enumerate(positions_of.values()):
+        search = refitted(pools.search, settings[positions[0]])
+        of_fit = pools if search is pools.search else task.pools(search, where)
+        some = [at_query(settings[position]) for position in positions]
+        file = resume if resume is None or number == 0 else f"{resume}.{number}"
+        found = scores_of(of_fit, task, metrics, depth, some, list(some[0]), n_jobs, file)
+        scores[:, positions], with_hits[positions] = found
+    return scores, with_hits
+
+
+def refitted(search: Any, setting: Setting) -> Any:
+    """`search`, or a copy that is fitted on its memories with the values of `setting` that act at fit.
+
+    Vectors of chunks that are the same come from the cache.
+    """
+    changed = {name: value for name, value in at_fit(setting).items() if getattr(search, name) != value}
+    return copy.copy(search).set_params(**changed).fit(search._index().corpus) if changed else search
+
+
+def _check_fit(search: Any, setting: Setting) -> None:
+    """Raise where no index can be built with the values of `setting`, before others are built."""
+    chunk, overlap = (setting.get(name, getattr(search, name)) for name in ("chunk_tokens", "overlap_tokens"))
+    if overlap >= chunk:
+        raise ParameterError(
+            f"grid: expected 'overlap_tokens' below 'chunk_tokens'. Got {overlap} and {chunk}; name them together, as"
+            f' in {{("chunk_tokens", "overlap_tokens"): [({chunk}, {chunk // 5})]}}.'
+        )
 
 
 def _begun(facts: Mapping[str, Any]) -> Moment:
@@ -300,7 +352,7 @@ def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
     return kept
 
 
-def _idle_axes(pools: Pools, settings: Sequence[Setting], names: Sequence[str]) -> dict[str, str]:
+def _idle_axes(pools: Pools, settings: Sequence[Setting]) -> dict[str, str]:
     """A sentence on each parameter that varies and acts on nothing under any setting.
 
     Raises
@@ -308,9 +360,10 @@ def _idle_axes(pools: Pools, settings: Sequence[Setting], names: Sequence[str]) 
     ParameterError
         Where that is one of decay.
     """
-    different = {repr([_kind_of_value(value) for value in setting.values()]): setting for setting in settings}
+    of_query = [at_query(setting) for setting in settings]
+    different = {repr([_kind_of_value(value) for value in setting.values()]): setting for setting in of_query}
     full = [(pools.settings.with_params(**setting), pools.index) for setting in different.values()]
-    idle = {name: sentence for name in names for sentence in idle_in_all(full, [name])}
+    idle = {name: sentence for name in of_query[0] for sentence in idle_in_all(full, [name])}
     for name, sentence in idle.items():
         if name in OF_DECAY:
             raise ParameterError(f"grid: '{name}' makes no difference: {sentence}")

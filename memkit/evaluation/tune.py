@@ -17,7 +17,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.baselines import baselines
 from memkit.evaluation.compare import HOW_TO_JUDGE, first_to_judge, unjudged_could_change
 from memkit.evaluation.evaluation import Task, check_seed, deepest, is_per_query, known_mean, nullable, stages_of
-from memkit.evaluation.grid import Grid, Setting
+from memkit.evaluation.grid import Grid, Setting, at_query
 from memkit.evaluation.labels import as_arrow_table
 from memkit.evaluation.metrics import OF_HITS, Metric
 from memkit.evaluation.pools import Pools, batches_of
@@ -25,7 +25,7 @@ from memkit.evaluation.profile import Profile
 from memkit.evaluation.result import Differences, Result
 from memkit.evaluation.selection import ALMOST, Contest, Retuned, distances, nearest, plateau
 from memkit.evaluation.statistics import Units
-from memkit.evaluation.sweep import Sweep, check_work, swept
+from memkit.evaluation.sweep import Sweep, check_work, refitted, swept
 from memkit.evaluation.verdict import (
     BETTER,
     HOLDOUT,
@@ -474,7 +474,7 @@ def tune(
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "tune")
     check_seed("tune", seed)
     check_work(search, depth, n_jobs, seed)
-    points = None if isinstance(grid, Sweep) else Grid(grid, sample, seed=seed)
+    points = None if isinstance(grid, Sweep) else Grid(grid, sample, seed=seed, refits=True)
     if isinstance(grid, Sweep):
         task = _task_of(grid, user_id)
     else:
@@ -490,7 +490,7 @@ def tune(
         guard_queries, guard_qrels, margin = _guard_spec(name, spec)
         # The unit is the guard's own matter: its labels may come without the column that `group` names.
         guard_task = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment, task.user_id)
-        points = Grid({key: [value] for key, value in setting.items()})
+        points = Grid({key: [value] for key, value in setting.items()}, refits=True)
         sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, [wanted], where, depth)
         changed = next((n for n in range(len(sweep_of_two.settings)) if n != sweep_of_two.default), 0)
         units = _scored(sweep_of_two, metric).units(changed, np.ones(guard_task.queries.num_rows, bool))
@@ -500,12 +500,15 @@ def tune(
         return [guarded(name, spec, tried.settings[candidate]) for name, spec in (guard or {}).items()]
 
     result = tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
-    pools.retrieve((tried.settings[tried.default], result.candidate_))  # a sweep that was given brings no answers
+    fitted = refitted(pools.search, result.candidate_)
+    new_pools = pools if fitted is pools.search else task.pools(fitted, where)
+    alike = tried.settings[tried.default], *([result.candidate_] if new_pools is pools else [])
+    pools.retrieve(map(at_query, alike))  # a sweep that was given brings no answers
     simple = baselines(pools, scored.values[tried.default], task, wanted, depth)
-    chosen = search.with_params(**result.chosen_params_)
+    chosen = refitted(search, result.chosen_params_).with_params(**at_query(result.chosen_params_))
     result = replace(result, sweep_=tried, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
     if unjudged_hits == "bounds" and result.verdict_.word in (WORSE, SAME) and _has_hits(tried, result.candidate_):
-        result = _bounded(result, pools, task, wanted, depth, epsilon)
+        result = _bounded(result, (pools, new_pools), task, wanted, depth, epsilon)
     return result
 
 
@@ -583,10 +586,12 @@ def _has_hits(tried: Sweep, setting: dict[str, Any]) -> bool:
     return bool(tried.table["n_with_hits"][tried.settings.index(setting)].as_py())
 
 
-def _bounded(result: Tuning, pools: Pools, task: Task, metric: Metric, depth: int, epsilon: float) -> Tuning:
+def _bounded(
+    result: Tuning, pools: tuple[Pools, Pools], task: Task, metric: Metric, depth: int, epsilon: float
+) -> Tuning:
     """The result, with *cannot tell yet* where the unjudged hits of the candidate alone could change the word."""
     deep = max(10, deepest([metric], depth))
-    default, new = pools.hits(deep, check=False), pools.hits(deep, result.candidate_, check=False)
+    default, new = pools[0].hits(deep, check=False), pools[1].hits(deep, at_query(result.candidate_), check=False)
     wanted = first_to_judge(task, default, new, metric, deep, epsilon, result.seed_)
     if not wanted.num_rows:
         return result

@@ -20,7 +20,7 @@ from memkit.params import Param
 from memkit.plot.axes import COLOURS
 from memkit.plot.marks import Axis, Dots, Mark, Picture
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.settings import QuerySettings
+from memkit.search.retriever import Retriever
 
 _BEST, _NEXT = 8, 1e-9
 _SIGNS = {"as it is": ("s", "#D55E00"), "best": ("^", "#009E73"), "here": ("D", "#CC79A7")}
@@ -70,7 +70,7 @@ class SurfacePanel(Panel):
     @property
     def declared(self) -> Mapping[str, Param]:
         """The parameters that the sweep varied."""
-        return {name: QuerySettings.params()[name] for name in self.names}
+        return {name: Retriever.params()[name] for name in self.names}
 
     def _cache_key(self, state: State) -> Any:
         return repr([state[self.section].get(name) for name in self.names])

@@ -432,3 +432,55 @@ def test_where_nothing_is_found_a_sweep_says_so(metric: str) -> None:
     some = mk.sweep(search, *labels, {"min_score": [0.0, 5.0]}, [metric])
     assert (some.best, some.table[metric].null_count) == (0, 2)
     assert "at best (min_score=0.0), no hits for the search's own" in str(some)
+
+
+@pytest.fixture(scope="module")
+def long_corpus_and_labels() -> tuple[mk.Corpus, pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(5)
+    texts = ["\n".join(" ".join(rng.choice(WORDS, 6)) for _ in range(8)) for _ in range(30)]
+    corpus = mk.from_table(pd.DataFrame({"memory_id": [f"m{i:03}" for i in range(30)], "text": texts}))
+    return corpus, *drawn_labels(6, corpus)
+
+
+SIZES = {
+    ("chunk_tokens", "overlap_tokens"): [(10, 0), (100, 20), (25, 10)],
+    "vector_weight": [0.2, 0.6],
+    "unit": ["memory", "chunk"],
+}
+
+
+def test_sizes_of_chunks_vary_as_separate_fits_do(long_corpus_and_labels: Any) -> None:
+    corpus, queries, qrels = long_corpus_and_labels
+    search = mk.Retriever(encoder="hash", pool=20).fit(corpus)
+    swept = mk.sweep(search, queries, qrels, SIZES, ["ndcg@5", "mrr"], as_of=DAY)
+    assert swept.table.select(["chunk_tokens", "vector_weight", "unit"]).to_pylist()[:5] == [
+        {"chunk_tokens": size, "vector_weight": weight, "unit": unit}
+        for size, weight, unit in [
+            *((10, 0.2, "memory"), (10, 0.2, "chunk"), (10, 0.6, "memory"), (10, 0.6, "chunk")),
+            (100, 0.2, "memory"),
+        ]
+    ]
+    for row, setting in enumerate(swept.settings):
+        alone = mk.Retriever(encoder="hash", pool=20).set_params(**setting).fit(corpus)
+        one = mk.evaluate(alone, queries, qrels, ["ndcg@5", "mrr"], as_of=DAY)
+        for metric in ("ndcg@5", "mrr"):
+            np.testing.assert_array_equal(swept.matrix(metric)[row], one.per_query[metric].to_numpy())
+    assert len({tuple(row) for row in swept.matrix("ndcg@5").tolist()}) > 4  # the size of a chunk makes a difference
+    assert search.chunk_tokens == 100
+    assert swept.settings[swept.default]["vector_weight"] is None
+
+
+def test_a_sweep_of_several_fits_goes_on_from_its_files(long_corpus_and_labels: Any, tmp_path: Path) -> None:
+    corpus, queries, qrels = long_corpus_and_labels
+    search = mk.Retriever(encoder=None).fit(corpus)
+    grid = {"chunk_tokens": [25, 50], "min_score": [0, 0.5]}
+    first, again = (mk.sweep(search, queries, qrels, grid, as_of=DAY, resume=tmp_path / "file") for _ in range(2))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "file.1", "file.2"]
+    np.testing.assert_array_equal(first.matrix(), again.matrix())
+
+
+def test_sizes_that_exclude_each_other_are_refused_before_anything_is_fitted(long_corpus_and_labels: Any) -> None:
+    corpus, queries, qrels = long_corpus_and_labels
+    search = mk.Retriever(encoder=None).fit(corpus)
+    with pytest.raises(mk.ParameterError, match=r"'overlap_tokens' below 'chunk_tokens'\. Got 20 and 20; name them"):
+        mk.sweep(search, queries, qrels, {"chunk_tokens": [200, 20]})
