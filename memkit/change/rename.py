@@ -171,8 +171,8 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
     """What changes in a page that links to the moved one, or is it."""
     bare = without_code(text, fences(text.replace("\r\n", "\n")))
     front = front_matter.split(plain_lines(text))
-    head = text.find("\n---", 3) + 1 if front else 0
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    head = starts[front.body_line - 2] if front else 0  # the line that closes it
     begin: dict[tuple[int, str], int] = {}
     naming = _naming(bare[:head])
     for row in links:
@@ -180,6 +180,9 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
         if new is None:
             continue
         old, line = row["written"], row["line"] or 0
+        if front and front.syntax != "YAML" and not line:
+            message = f"{source}: its front matter is {front.syntax}; change its link {old!r:.80} by hand."
+            raise ChangeRefusedError(message)
         low, high = (starts[line - 1], text.find("\n", starts[line - 1])) if line else (0, head)
         start = bare.find(old, begin.get((line, old), low), high if high >= 0 else len(text))
         if start < 0 and not line:  # a successor needs no brackets

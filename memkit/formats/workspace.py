@@ -185,7 +185,9 @@ def parse(file: File, rows: Rows) -> None:
         got = "none, so it is read as plain Markdown"
         rows.problem("unclaimed", source.path, "a file of a known format", got, quote=False)
     if file.front and (fault := file.front.fault):
-        rows.problem("unparsable", source.path, "front matter in YAML", str(fault), line=fault.line, quote=False)
+        rows.problem(
+            "unparsable", source.path, f"front matter in {file.front.syntax}", str(fault), line=fault.line, quote=False
+        )
 
 
 class Sections:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import memkit as mk
+from memkit.formats.disk.source import utf8
+from memkit.formats.syntax.places import Head
 from memkit.tables.samples import write_files
 
 ASSISTANT = """---
@@ -220,3 +222,54 @@ def test_records_read_the_same_spellings(tmp_path: Path) -> None:
     items = [{"text": f"чай {number}", "created_at": value} for number, value in enumerate(values)]
     corpus = mk.read(write_files(tmp_path, {"a.json": json.dumps(items)}))
     assert corpus.memories["created_at"].to_pylist() == [moment(2026, 7, 1, 7, 5)] * len(values)
+
+
+HEADS = {
+    "toml": '+++\ntitle = "Чай"\ndate = 2026-07-01T10:05:00+03:00\ntags = ["сорт", "чай"]\n+++\n',
+    "json": '{\n  "title": "Чай",\n  "date": "2026-07-01T10:05:00+03:00",\n  "tags": ["сорт", "чай"]\n}\n',
+    "named": '---json\n{"title": "Чай",\n"date": "2026-07-01T10:05:00+03:00", "tags": ["сорт", "чай"]}\n---\n',
+    "blank": "\n \n---\ntitle: Чай\ndate: 2026-07-01T10:05:00+03:00\ntags: [сорт, чай]\n---\n",
+}
+HEADS["cr"] = HEADS["blank"].replace("\n", "\r")
+
+
+def test_a_head_is_read_in_each_of_its_syntaxes(tmp_path: Path) -> None:
+    """One title, date and tags, and a body that begins where the block ends, whichever way they are written."""
+    bodies = dict.fromkeys(HEADS, "Зелёный [[мёд]].\n## Сорта\nУлун.\n")
+    bodies["cr"] = bodies["cr"].replace("\n", "\r")
+    corpus = mk.read(write_files(tmp_path, {f"wiki/{name}.md": HEADS[name] + bodies[name] for name in HEADS}))
+    pages = [row for row in corpus.memories.to_pylist() if not row["text"].startswith("##")]
+    found = {row["path"][5:-3]: (row["created_at"], row["tags"], row["text"].strip()) for row in pages}
+    assert found == dict.fromkeys(HEADS, (moment(2026, 7, 1, 7, 5), ["сорт", "чай"], "Зелёный [[мёд]]."))
+    assert {row["title"] for row in pages} == {"Чай"}
+    lines = {
+        row["path"][5:-3]: row["line_start"] for row in corpus.memories.to_pylist() if row["text"].startswith("##")
+    }
+    heights = {name: HEADS[name].replace("\r", "\n").count("\n") for name in HEADS}
+    assert lines == {name: height + 2 for name, height in heights.items()}
+    for name, said in (("toml", "TOML"), ("json", "JSON"), ("named", "JSON")):
+        with pytest.raises(mk.ChangeRefusedError, match=said):
+            Head((tmp_path / f"wiki/{name}.md").read_text("utf-8")).set_value(["title"], "Кофе")
+    with pytest.raises(mk.ChangeRefusedError, match="CR alone"):
+        utf8("wiki/cr.md", (tmp_path / "wiki/cr.md").read_bytes())
+
+
+def test_a_head_that_is_broken_or_huge_is_a_row(tmp_path: Path) -> None:
+    heads = {
+        "broken": '+++\ntitle = "Чай"\ntags = [\n+++\n',
+        "deep": f'+++\ntitle = "Чай"\nx = {"[" * 5000}{"]" * 5000}\n+++\n',
+        "digits": f'+++\ntitle = "Чай"\nx = 0x{"f" * 9000}\n+++\n',
+        "comma": '---json\n{\n"title": "Чай",\n}\n---\n',
+    }
+    corpus = mk.read(write_files(tmp_path, {f"wiki/{name}.md": f"{head}зелёный\n" for name, head in heads.items()}))
+    assert corpus.memories["title"].to_pylist() == ["Чай"] * len(heads)
+    faults = [row for row in corpus.problems.to_pylist() if row["rule"] in ("loose_front_matter", "unparsable")]
+    assert len(faults) == len(heads)
+
+
+def test_a_head_that_ends_the_file_and_tags_said_twice(tmp_path: Path) -> None:
+    """The closing line is no text, and a second list of tags no link."""
+    text = "---\ntitle: Чай\ntags: [сорт]\ntags: [улун]\n---"
+    corpus = mk.read(write_files(tmp_path, {"wiki/чай.md": text, "wiki/мёд.md": "# Мёд\n[[чай]]\n"}))
+    assert [row["text"] for row in corpus.memories.to_pylist() if row["path"] == "wiki/чай.md"] == ["Чай"]
+    assert corpus.tables["relations"]["written"].to_pylist() == ["[[чай]]"]

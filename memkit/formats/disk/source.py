@@ -70,17 +70,23 @@ def utf8(path: str, data: bytes) -> str:
     Raises
     ------
     ChangeRefusedError
-        Where they are no UTF-8: who writes them again would have to guess.
+        Where they are no UTF-8: who writes them again would have to guess. Where CR alone ends the lines of a page.
     """
     try:
-        return data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         message = f"{path}: it holds bytes that are no UTF-8, and is left alone. Save it as UTF-8 first."
         raise ChangeRefusedError(message) from error
+    if path.lower().endswith(".md") and "\r" in text and "\n" not in text:  # read by lines that no writer counts
+        raise ChangeRefusedError(f"{path}: CR alone ends its lines, and it is left alone. Save it with LF first.")
+    return text
 
 
 def decode(path: str, data: bytes) -> Source:
-    """Bytes as text: a BOM dropped, CRLF to LF, bytes that are no UTF-8 replaced and told by line."""
+    """Bytes as text: a BOM dropped, line ends to LF, bytes that are no UTF-8 replaced and told by line.
+
+    CR alone ends lines only where a file has no LF.
+    """
     encoding = _MARKS.get(data[:2], "utf-8")
     undecoded: dict[int, str] = {}
     try:
@@ -91,7 +97,7 @@ def decode(path: str, data: bytes) -> Source:
             undecoded = dict(_undecoded(data))
     text = text.removeprefix("\ufeff")
     if "\r" in text:
-        text = text.replace("\r\n", "\n")
+        text = text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
     return Source(path, text, len(data), undecoded, encoding)
 
 

@@ -255,12 +255,14 @@ class Page(Sections):
         if self.front is None:
             return
         if fault := self.front.fault:
-            spelling = "; ".join(self.front.mended) or "key: value on each line"
-            got = f"{fault}; it is read as if written so"
+            expected, got = self.front.syntax, f"{fault}; what single lines say is read"
+            if expected == "YAML":
+                expected += f", such as {'; '.join(self.front.mended) or 'key: value on each line'}"
+                got = f"{fault}; it is read as if written so"
             self.rows.problem(
                 LOOSE,
                 self.source.path,
-                f"YAML, such as {spelling}",
+                expected,
                 got,
                 line=fault.line,
                 memory_id=self.first or None,

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, links_in
 from memkit.formats.rows import Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
+from memkit.formats.syntax.node import REPEATED
 from memkit.schemas import tuples_of, with_column
 
 LINKS_TO = "links_to"
@@ -58,7 +60,8 @@ def written_in(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """
     for name, value in fields.items():
         kind = next((kind for kind, names in _SUCCESSION.items() if plain(name) in names), None)
-        for text in _texts(value):
+        values = value if name.endswith(REPEATED) and isinstance(value, list) else [value]
+        for text in chain.from_iterable(map(_texts, values)):
             if "[[" in text or "](" in text:
                 yield from ((kind or name, link.written) for link in links_in(text))
             elif kind and text.strip():

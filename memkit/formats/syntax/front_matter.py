@@ -1,4 +1,7 @@
-"""The block between two ``---`` lines at the head of a Markdown file: where it is, and what it says.
+"""The block at the head of a Markdown file: where it is, and what it says.
+
+It is YAML between two ``---`` lines, TOML between two ``+++`` lines, or JSON in braces or below ``---json``; `_CLOTHES`
+declares them. Blank lines may stand above it. Whatever its syntax, its values are strings, as written.
 
 Nearly all front matter is flat: ``key: value`` and lists of words. `parse` reads that subset in one pass over the lines
 and hands everything else to the YAML reader; both give the same strings (a property test holds them together).
@@ -8,15 +11,20 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from itertools import pairwise
+from typing import Any, NamedTuple
 
-from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.syntax.json import Number, load_json
+from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
 from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
 from memkit.surrogates import RANGE
 
-_OPENING = re.compile(r"---[ \t]*\n")
+_OPENING = re.compile(r"(?:[ \t]*\n)*+---[ \t]*\n")
 _CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: ten times as fast to find
 _KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 # Characters that YAML reads in its own way; anything with them goes to the YAML reader.
@@ -45,6 +53,8 @@ class FrontMatter:
         lines give.
     mended : tuple of str
         The lines that were read as if their values stood in quotes, as they would be written.
+    syntax : str
+        YAML, TOML or JSON; only a block of YAML can be changed.
     """
 
     fields: Node
@@ -52,15 +62,14 @@ class FrontMatter:
     body_line: int
     fault: StructureError | None = None
     mended: tuple[str, ...] = ()
+    syntax: str = "YAML"
 
 
 def split(text: str) -> FrontMatter | None:
     """The front matter of `text`, or None if it has none."""
-    if not text.startswith("---"):
-        return None
     opening, closing = _bounds(text)
     if opening is None or closing is None:
-        return None
+        return _other(text)
     head = text[opening.end() : closing.start()]
     fault, lines = None, dict[int, str]()
     try:
@@ -70,20 +79,138 @@ def split(text: str) -> FrontMatter | None:
         fault = StructureError(str(error), min(lines, default=error.line))
     if fields is None or (fault and not fields):
         return None  # two horizontal rules with a text between them
-    return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault, tuple(lines.values()))
+    above = text.count("\n", 0, opening.end()) - 1
+    if above:
+        _move(fields, above)
+        fault = StructureError(str(fault), fault.line + above) if fault else None
+    return FrontMatter(fields, closing.end(), _line_below(text, closing), fault, tuple(lines.values()))
 
 
 def comments(text: str) -> dict[int, str]:
     """The comments in the front matter of `text` by their 1-based line."""
-    opening, closing = _bounds(text) if text.startswith("---") else (None, None)
+    opening, closing = _bounds(text)
     if opening is None or closing is None:
         return {}
-    return {line + 1: comment for line, comment in yaml_comments(text[opening.end() : closing.start()]).items()}
+    above = text.count("\n", 0, opening.end())
+    return {line + above: comment for line, comment in yaml_comments(text[opening.end() : closing.start()]).items()}
+
+
+def _line_below(text: str, closing: re.Match[str]) -> int:
+    """The line below a block, which may end the file without a line end."""
+    return text.count("\n", 0, closing.end()) + 1 + (not closing[0].endswith("\n"))
+
+
+def _move(value: Any, lines: int) -> None:
+    """Let all that is read count its lines from so many lines further up."""
+    for part in value.values() if isinstance(value, Node) else value if isinstance(value, list) else ():
+        _move(part, lines)
+    if isinstance(value, Node):
+        value.line, value.end_line = value.line + lines, value.end_line + lines
+        value.lines = {key: line + lines for key, line in value.lines.items()}
+        value.repeated_lines = {key: line + lines for key, line in value.repeated_lines.items()}
 
 
 def _bounds(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
     opening = _OPENING.match(text)
     return opening, _CLOSING.search(text, opening.end() - 1) if opening else None
+
+
+class _Clothes(NamedTuple):
+    """A block that is not YAML: its syntax, how it opens and closes, what reads it, and the sign behind a key."""
+
+    syntax: str
+    opening: re.Pattern[str]
+    closing: re.Pattern[str]
+    load: Callable[[str], Any]
+    key: re.Pattern[str]
+
+
+def _load_toml(head: str) -> dict[str, Any]:
+    if len(head) > _MOST_TOML:
+        raise StructureError(f"TOML of at most {_MOST_TOML:,} characters", 1)
+    try:
+        return tomllib.loads(head, parse_float=str)
+    except RecursionError as error:
+        raise StructureError(f"nesting of at most {MAX_DEPTH} levels", 1) from error
+    except ValueError as error:
+        place = _TOML_LINE.search(str(error))
+        raise StructureError(str(error), int(place[1]) if place else 1) from error
+
+
+_MOST_TOML = 10_000
+"""Python's reader of TOML takes quadratic time for some texts; no head is so long."""
+_TOML_LINE = re.compile(r"\(at line (\d+)")
+_TOML_KEY = re.compile(r"(?m)^[ \t]*\"?([\w-]+)\"?[ \t]*=")
+_JSON_KEY = re.compile(r'(?m)^[ \t]*"([^"\n]+)"[ \t]*:')
+_BLANK_LINES = r"(?:[ \t]*\n)*+"
+_CLOTHES = (
+    _Clothes(
+        "TOML",
+        re.compile(_BLANK_LINES + r"\+\+\+[ \t]*\n"),
+        re.compile(r"\n\+\+\+[ \t]*(?:\n|\Z)"),
+        _load_toml,
+        _TOML_KEY,
+    ),
+    _Clothes("JSON", re.compile(_BLANK_LINES + r"---json[ \t]*\n"), _CLOSING, load_json, _JSON_KEY),
+    _Clothes(
+        "JSON",
+        re.compile(_BLANK_LINES + r"(?=\{[ \t]*\n)"),
+        re.compile(r"(?<=\n\})[ \t]*(?:\n|\Z)"),
+        load_json,
+        _JSON_KEY,
+    ),
+)
+"""What a head may be besides YAML."""
+
+
+def _other(text: str) -> FrontMatter | None:
+    """The front matter in the first of the other syntaxes that opens and closes one with fields."""
+    for clothes in _CLOTHES:
+        opening = clothes.opening.match(text)
+        closing = clothes.closing.search(text, max(opening.end() - 1, 0)) if opening else None
+        if opening is None or closing is None:
+            continue
+        head, above = text[opening.end() : closing.start()], text.count("\n", 0, opening.end())
+        keys, fault = dict[str, int](), None
+        for match in clothes.key.finditer(head):
+            keys.setdefault(match[1], match.start())
+        try:
+            fields = _as_written(clothes.load(head))
+        except ValueError as error:  # also a number of too many digits
+            fault = StructureError(str(error), getattr(error, "line", 1) + above)
+            pairs = (line.strip().rstrip(",") for line in head.split("\n") if clothes.key.match(line))
+            sign = "=" if clothes.syntax == "TOML" else ":"
+            fields = salvage("\n".join(": ".join(_pair(line, sign)) for line in pairs))
+        if not isinstance(fields, Node) or not fields:
+            continue
+        fields.lines = {key: head.count("\n", 0, keys[key]) + above + 1 for key in fields if key in keys}
+        return FrontMatter(fields, closing.end(), _line_below(text, closing), fault, syntax=clothes.syntax)
+    return None
+
+
+def _pair(line: str, sign: str) -> tuple[str, str]:
+    key, _, value = line.partition(sign)
+    return key.strip(' \t"'), value.strip()
+
+
+def _as_written(value: Any, depth: int = 0) -> Any:
+    """A value of TOML or JSON as the YAML reader would give it: strings, lists and nodes."""
+    if depth > MAX_DEPTH:
+        raise StructureError(f"nesting of at most {MAX_DEPTH} levels", 1)
+    if isinstance(value, dict):
+        node = Node()
+        for key, inner in value.items():
+            node.put(key, _as_written(inner, depth + 1))
+        return node
+    if isinstance(value, list):
+        return [_as_written(item, depth + 1) for item in value]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return value if value is None else str(value)
 
 
 def parse(head: str) -> Node | None:

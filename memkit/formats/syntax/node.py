@@ -18,6 +18,8 @@ class StructureError(ValueError):
         self.line = line
 
 
+REPEATED = " (repeated)"
+"""What stands behind a key for the list of its later values."""
 _NOTHING: Any = MappingProxyType({})
 """The line numbers and repeated keys of an object that has none; shared, as most objects have none."""
 
@@ -61,6 +63,6 @@ class Node(dict[str, Any]):
             self.repeated, self.repeated_lines = {}, {}
         later = self.repeated.setdefault(key, [])
         later.append(value)
-        self[f"{key} (repeated)"] = later
+        self[f"{key}{REPEATED}"] = later
         if line is not None:
             self.repeated_lines.setdefault(key, line)

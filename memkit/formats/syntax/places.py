@@ -30,7 +30,7 @@ _INDENTED = re.compile(r"\n([ \t]+)\S")
 _INDENT, _LINE_END = re.compile(r"[ \t]*"), re.compile(r"\n")
 _DECODER = json.JSONDecoder(strict=False)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_OPENING = re.compile("\ufeff?---[ \t]*\r?\n")
+_OPENING = re.compile("\ufeff?(?:[ \t]*\r?\n)*+---[ \t]*\r?\n")
 _CLOSING = re.compile(r"\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 
 
@@ -490,6 +490,9 @@ class Head(Yaml):
         return Splice(start, end, scalar(name))
 
     def _bounds(self) -> tuple[int, int]:
+        front = front_matter.split(plain_lines(self.text))
+        if front and front.syntax != "YAML":
+            raise ChangeRefusedError(f"its front matter is {front.syntax}; only YAML between '---' lines is changed.")
         opening = _OPENING.match(self.text)
         closing = _CLOSING.search(self.text, opening.end() - 1) if opening else None
         if opening is None or closing is None:
