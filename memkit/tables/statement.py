@@ -22,7 +22,7 @@ from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
 from memkit.schemas import KINDS, LAST_INSTANT, MEMORIES, TIMESTAMP, kinds_where
-from memkit.tables.age import AS_OF, UNTIL, moments_in
+from memkit.tables.age import with_moments
 from memkit.tables.patterns import MATCHED_SQL, Match, Pattern, PatternCache, match_few, patterns_sql
 
 
@@ -120,11 +120,7 @@ class Annotator(Estimator):
         To run it on a connection of your own, ``set TimeZone = 'UTC'`` and register each of ``relations(table)``.
         """
         text = laid_out(self._statement())
-        if as_of is not None:
-            moment = Moment.from_as_of(as_of)
-            for name, instant in ((AS_OF, moment.instant), (UNTIL, moment.last_visible)):
-                text = text.replace(name, f"timestamptz '{instant.isoformat(' ')}'")
-        return text
+        return text if as_of is None else with_moments(text, Moment.from_as_of(as_of))
 
     def _statement(self, matched: Collection[str] = ()) -> str:
         """`_sql` with its first step, which evaluates the patterns unless their relation is named as `matched`."""
@@ -353,7 +349,7 @@ def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], mome
     names = ", ".join(columns)
     text = f"select row, {names} from (\n{sql}\n)"  # noqa: S608  # column names of ours around a statement of ours
     with interruptible():
-        result = as_arrow(con, text, moments_in(sql, moment) or None)
+        result = as_arrow(con, with_moments(text, moment))
     rows = result["row"].to_numpy()
     # Windows shuffle the rows; most statements keep their order, and checking is cheaper than sorting.
     if len(rows) and not bool(np.all(rows[1:] > rows[:-1])):
