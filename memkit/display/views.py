@@ -336,7 +336,7 @@ VIEWS: dict[str, View] = {
     "audit_shadowed": _view("memory", "memory_id how by_id differs newer_days", knows="similarity"),
     "audit_contradictions": _view(
         "contradiction",
-        "kind older_value newer_value newer_days memory_id by_id",
+        "older_value newer_value by_id memory_id newer_days kind",
         Column("older_value", "was"),
         Column("newer_value", "is"),
         Column("newer_text", "the newer says"),

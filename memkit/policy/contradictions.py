@@ -147,13 +147,15 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
 
 _FRONT_MATTER = r"\A---[ \t]*\n(?:(?:[\w .-]+:|[ \t]+|[-#])[^\n]*\n)*?---[ \t]*(?:\n|\z)"
 """The front matter of a plain file, whose text keeps it; the dates and ids in it are no statements."""
+_BESIDE = r"[ \t]*(?:[-*>][ \t]+\*{0,2}|\*\*)\pL[^\n:*]{0,40}(?:\*{0,2}:|:\*{0,2})[ \t]*[^\n]*"
+"""An item, or a line with a bold name, that gives a value: in one block with a header it is one."""
 _HEADER = (
-    r"(?im)^[ \t]*(?:[-*>][ \t]+)?\*{0,2}"
+    rf"(?im)(?:^{_BESIDE}\n)*^[ \t]*(?:[-*>][ \t]+)?\*{{0,2}}"
     r"(?:source|channel|platform|(?:session|thread|topic|chat|message|conversation)(?:[ _-]?(?:id|key|file|name))?"
     r"|sender(?:[ _-]id)?|recipient|timestamp|источник|канал|сессия|тред|чат|отправитель)"
-    r"(?:\*{0,2}:|:\*{0,2})[ \t]*[^\n]{0,200}$"
+    rf"(?:\*{{0,2}}:|:\*{{0,2}})[ \t]*[^\n]{{0,200}}$(?:\n{_BESIDE}$)*"
 )
-"""A line of what a chat program writes above a session or a message: where it was held, not what was said."""
+"""What a chat program writes above a session or a message, with its block: where it was held, not what was said."""
 
 
 def _fields(extra: str | None) -> Iterator[str]:

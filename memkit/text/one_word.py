@@ -89,7 +89,9 @@ class Words:
         self._written: list[str] = []
         self._of: dict[int, tuple[Ints, Ints]] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
-        self._units = {folded(word): line.split()[0] for line in UNITS for word in line.split()}
+        units = {folded(word): line.split()[0] for line in UNITS for word in line.split()}
+        # A long one is known in each of its cases («в мегабайтах»).
+        self._units = {reader.stem(word): name for word, name in units.items() if len(word) >= _LONG_UNIT} | units
         lines = [[reader.stem(folded(word)) for word in line.split()] for line in APART]
         self._apart = {stem: stems[0] for stems in lines for stem in stems}
 
@@ -209,7 +211,9 @@ class Words:
     ) -> Iterator[tuple[str, str, int]]:
         word = folded(part)
         glued = _GLUED.match(word)
-        unit = self._units.get(glued[1] if glued else word)
+        unit = self._units.get(glued[1] if glued else word) or (
+            self._units.get(self._reader.stem(word)) if len(word) >= _LONG_UNIT else None
+        )
         if unit is not None and (glued or after_number or len(word) >= _LONG_UNIT):
             yield f"{unit} (unit)", word, _HARD
         elif is_code:

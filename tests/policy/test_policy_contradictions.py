@@ -138,7 +138,8 @@ def test_the_front_matter_of_a_plain_file_states_nothing_and_what_stands_below_i
 
 def test_the_header_of_a_session_states_nothing() -> None:
     texts = [
-        f"# Session {day}\n\n- **Session Key**: agent-{day}\n- **Source**: {source}\nThread: {day}\n\n{said}"
+        f"# Session {day}\n\n- **Model**: gpt-{day}\n- **Source**: {source}\n- **Effort**: {day}\nThread: {day}\n\n"
+        + said
         for day, source, said in (
             (5, "telegram", "Backups are kept for 14 nights on cedar."),
             (6, "webchat", "Backups are kept for 30 nights on cedar."),
