@@ -478,7 +478,7 @@ def test_a_plan_over_twice_the_memories_takes_twice_the_time(name: str, tmp_path
 
     assert_grows_linearly(lambda corpus: mk.plan(corpus, policy, as_of="2026-03-01").table, corpus, **units(files))
     edits = mk.plan(corpus(20), policy, as_of="2026-03-01")
-    assert len(edits) or edits.refused.num_rows >= 20
+    assert len(edits) or sum(edits.refused["count"].to_pylist()) >= 20
 
 
 @pytest.mark.parametrize("merge", [False, True])

@@ -245,6 +245,7 @@ METHODS: dict[str, Callable[[Disk, str], object]] = {
     "remove": lambda disk, path: disk.remove(path),
     "make_folder": lambda disk, path: disk.make_folder(path),
     "remove_folder": lambda disk, path: disk.remove_folder(path),
+    "make_private": lambda disk, path: disk.make_private(path),
 }
 
 
