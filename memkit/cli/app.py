@@ -231,6 +231,9 @@ def search(
     user: Annotated[
         str | None, typer.Option("--user", help="Search memories of this user and those without a user; default all.")
     ] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="Only notes that apply to this file (its path), area:<name> or global.")
+    ] = None,
     trace: Annotated[bool, typer.Option(help="Show every candidate with its scores at each stage.")] = False,
     preset: PresetOption = None,
     profile: ProfileOption = None,
@@ -246,7 +249,7 @@ def search(
     corpus = load(path, reading)
     retriever = fitted(corpus, preset, sets, profile)
     ask = retriever.trace if trace else retriever.search
-    table = ask(query, k=k, where=where, as_of=as_of, user_id=user)
+    table = ask(query, k=k, where=where, as_of=as_of, user_id=user, scope=scope)
     if columns is not None:
         table = _chosen(table, retriever.corpus_.memories, [name.strip() for name in columns.split(",")])
     show(table, as_json, None if columns is None else table.column_names)

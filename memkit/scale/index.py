@@ -45,6 +45,7 @@ from memkit.search.fitted.index import (
     Scope,
     Searchable,
     Where,
+    areas_of,
     build_as,
     make_scope,
     memories_where,
@@ -261,7 +262,8 @@ class BucketIndex:
         if ask.where and _may_have_subquery(ask.where):
             where = memories_where(self.corpus.ask, ask.where, ask.settings.where_timeout_s)
         parts = [self.bucket(number) for number in self.corpus.needed(ask.user_id)]
-        scopes = [make_scope(part, ask, where) for part in parts]
+        areas = None if ask.scope is None else frozenset[str]().union(*(areas_of(part, ask) for part in parts))
+        scopes = [make_scope(part, ask, where, areas) for part in parts]
         unknown = ask.user_id if all(scope.unknown_user is not None for scope in scopes) else None
         counted = [scope.unseen for scope in scopes if scope.unseen is not None]
         unseen = reduce(operator.add, counted) if counted else None

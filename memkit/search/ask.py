@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -180,6 +181,33 @@ def check_user(user_id: object, owner: str = "Retriever.search") -> None:
     check_unicode(str(user_id))
 
 
+def checked_scope(scope: object, owner: str = "Retriever.search") -> str | None:
+    """A scope as notes write it, ``global``, ``file:<path>`` or ``area:<name>``; a path alone is a file's. None: none.
+
+    Raises
+    ------
+    ParameterError
+        For what is no text, or names no file or area.
+
+    Examples
+    --------
+    >>> checked_scope("./src/auth.ts"), checked_scope("area:auth"), checked_scope("global")
+    ('file:src/auth.ts', 'area:auth', 'global')
+    """
+    if scope is None:
+        return None
+    check_value(owner, "scope", scope, "str")
+    text = str(scope).strip()
+    check_unicode(text)
+    kind, colon, name = text.partition(":")
+    if text == "global" or (kind == "area" and name.strip()):
+        return text if text == "global" else f"area:{name.strip()}"
+    path = (name if kind == "file" and colon else text).strip().replace("\\", "/")
+    if not path or text == "area:" or (kind == "area" and colon):
+        raise ParameterError(f"{owner}: 'scope' must be a file's path, area:<name> or global. Got {scope!r:.80}.")
+    return f"file:{posixpath.normpath(path)}"
+
+
 @dataclass(frozen=True)
 class Ask:
     """One question to an index, checked.
@@ -197,6 +225,8 @@ class Ask:
     moment : Moment
     user_id : str or None
         Who asks; None for everybody.
+    scope : str or None
+        What notes must apply to, as `checked_scope` returns it; None for all notes.
     to_trace : bool
         For a trace the arms retrieve twice the pool at once, if the first half of that is the pool itself.
 
@@ -214,6 +244,7 @@ class Ask:
     moment: Moment
     user_id: str | None = None
     to_trace: bool = False
+    scope: str | None = None
 
     @classmethod
     def checked(
@@ -226,6 +257,7 @@ class Ask:
         as_of: AsOf = None,
         user_id: str | None = None,
         to_trace: bool = False,
+        scope: str | None = None,
     ) -> Self:
         """Check a question; parameters and errors are those of `Retriever.search`."""
         check_value("Retriever.search", "k", k, "int", low=1)
@@ -237,7 +269,7 @@ class Ask:
         if len(days) > 1:
             raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
         moment = next(iter(days), None) or Moment.from_as_of(as_of)
-        return cls(queries, settings, k, where, moment, user_id, to_trace)
+        return cls(queries, settings, k, where, moment, user_id, to_trace, checked_scope(scope))
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ def explain(
     as_of: AsOf = None,
     *,
     user_id: str | None = None,
+    scope: str | None = None,
 ) -> str:
     """Say why `search` returns the memory for `query`, or why not.
 
@@ -43,7 +44,7 @@ def explain(
         One text.
     memory_id : str
         The id of any memory in the corpus.
-    k, where, as_of, user_id
+    k, where, as_of, user_id, scope
         As for `Retriever.search`.
 
     Returns
@@ -67,7 +68,7 @@ def explain(
     """
     check_unicode(memory_id)
     check_fitted("explain", search)
-    return explained(search.over_all().ask(query, k, where, as_of, user_id=user_id), memory_id)
+    return explained(search.over_all().ask(query, k, where, as_of, user_id=user_id, scope=scope), memory_id)
 
 
 def explained(question: Question, memory_id: str) -> str:

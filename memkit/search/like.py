@@ -17,11 +17,10 @@ from memkit.errors import NotFoundError, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.params import AsOf, Moment, check_value
 from memkit.schemas import Ints, Mask
-from memkit.search.ask import Ask, Queries, Settings, check_user
+from memkit.search.ask import Ask, Queries, Settings, check_user, checked_scope
 from memkit.search.fitted.arms import take_rows
-from memkit.search.fitted.index import MemoryIndex, seen_by
+from memkit.search.fitted.index import MemoryIndex, visible_memories
 from memkit.search.question import Question, answered
-from memkit.tables.age import later
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.secrets import without_secrets
@@ -41,15 +40,17 @@ def ask_like(
     where: str | None,
     as_of: AsOf,
     user_id: str | None,
+    scope: str | None = None,
 ) -> Question:
     """The question whose query is a memory; parameters and errors are those of `Retriever.like`."""
     check_value("Retriever.like", "memory_id", memory_id, "str")
     check_value("Retriever.like", "k", k, "int", low=1)
     check_unicode(memory_id)
     check_user(user_id, "Retriever.like")
+    scope = checked_scope(scope, "Retriever.like")
     settings = settings.with_params(read_dates=False)  # a time in a memory is no time of the question
     moment = Moment.from_as_of(as_of)
-    visible = _visible_memories(index, settings, moment, user_id)
+    visible = visible_memories(index, settings, moment, user_id)
     memory = _memory_row(index, memory_id, visible)
     rows = np.flatnonzero(index.rows.memory == memory)
     vectors = _mean_vector(index, rows) if "vector" in index.weights(settings) else None
@@ -57,17 +58,11 @@ def ask_like(
     without = _versions(index, memory, visible)
     while True:
         query = Queries((memory_id,), (" ".join(words),), (moment,), vectors, without)
-        question = answered(index, Ask.checked(query, settings, k=k, where=where, as_of=as_of, user_id=user_id))
+        ask = Ask.checked(query, settings, k=k, where=where, as_of=as_of, user_id=user_id, scope=scope)
+        question = answered(index, ask)
         if not (alike := _near_duplicates(question, rows)):
             return replace(question, note=" ".join(filter(None, (_note(memory_id, words, without), question.note))))
         without = (*without, *alike)
-
-
-def _visible_memories(index: MemoryIndex, settings: Settings, moment: Moment, user_id: str | None) -> Mask:
-    """Which memories the user may see, of the user and of nobody, without those created after the moment."""
-    visible = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
-    until = moment.unseen(settings.future)
-    return visible if until is None else visible & ~later(index.rows.created, until)
 
 
 def _memory_row(index: MemoryIndex, memory_id: str, visible: Mask) -> int:

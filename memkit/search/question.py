@@ -575,7 +575,8 @@ def _empty_note(question: Question, ranked: Ranked) -> str:
         if not question.index.chunks.num_rows:
             why = "the corpus has no memories"
         elif allowed is not None and not allowed.any():
-            why = "no memory passes 'where', 'expired', 'future' and 'kinds_hidden'"
+            scope = "" if question.ask.scope is None else "'scope', "
+            why = f"no memory passes 'where', {scope}'expired', 'future' and 'kinds_hidden'"
         elif not queries.texts[query].strip():
             why = "the query is empty"
         elif candidates[query]:

@@ -122,6 +122,7 @@ class Retriever(QuerySettings, FitSettings):
         as_of: AsOf = None,
         *,
         user_id: str | None = None,
+        scope: str | None = None,
         columns: Sequence[str] = (),
     ) -> pa.Table:
         """The best k memories (or chunks) of each query.
@@ -140,6 +141,12 @@ class Retriever(QuerySettings, FitSettings):
         user_id : str, optional
             The user who asks: only memories of this user and memories without a user are searched. None: all memories.
             Among buckets (shards), only those with such memories are opened.
+        scope : str, optional
+            What notes must apply to (their ``applies_to``). The path of a file: notes that are global, ``file:`` that
+            path, or on an area that is one of its folders, a keyword of a note on the file, or the area of a note
+            that names the path. ``area:auth``: that area and global. ``global``: global alone. Small and capital
+            letters of an area are the same. Only memories of kind ``note`` with a ``file:`` or ``area:`` are ever left
+            out: what else there is has no such scope and is searched as ever.
         columns : sequence of str
             Further columns of ``memories`` to add, such as title, source_id, scope; columns that hits have anyway stay.
 
@@ -166,7 +173,7 @@ class Retriever(QuerySettings, FitSettings):
         NotFittedError, ParameterError, QueryError
         """
         queries, added = as_queries(queries), check_added(columns)
-        parts = (self.ask(part, k, where, as_of, user_id=user_id) for part in queries.by_day())
+        parts = (self.ask(part, k, where, as_of, user_id=user_id, scope=scope) for part in queries.by_day())
         return joined([hits_table(part, added) for part in parts], queries.ids)
 
     def like(
@@ -177,6 +184,7 @@ class Retriever(QuerySettings, FitSettings):
         as_of: AsOf = None,
         *,
         user_id: str | None = None,
+        scope: str | None = None,
         columns: Sequence[str] = (),
     ) -> pa.Table:
         """The best k memories that are similar to a given one ("more like this").
@@ -189,7 +197,7 @@ class Retriever(QuerySettings, FitSettings):
         ----------
         memory_id : str
             The id of a memory that the user may see.
-        k, where, as_of, user_id, columns
+        k, where, as_of, user_id, scope, columns
             As for `search`; they say which memories may be hits.
 
         Returns
@@ -216,10 +224,18 @@ class Retriever(QuerySettings, FitSettings):
         ['b']
         """
         added, settings = check_added(columns), Settings.from_estimator(self)
-        return hits_table(ask_like(self._index().whole, settings, memory_id, k, where, as_of, user_id), added)
+        question = ask_like(self._index().whole, settings, memory_id, k, where, as_of, user_id, scope)
+        return hits_table(question, added)
 
     def trace(
-        self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, *, user_id: str | None = None
+        self,
+        queries: Any,
+        k: int = 10,
+        where: str | None = None,
+        as_of: AsOf = None,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
     ) -> pa.Table:
         """Every candidate with the result of each stage; parameters and errors as for `search`.
 
@@ -240,7 +256,8 @@ class Retriever(QuerySettings, FitSettings):
         """
         queries = as_queries(queries)
         index, settings, days = self._index().whole, Settings.from_estimator(self), queries.by_day()
-        how: dict[str, Any] = {"k": k, "where": where, "as_of": as_of, "user_id": user_id, "to_trace": True}
+        how: dict[str, Any] = {"k": k, "where": where, "as_of": as_of, "user_id": user_id, "scope": scope}
+        how["to_trace"] = True
         parts = [answered(index, Ask.checked(part, settings, **how)) for part in days]
         return joined(list(map(trace_table, parts)), queries.ids)
 
@@ -271,14 +288,22 @@ class Retriever(QuerySettings, FitSettings):
         return other
 
     def ask(
-        self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, *, user_id: str | None = None
+        self,
+        queries: Any,
+        k: int = 10,
+        where: str | None = None,
+        as_of: AsOf = None,
+        *,
+        user_id: str | None = None,
+        scope: str | None = None,
     ) -> Question:
         """The `Question` behind `search`: queries and their candidates; parameters and errors as for `search`.
 
         All `queries` must be asked on one day. `Question.with_params` ranks the same candidates under other settings.
         """
         settings = Settings.from_estimator(self)
-        return answered(self._index(), Ask.checked(queries, settings, k=k, where=where, as_of=as_of, user_id=user_id))
+        ask = Ask.checked(queries, settings, k=k, where=where, as_of=as_of, user_id=user_id, scope=scope)
+        return answered(self._index(), ask)
 
     def save(self, folder: Path | str) -> None:
         """Save the parameters and the arms built so far in `folder`.

@@ -95,6 +95,9 @@ def _filtered(look: Look) -> str:
     settings, kind = look.question.settings, look.value("kind")
     if kind in settings.kinds_hidden:
         return f"its kind '{kind}' is hidden (kinds_hidden)"
+    beyond = look.question.scope.beyond
+    if beyond is not None and beyond[look.memory]:
+        return f"it applies to {mask(look.value('scope'))}, beyond {mask(str(look.question.ask.scope))} (scope)"
     if settings.expired == "only":
         return "it does not pass the filter (where, or expired='only')"
     return f"it does not pass where ({mask(str(look.question.ask.where))})"

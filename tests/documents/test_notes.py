@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.change.notes import NoteStore
+from memkit.cli.app import app
 from memkit.display.notebook import shown
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
 from memkit.serve.tools import Tools
@@ -272,3 +276,96 @@ def test_a_server_of_one_user_neither_finds_nor_fills_anothers_folder(tmp_path: 
     note_id = tools.note_create("Чай", ["чай"], "global", BODY)["id"]
     assert (root / f"{note_id}.md").exists()
     assert [hit["id"] for hit in tools.note_search("пул соединений")["results"]] == [note_id]
+
+
+SCOPED = {
+    "global": "All errors in this project should extend the base `AppError` class.",
+    "file:src/middleware/auth.ts": "The auth middleware in `src/middleware/auth.ts` attaches user context to requests.",
+    "area:database": "Pooling of the project.\n\nSettings are in `src/config/database.ts`",
+    "area:authentication": "Tokens of the project live an hour.",
+    "area:src": "Code of the project.",
+    "file:src/api/auth.ts": "Routes of the project.",
+}
+"""A body for each scope of the document; the words project and middleware are in all of them."""
+WITHIN = {
+    "src/middleware/auth.ts": {"global", "file:src/middleware/auth.ts", "area:authentication", "area:src"},
+    "file:./src/config/database.ts": {"global", "area:database", "area:src"},
+    "area:authentication": {"global", "area:authentication"},
+    "area:Database": {"global", "area:database"},
+    "src/config/database.ts.bak": {"global", "area:src"},
+    "global": {"global"},
+    "README.md": {"global"},
+}
+"""The scopes of the notes that a search within a scope finds."""
+
+
+@pytest.fixture
+def scoped(tmp_path: Path) -> Path:
+    """The notes of the document's examples, and a page that is no note."""
+    root = mk.testing.write_files(tmp_path / "scoped", {"memory/2025-01-17.md": "# Лог\n\n- project middleware\n"})
+    for scope, body in SCOPED.items():
+        words = ["auth", "middleware", "user-context", "authentication"] if "middleware" in scope else ["errors"]
+        mk.store(root).notes.create(f"project middleware {scope[-9:]}", words, scope, body, folder="memories", now=NOW)
+    return root
+
+
+def test_a_search_within_a_scope_finds_the_notes_that_apply_to_it(scoped: Path) -> None:
+    """Memory Format, applies_to: global is the entire project, file: one file, area: an area."""
+    search = mk.Retriever(encoder=None, fold="none").fit(mk.read(scoped))
+    for scope, expected in WITHIN.items():
+        hits = search.search("project middleware", k=20, scope=scope, columns=["kind", "scope"]).to_pylist()
+        assert {hit["scope"] for hit in hits if hit["kind"] == "note"} == expected, scope
+        assert any(hit["kind"] != "note" for hit in hits)
+    ids = {row["scope"]: row["memory_id"] for row in search.corpus_.memories.to_pylist() if row["kind"] == "note"}
+    trace = search.trace("project", scope="area:database").to_pylist()
+    kept_out = {row["memory_id"] for row in trace if row["disposition"] == "filtered"}
+    assert kept_out == {id for scope, id in ids.items() if scope not in WITHIN["area:Database"]}
+    why = mk.explain(search, "project", ids["area:src"], scope="area:database")
+    assert "it applies to area:src, beyond area:database (scope)" in why
+    alike = search.like(ids["global"], k=20, scope="area:database")["memory_id"].to_pylist()
+    assert ids["area:database"] in alike
+    assert ids["area:src"] not in alike
+
+
+def test_a_scope_is_a_path_an_area_or_global(scoped: Path) -> None:
+    search = mk.Retriever(encoder=None).fit(mk.read(scoped))
+    for wrong in ("", " ", "area:", "file:", 3):
+        with pytest.raises(ParameterError, match="scope"):
+            search.search("project", scope=wrong)  # type: ignore[arg-type]
+
+
+def test_command_and_tool_search_within_a_scope(scoped: Path) -> None:
+    scopes = {row["memory_id"]: row["scope"] for row in mk.read(scoped).memories.to_pylist() if row["kind"] == "note"}
+    call = ["search", str(scoped), "project middleware", "--scope", "area:database", "-k", "20", "--json"]
+    of_command = {row["memory_id"] for row in json.loads(CliRunner().invoke(app, [*call, "--set", "fold=none"]).stdout)}
+    found = Tools(scoped, {"fold": "none"}, log=False).memory_search("project middleware", k=20, scope="area:database")
+    for ids in (of_command, {hit["memory_id"] for hit in found["results"]}):
+        assert {scopes[id] for id in ids if id in scopes} == WITHIN["area:Database"]
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    st.lists(st.sampled_from([(scope, user) for scope in SCOPED for user in (None, "u1", "u2", "u3")]), min_size=1),
+    st.sampled_from(list(WITHIN)),
+    st.sampled_from([None, "u1"]),
+)
+def test_buckets_find_within_a_scope_what_one_index_finds(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str | None]], scope: str, user: str | None
+) -> None:
+    """The note that names a file and the notes of its area may lie in different buckets."""
+    table = {
+        "memory_id": [str(at) for at in range(len(rows))],
+        "text": [f"project {SCOPED[of]}" for of, _ in rows],
+        "tags": [["authentication"] if "middleware" in of else [] for of, _ in rows],
+        "scope": [of for of, _ in rows],
+        "user_id": pa.array([owner for _, owner in rows], pa.string()),
+        "kind": ["note"] * len(rows),
+    }
+    corpus, folder = mk.from_table(pa.table(table)), tmp_path_factory.mktemp("lake")
+    corpus.save(folder, buckets=3)
+    made = mk.Retriever(encoder=None, fold="none")
+    found = [
+        set(search.search("project", k=99, scope=scope, user_id=user)["memory_id"].to_pylist())
+        for search in (made.fitted(corpus), made.fitted(mk.open(folder)))
+    ]
+    assert found[0] == found[1]

@@ -321,7 +321,8 @@ def test_what_is_wrong_with_a_call_is_said_in_memkits_words(root: Path) -> None:
     talk(lambda: Client(make_server(Tools(root, {"encoder": None}))), look)
     assert messages == [
         "memory_search: expected an argument 'query', a text. Got none.",
-        "memory_search: there is no argument 'users_id'. Expected some of query, k, user_id. Did you mean 'user_id'?",
+        "memory_search: there is no argument 'users_id'. Expected some of query, k, user_id, scope."
+        " Did you mean 'user_id'?",
         "memory_search: argument 'query' must be a text. Got None.",
         "memory_search: argument 'k' must be a whole number. Got 'many'.",
         "memory_get: argument 'chunk_ids' must be a list of texts. Got 'none'.",

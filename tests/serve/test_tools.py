@@ -239,7 +239,9 @@ def test_what_is_over_its_limit_is_refused_and_leaves_nothing(
 
 def test_every_tool_says_its_limits() -> None:
     assert Tools.memory_search.__doc__ is not None
-    assert Tools.memory_search.__doc__.endswith(" Limits: query 10,000 characters, user_id 200 characters.")
+    assert Tools.memory_search.__doc__.endswith(
+        " Limits: query 10,000 characters, user_id 200 characters, scope 1,000 characters."
+    )
     for name in (*Tools.READING, *Tools.WRITING):
         method = getattr(Tools, name)
         for argument in LIMITS.keys() & inspect.signature(method).parameters.keys():

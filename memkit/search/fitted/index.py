@@ -31,7 +31,7 @@ from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_k
 from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
-from memkit.params import check_corpus, until_text
+from memkit.params import Moment, check_corpus, until_text
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.ask import Ask
@@ -336,6 +336,48 @@ def seen_by(user_id: str, memories: pa.Table) -> Mask:
     return mask
 
 
+def visible_memories(index: MemoryIndex, settings: QuerySettings, moment: Moment, user_id: str | None) -> Mask:
+    """Which memories the user may see, of the user and of nobody, without those created after the moment."""
+    visible = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
+    until = moment.unseen(settings.future)
+    return visible if until is None else visible & ~later(index.rows.created, until)
+
+
+def areas_of(index: MemoryIndex, ask: Ask) -> frozenset[str]:
+    """The areas that the scope of a question reaches, in small letters: of ``area:auth`` that one, of global none.
+
+    Those of a file are its folders, by name and by path; the keywords of the notes on it; and the areas of notes whose
+    subject or text names its path. Only notes that the question may see count.
+    """
+    kind, _, name = (ask.scope or "").partition(":")
+    if kind != "file":
+        return frozenset({name.casefold()} if name else ())
+    folders = name.split("/")[:-1]
+    areas = {*folders, *("/".join(folders[: depth + 1]) for depth in range(len(folders)))} - {""}
+    seen = visible_memories(index, ask.settings, ask.moment, ask.user_id)
+    notes = index.memories.select(["kind", "scope", "title", "text", "tags"]).filter(pa.array(seen))
+    notes = notes.filter(pc.equal(notes["kind"], "note"))
+    on_file = notes.filter(pc.equal(notes["scope"], ask.scope))["tags"]
+    areas |= set(pc.list_flatten(on_file).drop_null().to_pylist())
+    of_areas = notes.filter(pc.starts_with(notes["scope"], "area:"))
+    pattern = rf"(^|[^\pL\pN_./-])(\./)?{re.escape(name)}\.?($|[^\pL\pN_./-])"
+    named = [pc.fill_null(pc.match_substring_regex(of_areas[column], pattern), False) for column in ("title", "text")]
+    scopes = of_areas["scope"].filter(pc.or_(*named)).to_pylist()
+    return frozenset(area.casefold() for area in (*areas, *(scope.removeprefix("area:").strip() for scope in scopes)))
+
+
+def _beyond(ask: Ask, areas: frozenset[str], memories: pa.Table) -> Mask:
+    """The notes that apply to another file than the question's scope says, or to an area that is none of `areas`."""
+    scope = memories["scope"]
+    names = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(scope, len("area:")))
+    name_known = pa.array([name is not None and name.casefold() in areas for name in names.to_pylist()], pa.bool_())
+    other_area = pc.and_(pc.starts_with(scope, "area:"), pc.invert(name_known))
+    other_file = pc.and_(pc.starts_with(scope, "file:"), pc.not_equal(scope, ask.scope))
+    beyond = pc.and_(pc.equal(memories["kind"], "note"), pc.or_(other_area, other_file))
+    mask: Mask = pc.fill_null(beyond, False).to_numpy()
+    return mask
+
+
 @dataclass(frozen=True)
 class Unseen:
     """Of the memories that pass all filters, how many are newer than the moment of the query.
@@ -400,6 +442,8 @@ class Scope:
         For a chunk of a superseded memory the chunk of its successor that is found in its place, else -1.
     replaced : pa.Table or None
         As `replaced_by` for all that was found, where that is over many shards; None: the masks tell.
+    beyond : ndarray of bool, shape (n_memories,), or None
+        Of the filtered ones, notes that apply to something else than the question's scope.
     """
 
     filtered: Mask | None
@@ -412,6 +456,7 @@ class Scope:
     superseded: Mask | None = None
     successor_chunks: Ints | None = None
     replaced: pa.Table | None = None
+    beyond: Mask | None = None
 
     @property
     def until(self) -> datetime | None:
@@ -425,11 +470,12 @@ class Scope:
         return [(word, mask) for word, mask in masks.items() if mask is not None]
 
 
-def make_scope(index: MemoryIndex, ask: Ask, where: Where) -> Scope:
-    """The scope of a question in an index: `where`, the user, and the settings that hide memories.
+def make_scope(index: MemoryIndex, ask: Ask, where: Where, areas: frozenset[str] | None = None) -> Scope:
+    """The scope of a question in an index: `where`, the user, what notes apply to, and the settings that hide memories.
 
     `where` is the question's predicate, or the ids of the memories that pass it; the memories that the queries are
-    asked `without` are left out.
+    asked `without` are left out. `areas` are those of the question's scope, where the index is one of several; None:
+    as `areas_of` finds them.
     """
     memories, rows, how, moment, user_id = index.memories, index.rows, ask.settings, ask.moment, ask.user_id
     ids, excluded = memories["memory_id"], []
@@ -446,6 +492,10 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Where) -> Scope:
     if user_id is not None:
         unknown = None if pc.any(pc.equal(memories["user_id"], user_id)).as_py() else user_id
         excluded.append(~seen_by(user_id, memories))
+    beyond = None
+    if ask.scope is not None:
+        beyond = _beyond(ask, areas_of(index, ask) if areas is None else areas, memories)
+        excluded.append(beyond)
     if (hidden := rows.hidden(how.kinds_hidden)) is not None:
         excluded.append(hidden)
     is_expired = rows.expired(moment.last_visible)
@@ -462,7 +512,9 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Where) -> Scope:
     reasons = [mask for mask in (out, deprecated, superseded) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
     unseen = None if until is None else Unseen.from_rows(rows, until, future, filtered)
-    return Scope(filtered, expired, future, allowed, unseen, unknown, deprecated, superseded, successor_chunks)
+    return Scope(
+        filtered, expired, future, allowed, unseen, unknown, deprecated, superseded, successor_chunks, beyond=beyond
+    )
 
 
 def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]:
