@@ -306,6 +306,7 @@ _ABOUT_PASSWORDS = re.compile(
 )
 """How words begin that tell of passwords, and stand in none."""
 _CLASSES = tuple(map(re.compile, (r"[a-zа-яё]", r"[A-ZА-ЯЁ]", r"\d", r"[^\w\s.:-]")))
+_LEAST_KEY = 20
 _TURN = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
 _LOGIN = re.compile(r"[ \t]*+(?::?[ \t]*+[^\s@]++@\S+|:[ \t]*+\S+)?$")
 _NETWORK = re.compile(r"(?i)w[iy]-?fi|вай-?фа|роутер|router|network|сет[ия]")
@@ -345,7 +346,14 @@ def _is_written(match: re.Match[str]) -> bool:
     """Whether it stands for itself: no variable, call, path, date or example."""
     secret = match["secret"]
     is_called = match.string[match.end("secret") : match.end("secret") + 1] == "("
-    return not (is_called or _NOT_SECRET.match(secret) or _EXAMPLE.match(secret) or _DOTTED.match(secret))
+    return not (is_called or _NOT_SECRET.match(secret) or _EXAMPLE.match(secret) or _is_dotted(secret))
+
+
+def _is_dotted(value: str) -> bool:
+    """Whether it is a name within names, as of a variable; a key with a dot has a long part where the signs change."""
+    parts = value.split(".")
+    is_key = any(len(part) >= _LEAST_KEY and len(_TURN.findall(part)) >= 2 for part in parts)
+    return bool(_DOTTED.match(value)) and not is_key
 
 
 def _is_value(match: re.Match[str]) -> bool:
@@ -399,6 +407,11 @@ def _has_digit(match: re.Match[str]) -> bool:
     return bool(_DIGIT.search(match["secret"]))
 
 
+def _is_of_host(match: re.Match[str]) -> bool:
+    """Whether what follows the prefix has a digit and is no chain of words and numbers."""
+    return bool(_DIGIT.search(match["key"])) and not _SLUG.match(match["key"])
+
+
 def _is_card(match: re.Match[str]) -> bool:
     """Digits of an issuer's length whose sum is right (Luhn)."""
     digits = [int(digit) for digit in match["secret"] if digit.isdecimal()]
@@ -438,6 +451,21 @@ _HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
 _INTRODUCED = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
 _REST_OF_WORD = r"\S*(?: (?i:слов)\S*)?[ \t]{1,3}"
 _OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
+
+_PREFIXES = (
+    *("gsk_", "xai-", "pplx-", "r8_", "nvapi-", "csk-", "tgp_v1_", "jina_", "AQ.Ab"),  # hosts of models
+    *("m0-", "pcsk_", "tvly-", "lsv2_pt_", "lsv2_sk_"),  # memory, vectors, search, traces
+    *("dckr_pat_", "rubygems_"),  # registries
+    *("lin_api_", "lin_oauth_", "ntn_", "ATATT3", "figd_", "sntrys_", "sntryu_"),  # trackers and desks
+    *("ya29.", "vk1.a.", "shpat_"),  # accounts
+)
+"""What the keys of services open with; at least `_LEAST_KEY` signs follow."""
+_UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+_KEYS_ALONE = (
+    r"(?:api|access|auth|secret|private|client)[ _-]?(?:key|token|secret)|apikey|secret|password"
+    r"|секрет|пароль|(?:api|апи)[ -]?ключ"
+)
+"""Names of values that are secret whatever they look like; a key of a table or a queue is none."""
 
 SECRETS: tuple[Secret, ...] = (
     Secret(
@@ -544,6 +572,27 @@ SECRETS: tuple[Secret, ...] = (
         ("id ⟦AKIAIOSFODNN7EXAMPLE⟧", "клиент входа: ⟦GOCSPX-not-a-real-secret-at-all⟧"),
         ("akia", "asia", "aiza", "aqvn", "y0_", "hf_", "npm_", "pypi-", "sg.", "gocspx-", "_v1_"),
         look=r"HINT[A-Za-z0-9_.-]{16}",
+    ),
+    Secret(
+        "service_key",
+        "a key of a service, by what it opens with",
+        _OPEN + rf"(?P<secret>(?:{'|'.join(map(re.escape, _PREFIXES))})(?P<key>[A-Za-z0-9_=-]{{{_LEAST_KEY},}}))",
+        ("it calls with ⟦gsk_0not0a0real0key0at0all0⟧", "доступ: ⟦vk1.a.0not0a0real0key0at0all0⟧, на год"),
+        tuple(prefix.lower() for prefix in _PREFIXES),
+        _is_of_host,
+        look=rf"HINT[A-Za-z0-9_=-]{{{_LEAST_KEY}}}",
+    ),
+    Secret(
+        "token",
+        "a UUID that is named as a key",
+        f"(?i:{_WORD}(?:{_KEYS_ALONE}){_WORD_END})[\"'`]?[ \t]{{0,3}}(?:=>|[:=])[ \t]{{0,3}}[\"'`]?"
+        rf"(?P<secret>{_UUID})(?![\w-])",
+        (
+            '"api_key": "⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧"',
+            "секрет: ⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧",
+        ),
+        ("key", "token", "secret", "password", "токен", "секрет", "пароль", "ключ"),
+        look=rf"HINT[\"'`]?[ \t]*(?:=>|[:=])[ \t]*[\"'`]?{_UUID}",
     ),
     Secret(
         "session_token",

@@ -343,3 +343,13 @@ def test_no_line_of_a_private_key_is_shown_however_the_text_is_cut(width: int, n
 )
 def test_a_long_word_among_others_is_no_piece_of_a_key(text: str) -> None:
     assert find(text) == []
+
+
+@pytest.mark.parametrize(
+    "value", ["AQ.Ab8RN6Knot0a0real0key0at0all0", "ya29.a0AfHnot0a0real0key0at0all", "qz7.b.0not0a0real0key0at0all0"]
+)
+def test_a_named_value_with_a_dot_is_hidden_and_a_name_within_names_is_not(value: str) -> None:
+    assert value not in mask(f'"api_key": "{value}"')
+    text = '"api_key": settings.providers.gemini_2.api_key_of_the_user; gsk_of-the-year-2026-and-2027-too'
+    assert mask(text) == text
+    assert not find("key: 550e8400-e29b-41d4-a716-446655440000, token of 550e8400-e29b-41d4-a716-446655440000")
