@@ -45,14 +45,27 @@ SAMPLE_SIZE = 2000
 _MAX_RULES = 10
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"'(][^\n]{0,200}?)?\s*\)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\{|\$")
+_SCRIPTS = (
+    *("Han", "Hiragana", "Katakana", "Hangul", "Arabic", "Hebrew", "Greek", "Armenian", "Georgian", "Thai"),
+    *("Devanagari", "Bengali", "Tamil", "Telugu", "Ethiopic", "Khmer", "Lao", "Myanmar", "Tibetan", "Sinhala"),
+)
+"""Unicode's names of scripts besides Latin and Cyrillic that letters are counted by; of the rest is said ``other``."""
+_COUNTS = ", ".join(
+    rf"{{'n': length(text) - length(regexp_replace(text, '\p{{{name}}}+', '', 'g')), 's': '{name}'}}"
+    for name in _SCRIPTS
+)
 _TABLES = {
     "kinds_by_month": BY_MONTH,
-    "languages": r"""
-        select case when ru > 4 * en then 'Cyrillic' when en > 4 * ru then 'Latin'
-            when ru + en > 0 then 'both' else 'other' end as letters, count(*) as memories
-        from (select length(text) - length(regexp_replace(text, '\p{Cyrillic}+', '', 'g')) as ru,
-            length(text) - length(regexp_replace(text, '\p{Latin}+', '', 'g')) as en from memories)
-        group by all order by memories desc, letters""",
+    "languages": rf"""
+        select case
+                when rest > ru + en then list_max([{_COUNTS}, {{'n': 1, 's': 'other'}}]).s
+                when ru > 4 * en then 'Cyrillic' when en > 4 * ru then 'Latin'
+                when ru + en > 0 then 'both' else 'other' end as letters, count(*) as memories
+        from (select text, length(text) - length(regexp_replace(text, '\p{{Cyrillic}}+', '', 'g')) as ru,
+            length(text) - length(regexp_replace(text, '\p{{Latin}}+', '', 'g')) as en,
+            length(text) - length(regexp_replace(text, '[^\p{{Latin}}\p{{Cyrillic}}\P{{L}}]+', '', 'g')) as rest
+            from memories)
+        group by letters order by memories desc, letters""",  # noqa: S608  # names that are declared above
     "lengths": """
         select coalesce(kind, 'other') as kind, count(*) as memories, min(length(text)) as shortest,
             median(length(text))::bigint as median, max(length(text)) as longest

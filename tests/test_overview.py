@@ -328,3 +328,10 @@ def test_no_policy_is_recommended_for_what_no_plan_cuts(tmp_path: Path) -> None:
     logs = {path: text for path, text in strange_folder().items() if path.startswith("memory/")}
     corpus = mk.read(write_files(tmp_path, logs))
     assert not any("Deduplicator" in call for call in mk.overview(corpus).tables["next"]["call"].to_pylist())
+
+
+def test_letters_are_counted_by_the_names_of_scripts() -> None:
+    texts = {"Latin": "tea", "Cyrillic": "чай", "Han": "喝茶 API 不加糖", "Hiragana": "おちゃをのむ x"}
+    texts |= {"Hangul": "차를 마신다 v2", "Georgian": "ჩაი", "other": "123", "both": "tea чай"}
+    table = mk.overview(mk.from_table({"text": list(texts.values())})).tables["languages"]
+    assert {row["letters"]: row["memories"] for row in table.to_pylist()} == dict.fromkeys(texts, 1)
