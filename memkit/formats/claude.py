@@ -311,7 +311,7 @@ def _instructed(folder: Folder) -> set[str]:
     hosts |= {""} if folder.listing.root.name == _HOST_NAME else set()
     reported_at = {f"{host}/{name}" if host else name: host for host in hosts for name in _INSTRUCTED}
     for place, names in folder.markdown.items():
-        if _SKILL in names and reported_at.keys().isdisjoint((place, *above(place))) and _is_skill(folder, place):
+        if _SKILL in names and reported_at.keys().isdisjoint((place, *above(place))) and is_skill(folder, place):
             reported_at[place] = posixpath.dirname(place)
     files: dict[str, list[str]] = {}
     for path in folder.listing.files if reported_at else ():
@@ -328,7 +328,7 @@ def _instructed(folder: Folder) -> set[str]:
     return skipped
 
 
-def _is_skill(folder: Folder, place: str) -> bool:
+def is_skill(folder: Folder, place: str) -> bool:
     """Whether a SKILL.md has what every skill has: a name and what it is for."""
     file = folder.open(f"{place}/{_SKILL}" if place else _SKILL)
     return bool(place and file and file.front and {"name", "description"} <= file.front.fields.keys())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from memkit.formats.claude import is_skill
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey
 from memkit.formats.linked.layout import layout
@@ -24,6 +25,7 @@ _HOME = re.compile(_PLACE)
 _MOST = 24
 """The most files of a ``system/`` that are opened to tell what it is."""
 _KINDS = ("page", "head", "index")
+_SKILLS = Rule("unclaimed", "memfs", "", "files of memories, and no skills")
 
 
 class _Block(Page):
@@ -55,14 +57,20 @@ class _Block(Page):
 
 
 def survey(folder: Folder) -> Survey:
-    """The Markdown of each MemFS with the folder that it lies in; skills and the host's own state are skipped."""
+    """The Markdown of each MemFS with the folder that it lies in; skills are named, the host's own state is skipped."""
     survey_of_folder, homes = Survey(), {""} if folder.is_forced else _homes(folder)
+    skills: dict[str, list[str]] = {}
     for path in folder.listing.files if homes else ():
         home, name = _home_of(path, homes), path.rpartition("/")[2]
         if home is not None and (name == _STATE or (name == _SKILL and "skills" in path.split("/"))):
             survey_of_folder.skipped.add(path)
+            if name == _SKILL and (folder.is_forced or not is_skill(folder, path.rpartition("/")[0])):
+                skills.setdefault(home, []).append(path)
         elif home is not None and path.lower().endswith(MARKDOWN):
             survey_of_folder.findings[path] = home
+    for home, paths in skills.items():
+        got = f"{len(paths):,} of skills, not read, first {min(paths)}"
+        folder.rows.problem("unclaimed", home.rstrip("/") or ".", _SKILLS.expected, got, quote=False)
     return survey_of_folder
 
 
@@ -109,6 +117,7 @@ FORMAT = layout(
     kinds=_KINDS,
     survey=survey,
     rules=(
+        _SKILLS,
         Rule("missing_field", "memfs", "description", "a file with this field"),
         Rule("over_limit", "memfs", "", "no more characters than its own limit"),
     ),

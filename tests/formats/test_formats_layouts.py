@@ -114,7 +114,8 @@ def test_files_of_a_memfs_have_a_description_and_keep_to_their_limit(tmp_path: P
     corpus = mk.read(write_files(tmp_path, files))
     problems = [(row["path"], row["rule"], row["field"]) for row in corpus.problems.to_pylist()]
     over, loose = ("system/b.md", "over_limit", None), ("system/c.md", "loose_front_matter", None)
-    assert problems == [("notes/d.md", "missing_field", "description"), over, loose]
+    skills = (".", "unclaimed", None)
+    assert problems == [skills, ("notes/d.md", "missing_field", "description"), over, loose]
     titles = dict(zip(corpus.memories["path"].to_pylist(), corpus.memories["title"].to_pylist(), strict=True))
     assert titles == {"system/a.md": "a", "system/b.md": "b", "system/c.md": "c", "notes/d.md": "notes/d"}
     assert "цены: в копейках" in corpus.memories["description"].to_pylist()
@@ -177,3 +178,12 @@ def test_a_changed_folder_is_read_anew_where_its_layout_changed(tmp_path: Path) 
     after = before.refresh()
     assert after.memories.equals(mk.read(folder).memories)
     assert set(after.memories["layout"].to_pylist()) == {None}
+
+
+def test_skills_of_a_memfs_are_named(tmp_path: Path) -> None:
+    block = "---\ndescription: x\n---\ny\n"
+    skill = "---\nname: s\n---\ny\n"
+    root = write_files(tmp_path, {"m/system/a.md": block, "m/skills/s/SKILL.md": skill, "m/skills/t/SKILL.md": skill})
+    rows = [row for row in mk.read(root).problems.to_pylist() if row["rule"] == "unclaimed"]
+    assert [row["path"] for row in rows] == ["m"]
+    assert "2 of skills, not read, first m/skills/s/SKILL.md" in rows[0]["message"]
