@@ -1,7 +1,8 @@
 """Renames a page together with every link that leads to it; all other bytes stay.
 
 A link keeps its style: a path stays a path (relative, from the root, or with the ending it had), a name stays a name
-where no other page is called so. What a link names by title, alias or id is left as it is.
+where no other page is called so. What a link names by title, alias or id is left as it is, and so is what only looks
+like a link: in code, comments and formulas, or with an escaped bracket.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
@@ -39,6 +42,13 @@ _UNNAMED = frozenset("[]|#")
 _PLAIN = re.compile(r"[^\"',]+")
 """What may stand in YAML with and without quotes, in a list or alone."""
 _KEY = re.compile(r"([\w-]+):")
+_NO_LINKS = re.compile(
+    r"<!--.*?-->|%%.*?%%|(?<![\\$])\$\$.*?\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,500}?[^\s$\\]\$(?![\w$])", re.DOTALL
+)
+"""Comments and formulas. A formula in a line begins and ends without a blank, so that two prices are none."""
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_DEFINED = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,500}\]:[ \t]*(<[^<>\n]{1,1000}>|[^\s<]\S{0,999})", re.MULTILINE)
+"""What ``[text][name]`` leads to, defined in a line of its own."""
 _TARGET = re.compile(r"!?\[\[[ \t]*([^\[\]\n|#]*?)[ \t\\]*(?=[|#\]])")
 
 
@@ -101,9 +111,11 @@ def rename(root: Path, draft: Draft, old: str, new: str) -> str:
     for row in links_of(pages.tables, read(root).tables):
         if old in (row["source"], row["target"]):
             links[row["source"]].append(row)
-    for source in sorted(links.keys() | {old}):
+    may_define = pages.memories.filter(pc.match_substring(pages.memories["text"], "]:"))["path"].to_pylist()
+    for source in sorted(links.keys() | {old, *filter(None, may_define)}):
         text = draft.text(source)
-        splices = sorted(_spliced_links(text, source, links[source], moved))
+        found = (*_spliced_links(text, source, links[source], moved), *_spliced_definitions(text, source, paths, moved))
+        splices = sorted(found)
         if source != old:
             for splice in splices:
                 draft.splice("update", source, splice, f"a link to {new}", together=old)
@@ -170,9 +182,10 @@ class _Moved:
 def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _Moved) -> Iterator[Splice]:
     """What changes in a page that links to the moved one, or is it."""
     bare = without_code(text, fences(text.replace("\r\n", "\n")))
+    starts = _line_starts(text)
     front = front_matter.split(plain_lines(text))
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     head = starts[front.body_line - 2] if front else 0  # the line that closes it
+    linking = _linking(text, bare, head)
     begin: dict[tuple[int, str], int] = {}
     naming = _naming(bare[:head])
     for row in links:
@@ -191,7 +204,54 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
         if start < 0 or (not line and not _PLAIN.fullmatch(new)):
             raise ChangeRefusedError(f"{source}: its link {old!r:.80} has no certain place; change it by hand.")
         begin[line, old] = start + len(old)
-        yield Splice(start, start + len(old), new)
+        if linking[start : start + len(old)] == old and not _is_escaped(text, start, old):
+            yield Splice(start, start + len(old), new)
+
+
+def _spliced_definitions(text: str, source: str, paths: set[str], moved: _Moved) -> Iterator[Splice]:
+    """What changes in the lines of a page that say where ``[text][name]`` leads."""
+    front = front_matter.split(plain_lines(text))
+    head = _line_starts(text)[front.body_line - 2] if front else 0
+    bare = without_code(text, fences(text.replace("\r\n", "\n")))
+    linking = _linking(text, bare, head)
+    for match in _DEFINED.finditer(linking, head):
+        written = f"[]({match[1]})"
+        link = next(links_in(written), None)
+        if link is None:
+            continue
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)).lstrip("/")
+        leads_to = next((path for path in (place, f"{place}.md") if path in paths), None)
+        new = _written(written, source, leads_to, moved) if leads_to and moved.old in (source, leads_to) else None
+        if new is not None:
+            yield Splice(match.start(1), match.end(1), new[3:-1])
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer("\n", text))]
+
+
+def _linking(text: str, bare: str, head: int) -> str:
+    """`bare`, which is `text` without code, with blanks for indented code, comments and formulas below its head too.
+
+    >>> _linking(text := "a $[[b]]$ c\\n\\n    [[d]]\\n", text, 0).split()
+    ['a', 'c']
+    """
+    lines, is_code, is_after_blank, is_list = [], False, True, False
+    for line, plain_line in zip(text[head:].split("\n"), bare[head:].split("\n"), strict=True):
+        is_blank, is_indented = not line.strip(), line.startswith(("    ", "\t"))
+        if not is_blank:
+            # Below an item, what is indented belongs to the item.
+            is_list = bool(_ITEM.match(line)) if not is_indented else is_list
+            is_code = is_indented and not is_list and (is_code or is_after_blank)
+        lines.append(" " * len(line) if is_code else plain_line)
+        is_after_blank = is_blank
+    return bare[:head] + _NO_LINKS.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]), "\n".join(lines))
+
+
+def _is_escaped(text: str, start: int, link: str) -> bool:
+    """Whether a bracket of what looks like a link has a backslash before it."""
+    before = text[max(0, start - 50) : start]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1 or "\\](" in link
 
 
 def _naming(head: str) -> list[tuple[int, str]]:

@@ -116,3 +116,17 @@ def test_a_successor_without_brackets_is_renamed_where_its_field_names_it_and_no
             mk.store(root).pages.rename("tea.md", "it's.md")
         mk.store(root).pages.rename("tea.md", "mint.md")
         assert (root / "a.md").read_text("utf-8") == f"---\n{after}---\nтекст\n"
+
+
+def test_what_only_looks_like_a_link_stays_and_a_definition_follows(tmp_path: Path) -> None:
+    stays = (
+        "Text.\n\n    [[tea]] in code\n\n<!-- [[tea]] and\n[a](tea.md) --> %%[[tea]]%%\n"
+        "\\[[tea]] \\[a](tea.md) $[[tea]]$\n$$\n[[tea]]\n$$\n"
+    )
+    follows = "- item\n\n    [[tea]] of the item, $5 [[tea]] and $6\n\n[the tea][t], [^1].\n\n[t]: tea.md 'Tea'\n"
+    root = write_files(tmp_path, {"tea.md": "# Tea\n", "a.md": stays + follows})
+    mk.store(root).pages.rename("tea.md", "b/green tea.md")
+    expected = follows.replace("[[tea]]", "[[green tea]]").replace("tea.md", "b/green%20tea.md")
+    assert (root / "a.md").read_text("utf-8") == stays + expected
+    mk.store(root).pages.rename("a.md", "c/a.md")
+    assert "\n[t]: ../b/green%20tea.md 'Tea'\n" in (root / "c/a.md").read_text("utf-8")
