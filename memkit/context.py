@@ -29,6 +29,7 @@ from memkit.formats.hermes import DELIMITER, LIMITS, chars, visible
 from memkit.params import AsOf, Estimator, Moment, check_corpus, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where, result_schema
 from memkit.tables.age import expired_sql
+from memkit.text.secrets import mask
 from memkit.text.snippet import plain_line, window
 
 if TYPE_CHECKING:
@@ -531,7 +532,7 @@ def _note_of(gathered: Gathered, filled: dict[str, list[Candidate]]) -> str:
             else "No memory has a user."
         )
         hint = did_you_mean(user_id, user_ids)
-        return f"User {user_id!r} has no memory. {others}{hint} Give no user to use all memories."
+        return mask(f"User {user_id!r} has no memory. {others}{hint} Give no user to use all memories.")
     counts = Counter(f"{IN_WORDS.get(line.reason or '', line.reason)} in {line.block}" for line in lines)
     left_out = "; ".join(f"{count} {reason}" for reason, count in counts.items())
     return " ".join(filter(None, ["Nothing is shown.", left_out and f"Left out: {left_out}.", note]))

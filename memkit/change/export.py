@@ -43,6 +43,7 @@ from memkit.params import AsOf, as_of_time, check_choice, describe, path_of
 from memkit.policy.admission import Admission
 from memkit.schemas import KINDS, WORDS, result_schema
 from memkit.tables.corpus import Corpus
+from memkit.text.secrets import mask
 
 COMPARED = (
     *("title", "text", "description", "aliases", "tags", "importance", "confidence", "status", "superseded_by"),
@@ -295,7 +296,7 @@ def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None 
         raise ParameterError(f"export: expected a Corpus. Got {type(corpus).__name__}.")
     check_choice("layout", layout, tuple(LAYOUTS), "export")
     if user is not None and not (isinstance(user, str) and _USER.fullmatch(user)):
-        raise ParameterError(f"export: 'user' must be letters, digits, '_', '-' and '.'. Got {user!r:.80}.")
+        raise ParameterError(f"export: 'user' must be letters, digits, '_', '-' and '.'. Got {mask(repr(user)):.80}.")
     target = path_of("folder", folder)
     _check_empty(target)
     moment = as_of_time(as_of)

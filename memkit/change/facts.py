@@ -50,6 +50,7 @@ from memkit.search.fitted.store import forget
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.tables.table import from_table
+from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
@@ -641,7 +642,7 @@ def _raise_no_old_file(draft: Draft, user: str) -> NoReturn:
             f"{path}: its lines, its name or the files beside it show that it is no user's file of the old layout."
         )
     if not draft.exists(f"{place}/{user}"):
-        raise NotFoundError(users.no_user(draft, user) or f"there is no user {user!r}.")
+        raise NotFoundError(users.no_user(draft, user) or mask(f"there is no user {user!r}."))
     if draft.exists(f"{path}.bak"):
         raise ChangeRefusedError(f"{user}: migrated already: {place}/{user}/ is there, and {path}.bak.")
     raise NotFoundError(f"{user}: there is nothing to migrate: no {path}, and {place}/{user}/ is there.")

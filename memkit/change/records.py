@@ -29,6 +29,7 @@ from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Splice
 from memkit.params import AsOf
 from memkit.tables.corpus import Corpus, read
+from memkit.text.secrets import mask
 
 _NAME = re.compile(r"[^\w.-]+")
 _MAX_STEM = 80
@@ -291,7 +292,7 @@ def _record(corpus: Corpus, id: str, kinds: Sequence[str] = ("pathway", "wisdom_
         ids = {row["memory_id"] for _, row in found}
         memories = [row for row in corpus.memories.to_pylist() if row["memory_id"] in ids]
         listed = ", ".join(f"{row['path']}:{row['line_start']}" for row in memories)
-        raise ChangeRefusedError(f"{len(found)} {word}s have the id {id!r:.80}: {listed}.")
+        raise ChangeRefusedError(f"{len(found)} {word}s have the id {mask(repr(id)):.80}: {listed}.")
     kind, row = found[0]
     if row["memory_id"] in corpus.tables["migrations"]["memory_id"].to_pylist():
         raise ChangeRefusedError(f"{row['path']}: the record is of an older shape; records.migrate() first.")

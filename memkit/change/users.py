@@ -39,6 +39,7 @@ from memkit.formats.syntax.values import end_of_day
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
 from memkit.schemas import IMPORTANCES, TABLES
+from memkit.text.secrets import mask
 
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 GUESSED = "guessedEnds"
@@ -338,7 +339,7 @@ def check_user(user: str) -> None:
     ParameterError
     """
     if not isinstance(user, str) or not _USER.fullmatch(user):
-        raise ParameterError(f"user: expected letters, digits, '_', '-' and '.'. Got {user!r:.80}.")
+        raise ParameterError(f"user: expected letters, digits, '_', '-' and '.'. Got {mask(repr(user)):.80}.")
 
 
 _SPELLINGS = {"expiresAt": "expires_at"}

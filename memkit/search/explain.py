@@ -18,6 +18,7 @@ from memkit.search.question import Question, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.stages.ranking import answerability
 from memkit.search.steps import DROPS, STEPS, Look
+from memkit.text.secrets import mask
 
 _KEPT_OUT = frozenset(word for step in STEPS if step.keeps_out for word in step.drops)
 """Dispositions of memories that are no candidates."""
@@ -77,7 +78,8 @@ def explained(question: Question, memory_id: str) -> str:
     memory = pc.index(ids, memory_id).as_py()
     if memory < 0:
         hint = did_you_mean(memory_id, ids.to_pylist())
-        raise QueryError(f"explain: expected the memory_id of one of {len(ids)} memories. Got {memory_id!r}.{hint}")
+        expected = f"expected the memory_id of one of {len(ids)} memories"
+        raise QueryError(mask(f"explain: {expected}. Got {memory_id!r}.{hint}"))
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else {}
     is_candidate = bool(row) and row["disposition"] not in _KEPT_OUT

@@ -23,7 +23,7 @@ from memkit.search.fitted.index import MemoryIndex, visible_memories
 from memkit.search.question import Question, answered
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
-from memkit.text.secrets import without_secrets
+from memkit.text.secrets import mask, without_secrets
 
 STRONGEST = 12
 """So many words of a memory are searched, those of most weight by tf-idf."""
@@ -71,9 +71,8 @@ def _memory_row(index: MemoryIndex, memory_id: str, visible: Mask) -> int:
         return int(place)
     known = take_rows(index.memories["memory_id"], np.flatnonzero(visible)).to_pylist()
     hint = did_you_mean(memory_id, known)
-    raise NotFoundError(
-        f"Retriever.like: expected the memory_id of one of {len(known):,} memories. Got {memory_id!r:.200}.{hint}"
-    )
+    expected = f"expected the memory_id of one of {len(known):,} memories"
+    raise NotFoundError(mask(f"Retriever.like: {expected}. Got {memory_id!r:.200}.{hint}"))
 
 
 def _mean_vector(index: MemoryIndex, rows: Ints) -> Vectors:

@@ -60,11 +60,11 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
                     )  # here: an error raised in a thread would keep its arguments until the next collection
                 return await super().call_tool(name, arguments, context)
             except ParameterError as error:
-                raise ToolError(str(error)) from None
+                raise ToolError(mask(without_surrogates(str(error)))) from None
             except UnexpectedToolError:  # an internal error: the server logs it
                 raise
             except ToolError as error:
-                raise ToolError(without_surrogates(_message(name, error, schemas))) from None
+                raise ToolError(mask(without_surrogates(_message(name, error, schemas)))) from None
 
     lock = threading.Lock()
 
@@ -133,7 +133,8 @@ def _guarded(
             with lock:
                 return method(*args, **named)
         except PolicyRefusal as refusal:
-            answer = {"ok": False, "id": "", "reason": refusal.reason, "message": without_surrogates(str(refusal))}
+            message = mask(without_surrogates(str(refusal)))
+            answer = {"ok": False, "id": "", "reason": refusal.reason, "message": message}
             return answer | ({"candidates": [], "gap": None} if method.__name__ in Tools.DESTROYING else {})
         except (MemkitError, OSError) as error:
             raise failure(mask(without_surrogates(str(error)))) from None

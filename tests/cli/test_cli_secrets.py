@@ -251,3 +251,20 @@ def test_what_a_screen_hides_is_not_saved(tmp_path: Path, text: str) -> None:
         facts.save("u", f"Запомни: {text}"[:240], now=DAY)
     assert caught.value.reason == "secret"
     assert shown_values(str(caught.value), VALUES) == []
+
+
+def test_no_error_shows_a_token_given_as_an_id(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    root = write_files(tmp_path, {"a.md": "# Tea\n\nGreen.\n"})
+    corpus = mk.read(root)
+    search = mk.Retriever(encoder=None).fit(corpus)
+    calls: list[Callable[[], Any]] = [
+        lambda: search.like(token),
+        lambda: mk.store(root).facts.read(f"{token}/"),
+        lambda: mk.store(root).facts.migrate_user(token),
+        lambda: mk.store(root).pages.rename(token, "b.md"),
+    ]
+    for call in calls:
+        with pytest.raises(mk.MemkitError) as caught:
+            call()
+        assert token not in str(caught.value), caught.value
