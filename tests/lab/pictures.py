@@ -34,7 +34,7 @@ panel""",
     "mk.panels.dedup(mk.Deduplicator().fit(corpus))",
     "mk.panels.context(corpus, mk.ContextBuilder(search), user_id='anna', message='Когда я лечу?', as_of=moment)",
 )
-SHOWN = {"search": 850, "decay": 620, "dedup": 620, "context": 620}
+SHOWN = {"search": 885, "decay": 620, "dedup": 620, "context": 620}
 """How high the picture of each panel is: that of the search goes down to its verdict."""
 
 
