@@ -308,11 +308,12 @@ TABLES: dict[str, pa.Schema] = {
         column("context", pa.string(), "what stands in round brackets at its end"),
     ),
     "migrations": table(
-        _MEMORY_ID,
+        column("memory_id", pa.string(), "the row of memories that is migrated; in a journal its id at the time"),
         _PATH,
-        column("kind", pa.string(), "pathway, memory_item, wisdom_fact or entry"),
+        column("kind", pa.string(), "pathway, memory_item, wisdom_fact, fact or entry; null in a journal"),
         column("from_version", pa.string(), "the version that was read"),
         column("to_version", pa.string(), "the version after the step"),
+        column("time", TIMESTAMP, "when it was written, as migrations.jsonl says; null: still to migrate"),
         column("reason", pa.string(), "what the step changed and why"),
     ),
 }

@@ -57,7 +57,7 @@ class Migrate(Estimator):
         """Add the rows of each file that has an older layout."""
         steps = self.check_params()["steps"]
         tables = draft.corpus.tables
-        old = tables["migrations"].to_pylist()
+        old = [row for row in tables["migrations"].to_pylist() if row["time"] is None]  # the others are migrated
         for step, kind, work in (("users", "fact", _user), ("index", "entry", _index)):
             for path in dict.fromkeys(row["path"] for row in old if row["kind"] == kind and step in steps):
                 with draft.attempt(path, None):

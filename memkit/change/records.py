@@ -294,7 +294,8 @@ def _record(corpus: Corpus, id: str, kinds: Sequence[str] = ("pathway", "wisdom_
         listed = ", ".join(f"{row['path']}:{row['line_start']}" for row in memories)
         raise ChangeRefusedError(f"{len(found)} {word}s have the id {mask(repr(id)):.80}: {listed}.")
     kind, row = found[0]
-    if row["memory_id"] in corpus.tables["migrations"]["memory_id"].to_pylist():
+    steps = corpus.tables["migrations"].select(["memory_id", "time"]).to_pylist()
+    if {"memory_id": row["memory_id"], "time": None} in steps:
         raise ChangeRefusedError(f"{row['path']}: the record is of an older shape; records.migrate() first.")
     return kind, row
 

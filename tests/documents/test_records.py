@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -302,8 +303,15 @@ def test_a_fact_is_corrected_under_its_id(document: ModuleType, tmp_path: Path) 
 def test_a_broken_line_of_the_journal_of_migrations_is_a_row(tmp_path: Path) -> None:
     step = {"record": "w", "from": "0.9.0", "to": "1.0.0", "time": "2025-01-14T10:15:30Z", "reason": "x"}
     journal = "".join(f"{line}\n" for line in (json.dumps(step), '{"record": "w", "fro', json.dumps({"record": "w"})))
-    problems = mk.read(mk.testing.write_files(tmp_path, {"migrations.jsonl": journal})).problems.to_pylist()
-    assert [(row["rule"], row["line"]) for row in problems] == [("unparsable", 2), ("unparsable", 3)]
+    journal += "".join(f"{json.dumps({**step, **wrong})}\n" for wrong in ({"time": "soon"}, {"from": 5}))
+    corpus = mk.read(mk.testing.write_files(tmp_path, {"migrations.jsonl": journal}))
+    assert [(row["rule"], row["line"]) for row in corpus.problems.to_pylist()] == [
+        ("unparsable", line) for line in (2, 3, 4, 5)
+    ]
+    moment = datetime.fromisoformat("2025-01-14T10:15:30+00:00")
+    assert corpus.sql("select * exclude (path, kind) from migrations").fetchall() == [
+        ("w", "0.9.0", "1.0.0", moment, "x")
+    ]
 
 
 def test_the_last_use_never_goes_back(document: ModuleType, tmp_path: Path) -> None:
@@ -363,6 +371,12 @@ def test_what_was_migrated_is_said_and_check_knows_the_journal(tmp_path: Path) -
     ]
     assert "JSON alone" in changes[2]["reason"]
     assert "migrations.jsonl" not in mk.read(tmp_path).problems["path"].to_pylist()
+    steps = mk.read(tmp_path).tables["migrations"].select(["path", "kind", "time"]).to_pylist()
+    moment = datetime.fromisoformat(f"{NOW}+00:00")
+    assert [tuple(row.values()) for row in steps] == [
+        *(("migrations.jsonl", None, moment), ("old.yaml", "pathway", None)),
+    ]
+    assert records.record_use("p", True)["hits"] == 5  # a migrated record is used, what is journalled does not bar it
     mk.testing.write_files(
         tmp_path, {"migrations.jsonl": '{"record": "x"}\n', "old.md.bak": "- Пьёт чай\n", "x.bak": ""}
     )

@@ -29,7 +29,7 @@ from memkit.formats.spelling import END, EXPIRES, plain
 from memkit.formats.syntax import yaml
 from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_lines
 from memkit.formats.syntax.node import Node, StructureError
-from memkit.formats.syntax.values import text_of
+from memkit.formats.syntax.values import iso_time_of, text_of
 
 JOURNAL = "migrations.jsonl"
 """What became what and why, a line a step, beside the records."""
@@ -91,7 +91,7 @@ def parse(file: File, rows: Rows) -> None:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
         if _is_journal(source, items):
-            _check_journal(source, rows, items)
+            _read_journal(source, rows, items)
             return
         if _read_unknown(file, rows, items):
             return
@@ -154,13 +154,28 @@ def _is_step(item: _Item) -> bool:
     return isinstance(item.value, Node) and item.value.keys() == _JOURNAL_FIELDS
 
 
-def _check_journal(source: Source, rows: Rows, items: list[_Item]) -> None:
-    """Report the lines of a journal that are no step."""
+def _read_journal(source: Source, rows: Rows, items: list[_Item]) -> None:
+    """Each step of a journal to a row of ``migrations``; a line that is none to a problem."""
     for item in items:
-        if not _is_step(item):
-            got = item.value if isinstance(item.value, str) else json_text(item.value)
-            expected = f"a step of a migration with {', '.join(sorted(_JOURNAL_FIELDS))}"
-            rows.problem("unparsable", source.path, expected, got[:120], line=item.line)
+        row = _step_of(source, item)
+        if row is not None:
+            rows.add("migrations", row)
+            continue
+        got = item.value if isinstance(item.value, str) else json_text(item.value)
+        expected = f"a step of a migration with {', '.join(sorted(_JOURNAL_FIELDS))}, all texts, and a time in ISO 8601"
+        rows.problem("unparsable", source.path, expected, got[:120], line=item.line)
+
+
+def _step_of(source: Source, item: _Item) -> Row | None:
+    """The row of a step; None for a line that is none: a row without a time would be still to migrate."""
+    step = item.value
+    if not _is_step(item) or not all(isinstance(value, str) for value in step.values()):
+        return None
+    time = iso_time_of(step["time"])
+    if time is None:
+        return None
+    versions = {"from_version": step["from"], "to_version": step["to"]}
+    return {"memory_id": step["record"], "path": source.path, **versions, "time": time, "reason": step["reason"]}
 
 
 def _described(items: list[_Item]) -> str:
