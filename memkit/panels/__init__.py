@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memkit.panels.lab_panel import Lab as lab
     from memkit.panels.map_panel import MapPanel as map
     from memkit.panels.policy_panel import PolicyPanel as policy
+    from memkit.panels.records_panel import RecordsPanel as records
     from memkit.panels.search_panel import SearchPanel as search
     from memkit.panels.surface_panel import SurfacePanel as surface
     from memkit.panels.table_panel import TablePanel as table
@@ -39,6 +40,7 @@ _PANELS = {
     "decay": ("decay_panel", "DecayPanel"),
     "dedup": ("dedup_panel", "DedupPanel"),
     "policy": ("policy_panel", "PolicyPanel"),
+    "records": ("records_panel", "RecordsPanel"),
     "context": ("context_panel", "ContextPanel"),
     "judge": ("judge_panel", "JudgePanel"),
     "table": ("table_panel", "TablePanel"),
@@ -46,7 +48,7 @@ _PANELS = {
     "lab": ("lab_panel", "Lab"),
 }
 
-__all__ = ["context", "decay", "dedup", "judge", "lab", "map", "policy", "search", "surface", "table"]
+__all__ = ["context", "decay", "dedup", "judge", "lab", "map", "policy", "records", "search", "surface", "table"]
 
 
 def __getattr__(name: str) -> Any:

@@ -37,6 +37,7 @@ _QUICK = 1000
 """Memories that are judged while a slider moves."""
 _KEPT = 8
 """Forecasts that a panel keeps."""
+_MOST_REMOVED = 100
 _EACH, _MOST_CHECKED, _LONGEST, _NAME = 12, 5000, 400, 40
 _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
 _SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
@@ -193,13 +194,16 @@ class PolicyPanel(Panel):
         kept = pc.sum(answer["keep"]).as_py() or 0
         is_part = self.session.is_moving and self._is_large and not self.session.state[QUERY]["text"]
         part = " of a part; all of them at rest" if is_part else ""
-        return f"{self._moment(self.session.state).instant:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
+        status = f"{self._moment(self.session.state).instant:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
+        if "would_remove" in answer.column_names:
+            status += f"; {pc.sum(answer['would_remove']).as_py() or 0:,} would be removed"
+        return status
 
     def _body(self, answer: pa.Table) -> str:
         if not answer.num_rows:
             return paragraph("The corpus holds no memories.")
         if not self._is_of_memories:  # of another table, with columns of its own
-            return shown(answer)._repr_html_()
+            return _removed(answer) + shown(answer)._repr_html_()
         if self.session.state[QUERY]["text"]:
             return self._judged(answer)
         note = paragraph((answer.schema.metadata or {}).get(b"note", b"").decode())
@@ -251,6 +255,24 @@ class PolicyPanel(Panel):
         order = sorted(users, key=lambda user: (-users[user].total(), user))[:_EACH]
         rows = [(*(f"{users[user][name]:,}" for name in names), user) for user in order]
         return rows_html((*names, f"user, on {self._moment(self.session.state).instant:%Y-%m-%d}"), rows)
+
+
+def _removed(answer: pa.Table) -> str:
+    """The entries that are not valid, each with what becomes of it; nothing for a policy that removes none."""
+    if "would_remove" not in answer.column_names:
+        return ""
+    names = _present(answer, ("file", "title", "index_path", "line", "reason", "pinned", "would_remove"))
+    faulty = answer.filter(pc.invert(answer["keep"])).select(names)
+    gone = faulty.filter(faulty["would_remove"])
+    listed = pa.concat_tables([gone, faulty.filter(pc.invert(faulty["would_remove"]))]).slice(0, _MOST_REMOVED)
+    rows = []
+    for row in listed.to_pylist():
+        place = f"{row.get('index_path') or ''}:{row.get('line') or ''}".strip(":")
+        fate = "would be removed" if row["would_remove"] else "stays: pinned" if row.get("pinned") else "stays"
+        rows.append((fate, row["reason"], place, row.get("file") or row.get("title") or ""))
+    more = f", the first {listed.num_rows:,} shown" if listed.num_rows < faulty.num_rows else ""
+    words = f"{gone.num_rows:,} of {faulty.num_rows:,} missing or invalid entries would be removed{more}."
+    return paragraph(words) + (rows_html(("what becomes of it", "reason", "where", "entry"), rows) if rows else "")
 
 
 def _present(table: pa.Table, names: tuple[str, ...]) -> list[str]:

@@ -1046,6 +1046,54 @@ def test_policies_of_other_tables_are_shown_as_they_are(policy: str) -> None:
     assert "part;" not in panel.view.summary
 
 
+def test_the_panel_of_an_index_shows_what_its_options_would_remove(tmp_path: Path) -> None:
+    """Index standard, section 4: auto_clean_missing and auto_clean_invalid; pinned entries are never removed."""
+    facts = {"tags": ["t"], "updated": "2026-01-01", "summary": "s", "priority": "high"}
+    entries: list[dict[str, Any]] = [
+        {"file": f"{name}.md", "title": name, **facts} for name in ("here", "gone", "held")
+    ]
+    entries[2]["pinned"] = True
+    root = {"version": "1.0", "categories": [{"id": "c", "title": "c", "index": "memory/c/index.json"}]}
+    branch = {"category": "c", "version": "1.0", "files": entries}
+    files = {"index.json": json.dumps(root), "memory/c/index.json": json.dumps(branch), "memory/c/here.md": "# Чай\n"}
+    corpus = mk.read(mk.testing.write_files(tmp_path, files))
+    panel = mk.panels.policy(corpus, "index_check", as_of=DAY)
+    for value, count in ((False, 0), (True, 1), (False, 0)):
+        panel.set(auto_clean_missing=value)
+        assert f"{count} would be removed" in panel.view.summary
+        assert f"{count} of 2 missing or invalid entries would be removed." in panel.body
+        assert panel.body.count('<td class="w">would be removed</td>') == count
+        assert "stays: pinned" in panel.body
+        assert run(panel, corpus=corpus).equals(panel.result)
+
+
+def test_the_panel_of_records_shows_confidence_success_and_age(tmp_path: Path) -> None:
+    """Records, sections 2.1 and 2.3: confidence of wisdom facts; success_rate and last_used_at of pathways."""
+    pathway = {"triggers": ["a"], "template": "t", "variables": {}, "tier": "core", "format_version": "1.0.0"}
+    used = {"usage_stats": {"hits": 4, "success_rate": 0.5, "last_used_at": "2026-01-30T00:00:00Z"}}
+    fact = {"fact_id": "w", "content": "Чай", "category": "c", "confidence": 0.8, "relations": []}
+    files = {"p.json": {"id": "p", **pathway, **used}, "w.json": {**fact, "format_version": "1.0.0"}}
+    corpus = mk.read(mk.testing.write_files(tmp_path, {name: json.dumps(value) for name, value in files.items()}))
+    panel = mk.panels.records(corpus, as_of=DAY)
+    assert panel.result.select(["fact_id", "confidence"]).to_pylist() == [{"fact_id": "w", "confidence": 0.8}]
+    assert run(panel, corpus=corpus).equals(panel.result)
+    panel.set(show="success_rate")
+    z = 1.959964  # Wilson at p = 1/2: 1/2 ± z/2 / sqrt(n + z²)
+    assert panel.result["low"].to_pylist() == pytest.approx([0.5 - z / 2 / (4 + z * z) ** 0.5])
+    assert run(panel, corpus=corpus).equals(panel.result)
+    panel.set(show="age")
+    for forward, days, stale in ((0, 30, False), (1, 30, True), (1, 31, False)):
+        panel.set(forward=forward, days=days)
+        assert panel.result.select(["idle_days", "stale"]).to_pylist() == [{"idle_days": 30 + forward, "stale": stale}]
+        assert f"{int(stale)} stale on" in panel.view.summary
+        assert run(panel, corpus=corpus).equals(panel.result)
+    assert all(set(edge) == {255} for edge in _edges(panel.picture))
+    for show, words in (("confidence", "wisdom facts"), ("success_rate", "pathways"), ("age", "pathways")):
+        panel = mk.panels.records(mk.from_table({"text": ["чай"]}), show, as_of=DAY)
+        assert f"The corpus holds no {words}." in panel.body
+        assert panel.picture
+
+
 def test_pictures_have_at_most_four_hundred_marks(search: mk.Retriever) -> None:
     rows = {"text": ["чай"] * 1000, "created_at": ["2026-01-01"] * 1000, "kind": ["archive"] * 1000}
     panel = mk.panels.decay(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of=DAY)
