@@ -26,23 +26,34 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
     """
     if silent or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
         return _Silence(items)
-    if items is not None and _SPEAKS[0] and not sys.stderr.isatty():
-        return _lines(what, items, options.get("total"))
+    if _SPEAKS[0] and not sys.stderr.isatty():
+        return _Lines(what, items, options.get("total"))
     from tqdm.auto import tqdm
 
     # For tqdm, disable=None means: show the bar only in a terminal or a notebook.
     return tqdm(items, desc=what, disable=None, delay=_DELAY, **options)
 
 
-def _lines(what: str, items: Iterable[Any], total: int | None) -> Iterator[Any]:
-    """The items, with a line every two seconds that says what is done and how far it is."""
-    total = len(items) if total is None and isinstance(items, Sized) else total
-    spoke = time.monotonic()
-    for done, item in enumerate(items):
-        if time.monotonic() - spoke >= _DELAY:
-            spoke = time.monotonic()
-            print(f"memkit: {what}: {done:,}" + (f" of {total:,}" if total else ""), file=sys.stderr, flush=True)
-        yield item
+class _Lines(contextlib.nullcontext[Any]):
+    """Stands in for a bar where standard error is a file: a line every two seconds says how far the work is."""
+
+    def __init__(self, what: str, items: Iterable[Any] | None, total: int | None) -> None:
+        super().__init__(self)
+        self._what, self._items, self._done, self._spoke = what, items, 0, time.monotonic()
+        self._total = len(items) if total is None and isinstance(items, Sized) else total
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in () if self._items is None else self._items:
+            yield item
+            self.update()
+
+    def update(self, n: int = 1) -> None:
+        """So many more are done."""
+        self._done += n
+        if time.monotonic() - self._spoke >= _DELAY:
+            self._spoke = time.monotonic()
+            of_all = f" of {self._total:,}" if self._total else ""
+            print(f"memkit: {self._what}: {self._done:,}{of_all}", file=sys.stderr, flush=True)
 
 
 class _Silence(contextlib.nullcontext[Any]):

@@ -1,0 +1,22 @@
+"""Progress of long work: lines where standard error is no terminal, after two seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from memkit import progress
+
+
+def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moments = iter(range(100))
+    monkeypatch.setattr(progress, "_SPEAKS", [True])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(moments))
+    assert list(progress.bar("counting", "abcde")) == [*"abcde"]
+    with progress.bar("encoding", total=30) as shown:
+        for _ in range(3):
+            shown.update(10)
+    lines = capsys.readouterr().err.splitlines()
+    # A second passes between two calls: every second step is two seconds after the last line.
+    assert lines == ["memkit: counting: 2 of 5", "memkit: counting: 4 of 5", "memkit: encoding: 20 of 30"]
