@@ -49,7 +49,6 @@ HEADINGS: dict[str, tuple[str, ...]] = {
         (
             "20_admission",
             "21_classify",
-            "22_dedup",
             "23_quota",
             "24_expiry",
             "25_decay",
@@ -60,6 +59,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
         ),
         _POLICY,
     ),
+    "22_dedup": (*_POLICY[:2], "Whose fact it is", *_POLICY[2:]),
 }
 """The second-level headings of the notebooks that document a set of them; later notebooks add theirs."""
 
