@@ -401,3 +401,12 @@ def test_an_encoder_that_learns_from_the_corpus_is_fitted_to_what_is_compared() 
     assert near[("a", "b")] > 0.6
     assert near[("c", "e")] > 0.6
     assert ("a", "d") not in near
+
+
+def test_headings_without_text_are_no_duplicates() -> None:
+    rows = {
+        "memory_id": [*"abcd"],
+        "text": ["## Итоги", "## Итоги", "## Итоги\n\nПул вырос.", "## Итоги\n\nПул вырос."],
+    }
+    dedup = mk.Deduplicator(encoder=None).fit(pa.table({**rows, "format": ["workspace"] * 4}))
+    assert dedup.pairs_.select(["a_id", "b_id"]).to_pylist() == [{"a_id": "c", "b_id": "d"}]

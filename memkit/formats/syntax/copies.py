@@ -15,18 +15,19 @@ _WORD = "|".join(re.escape(word).replace(r"\ ", "[ _-]") for word in ASIDE)
 PLACE = rf"(?i)(?:^|/)[._\s-]*(?:{_WORD})(?:[ _-]?\d{{4}})?[._\s-]*/"
 """A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
 _NUMBER = r"[ _][2-9]"
+# All repetitions are bounded: a name of one sign alone leaves nothing to come back to.
 _MARKS = (
-    r"\.sync-conflict-[\w-]+",
-    r"[ _.-]*\((?:\d{1,3}|[^()]*(?:conflict|conflicted|copy|копия|конфликт)[^()]*)\)",
-    r"[ _.-]+_*BACKUP_*[\w.-]*",
-    rf"[ _.—-]+(?:{_WORD})(?:[ _-]+[\d-]+)?",
+    r"\.sync-conflict-[\w-]{1,60}",
+    r"[ _.-]{0,3}\((?:\d{1,3}|[^()]{0,60}(?:conflict|conflicted|copy|копия|конфликт)[^()]{0,60})\)",
+    r"[ _.-]{1,3}_{0,3}BACKUP_{0,3}[\w.-]{0,60}",
+    rf"[ _.—-]{{1,3}}(?:{_WORD})(?:[ _-]{{1,3}}[\d-]{{1,20}})?",
     r"~",
 )
 _AFTER = "|".join(_MARKS)
-_BEFORE = rf"(?:{_WORD})[ _.-]+(?:of[ _]|[—-][ _])?|_*BACKUP_+"
+_BEFORE = rf"(?:{_WORD})[ _.-]{{1,3}}(?:of[ _]|[—-][ _])?|_{{0,3}}BACKUP_{{1,3}}"
 MARKED = rf"(?i)^(?:.*/)?(?:(?:{_BEFORE})[^/]+|[^/]+?(?:{_AFTER}|{_NUMBER}))(?:\.[A-Za-z]{{1,8}}(?:\.bak)?)?$|\.bak$"
 """The path of a file whose name says that it is a copy, as an RE2 pattern; ё is written е."""
-_MARK = re.compile(rf"^(?:{_BEFORE})(?=\w)|(?:{_AFTER})+$", re.IGNORECASE)
+_MARK = re.compile(rf"^(?:{_BEFORE})(?=\w)|(?:{_AFTER}){{1,3}}$", re.IGNORECASE)
 _NUMBERED = re.compile(rf"{_NUMBER}$")
 
 

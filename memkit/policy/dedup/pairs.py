@@ -16,6 +16,7 @@ from memkit.policy.dedup.families import Families
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.schemas import Ints, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
+from memkit.text.chunk import without_text
 from memkit.text.conflicts import Conflicts
 from memkit.text.one_word import Synonyms
 
@@ -79,7 +80,7 @@ def node_table(rows: pa.Table, across_users: bool, by_owner: bool) -> Nodes:
     owners = Owners.of(rows)
     owners = owners.across_users() if across_users else owners
     owners = owners if by_owner else owners.of_users()
-    said = np.flatnonzero([_says(text) for text in texts])
+    said = np.flatnonzero(np.array([_says(text) for text in texts], bool) & ~without_text(rows))
     text = pa.array([texts[place] for place in said.tolist()], pa.string()).dictionary_encode().indices.to_numpy()
     parts = owners.take(said).parts(text.astype(np.int64))
     # The rows are in the order of their ids, so the first row of a part has its least id.
@@ -100,7 +101,7 @@ _TAG = re.compile(r"(?<!\S)#[^\W\d_][\w/#-]*(?!\S)")
 def _says(text: str) -> bool:
     """Whether a text says anything of its own.
 
-    Not so "##", a part of every heading, nor tags alone: removed as a duplicate, they would be taken from their page.
+    Not so tags alone: removed as a duplicate, they would be taken from their page. Nor so a heading (`without_text`).
     """
     return any(map(str.isalnum, _TAG.sub("", text) if text.startswith("#") else text))
 
