@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sized
+from time import monotonic
 from typing import Any
 
 _DELAY = 2.0  # seconds before a bar appears: short work stays silent
@@ -39,7 +39,7 @@ class _Lines(contextlib.nullcontext[Any]):
 
     def __init__(self, what: str, items: Iterable[Any] | None, total: int | None) -> None:
         super().__init__(self)
-        self._what, self._items, self._done, self._spoke = what, items, 0, time.monotonic()
+        self._what, self._items, self._done, self._spoke = what, items, 0, monotonic()
         self._total = len(items) if total is None and isinstance(items, Sized) else total
 
     def __iter__(self) -> Iterator[Any]:
@@ -50,8 +50,8 @@ class _Lines(contextlib.nullcontext[Any]):
     def update(self, n: int = 1) -> None:
         """So many more are done."""
         self._done += n
-        if time.monotonic() - self._spoke >= _DELAY:
-            self._spoke = time.monotonic()
+        if monotonic() - self._spoke >= _DELAY:
+            self._spoke = monotonic()
             of_all = f" of {self._total:,}" if self._total else ""
             print(f"memkit: {self._what}: {self._done:,}{of_all}", file=sys.stderr, flush=True)
 

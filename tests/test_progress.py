@@ -12,7 +12,7 @@ def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
 ) -> None:
     moments = iter(range(100))
     monkeypatch.setattr(progress, "_SPEAKS", [True])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(moments))
     assert list(progress.bar("counting", "abcde")) == [*"abcde"]
     with progress.bar("encoding", total=30) as shown:
         for _ in range(3):

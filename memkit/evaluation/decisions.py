@@ -50,7 +50,7 @@ def dedup_scores(
     Examples
     --------
     >>> import memkit as mk
-    >>> notes = pa.table({"memory_id": ["a", "b", "c"], "text": ["Любит чай", "любит чай!", "Любит кофе"]})
+    >>> notes = pa.table({"memory_id": ["a", "b", "c"], "text": ["Любит чай", "любит чай!", "Любит чай по утрам"]})
     >>> dedup = mk.Deduplicator(encoder=None, kinds=("lexical",), lexical_floor=0.3).fit(notes)
     >>> labels = {"a_id": ["a", "a"], "b_id": ["b", "c"], "label": [True, False]}
     >>> dedup_scores(dedup, labels, [0.3], kind="lexical").select(["0.3", "0.9"]).to_pylist()

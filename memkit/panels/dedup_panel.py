@@ -51,7 +51,7 @@ class DedupPanel(Panel):
     Examples
     --------
     >>> import memkit as mk
-    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай с мёдом", "зелёный чай с мятой"]})
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай с мёдом", "чай зелёный с мёдом"]})
     >>> panel = DedupPanel(mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(corpus))
     >>> panel.set(lexical_threshold=0.5)
     >>> panel.press("same")

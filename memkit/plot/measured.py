@@ -49,7 +49,7 @@ def differences(result: Any, ax: Axes | None = None) -> Axes:
     >>> import memkit as mk
     >>> cases = {"user_id": [f"u{at // 4}" for at in range(32)], "0.9": [0.5] * 32, "0.8": [0.5, 0.7, 0.6, 0.4] * 8}
     >>> print(mk.plot.words(mk.plot.differences(mk.labels.tune_scores(cases, "0.9", group="user_id"))))
-    better: score gained of settings chosen without them
+    better: score gained by settings chosen without the query
     higher         ████████████████████ 16
     the same       ██████████ 8
     lower          ██████████ 8

@@ -112,7 +112,7 @@ def test_every_measure_sees_what_a_search_of_that_moment_sees(
         assert mk.panels.judge(afternoon, queries, as_of=moment)._queue.count(("1", "day")) == value
     panel = mk.panels.search(afternoon, "чай", as_of=day)
     assert ("day" in ids(panel.result)) is (value == 1.0)
-    again = eval(panel.code, {"search": afternoon})  # noqa: S307  # the panel's own line
+    again = eval(panel.code, {"afternoon": afternoon})  # noqa: S307  # the panel's own line
     assert again.equals(panel.result)
 
 
