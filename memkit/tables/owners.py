@@ -37,7 +37,7 @@ _MOST_NAMING = 100
 _WORD = re.compile(r"[^\W_]+")
 _SLUG = re.compile(r"[\w-]+")
 _ID = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,}|[\d\W_]+)", re.IGNORECASE)
-_FIRST = re.compile(r"\s*#[ \t]+([^\n]*?)[ \t#]*(?:\n|$)")
+_FIRST = re.compile(r"\s*#[ \t]+([^\n]*)")
 _JOINT = " / "
 
 
@@ -278,7 +278,7 @@ def _read_pages(
         elif rows["layout"][some[0]]:
             title = names[some[0]][0]
         else:
-            heads = [match[1] for row in some if (match := _FIRST.match(texts[row].as_py() or ""))]
+            heads = [match[1].rstrip(" \t#") for row in some if (match := _FIRST.match(texts[row].as_py() or ""))]
             title = heads[0] if len(heads) == 1 else _stem(path)
         of_page[path] = _title(title, path, declared[some[0]], stems)
         for row in some:
