@@ -476,7 +476,7 @@ _NAMED = re.compile(r"\d|[A-ZА-ЯЁ]|`")
 """In "the pool is full" no attribute has a value; in "the pool is Borey" and "the pool size is large" one has."""
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _RANGE = re.compile(r"([\d.,]+)\s?[-–]\s?([\d.,]+)")
-_PLAIN = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
+_PLAIN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
 """A number that can be read: what only looks like one, as ".4.0", stays the word that it is."""
 _NUMBERS = re.compile(r"\d+")
 _VALUE_ENDS = re.compile(r"(?<!\s)\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
