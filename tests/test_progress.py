@@ -11,6 +11,7 @@ def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moments = iter(range(100))
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
     monkeypatch.setattr(progress, "_SPEAKS", [True])
     monkeypatch.setattr(progress, "monotonic", lambda: next(moments))
     assert list(progress.bar("counting", "abcde")) == [*"abcde"]

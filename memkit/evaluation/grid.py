@@ -137,8 +137,9 @@ def check_name(name: Any, refits: bool = False) -> None:
         return
     if name in FitSettings.params():
         raise ParameterError(
-            f"grid: '{name}' acts at fit. Expected query-time parameters; fit a Retriever for each value of"
-            " it, and compare those."
+            f"grid: '{name}' acts at fit. Expected query-time parameters"
+            + (f", or {', '.join(_AT_FIT)}" if refits else "")
+            + "; fit a Retriever for each value of it, and compare those."
         )
     if name not in QuerySettings.params():
         names = [*QuerySettings.params(), *(_AT_FIT if refits else ())]

@@ -61,8 +61,11 @@ def moments_in(sql: str, moment: Moment) -> dict[str, datetime]:
     >>> moments_in("select $until", Moment.from_as_of("2026-03-01"))["until"].isoformat()
     '2026-03-01T23:59:59.999999+00:00'
     """
-    values = {AS_OF: moment.instant, UNTIL: moment.last_visible}
-    return {name.removeprefix("$"): value for name, value in values.items() if name in sql}
+    return {name.removeprefix("$"): value for name, value in _values(moment).items() if name in sql}
+
+
+def _values(moment: Moment) -> dict[str, datetime]:
+    return {AS_OF: moment.instant, UNTIL: moment.last_visible}
 
 
 _NAMED = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\$as_of\b|\$until\b")
@@ -76,8 +79,7 @@ def with_moments(sql: str, moment: Moment) -> str:
     >>> with_moments("select $until, '$until'", Moment.from_as_of("2026-03-01T10:00"))
     "select timestamptz '2026-03-01 10:00:00+00:00', '$until'"
     """
-    values = {AS_OF: moment.instant, UNTIL: moment.last_visible}
-    written = {name: f"timestamptz '{value.isoformat(' ')}'" for name, value in values.items()}
+    written = {name: f"timestamptz '{value.isoformat(' ')}'" for name, value in _values(moment).items()}
     return _NAMED.sub(lambda match: written.get(match[0], match[0]), sql)
 
 
