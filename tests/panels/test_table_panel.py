@@ -94,13 +94,15 @@ def test_what_is_given_may_be_of_any_kind() -> None:
         "a corpus": corpus,
         "a result": mk.overview(corpus, as_of="2026-03-01"),
     }
-    panels = {name: mk.panels.table(data) for name, data in tables.items()}
+    panels = {}
+    for name, data in tables.items():  # a comprehension has names of its own up to Python 3.11, later its caller's
+        panels[name] = mk.panels.table(data)
     for name, panel in panels.items():
         if name != "a result":
             assert panel.result["text"].to_pylist() == ["чай", "кофе"], name
     assert panels["a result"].result.column_names == ["what", "count", "note"]
     panels["a corpus"].set(filter="text: ЧАЙ")
-    assert eval(panels["a corpus"].code, {"data": corpus})["memory_id"].to_pylist() == ["a"]  # noqa: S307
+    assert eval(panels["a corpus"].code, {"corpus": corpus})["memory_id"].to_pylist() == ["a"]  # noqa: S307
     for wrong in (3, {}, {"a": [1], "b": [1, 2]}):
         with pytest.raises(mk.ParameterError):
             mk.panels.table(wrong)
