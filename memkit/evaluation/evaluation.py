@@ -26,7 +26,7 @@ from memkit.evaluation.verdict import mean_over, too_few
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 from memkit.search.ask import check_user
-from memkit.search.stages.ranking import DISPOSITIONS
+from memkit.search.steps import DISPOSITIONS
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 NOT_FOUND = "not_found"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from memkit.params import Moment
 from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS
-from memkit.search.stages.ranking import Ranked
+from memkit.search.state import Ranked
 from memkit.tables.age import later
 
 NEVER, LATER = "never", "later"
@@ -49,7 +49,7 @@ def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[
             "memory_id": question.index.memories["memory_id"][int(watched.memory[position])].as_py(),
             "rank": int(watched.ranked.rank[position]),
             "score": float(watched.ranked.score[position]),
-            "decay": float(watched.ranked.decay[position]),
+            "decay": float(watched.ranked.columns["decay"][position]),
             "days": None if day < 0 else day,
             "day": None if day < 0 else (question.moment + timedelta(days=day)).date(),
             "why": reason,
@@ -84,7 +84,7 @@ class _Watched:
         ranked = question.ranked()
         ranked = ranked.take(np.flatnonzero(ranked.rank > 0))
         if future is not None:
-            both = ranked.followed_by(future._replace(rank=np.full(len(future.rank), question.k + 1)))
+            both = ranked.followed_by(replace(future, rank=np.full(len(future.rank), question.k + 1)))
             ranked = both.take(np.argsort(both.candidates.query, kind="stable"))
         memory = question.index.rows.memory[ranked.candidates.row]
         wanted = set(tuples_of(labels.relevant(), "query_id", "memory_id"))
@@ -102,8 +102,7 @@ class _Watched:
         until, passed = self.question.ask.moment.until, moment - self.question.moment
         later_question = self.question.at(Moment(moment, None if until is None else until + passed))
         last = moment if until is None else until + passed
-        _, factor = later_question.decay(self.memory)
-        score = np.round(self.ranked.fused * later_question.prior(self.memory) * factor, TIE_DIGITS)
+        score = later_question.multiplied(self.ranked.candidates, self.ranked.columns["fused"]).round(TIE_DIGITS)
         rows, gone = self.question.index.rows, np.zeros(len(score), bool)
         if self.question.settings.expired == "hide" and (expired := rows.expired(last)) is not None:
             gone |= expired[self.memory]

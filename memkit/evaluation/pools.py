@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import hidden
 from memkit.evaluation.labels import read_run
-from memkit.index.near_words import Sight
 from memkit.params import Moment
 from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.ask import Settings, check_user
@@ -23,8 +22,7 @@ from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Scope
 from memkit.search.question import SCOPING, Question, bare_hits, idle_notes
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.ranking import Candidates, merge
-from memkit.tables.age import naive
+from memkit.search.state import Candidates, Pooled, merge
 
 
 @dataclass(frozen=True)
@@ -207,30 +205,18 @@ def _first(run: pa.Table, depth: int) -> pa.Table:
     return run.filter(pa.array(np.arange(len(query)) - np.searchsorted(query, query) < depth))
 
 
-@dataclass(frozen=True)
-class IndexCandidates:
-    """The candidates of the arms for the queries put to one index.
+class Part(NamedTuple):
+    """The candidates of the queries put to one index.
 
     Attributes
     ----------
     number : ndarray of int64
         The position of each query among all labelled queries.
-    texts : tuple of str
-    moment, until : ndarray of datetime64
-        By query: the moment, and by when a memory is stale; NaT where nothing is.
-    candidates : Candidates
-        Their queries are numbered by position in `number`.
-    sights : sequence of Sight
-        The terms that each query may see.
+    pooled : Pooled
     """
 
-    index: MemoryIndex
     number: Ints
-    texts: tuple[str, ...]
-    moment: Any
-    until: Any
-    candidates: Candidates
-    sights: Sequence[Sight]
+    pooled: Pooled
 
 
 class Pools:
@@ -251,7 +237,7 @@ class Pools:
         self.index: Any = self.batches[0].search._index()
         self.settings = Settings.from_estimator(self.batches[0].search)
         self._answered: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
-        self._parts: dict[Any, list[IndexCandidates]] = {}
+        self._parts: dict[Any, list[Part]] = {}
 
     def serves(self, search: Any) -> bool:
         """Whether these candidates also serve `search`, which may differ from this search in its settings alone."""
@@ -355,7 +341,7 @@ class Pools:
             self.check(scope, weights)
         return pa.concat_tables(tables)
 
-    def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[IndexCandidates]:
+    def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[Part]:
         """The candidates of some arms within a pool, one part for each index; the last answer is cached."""
         key = (scope, arms, pool)
         if key not in self._parts:
@@ -366,12 +352,10 @@ class Pools:
             self._parts = {key: [self._part(scope, arms, pool, positions) for positions in by_index.values()]}
         return self._parts[key]
 
-    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, positions: Sequence[int]) -> IndexCandidates:
+    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, positions: Sequence[int]) -> Part:
         batches, questions = [self.batches[position] for position in positions], self._answered[scope][2]
         place = {name: position for position, name in enumerate(self.queries["query_id"].to_pylist())}
         number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
-        moment = [naive(batch.moment.instant) for batch in batches for _ in range(batch.rows.num_rows)]
-        texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
         parts = [questions[position].retrieved.narrowed(arms, pool) for position in positions]
         candidates = Candidates(
@@ -383,16 +367,11 @@ class Pools:
             pool,
             np.concatenate([part.scale[: batch.rows.num_rows] for part, batch in zip(parts, batches, strict=True)]),
         )
-        index, moments = batches[0].search._index(), np.array(moment, "datetime64[us]")
-        by_query = [
-            questions[position]
-            for position, batch in zip(positions, batches, strict=True)
-            for _ in range(batch.rows.num_rows)
-        ]
-        ends = (question.stale_by for question in by_query)
-        until = np.array([np.datetime64("NaT", "us") if end is None else naive(end) for end in ends], "datetime64[us]")
-        sights = [question.reading.sight for question in by_query]
-        return IndexCandidates(index, np.array(number, np.int64), texts, moments, until, candidates, sights)
+        pooled = [questions[position].pooled(part) for position, part in zip(positions, parts, strict=True)]
+        moment, until = (np.concatenate([getattr(part, name) for part in pooled]) for name in ("moment", "until"))
+        texts, sights = ([value for part in pooled for value in getattr(part, name)] for name in ("texts", "sights"))
+        index = batches[0].search._index()
+        return Part(np.array(number, np.int64), Pooled(index, candidates, texts, moment, until, sights))
 
 
 def _without_masks(question: Question) -> Question:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,19 +17,28 @@ from memkit.evaluation.checkpoint import Checkpoint
 from memkit.evaluation.evaluation import Task
 from memkit.evaluation.grid import Setting
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
-from memkit.evaluation.pools import IndexCandidates, Pools
+from memkit.evaluation.pools import Part, Pools
 from memkit.evaluation.verdict import fingerprint
-from memkit.index.rerank import Reranker, as_reranker
 from memkit.parallel import is_configured, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.ask import Settings
-from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import decay_factors, priors, stale_factors
-from memkit.search.question import rerank_scores
+from memkit.search.rank import (
+    Block,
+    Key,
+    Places,
+    blocks_of,
+    gathered,
+    key_of,
+    places,
+    shortlist_of,
+    wanted_answers,
+)
 from memkit.search.stages.diversify import NOWHERE
-from memkit.search.stages.ranking import Block, CandidateSet, Places, RankingKey, block_of, norms, places, to_rerank
+from memkit.search.state import Pooled, Shortlist
+from memkit.search.step import Step
+from memkit.search.steps import RANKING
 from memkit.tables.age import ages
 
 _UNIT = 250_000
@@ -62,7 +70,7 @@ def scores_of(
     resume : str or Path, optional
         A checkpoint file, which keeps each part of the scores as soon as it is done.
     """
-    plans, rerankers = _plans(pools, settings)
+    plans = _plans(pools, settings)
     _check_decay(pools, plans, names)
     checkpoint = None if resume is None else Checkpoint(resume, _facts(pools, task, metrics, depth, settings))
     scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
@@ -70,7 +78,7 @@ def scores_of(
     work = [(plan, part) for plan in plans for part in _parts(pools, plan)]
     with bar("scoring settings", total=sum(len(part.number) * plan.size for plan, part in work)) as done:
         for number, (plan, part) in enumerate(work):
-            scorer = partial(Scorer, task.labels, metrics, depth, pools.settings, plan, part, rerankers)
+            scorer = partial(Scorer, task.labels, metrics, depth, plan, part)
             for unit, values, hits in _scores_by_unit(f"{number}", scorer, plan, part, n_jobs, checkpoint):
                 columns = part.number[unit]
                 scores[:, plan.positions[:, None], columns] = values[:, plan.effect]
@@ -79,35 +87,30 @@ def scores_of(
     return scores, with_hits
 
 
-def _plans(pools: Pools, settings: Sequence[Setting]) -> tuple[list[Plan], dict[str, Reranker]]:
-    """The settings grouped by the candidates that they rank, and their rerankers by name; asks the arms."""
-    needs, rerankers = [], {}
+def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
+    """The settings grouped by the candidates that they rank; asks the arms."""
+    needs = []
     for setting in settings:
         full, weights, scope = pools.needs(setting)
-        if full.rerank is not None:
-            reranker = as_reranker(full.rerank)
-            rerankers[reranker.name] = reranker
         needs.append((full, weights, (scope, full.pool, full.unit)))
     together: dict[tuple[Any, ...], set[str]] = {}
     for full, weights, key in needs:
         if shares_candidates(full):
             together.setdefault(key, set()).update(weights)
-    groups: dict[tuple[Any, ...], list[tuple[int, RankingKey]]] = {}
+    groups: dict[tuple[Any, ...], list[tuple[int, Key]]] = {}
     for position, (full, weights, (scope, *pool_and_unit)) in enumerate(needs):
         arms_of_group = together[(scope, *pool_and_unit)] if shares_candidates(full) else weights
         arms = tuple(arm for arm in KINDS if arm in arms_of_group)
-        groups.setdefault((scope, arms, *pool_and_unit), []).append(
-            (position, RankingKey.from_settings(full, weights, arms))
-        )
+        groups.setdefault((scope, arms, *pool_and_unit), []).append((position, key_of(full, weights, arms)))
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
         arms_asked = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
         pools.retrieve_for(scope, arms_asked, max(key[2] for key in wanted))
         pools.check(scope, dict.fromkeys(arms_asked, 1.0))
-    return [Plan.from_settings(key, effects) for key, effects in groups.items()], rerankers
+    return [Plan.from_settings(key, keys) for key, keys in groups.items()]
 
 
-def _parts(pools: Pools, plan: Plan) -> list[IndexCandidates]:
+def _parts(pools: Pools, plan: Plan) -> list[Part]:
     return pools.parts(plan.scope, plan.arms, plan.pool)
 
 
@@ -126,7 +129,7 @@ def _scores_by_unit(
     name: str,
     make_scorer: Callable[[], Scorer],
     plan: Plan,
-    part: IndexCandidates,
+    part: Part,
     n_jobs: int | None,
     checkpoint: Checkpoint | None,
 ) -> Iterator[tuple[slice, Floats, Ints]]:
@@ -187,22 +190,12 @@ def _units(n_queries: int, n_settings: int) -> list[slice]:
     return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
 
 
-def _decays(part: IndexCandidates, plan: Plan) -> bool:
-    memory = part.index.rows.memory[part.candidates.row]
-    age = ages(part.index.rows.dated[memory], part.moment[part.candidates.query])
-    kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
-    return any(bool((part.index.rows.may_decay(memory, decaying_kinds) & (age > 0)).any()) for decaying_kinds in kinds)
-
-
-def _norms(name: Any, settings: Settings, part: IndexCandidates) -> Floats:
-    if name is None:  # places alone count
-        return np.zeros(part.candidates.raw.shape)
-    across = partial(scores_across, part.index, part.texts, sights=part.sights)
-    return norms(part.candidates, settings.with_params(normalise=name[0], across_weight=name[1]), across)
-
-
-_BLOCK = 512
-"""Settings in a block: a query's candidates under so many fit a processor's second cache."""
+def _decays(part: Part, plan: Plan) -> bool:
+    rows, pooled = part.pooled.index.rows, part.pooled
+    age = ages(rows.dated[pooled.memory], pooled.moment[pooled.candidates.query])
+    place = next(number for number, step in enumerate(RANKING) if step.name == "decay")
+    kinds = {key[place].kinds for key in plan.keys if key[place].form != "none"}
+    return any(bool((rows.may_decay(pooled.memory, some) & (age > 0)).any()) for some in kinds)
 
 
 @dataclass(frozen=True)
@@ -216,7 +209,9 @@ class Plan:
     positions : ndarray of int64
         The numbers of the settings.
     effect : ndarray of int64
-        The column of each setting in the blocks, counted through.
+        The place of each setting in the blocks, counted through.
+    keys : list of tuple
+        Their distinct keys.
     blocks : list of Block
     """
 
@@ -226,38 +221,21 @@ class Plan:
     unit: str
     positions: Ints
     effect: Ints
+    keys: list[Key]
     blocks: list[Block]
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.blocks))
-
-    @property
-    def least_threshold(self) -> float:
-        return min((float(block.fold_threshold.min()) for block in self.blocks if block.folds), default=1.0)
+        return len(self.keys)
 
     @classmethod
-    def from_settings(cls, key: tuple[Any, ...], effects: Sequence[tuple[int, RankingKey]]) -> Plan:
-        """The settings of one `key`, by number and effect."""
-        number: dict[RankingKey, int] = {}
-        for _, effect in effects:
-            number.setdefault(effect, len(number))
-        order_of: dict[Any, int] = {}
-
-        def order(effect: RankingKey) -> tuple[int, ...]:
-            how = (effect.norm, effect.method, effect.rrf_k, effect.rerank)
-            of_fusion = [order_of.setdefault(part, len(order_of)) for part in (how, (*how, effect.weights))]
-            tail = (effect.fold_threshold is not None, effect.mmr_lambda < 1.0)
-            return (*map(int, tail), *of_fusion, order_of.setdefault(("decay", effect.decay), len(order_of)))
-
-        ordered = sorted(number, key=order)
-        column = {effect: column_ for column_, effect in enumerate(ordered)}
-        runs = [list(run) for _, run in groupby(ordered, lambda e: (e.fold_threshold is None, e.mmr_lambda < 1.0))]
-        blocks = [block_of(run[start : start + _BLOCK]) for run in runs for start in range(0, len(run), _BLOCK)]
-        positions = np.array([position for position, _ in effects], np.int64)
+    def from_settings(cls, key: tuple[Any, ...], settings: Sequence[tuple[int, Key]]) -> Plan:
+        """The settings of one `key`, by number and key of their ranking."""
+        positions, keys = zip(*settings, strict=True)
+        blocks, place = blocks_of(keys)
         scope, arms, pool, unit = key
-        columns = np.array([column[effect] for _, effect in effects], np.int64)
-        return cls(scope, arms, pool, unit, positions, columns, blocks)
+        effect = np.array([place[one] for one in keys], np.int64)
+        return cls(scope, arms, pool, unit, np.array(positions, np.int64), effect, list(place), blocks)
 
 
 def shares_candidates(s: Settings) -> bool:
@@ -274,8 +252,6 @@ class Scorer:
     ----------
     depth : int
         How many hits the metrics look at.
-    rerankers : mapping of str to Reranker
-        By name; they are asked here, and not in the workers.
     """
 
     def __init__(
@@ -283,70 +259,43 @@ class Scorer:
         labels: Labels,
         metrics: Sequence[Metric],
         depth: int,
-        settings: Settings,
         plan: Plan,
-        part: IndexCandidates,
-        rerankers: Mapping[str, Reranker],
+        part: Part,
     ) -> None:
-        candidates, index = part.candidates, part.index
+        pooled = replace(part.pooled, unit=plan.unit)
+        candidates, index = pooled.candidates, pooled.index
         self.labels, self.metrics, self.depth = labels, list(metrics), depth
         self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)
-        self.plan, self.number, self.candidates = plan, part.number, candidates
+        self.plan, self.number = plan, part.number
         self.starts = np.searchsorted(candidates.query, np.arange(len(part.number) + 1))
-        self.twin = index.rows.twin[candidates.row]
-        self.memory = index.rows.memory[candidates.row]
-        self.hit = index.rows.hit_of(self.memory, plan.unit)
-        self.age = ages(index.rows.dated[self.memory], part.moment[candidates.query])
         codes = labels.codes(index.memories["memory_id"])
-        self.label = labels.look_up(part.number[candidates.query], codes[self.memory])
-        names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
-        self.norms = {name: _norms(name, settings, part) for name in names}
-        self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]
-        self.stale = stale_factors(index.rows.stale(self.memory, part.until[candidates.query]))
-        self.has_priors = index.rows.has_own_weights or bool((self.stale != 1.0).any())
-        decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
-        self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
-        compares = any(block.folds or block.alike_from is not None for block in plan.blocks)
-        self.repeats = part.index.repeats if compares else None
-        self.text, self.dated = candidates.row, index.rows.dated[self.memory]
-        if any(block.is_diverse for block in plan.blocks):
-            self.similarity = index.similarity(candidates.row, by_vectors="vector" in plan.arms)
-        self.rerank_scores: dict[str, Floats] = {}
-        self.rerank_scores = self._rerank_scores(part, rerankers)
+        self.label = labels.look_up(part.number[candidates.query], codes[pooled.memory])
+        self.shortlist = shortlist_of(pooled, gathered(pooled, plan.keys))
+        self._ask(pooled)
 
     def alone(self, unit: slice) -> Self:
         """The scorer of some queries alone, without references to the index."""
         first, last = self.starts[unit.start], self.starts[unit.stop]
         rows, part = slice(first, last), copy.copy(self)
         part.number, part.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
-        part.candidates = self.candidates.take(np.arange(first, last))
-        for name in ("twin", "memory", "hit", "age", "label", "kind", "stale", "dated"):
-            setattr(part, name, getattr(self, name)[rows])
-        part.norms = {name: values[rows] for name, values in self.norms.items()}
-        part.rerank_scores = {name: values[rows] for name, values in self.rerank_scores.items()}
-        part.decaying = {name: values[rows] for name, values in self.decaying.items()}
-        if self.repeats is not None:
-            texts, part.text = np.unique(self.text[rows], return_inverse=True)
-            part.repeats = self.repeats.subset(texts)
-        if hasattr(self, "similarity"):
-            part.similarity = self.similarity.among(np.unique(part.candidates.row))
+        part.label, part.shortlist = self.label[rows], self.shortlist.take(rows).alone()
         return part
 
-    def _rerank_scores(self, part: IndexCandidates, rerankers: Mapping[str, Reranker]) -> dict[str, Floats]:
-        """The scores of all candidates that any setting reranks, by reranker: each is asked once."""
-        names = dict.fromkeys(name for block in self.plan.blocks for name in block.rerankers)
-        to_score = {name: np.zeros(len(self.memory), bool) for name in names}
-        for query in range(len(self.number) if names else 0):
-            candidates, rows = self._query(query)[0], slice(self.starts[query], self.starts[query + 1])
+    def _ask(self, pooled: Pooled) -> None:
+        """Ask for the candidates that any setting needs to know more of: each step's questions at once."""
+        asked: dict[tuple[Step, str], tuple[Mask, dict[Any, None]]] = {}
+        asks = any(block.asks for block in self.plan.blocks)
+        for query in range(len(self.number) if asks else 0):
+            rows = slice(self.starts[query], self.starts[query + 1])
             for block in self.plan.blocks:
-                for name, wanted in to_rerank(candidates, block).items():
-                    to_score[name][rows] |= wanted
-        scores = {name: np.full(len(self.memory), np.nan) for name in names}
-        for name, wanted in to_score.items():
-            scored_rows = np.flatnonzero(wanted)
-            some = part.candidates.take(scored_rows)
-            scores[name][scored_rows] = rerank_scores(rerankers[name], part.index, part.texts, some)
-        return scores
+                for stage, whom, wanted in wanted_answers(self.shortlist.take(rows), block):
+                    nobody = np.zeros(len(self.shortlist), bool), dict[Any, None]()
+                    mask, keys = asked.setdefault((stage.step, whom), nobody)
+                    mask[rows] |= wanted
+                    keys |= dict.fromkeys(stage.keys)
+        for (step, whom), (mask, keys) in asked.items():
+            some = np.flatnonzero(mask)
+            self.shortlist.tell(step.name, whom, some, step.ask(pooled, list(keys), whom, some))
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
         """Scores, metrics × effects × queries, and the number of queries with a hit, by effect."""
@@ -366,37 +315,15 @@ class Scorer:
                 start += len(block)
         return scores, with_hits
 
-    def _query(self, query: int) -> tuple[CandidateSet, Ints, Ints]:
+    def _query(self, query: int) -> tuple[Shortlist, Ints, Ints]:
         """The candidates of one query, which of them were judged, and their labels."""
-        candidates, rows = self.candidates, slice(self.starts[query], self.starts[query + 1])
+        rows = slice(self.starts[query], self.starts[query + 1])
         wanted = np.flatnonzero(self.label[rows] >= 0)
         labels = self.label[rows][wanted]
         if not self.looks_at_hits:
             right = self.labels.gain[labels] > 0
             wanted, labels = wanted[right], labels[right]
-        row = candidates.row[rows]
-        of_query = CandidateSet(
-            query=candidates.query[rows],
-            rank=candidates.rank[rows],
-            memory=self.hit[rows],
-            twin=self.twin[rows],
-            text=self.text[rows],
-            dated=self.dated[rows],
-            per_memory=self.plan.unit != "chunk",
-            norm=lambda name: self.norms[name][rows],
-            factor=lambda decays: decay_factors(self.age[rows], lambda kinds: self.decaying[kinds][rows], decays),
-            prior=lambda weights: self._priors(rows, weights),
-            has_priors=self.has_priors,
-            repeats=self.repeats,
-            least_threshold=self.plan.least_threshold,
-            likeness=lambda positions: self.similarity(row[positions]),
-            rerank_scores={name: values[rows] for name, values in self.rerank_scores.items()},
-        )
-        return of_query, wanted, labels
-
-    def _priors(self, rows: slice, weights: tuple[Any, ...]) -> Floats:
-        by_kind = [priors(self.kind[rows], self.kind_names, dict(kind_weights or ())) for kind_weights in weights]
-        return np.stack(by_kind, axis=1) * self.stale[rows, None]
+        return self.shortlist.take(rows), wanted, labels
 
     def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
         """As `Judged.from_hits`, a row for each setting; columns that no metric uses stay empty."""

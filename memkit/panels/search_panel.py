@@ -33,7 +33,7 @@ from memkit.search.fitted.arms import KINDS
 from memkit.search.question import SCOPING, Question, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import WEIGHTS, QuerySettings
-from memkit.search.stages.ranking import DISPOSITIONS
+from memkit.search.steps import DISPOSITIONS
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 

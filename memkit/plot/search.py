@@ -18,7 +18,7 @@ from memkit.plot.memories import counts
 from memkit.schemas import tuples_of
 from memkit.search.explain import contributions as parts_of
 from memkit.search.fitted.arms import KINDS
-from memkit.search.stages.ranking import DISPOSITIONS
+from memkit.search.steps import DISPOSITIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

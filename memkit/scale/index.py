@@ -52,7 +52,7 @@ from memkit.search.fitted.index import (
     replaced_by,
 )
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.search.stages.ranking import Candidates, merge
+from memkit.search.state import Candidates, merge
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS
 from memkit.tables.untrusted import with_nulls

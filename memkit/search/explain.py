@@ -13,11 +13,12 @@ from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
 from memkit.params import AsOf, check_fitted
 from memkit.schemas import Floats
+from memkit.search.answerable import answerability
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, trace_table
 from memkit.search.retriever import Retriever
-from memkit.search.stages.ranking import answerability
-from memkit.search.steps import DROPS, STEPS, Look
+from memkit.search.step import Look
+from memkit.search.steps import DROPS, STEPS
 from memkit.text.secrets import mask
 
 _KEPT_OUT = frozenset(word for step in STEPS if step.keeps_out for word in step.drops)
@@ -84,7 +85,7 @@ def explained(question: Question, memory_id: str) -> str:
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else {}
     is_candidate = bool(row) and row["disposition"] not in _KEPT_OUT
     look = Look(question, memory, row if is_candidate else {})
-    beside = [step.beside(look) for step in reversed(STEPS) if step.beside is not None]
+    beside = [step.beside(look) for step in reversed(STEPS)]
     if not is_candidate:
         left_out = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), "below_pool")
         return _joined(f"'{memory_id}' is not returned: {DROPS[left_out](look)}.", *beside, _doubt(question))
@@ -101,7 +102,7 @@ def _joined(*sentences: str) -> str:
 
 def _score(look: Look) -> str:
     """The scores of the arms, and the way from these to the final score."""
-    told = {step.name: step.part(look) for step in STEPS if step.part is not None}
+    told = {step.name: step.part(look) for step in STEPS}
     arms, *parts = filter(None, told.values())
     is_changed = any(told[step.name] for step in STEPS if step.changes)
     return f"{arms}; {', '.join(parts)}" + (f", is {look.row['score']:.3f}" if is_changed else "")
@@ -128,7 +129,7 @@ def _rank(question: Question, look: Look) -> int:
 
 
 def _doubt(question: Question) -> str:
-    likely = answerability(question.ranked(), question)
+    likely = answerability(question.ranked(), question.settings, 1)
     if likely is None or likelihood(likely[0]) != "low":
         return ""
     return "Probably no memory answers the query: its answerability is low."

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -20,16 +20,18 @@ import pyarrow.compute as pc
 from memkit.display.names import names_of
 from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.circuit import in_haste
-from memkit.index.rerank import Reranker, as_reranker
+from memkit.index.rerank import as_reranker
 from memkit.params import Moment, check_column, describe, revision_of
-from memkit.schemas import WORDS, Floats, Ints, Mask, check_kinds, result_schema, tuples_of
-from memkit.search.ask import Ask, Queries, Settings
-from memkit.search.fitted.across import scores_across
+from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
+from memkit.search.answerable import answerability
+from memkit.search.ask import Ask, Queries, Settings, queries_named
 from memkit.search.fitted.arms import KINDS, take_rows
-from memkit.search.fitted.index import MemoryIndex, Reading, Rows, Scope, Searchable, replaced_by, stale_factors
-from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.ranking import CODES, DISPOSITIONS, Candidates, Ranked, answerability, rank
-from memkit.search.steps import STEPS, queries_named
+from memkit.search.fitted.index import MemoryIndex, Reading, Scope, Searchable, replaced_by
+from memkit.search.rank import Stage, multiplied, rank, unranked
+from memkit.search.state import Candidates, Pooled, Ranked
+from memkit.search.steps import CODES, DISPOSITIONS, STEPS
+from memkit.search.steps.recall import OUTSIDE
+from memkit.tables.age import naive
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
 
@@ -148,9 +150,28 @@ class Question:
         """The best `pool` candidates of each arm that has a weight."""
         return self.retrieved.narrowed(tuple(self.weights), self.settings.pool)
 
+    def pooled(self, candidates: Candidates) -> Pooled:
+        """Some candidates with what ranking looks up for them."""
+        size, until = len(self.queries), self.stale_by
+        return Pooled(
+            self.index,
+            candidates,
+            self.ask.texts,
+            np.full(size, naive(self.moment), "datetime64[us]"),
+            np.full(size, "NaT" if until is None else naive(until), "datetime64[us]"),
+            [self.reading.sight] * size,
+            self.settings.unit,
+            (self.settings.normalise, self.settings.across_weight),
+        )
+
     def ranked(self) -> Ranked:
-        """The candidates after every stage."""
-        return rank(self.candidates(), self)
+        """The candidates after every step."""
+        pooled = self.pooled(self.candidates())
+        return rank(pooled, self.settings, self.weights, self.k, depth=self.depth, asked=partial(self._asked, pooled))
+
+    def multiplied(self, candidates: Candidates, score: Floats) -> Floats:
+        """The `score` of each candidate times the factors of its kind, age and state."""
+        return multiplied(self.pooled(candidates), self.settings, self.weights, score)
 
     def retrieve_among(self, allowed: Mask | None, n: int) -> Candidates:
         """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
@@ -159,24 +180,6 @@ class Question:
         # A superseded memory is shown as itself here, not as its successor.
         reading = replace(self.reading, scope=replace(self.scope, successor_chunks=None))
         return self.index.retrieve(reading, n, allowed)
-
-    @property
-    def rows(self) -> Rows:
-        """The columns of chunks and memories that ranking uses."""
-        return self.index.rows
-
-    @property
-    def repeats(self) -> Repeats:
-        """Which chunks are near-duplicates of others."""
-        return self.index.repeats
-
-    def likeness(self, row: Ints) -> Likeness:
-        """Pairwise similarity of the chunks `row`: by vectors if these have a weight, else by shared terms."""
-        return self.index.similarity(row, by_vectors="vector" in self.weights)
-
-    def across(self, candidates: Candidates) -> tuple[Floats, Mask]:
-        """As `scores_across`."""
-        return scores_across(self.index, self.queries.texts, candidates, [self.reading.sight] * len(self.queries))
 
     @cached_property
     def read_as(self) -> dict[str, dict[str, str]]:
@@ -187,37 +190,26 @@ class Question:
             if nearest
         }
 
-    def rerank(self, candidates: Candidates) -> Floats | None:
-        """The score of each of the candidates by the reranker; None if its service cannot be reached."""
+    def _asked(self, pooled: Pooled, stage: Stage, whom: str, rows: Ints) -> Floats | None:
+        """What a step is told of some candidates; None where the service that it asks cannot be reached."""
         if self.unreached:
             return None
-        reranker, texts = as_reranker(self.settings.rerank), self.queries.texts
         if self.settings.on_encoder_error == "raise":
-            return rerank_scores(reranker, self.index, texts, candidates)
+            return stage.step.ask(pooled, stage.keys, whom, rows)
         try:
             with in_haste():
-                return rerank_scores(reranker, self.index, texts, candidates)
+                return stage.step.ask(pooled, stage.keys, whom, rows)
         except EncoderUnavailableError as error:
-            self.unreached.append(f"Without reranking: {error}")
-            warnings.warn(f"Retriever: no reranking this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6)
+            self.unreached.append(f"Without {stage.step.doing}: {error}")
+            warnings.warn(
+                f"Retriever: no {stage.step.doing} this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6
+            )
             return None
-
-    def decay(self, memory: Ints) -> tuple[Floats, Floats]:
-        """Age in days and decay factor of each of the memories in the rows `memory`."""
-        s = self.settings
-        kinds = [kind for kind in s.decay_kinds if kind != "*"]
-        check_kinds(kinds, "Retriever: 'decay_kinds'", in_data=self.index.rows.kind[1])
-        return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
     @property
     def stale_by(self) -> datetime | None:
         """A memory that is stale by then ranks lower; None if none does: no moment was given, or status is 'keep'."""
         return self.ask.moment.until if self.settings.status == "obey" else None
-
-    def prior(self, memory: Ints) -> Floats:
-        """The factor of each of the memories in the rows `memory`, by its kind and for being stale."""
-        factors = stale_factors(self.rows.stale(memory, self.stale_by))
-        return self.rows.prior(memory, self.settings.kind_weights) * factors
 
     def replaced(self, ids: pa.ChunkedArray) -> pa.Table:
         """As `replaced_by` for the memories `ids`."""
@@ -225,13 +217,7 @@ class Question:
             return _NONE_REPLACED
         if self.scope.replaced is not None:
             return self.scope.replaced.filter(pc.is_in(self.scope.replaced["by"], value_set=ids))
-        return replaced_by(self.index.memories, self.rows, self.scope, ids)
-
-
-def rerank_scores(reranker: Reranker, index: MemoryIndex, texts: Sequence[str], candidates: Candidates) -> Floats:
-    """The score by `reranker` of each candidate: of its searched text and the text of its query."""
-    passages = take_rows(index.texts, candidates.row).to_pylist()
-    return reranker.scores([texts[query] for query in candidates.query.tolist()], passages)
+        return replaced_by(self.index.memories, self.index.rows, self.scope, ids)
 
 
 def answered(index: Searchable, ask: Ask) -> Question:
@@ -270,6 +256,8 @@ HITS = result_schema(
     (WORDS, "replaces"),
 )
 _MOST_ALIKE = 20
+_OF_STEPS = ("decay",)
+"""What steps compute that hits show."""
 _CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
 _DISPOSITIONS = pa.array(DISPOSITIONS)
 _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
@@ -344,7 +332,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
         "rank": shown.rank,
         "score": shown.score,
         **{arm: _floats(shown.candidates.raw[:, column]) for column, arm in enumerate(shown.candidates.arms)},
-        "decay": shown.decay,
+        **{name: shown.columns[name] for name in _OF_STEPS},
         **_snippets(question, shown.candidates, of_chunks["text"].to_pylist()),
         **_collapsed(question, ranked, shown),
     }
@@ -389,7 +377,7 @@ def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[s
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
     """What an arm, `more` and the steps say of a question; the step that acts last, whose result one sees, first."""
-    of_steps = [step.note(question, ranked) for step in reversed(STEPS) if step.note is not None]
+    of_steps = [step.note(question, ranked) for step in reversed(STEPS)]
     idle = idle_notes(question.settings, question.index)
     return " ".join(filter(None, (question.note, *more, *of_steps, *idle)))
 
@@ -437,7 +425,7 @@ def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 def _answerability(question: Question, ranked: Ranked) -> dict[str, float] | None:
     """By query; None if it cannot be said, as of a query that is a memory and no question."""
-    likely = None if question.queries.without else answerability(ranked, question)
+    likely = None if question.queries.without else answerability(ranked, question.settings, len(question.queries))
     return None if likely is None else dict(zip(question.queries.ids, likely.tolist(), strict=True))
 
 
@@ -469,13 +457,7 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
     columns: dict[str, Any] = {
         **_of_chunks(question, candidates.row, ("memory_id", "chunk_id")),
         "query_id": _ids(question.queries, candidates.query),
-        "fused": _floats(ranked.fused),
-        "reranked": _floats(ranked.reranked),
-        "prior": _floats(ranked.prior),
-        "age_days": _floats(ranked.age_days),
-        "decay": ranked.decay,
-        "lift": _floats(ranked.lift),
-        "mmr_penalty": _floats(ranked.penalty),
+        **{name: _floats(values) for name, values in ranked.columns.items()},
         "score": _floats(ranked.score),
         "rank": pa.array(ranked.rank, mask=ranked.rank == 0),
         "disposition": _DISPOSITIONS.take(pa.array(ranked.disposition)),
@@ -511,12 +493,11 @@ def _with_outside(question: Question, ranked: Ranked) -> Ranked:
 
 
 def _unranked(question: Question, candidates: Candidates) -> Ranked:
+    outside = unranked(question.pooled(candidates), question.settings, question.weights, OUTSIDE)
     memory = question.index.rows.memory[candidates.row]
-    age_days, factor = question.decay(memory)
-    outside = Ranked.unranked(candidates, "below_pool")
     for word, mask in question.scope.reasons():
         outside.disposition[mask[memory]] = CODES[word]
-    return outside._replace(age_days=age_days, decay=factor)
+    return outside
 
 
 def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:

@@ -31,7 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import memkit as mk
-from memkit.search.stages.ranking import answerability, evidence
+from memkit.search.answerable import answerability, evidence
 from memkit.tables.corpus import Corpus
 
 OWN = ("locomo", "locomo_obs", "madial_en", "rumeddanet_ru", "se_meta_dups", "xquad_en", "xquad_ru", "xquadr_en")
@@ -57,7 +57,7 @@ def rows_of_questions(search: mk.Retriever, texts: list[str], relevant: list[set
     hits = search.search(texts, k=FIRST, as_of="2026-11-01").to_pandas()
     first = hits.groupby("query_id")["memory_id"].agg(set)
     has_hit = [bool(first.get(str(number), set()) & wanted) for number, wanted in enumerate(relevant)]
-    table = {"best": best, "gap": gap, "likely": answerability(ranked, question)}
+    table = {"best": best, "gap": gap, "likely": answerability(ranked, question.settings, len(texts))}
     return pd.DataFrame(table | {"any": [bool(wanted) for wanted in relevant], "truth": has_hit})
 
 

@@ -18,7 +18,7 @@ from memkit.evaluation.evaluation import Task
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import Judged, parse_metrics
 from memkit.search.question import hits_table
-from memkit.search.stages import ranking
+from memkit.search.steps import collapse
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -148,7 +148,7 @@ def test_settings_that_share_what_was_compared_score_as_each_alone_does(
     search_and_labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of so few that are looked at, each block of settings has others than the one before."""
-    monkeypatch.setattr(ranking, "FOLDED", 6)
+    monkeypatch.setattr(collapse, "FOLDED", 6)
     search, queries = search_and_labels[0].with_params(fold="near", fold_threshold=0.4), search_and_labels[1]
     pairs = [
         (query, memory) for query in queries["query_id"] for memory in search.corpus_.memories["memory_id"].to_pylist()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memkit.search.stages.ranking import merge
+from memkit.search.state import merge
 
 NAN = math.nan
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import exp
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memkit.schemas import Ints
+from memkit.search.answerable import evidence
 from memkit.search.fitted.index import Rows
+from memkit.search.rank import rank
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.ranking import DISPOSITIONS, Candidates, count, evidence, merge, rank
+from memkit.search.stages.diversify import Repeats
+from memkit.search.state import Pooled, count, merge
+from memkit.search.steps import DISPOSITIONS
 from memkit.tables.owners import Owners
 
 DAY = "2026-03-01"
@@ -238,34 +240,6 @@ def test_shorter_lists_are_prefixes_and_the_trace_agrees(
         assert len(set(trace["chunk_id"].to_pylist())) == trace.num_rows
 
 
-@dataclass(frozen=True)
-class Bare:
-    """A question over rows alone: two queries, four chunks of three memories, and no index anywhere."""
-
-    rows: Rows
-    repeats: Repeats
-    settings: QuerySettings
-    weights: dict[str, float]
-    queries: tuple[str, ...] = ("q",)
-    k: int = 2
-    depth: int | None = None
-
-    def likeness(self, row: Ints) -> Likeness:
-        return Likeness(None, np.eye(4, dtype=np.float32))
-
-    def across(self, found: Candidates) -> Any:
-        raise AssertionError("no arm of vectors")
-
-    def rerank(self, candidates: Candidates) -> None:
-        return None
-
-    def decay(self, memory: Ints) -> Any:
-        return self.rows.decay(memory, datetime(2026, 3, 1, tzinfo=UTC), "half_life", 10.0, 0.0)
-
-    def prior(self, memory: Ints) -> Any:
-        return self.rows.prior(memory, self.settings.kind_weights)
-
-
 def test_candidates_are_ranked_over_rows_without_any_index() -> None:
     dates = np.array(["2026-03-01", "2026-02-19", "NaT"], "datetime64[us]")
     kind = (np.array([0, 1, 0]), ("document", "note"))
@@ -284,8 +258,12 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
     )
     repeats = Repeats(["one", "two", "three", "four"], Owners.single(4))
     candidates = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
-    declared = QuerySettings(normalise="max", kind_weights={"document": 0.8})
-    ranked = rank(candidates, Bare(rows, repeats, declared, {"bm25": 1.0}))
+    declared = QuerySettings(
+        normalise="max", kind_weights={"document": 0.8}, decay="half_life", decay_days=10.0, decay_kinds="*"
+    )
+    index, day, never = SimpleNamespace(rows=rows, repeats=repeats), [DAY], ["NaT"]
+    moments = (np.array(moment, "datetime64[us]") for moment in (day, never))
+    ranked = rank(Pooled(index, candidates, ["q"], *moments), declared, {"bm25": 1.0}, k=2)
     # 4 / 4 x .5 of ten days; the better chunk of the first memory 2 / 4 x .8; the last 1 / 8 x .8.
     assert ranked.candidates.row.tolist() == [2, 1, 3]
     assert ranked.score.tolist() == pytest.approx([0.5, 0.4, 0.1])

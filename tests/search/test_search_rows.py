@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.duck import connect
+from memkit.schemas import Floats
 from memkit.search.fitted.index import Rows, make_rows
+from memkit.search.rank import unranked
+from memkit.search.settings import QuerySettings
+from memkit.search.state import Pooled, merge
 from memkit.tables.age import FORMS, age_sql, decay_sql
 from memkit.text.chunk import Chunker
 
@@ -37,6 +42,16 @@ def rows_of(memories_of: Any) -> Callable[..., tuple[Rows, pa.Table]]:
     return make
 
 
+def aged(rows: Rows, **declared: Any) -> tuple[Floats, Floats]:
+    """Age and factor of the memories of one chunk each, at noon."""
+    n = len(rows.memory)
+    candidates = merge({"bm25": pa.table({"query": [0] * n, "row": range(n), "score": [1.0] * n})}, n)
+    moments = (np.array([moment], "datetime64[us]") for moment in (NOON.replace(tzinfo=None), "NaT"))
+    pooled = Pooled(SimpleNamespace(rows=rows), candidates, ["q"], *moments)
+    columns = unranked(pooled, QuerySettings(**declared), {"bm25": 1.0}, "below_pool").columns
+    return columns["age_days"], columns["decay"]
+
+
 @settings(max_examples=25)
 @given(
     st.lists(memories, min_size=1, max_size=6),
@@ -49,7 +64,7 @@ def test_age_and_factor_are_those_of_the_decay_statement(
     rows_of: Any, given_rows: list[dict[str, object]], form: str, days: float, floor: float, kinds: Sequence[str]
 ) -> None:
     rows, table = rows_of(*given_rows)
-    age, factor = rows.decay(np.arange(len(given_rows)), NOON, form, days, floor, kinds)
+    age, factor = aged(rows, decay=form, decay_days=days, decay_floor=floor, decay_kinds=kinds)
     with connect() as con:
         con.register("memories", table)
         factor_sql = decay_sql(form, days, floor, kinds)
@@ -61,7 +76,7 @@ def test_age_and_factor_are_those_of_the_decay_statement(
 
 def test_a_missing_date_is_neutral_and_a_future_one_has_age_zero(rows_of: Any) -> None:
     rows, _ = rows_of({}, {"created_at": datetime(2027, 1, 1, tzinfo=UTC)})
-    age, factor = rows.decay(np.array([0, 1]), NOON, "e_folding", 60.0, 0.0)
+    age, factor = aged(rows, decay_kinds="*")
     assert np.isnan(age[0])
     assert age[1] == 0.0
     assert factor.tolist() == [1.0, 1.0]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import memkit as mk
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.ranking import DISPOSITIONS
-from memkit.search.steps import DROPS, STEPS
+from memkit.search.steps import DISPOSITIONS, DROPS, STEPS
 
 DAY = "2026-03-01"
 

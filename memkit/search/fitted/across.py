@@ -30,7 +30,7 @@ from memkit.text.letters import CYRILLIC_LETTERS
 
 if TYPE_CHECKING:
     from memkit.search.fitted.index import MemoryIndex
-    from memkit.search.stages.ranking import Candidates
+    from memkit.search.state import Candidates
 
 SimilarTerms = tuple[tuple[str, float], ...]
 """Terms with their similarity to a word, the most similar first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -32,8 +32,7 @@ from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
-from memkit.schemas import KINDS as KINDS_OF_MEMORY
-from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
+from memkit.schemas import Ints, Mask, check_kinds
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.arms import (
@@ -51,8 +50,8 @@ from memkit.search.fitted.context import AUTO, conversation_column, means_in_tur
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights, group_starts, spread
-from memkit.search.stages.ranking import Candidates, merge
-from memkit.tables.age import ages, decaying, expired, factors, later, stale
+from memkit.search.state import Candidates, merge
+from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
 from memkit.tables.sandbox import QueryTimeoutError, parse_select
 from memkit.tables.statement import with_ends
@@ -128,30 +127,6 @@ class Rows:
         """Whether each of the corpus's kinds is among `kinds`."""
         return np.array([name in kinds for name in self.kind[1]], bool)
 
-    def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
-        """The factor by kind of each of the rows `memory`; a kind that `weights` do not name has its own."""
-        return priors(self.kind[0][memory], self.kind[1], weights)
-
-    def stale(self, memory: Ints, until: datetime | NDArray[np.datetime64] | None) -> Mask:
-        """Which of the rows `memory` are stale by `until`, one for all or one for each; None: no moment was given."""
-        if self.stale_at is None or until is None:
-            return np.zeros(len(memory), bool)
-        return stale(self.stale_at[memory], until)
-
-    @property
-    def has_own_weights(self) -> bool:
-        """Whether some kind of the corpus has a weight other than 1 of its own."""
-        return any(name in KINDS_OF_MEMORY and KINDS_OF_MEMORY[name].weight != 1 for name in self.kind[1])
-
-    def decay(
-        self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
-    ) -> tuple[Floats, Floats]:
-        """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
-        if not self.has_dates:
-            return np.full(len(memory), np.nan), np.ones(len(memory))
-        age, setting = ages(self.dated[memory], moment), (form, days, floor, tuple(kinds))
-        return age, decay_factors(age, lambda some: self.may_decay(memory, some), [setting])[:, 0]
-
     def may_decay(self, memory: Ints, kinds: Sequence[str]) -> Mask:
         """Which of the rows `memory` decay, if they have a date."""
         decays = self.decays[memory]
@@ -177,36 +152,6 @@ class Rows:
         """Memories created after `until`; None if no memory was. One without a date does not count."""
         is_future = later(self.created, until)
         return is_future if is_future.any() else None
-
-
-Decay = tuple[str, float, float, Sequence[str]]
-"""Form, days, floor and kinds, as `QuerySettings` has them."""
-
-
-def decay_factors(age: Floats, may_decay: Callable[[Any], Mask], decays: Sequence[Decay | None]) -> Floats:
-    """The decay factor of each candidate under each of `decays`, shape (n, decays); 1 if it does not decay."""
-    result = np.ones((len(age), len(decays)))
-    groups: dict[tuple[str, Sequence[str]], list[int]] = {}
-    for column, decay in enumerate(decays):
-        if decay is not None:
-            groups.setdefault((decay[0], decay[3]), []).append(column)
-    for (form, kinds), columns in groups.items():
-        rows = np.flatnonzero(may_decay(kinds))
-        days, floor = (np.array([decay[part] for column in columns if (decay := decays[column])]) for part in (1, 2))
-        result[rows[:, None], columns] = factors(age[rows, None], form, days, floor)
-    return result
-
-
-def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:
-    """The factor of each `kind`, a number into `names`; one that `weights` do not name has its own, mostly 1."""
-    check_kinds(weights or {}, "Retriever: 'kind_weights'", in_data=names)
-    chosen = {name: kind.weight for name, kind in KINDS_OF_MEMORY.items()} | dict(weights or {})
-    return np.array([chosen.get(str(name), 1.0) for name in names], float)[kind]
-
-
-def stale_factors(is_stale: Mask) -> Floats:
-    """The factor on the score of memories of which some are stale."""
-    return np.where(is_stale, STALE_WEIGHT, 1.0)
 
 
 def refit() -> Any:

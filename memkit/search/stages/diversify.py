@@ -303,6 +303,23 @@ class Repeats:
         return texts
 
 
+@dataclass(frozen=True)
+class Texts:
+    """The texts of candidates, by their rows in `repeats`."""
+
+    repeats: Repeats
+    row: Ints
+
+    def take(self, rows: slice) -> Texts:
+        """Those of some candidates."""
+        return Texts(self.repeats, self.row[rows])
+
+    def alone(self) -> Texts:
+        """The same without other texts: for a process without the index."""
+        texts, row = np.unique(self.row, return_inverse=True)
+        return Texts(self.repeats.subset(texts), row)
+
+
 def _keep(cache: dict[Any, Any], key: object, value: object, most: int = _KEPT) -> None:
     if len(cache) >= most:
         cache.clear()
@@ -397,6 +414,26 @@ class Likeness:
         index = rows if self.rows is None else np.searchsorted(self.rows, rows)
         is_array = isinstance(self.features, np.ndarray)
         return self.features[index] if is_array else [self.features[number] for number in index.tolist()]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """How alike candidates are, by their rows in `likeness`."""
+
+    likeness: Likeness
+    row: Ints
+
+    def take(self, rows: slice) -> Alike:
+        """That of some candidates."""
+        return Alike(self.likeness, self.row[rows])
+
+    def among(self, rows: Ints) -> Floats:
+        """The similarity of each two of some candidates."""
+        return self.likeness(self.row[rows])
+
+    def alone(self) -> Alike:
+        """The same without other chunks: for a process without the index."""
+        return Alike(self.likeness.among(np.unique(self.row)), self.row)
 
 
 def pairwise_cosines(vectors: NDArray[np.float32]) -> Floats:

@@ -1,0 +1,349 @@
+"""From candidates to ranks: the steps are applied to all queries of a question, under one setting or many.
+
+`rank` gives each candidate its disposition under one setting. Search shows the rows with ``returned``, the trace shows
+all of them, so the two cannot disagree; `places` serves sweeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import prod
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from memkit.schemas import Floats, Ints, Mask
+from memkit.search.stages.diversify import DROPPED, NOWHERE, Keys
+from memkit.search.stages.fuse import group_starts, spread
+from memkit.search.state import RETURNED, Pooled, Ranked, Shortlist, State, count
+from memkit.search.step import Factor, Step
+from memkit.search.steps import CODES, RANKING, STEPS
+from memkit.search.steps.collapse import BELOW
+
+MOST_NAMED = 20
+"""Most duplicates that are listed under a hit."""
+BLOCK = 512
+"""Settings in a block: a query's candidates under so many fit a processor's second cache."""
+_NOBODY = np.empty(0, np.int64)
+
+Key = tuple[Any, ...]
+"""The keys that the steps of `RANKING` have of a setting: settings with equal keys rank equally."""
+
+
+def key_of(settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Key:
+    """The key of settings with `weights` by arm, among settings that use some of the `arms`."""
+    return tuple(step.key(settings, weights, arms) for step in RANKING)
+
+
+class Stage(NamedTuple):
+    """A step under some settings.
+
+    Attributes
+    ----------
+    step : Step
+    keys : list
+        The key of each column after it; of a step that cuts, of each setting.
+    parent : ndarray of int64, or None
+        The column before it that each one continues; None: its own.
+    column : ndarray of int64, shape (settings,)
+        The column of each setting after it.
+    """
+
+    step: Step
+    keys: list[Any]
+    parent: Ints | None
+    column: Ints
+
+
+@dataclass(frozen=True)
+class Block:
+    """Settings that are ranked together: the same steps act under all of them.
+
+    Settings share a column as long as the steps so far have equal keys. A step that only cuts parts no columns, unless
+    a step after it moves what is left.
+    """
+
+    stages: tuple[Stage, ...]
+    size: int
+
+    @classmethod
+    def of(cls, keys: Sequence[Key]) -> Self:
+        """The block of some settings, under all of which the same steps act."""
+        acting = [place for place, key in enumerate(keys[0]) if key is not None]
+        moves = any(RANKING[place].reads_score for place in acting)
+        column, width, stages = [0] * len(keys), 1, []
+        for place in acting:
+            step = RANKING[place]
+            if step.cuts and not moves:
+                stages.append(Stage(step, [key[place] for key in keys], None, np.array(column)))
+                continue
+            known: dict[Any, int] = {}
+            column = [
+                known.setdefault((before, key[place]), len(known)) for before, key in zip(column, keys, strict=True)
+            ]
+            parents, own = zip(*known, strict=True)
+            parent = None if parents == tuple(range(width)) else np.array(parents)
+            width, now = len(known), np.array(column)
+            of_settings = [own[number] for number in column] if step.cuts else list(own)
+            stages.append(Stage(step, of_settings, parent, now))
+        return cls(tuple(stages), len(keys))
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def column(self) -> Ints:
+        """The column of each setting."""
+        return self.stages[-1].column
+
+    @property
+    def asks(self) -> bool:
+        """Whether a step asks somebody before it is applied."""
+        return any(_asks(stage.step) for stage in self.stages)
+
+    @property
+    def reads_score(self) -> bool:
+        """Whether a step reads scores after keys were made of them."""
+        return any(stage.step.reads_score for stage in self.stages)
+
+
+def blocks_of(keys: Sequence[Key]) -> tuple[list[Block], dict[Key, int]]:
+    """The blocks of distinct settings, and the place of each setting in them, counted through.
+
+    What the first steps share comes together, so that a block has few columns as long as possible.
+    """
+    distinct = list(dict.fromkeys(keys))
+    seen: list[dict[Any, int]] = [{} for _ in RANKING]
+    places = {
+        key: [seen[place].setdefault(part, len(seen[place])) for place, part in enumerate(key)] for key in distinct
+    }
+
+    def acting(key: Key) -> tuple[bool, ...]:
+        return tuple(part is None for part in key)
+
+    ordered = sorted(distinct, key=lambda key: (acting(key), places[key]))
+    runs = [list(run) for _, run in groupby(ordered, acting)]
+    blocks = [Block.of(run[start : start + BLOCK]) for run in runs for start in range(0, len(run), BLOCK)]
+    return blocks, {key: number for number, key in enumerate(ordered)}
+
+
+def gathered(pooled: Pooled, keys: Sequence[Key]) -> dict[Any, Any]:
+    """What the steps read of the candidates under any of the `keys`, as `Shortlist.values`."""
+    values: dict[Any, Any] = {}
+    for place, step in enumerate(RANKING):
+        if acting := [key for key in dict.fromkeys(key[place] for key in keys) if key is not None]:
+            values |= step.gather(pooled, acting)
+    return values
+
+
+def shortlist_of(pooled: Pooled, values: dict[Any, Any]) -> Shortlist:
+    """All candidates as one shortlist."""
+    hits = pooled.index.rows.hit_of(pooled.memory, pooled.unit)
+    return Shortlist(pooled.candidates.query, hits, values, pooled.unit != "chunk")
+
+
+def run(state: State, block: Block, until: Step | None = None) -> State:
+    """Apply the steps of a block, or those before the step `until`."""
+    for number, stage in enumerate(block.stages):
+        if number:
+            state.spread(stage.parent)
+        state.column = stage.column
+        if stage.step is until:
+            break
+        if state.records and stage.step.blames:
+            state.undone.append((stage.step.blames, state.score[:, 0].copy()))
+        stage.step.apply(state, stage.keys)
+    return state
+
+
+def wanted_answers(shortlist: Shortlist, block: Block) -> list[tuple[Stage, Any, Mask]]:
+    """The candidates of which a step must ask somebody: the stage, the name of what is asked, and which."""
+    asking = [stage for stage in block.stages if _asks(stage.step)]
+    return [
+        (stage, name, mask)
+        for stage in asking
+        for name, mask in stage.step.wants(run(State(shortlist, _NOBODY), block, stage.step), stage.keys).items()
+    ]
+
+
+def _asks(step: Step) -> bool:
+    return type(step).wants is not Step.wants
+
+
+class Places(NamedTuple):
+    """The places of some candidates under each setting.
+
+    Attributes
+    ----------
+    place : ndarray of int64, shape (wanted, settings)
+        From 0; a collapsed candidate has the place of its hit; `NOWHERE` if it is not among the first.
+    is_hit : ndarray of bool, shape (wanted, settings)
+        Whether it is a hit itself.
+    hits : ndarray of int64, shape (settings,)
+        The number of hits, or 1 for any number.
+    """
+
+    place: Ints
+    is_hit: Mask
+    hits: Ints
+
+
+def places(shortlist: Shortlist, block: Block, wanted: Ints, depth: int, counts: bool = True) -> Places:
+    """The places of the candidates `wanted` of one query under each setting, among the first `depth` hits.
+
+    Parameters
+    ----------
+    counts : bool
+        Whether to count hits; else only whether there is one.
+    """
+    state = State(shortlist, wanted, keeps_score=block.reads_score)
+    run(state, block)
+    key, root, floor, column = state.key, state.root, state.floor, block.column
+    alone = state.own
+    shown = (alone[:, column] >= floor) & (root[:, column] >= floor)
+    place = np.array([count(key > root_key) for root_key in root]).reshape(root.shape).astype(np.int64)
+    if _is_crowded(state):
+        shown &= _is_named(shortlist, block, wanted, root)[:, column]
+    place = place[:, column] if state.moves is None else state.moves(state, place, depth, slice(0, len(shortlist)))
+    shown &= place < depth
+    is_hit = shown & (root == alone)[:, column]
+    return Places(np.where(shown, place, NOWHERE), is_hit, _hits(state, column, depth, counts))
+
+
+def _hits(state: State, column: Ints, depth: int, counts: bool) -> Ints:
+    key, floor = state.key, state.floor
+    if not counts and state.is_bounded and state.is_found_by_all and not floor.any():
+        return np.full(len(column), int(len(key) > 0))
+    if not counts:
+        best = key.max(axis=0, initial=DROPPED)
+        return np.asarray(best[column] >= floor, np.int64)
+    return np.minimum(count(key[:, column] >= floor), depth)
+
+
+def _is_crowded(state: State) -> bool:
+    """Whether a hit may have more duplicates than are listed."""
+    if prod(bound for bound, _ in state.compared) <= MOST_NAMED:
+        return False
+    return prod(largest() for _, largest in state.compared) > MOST_NAMED
+
+
+def _is_named(shortlist: Shortlist, block: Block, wanted: Ints, root: Keys) -> Mask:
+    """Which of the wanted are a hit, or among the first `MOST_NAMED` duplicates of one."""
+    every = run(State(shortlist, np.arange(len(shortlist)), keeps_score=block.reads_score), block)
+    before = every.own
+    named = np.ones(root.shape, bool)
+    collapsed = (before[wanted] >= 0) & (root != before[wanted]) & (root != DROPPED)
+    for position, column in np.argwhere(collapsed).tolist():
+        key, above = before[:, column], root[position, column]
+        others = np.flatnonzero((every.root[:, column] == above) & (key != above))
+        others = others[np.argsort(-key[others], kind="stable")]
+        head = int(shortlist.memory[np.flatnonzero(key == above)[0]])
+        names = [name for name in dict.fromkeys(shortlist.memory[others].tolist()) if name != head]
+        named[position, column] = int(shortlist.memory[wanted[position]]) in names[:MOST_NAMED]
+    return named
+
+
+Asked = Callable[[Stage, Any, Ints], Floats | None]
+"""What a step is told of some candidates, by its stage and the name of what is asked; None: nobody answers."""
+
+
+def rank(
+    pooled: Pooled,
+    settings: Any,
+    weights: Mapping[str, float],
+    k: int,
+    *,
+    depth: int | None = None,
+    asked: Asked | None = None,
+) -> Ranked:
+    """Apply all steps to candidates under one setting, and record the result of each.
+
+    Parameters
+    ----------
+    k, depth : int
+        Hits of a query; the places that are ordered at least, None: all.
+    asked : callable, optional
+        How steps ask; a step that nobody answers does nothing.
+    """
+    key = key_of(settings, weights, pooled.candidates.arms)
+    shortlist = shortlist_of(pooled, gathered(pooled, [key]))
+    block = _answered(pooled, shortlist, key, asked)
+    state = run(State(shortlist, _NOBODY, CODES), block)
+    query, own = pooled.candidates.query, state.own[:, 0]
+    order = np.lexsort((-own, query))
+    order = order[own[order] != DROPPED]  # another chunk of the memory is better: no candidate any more
+    before = _places(query, order, state.disposition == CODES[RETURNED])
+    place = before.copy()
+    if state.moves is not None:
+        for of_query in shortlist.queries:
+            place[of_query] = state.moves(state, before[of_query, None], depth, of_query)[:, 0]
+        order = order[np.lexsort((place[order], query[order]))]
+        state.drop((before < k) & (place >= k), state.moved_word)
+    state.drop((place != NOWHERE) & (place >= k), BELOW)
+    is_placed = place[order] != NOWHERE
+    if not is_placed.all():
+        order = order[np.lexsort((~is_placed, query[order]))]
+    ranks = np.where(place == NOWHERE, 0, place + 1)
+    under = np.where(state.under < 0, -1, pooled.candidates.row[state.under]) if len(query) else state.under
+    columns = {
+        name: state.recorded.get(name, np.full(len(query), default))
+        for step in STEPS
+        for name, default in step.columns.items()
+    }
+    result = Ranked(pooled.candidates, state.norm, columns, state.score[:, 0], ranks, under, state.disposition)
+    return result.take(order)
+
+
+def _answered(pooled: Pooled, shortlist: Shortlist, key: Key, asked: Asked | None) -> Block:
+    """The block of one setting, after its steps were told what they ask; without those that nobody answers."""
+    block = Block.of([key])
+    for stage, name, mask in wanted_answers(shortlist, block):
+        rows = np.flatnonzero(mask)
+        told = asked(stage, name, rows) if asked else stage.step.ask(pooled, stage.keys, name, rows)
+        if told is None:
+            place = RANKING.index(stage.step)
+            return Block.of([(*key[:place], None, *key[place + 1 :])])
+        shortlist.tell(stage.step.name, name, rows, told)
+    return block
+
+
+def _places(query: Ints, order: Ints, is_alive: Mask) -> Ints:
+    """The place of each live candidate in its query, else `NOWHERE`; `order` is by query, then best first."""
+    order = order[is_alive[order]]
+    starts = group_starts(query[order])
+    place = np.full(len(query), NOWHERE)
+    place[order] = np.arange(len(order)) - spread(starts, starts, len(order))
+    return place
+
+
+def unranked(pooled: Pooled, settings: Any, weights: Mapping[str, float], word: str) -> Ranked:
+    """Candidates of which only the arms' scores are known, and what a step knows of any memory."""
+    size = len(pooled.candidates.query)
+    knowing = [place for place, step in enumerate(RANKING) if step.knows_all]
+    state = _run_some(pooled, settings, weights, knowing, np.ones(size))
+    unknown, none = np.full(size, np.nan), np.zeros(size, np.int64)
+    columns = {name: state.recorded.get(name, unknown) for step in STEPS for name in step.columns}
+    for place in knowing:
+        columns |= {name: state.recorded.get(name, np.full(size, d)) for name, d in RANKING[place].columns.items()}
+    norm, codes = np.full(pooled.candidates.raw.shape, np.nan), np.full(size, CODES[word], np.int8)
+    return Ranked(pooled.candidates, norm, columns, unknown, none, none - 1, codes)
+
+
+def multiplied(pooled: Pooled, settings: Any, weights: Mapping[str, float], score: Floats) -> Floats:
+    """The `score` of each candidate times the factors of all steps that multiply."""
+    of_factors = [place for place, step in enumerate(RANKING) if isinstance(step, Factor)]
+    return _run_some(pooled, settings, weights, of_factors, score).score[:, 0]
+
+
+def _run_some(pooled: Pooled, settings: Any, weights: Mapping[str, float], some: Sequence[int], score: Floats) -> State:
+    """Apply some steps alone to given scores."""
+    key = key_of(settings, weights, pooled.candidates.arms)
+    alone = tuple(part if place in some else None for place, part in enumerate(key))
+    state = State(shortlist_of(pooled, gathered(pooled, [alone])), _NOBODY, CODES)
+    state.score = score[:, None].copy()
+    for place in some:
+        if key[place] is not None:
+            RANKING[place].apply(state, [key[place]])
+    return state

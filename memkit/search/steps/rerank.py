@@ -1,0 +1,110 @@
+"""The best candidates are scored once more, by a reranker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memkit.index.rerank import Reranker, as_reranker
+from memkit.schemas import Floats, Ints, Mask
+from memkit.search.fitted.arms import take_rows
+from memkit.search.stages.diversify import DROPPED
+from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, nth_largest
+from memkit.search.step import Look, Step
+
+if TYPE_CHECKING:
+    from memkit.search.question import Question
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Reranking:
+    """The name of a reranker, how many candidates it scores, and the share of its scores."""
+
+    name: str
+    n: int
+    weight: float
+    reranker: Reranker = field(compare=False, repr=False)
+
+
+class Rerank(Step):
+    """The best candidates are scored once more; they stay above the others, and a score means what it meant."""
+
+    name = "rerank"
+    doing = "reranking"
+    columns = {"reranked": np.nan}
+    off = {"rerank": None}
+
+    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Reranking | None:
+        if settings.rerank is None or not settings.rerank_weight:
+            return None
+        reranker = as_reranker(settings.rerank)
+        return Reranking(reranker.name, settings.rerank_n, float(settings.rerank_weight), reranker)
+
+    def wants(self, state: State, keys: Sequence[Reranking]) -> dict[str, Mask]:
+        wanted: dict[str, Mask] = {}
+        is_reranked = _best(state, keys)
+        for column, key in enumerate(keys):
+            some = is_reranked[:, column]
+            wanted[key.name] = wanted[key.name] | some if key.name in wanted else some
+        return wanted
+
+    def ask(self, pooled: Pooled, keys: Sequence[Reranking], whom: str, rows: Ints) -> Floats:
+        reranker = next(key.reranker for key in keys if key.name == whom)
+        candidates = pooled.candidates.take(rows)
+        passages = take_rows(pooled.index.texts, candidates.row).to_pylist()
+        return reranker.scores([pooled.texts[query] for query in candidates.query.tolist()], passages)
+
+    def apply(self, state: State, keys: Sequence[Reranking]) -> None:
+        is_reranked, weights = _best(state, keys), np.array([key.weight for key in keys])
+        second = np.stack([state[self.name, key.name] for key in keys], axis=1)
+        for query in state.shortlist.queries:
+            some = is_reranked[query]
+            state.score[query] = _mixed(state.score[query], second[query], some, weights)
+        np.round(state.score, _DIGITS, out=state.score)
+        state.record("reranked", np.where(is_reranked[:, 0], state.score[:, 0], np.nan))
+
+    def part(self, look: Look) -> str:
+        return "" if look.row["reranked"] is None else f"after reranking {look.row['reranked']:.3f}"
+
+    def note(self, question: Question, ranked: Ranked) -> str:
+        return " ".join(question.unreached)
+
+    def may_help(self, look: Look) -> bool:
+        return look.row["reranked"] is not None
+
+
+def _best(state: State, keys: Sequence[Reranking]) -> Mask:
+    """Which candidates are reranked, by column: the best of each query, a chunk a memory."""
+    order = as_keys(np.rint(state.score * UNIT), state.shortlist.tie_order, state.is_bounded)
+    if state.out is not None:
+        order[state.out] = DROPPED
+    best: Mask = order != DROPPED
+    columns: dict[int, list[int]] = {}
+    for column, key in enumerate(keys):
+        columns.setdefault(key.n, []).append(column)
+    for query in state.shortlist.queries:
+        for n, some in columns.items():
+            best[query, some] &= order[query, some] >= nth_largest(order[query, some], n)
+    return best
+
+
+def _mixed(first: Floats, second: Floats, is_reranked: Mask, weight: Floats) -> Floats:
+    """`first`, where `is_reranked`, with a share of `second` on the same range; as it is where those are equal."""
+    (low, high), (least, most) = _ends(first, is_reranked), _ends(second, is_reranked)
+    with np.errstate(invalid="ignore"):  # columns without a candidate
+        span = most - least
+        on_range = low + (high - low) * np.divide(second - least, span, out=np.zeros(first.shape), where=span > 0)
+    mixed: Floats = np.where(is_reranked & (span > 0), (1 - weight) * first + weight * on_range, first)
+    return mixed
+
+
+def _ends(values: Floats, rows: Mask) -> tuple[Floats, Floats]:
+    """The least and the largest of the `values` of some rows, by column."""
+    least: Floats = np.where(rows, values, np.inf).min(axis=0, initial=np.inf)
+    most: Floats = np.where(rows, values, -np.inf).max(axis=0, initial=-np.inf)
+    return least, most
