@@ -1,6 +1,7 @@
-"""What memkit can be given: formats, steps between versions of records, encoders, engines; and the parts to make them.
+"""What memkit can be given: formats, adapters of records, encoders, policies, engines; and the parts to make them.
 
-A format, an adapter or an encoder becomes known by `register`; an engine such as `Milvus` is given to a Retriever.
+A format, an adapter, an encoder or a policy becomes known by `register`; an engine such as `Milvus` is given to a
+Retriever.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from memkit.formats.owner import Owner
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, known_formats, register_format
 from memkit.index.encode import as_encoder, forget_encoder, register_encoder
+from memkit.policy.catalogue import forget_policy, register_policy
 from memkit.scale.milvus import Milvus
+from memkit.tables.statement import Annotator
 from memkit.text.analyse import analyse
 from memkit.text.chunk import Chunker
 from memkit.text.snippet import snippet
@@ -40,21 +43,23 @@ _Thing = TypeVar("_Thing", bound="Format | Adapter | Callable[[], Any]")
 
 
 def register(thing: _Thing, name: str | None = None) -> _Thing:
-    """Make a format, an adapter of records or an encoder of your own known in this process.
+    """Make a format, an adapter of records, an encoder or a policy of your own known in this process.
 
-    Packages declare theirs by entry points instead: groups ``memkit.formats`` and ``memkit.encoders``.
+    Packages declare theirs by entry points instead: groups ``memkit.formats``, ``memkit.encoders`` and
+    ``memkit.policies``.
 
     Parameters
     ----------
-    thing : Format, Adapter or callable
-        A Format is used by ``mk.read(folder, formats=[its name])``, an Adapter by all that is read from now on;
-        ``thing()`` of a callable is anything that `as_encoder` takes. It takes the place of one of the same name.
+    thing : Format, Adapter, class of a policy or callable
+        A Format is used by ``mk.read(folder, formats=[its name])``, an Adapter by all that is read from now on; a
+        policy is called by its class's name in snake case, and has a panel in a lab; ``thing()`` of a callable is
+        anything that `as_encoder` takes. It takes the place of one of the same name.
     name : str, optional
-        Of an encoder, for ``encoder=name``; a Format has its own, an Adapter none.
+        Of an encoder, for ``encoder=name``; a Format and a policy have their own, an Adapter none.
 
     Returns
     -------
-    Format, Adapter or callable
+    Format, Adapter, class of a policy or callable
         The same.
 
     Raises
@@ -74,25 +79,28 @@ def register(thing: _Thing, name: str | None = None) -> _Thing:
     >>> mk.extend.unregister(cards)
     >>> mk.extend.unregister("lengths")
     """
-    if isinstance(thing, Format | Adapter):
+    is_policy = isinstance(thing, type) and issubclass(thing, Annotator)
+    if is_policy or isinstance(thing, Format | Adapter):
         if name is not None:
             raise ParameterError(f"register: expected a name for an encoder only. Got {name!r} with {thing!r:.80}.")
-        register_format(thing) if isinstance(thing, Format) else register_adapter(thing)
+        add: Any = register_policy if is_policy else register_format if isinstance(thing, Format) else register_adapter
+        add(thing)
     elif name is None:
-        expected = "a Format, an Adapter, or a function that makes an encoder with name="
+        expected = "a Format, an Adapter, the class of a policy, or a function that makes an encoder with name="
         raise ParameterError(f"register: expected {expected}. Got {thing!r:.80}.")
     else:
         register_encoder(name, thing)
     return thing
 
 
-def unregister(thing: Format | Adapter | str) -> None:
+def unregister(thing: Format | Adapter | type[Annotator] | str) -> None:
     """Undo `register`; what was read or fitted stays as it is.
 
     Parameters
     ----------
-    thing : Format, Adapter or str
-        What was registered, or the name of a format or an encoder. Nothing happens where nothing was registered so.
+    thing : Format, Adapter, class of a policy or str
+        What was registered, or the name of a format, an encoder or a policy. Nothing happens where nothing was
+        registered so.
 
     Examples
     --------
@@ -107,8 +115,11 @@ def unregister(thing: Format | Adapter | str) -> None:
         forget_adapter(thing)
     elif isinstance(thing, Format):
         forget_format(thing.name)
+    elif isinstance(thing, type) and issubclass(thing, Annotator):
+        forget_policy(thing.name)
     elif isinstance(thing, str):
-        forget_format(thing)
-        forget_encoder(thing)
+        for forget in (forget_format, forget_encoder, forget_policy):
+            forget(thing)
     else:
-        raise ParameterError(f"unregister: expected a Format, an Adapter or a name. Got {thing!r:.80}.")
+        expected = "a Format, an Adapter, the class of a policy or a name"
+        raise ParameterError(f"unregister: expected {expected}. Got {thing!r:.80}.")

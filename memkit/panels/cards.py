@@ -257,7 +257,19 @@ class Cards(ipywidgets.Tab):  # type: ignore[misc]  # ipywidgets has no types
             place.children = (ipywidgets.HTML(_wrong(mask(str(error)))),)
         else:
             self.cards[name].layout.display = None
-            place.children = (self.cards[name],)
+            place.children = (*([self._policies()] if name == "policies" else []), self.cards[name])
+
+    def _policies(self) -> Any:
+        """The list of policies to choose from; those that have nothing to judge say why."""
+        options = [(f"{name} ({why})" if why else name, name) for name, why in self.lab.policies.items()]
+        about = {"description": "policy", "style": _LABEL, "layout": _WIDE}
+        policies = ipywidgets.Dropdown(options=options, value=self.lab.policy, **about)
+        policies.observe(self._choose_policy, "value")
+        return policies
+
+    def _choose_policy(self, change: Any) -> None:
+        self.lab.policy = change["new"]
+        self._choose()
 
     def close(self) -> None:
         """Take the widgets out of the notebook; the panels stay."""

@@ -17,20 +17,21 @@ from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import KNOWN, JudgePanel
 from memkit.panels.map_panel import MapPanel, is_installed
 from memkit.panels.missing_panel import MissingPanel
-from memkit.panels.page import Displayed
+from memkit.panels.page import Displayed, Tabs
 from memkit.panels.panel import QUERY, Name, Panel, call_code, fit_to, moment_of
-from memkit.panels.policy_panel import POLICY_NAMES, PolicyPanel
+from memkit.panels.policy_panel import PolicyPanel
 from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State, names_given
 from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel
 from memkit.params import AsOf, check_corpus, check_fitted
+from memkit.policy.catalogue import policy_class, policy_names
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 
 _WEIGHTS = [0.0, 0.1, 0.2, 0.4, 0.6]
-_POLICIES = tuple(name for name in POLICY_NAMES if name != "decay")
+_POLICIES = "policies"
 _OWN_LABELS = (
     'Write some of your own, queries = {"query_id": [1, 2], "text": ["…", "…"]}, judge their hits in'
     " mk.panels.judge(search, queries), and open mk.panels.lab(corpus, search, queries=queries, qrels=…) with the"
@@ -66,6 +67,9 @@ class Lab(Displayed):
     ----------
     names : tuple of str
         The panels; of memories the table, and their map where the extra ``map`` is installed.
+    policy : str
+        The policy that the panel ``policies`` shows, at first one that has something to judge; ``lab["quota"]`` is the
+        panel of another one.
 
     Examples
     --------
@@ -101,11 +105,33 @@ class Lab(Displayed):
         self.session = Session(State({QUERY: {"query": query, "as_of": self.as_of}}))
         for value, name in names_given((corpus, self.search, queries, qrels, sweep)):
             self.session.call(value, name)
-        self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge", "table")
-        self.names += ("map",) if is_installed() else ()
+        before, after = ("search", "surface", "decay", "dedup"), ("context", "judge", "table")
+        self.names = (*before, _POLICIES, *after, *(["map"] if is_installed() else []))
         self._panels: dict[str, Panel] = {}
 
+    @cached_property
+    def policies(self) -> dict[str, str]:
+        """By policy, why it has nothing to judge in the corpus; those that have something come first, with no words.
+
+        Those that have a tab of their own are left out, and those that need a fit.
+        """
+        words = dict[str, str]()
+        for name in policy_names():
+            try:
+                policy = policy_class(name)
+                if name not in self.names and not policy.learns:
+                    words[name] = policy().nothing_in(self.corpus.tables)
+            except ParameterError as error:  # the package of somebody else
+                words[name] = str(error)
+        return dict(sorted(words.items(), key=lambda each: bool(each[1])))
+
+    @cached_property
+    def policy(self) -> str:
+        """The policy that the panel ``policies`` shows."""
+        return next(iter(self.policies))
+
     def __getitem__(self, name: str) -> Panel:
+        name = self.policy if name == _POLICIES else name
         panel = self._panels.get(name)
         if panel is None or (isinstance(panel, MissingPanel) and panel.moved):  # the folder may have it now
             self._panels[name] = self._make(name)
@@ -173,7 +199,8 @@ class Lab(Displayed):
     def follow(self, corpus: Corpus, words: str) -> None:
         """Show another state of the corpus in every panel that was opened, as `memkit.watch` does after a save."""
         self.corpus = corpus
-        vars(self).pop("labels", None)  # known items are of the former state
+        for of_former_state in ("labels", "policies"):
+            vars(self).pop(of_former_state, None)
         fit_to(self.search, corpus)
         for panel in self._panels.values():
             panel.follow(corpus, words)
@@ -238,10 +265,17 @@ class Lab(Displayed):
         return shown.export(path)
 
     def _panel(self, name: str = "search") -> Panel:
+        if name not in self.names:
+            self.policy = name
         return self[name]
 
-    def _tabs(self, panel: Panel) -> dict[str, Any]:
-        return {"tabs": list(self.names), "tab": panel.title}
+    def _tabs(self, panel: Panel) -> list[Tabs]:
+        name = next((name for name, made in self._panels.items() if made is panel), panel.title)
+        if name in self.names:
+            return [Tabs("panels", self.names, name)]
+        fit = [name for name, why in self.policies.items() if not why]
+        others = {name: why for name, why in self.policies.items() if why}
+        return [Tabs("panels", self.names, _POLICIES), Tabs(_POLICIES, fit, name, others)]
 
     def widgets(self) -> Cards:
         """The panels as widgets of ipywidgets, one tab each; a panel is made when its tab is chosen.

@@ -223,11 +223,19 @@ function render({ model, el, host, signal }) {
     });
   };
 
-  const tabs = () => (spec.tabs ?? []).map((name) => {
-    const own = name === spec.tab;
-    return element("button", { type: "button", role: "tab", "aria-selected": String(own), tabindex: own ? 0 : -1, "data-tab": name,
-      onclick: () => send({ tab: name }) }, name);
-  });
+  // A row of tabs; those that have nothing to show here stand under a fold with the reason, open where one is shown.
+  const tabs = ({ label, names, own, others }) => {
+    const button = (name, more) => element("button", { type: "button", "data-tab": name, onclick: () => send({ tab: name }), ...more }, name);
+    const list = names.map((name) => button(name, { role: "tab", "aria-selected": String(name === own), tabindex: name === own ? 0 : -1 }));
+    if (list.length && !names.includes(own)) list[0].tabIndex = 0;
+    const rest = Object.entries(others), open = own in others || Boolean(root.querySelector("details.others")?.open);
+    return [
+      ...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": label }, ...list)] : []),
+      ...(rest.length ? [element("details", { class: "others", open, "aria-label": `${label} with nothing to judge here` },
+        element("summary", {}, `${rest.length} of the ${label} ${rest.length > 1 ? "have" : "has"} nothing to judge here`),
+        ...rest.map(([name, why]) => element("div", {}, button(name, { "aria-pressed": String(name === own) }), ` ${why}`)))] : []),
+    ];
+  };
 
   const build = () => {
     spec = model.get("spec");
@@ -260,7 +268,6 @@ function render({ model, el, host, signal }) {
       body: element("div", { class: "body" }),
     };
     root.setAttribute("aria-label", spec.title);
-    const list = tabs();
     const top = element("div", { class: "top" }, element("b", {}, spec.title), ...buttons, parts.ask);
     const set = element("div", { class: "left" }, element("div", { class: "set" }, ...groups, ...profiles()), parts.strip);
     const pic = parts.picture, inner = spec.ground && host && model.get("inner");
@@ -274,8 +281,7 @@ function render({ model, el, host, signal }) {
       pic.classList.add("live");
       pic.append(live);
     }
-    root.replaceChildren(...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": "panels" }, ...list)] : []),
-      top, help, element("div", { class: spec.wide ? "all wide" : groups.length ? "all" : "all alone" }, set, element("div", { class: "seen" },
+    root.replaceChildren(...spec.tabs.flatMap(tabs), top, help, element("div", { class: spec.wide ? "all wide" : groups.length ? "all" : "all alone" }, set, element("div", { class: "seen" },
         ...(spec.reads ? [parts.body] : []), element("div", {}, element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said,
           element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.code), ...(spec.reads ? [] : [parts.body]))));
   };
@@ -296,11 +302,11 @@ function render({ model, el, host, signal }) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const row = event.key === "Enter" || event.key === " " ? pick(event) : undefined;
     if (row !== undefined) { event.preventDefault(); return send({ pick: row }); }
-    const tab = event.target.closest("[data-tab]");
+    const tab = event.target.closest("[role=tab]");
     if (tab && event.key in STEPS) {
-      const at = spec.tabs.indexOf(tab.dataset.tab) + STEPS[event.key];
+      const row = [...tab.parentElement.children], at = row.indexOf(tab) + STEPS[event.key];
       event.preventDefault();
-      return send({ tab: spec.tabs[Math.min(spec.tabs.length - 1, Math.max(0, at))] });
+      return send({ tab: row[Math.min(row.length - 1, Math.max(0, at))].dataset.tab });
     }
     if (walk(event)) return;
     const typing = event.target.matches("input:is([type=text],[type=number]),select");
@@ -323,7 +329,9 @@ function render({ model, el, host, signal }) {
       const open = [...root.querySelectorAll(".set details[open]")].map((one) => one.getAttribute("aria-label"));
       build();
       if (spec.title === title) for (const one of root.querySelectorAll(".set details")) one.open = open.includes(one.getAttribute("aria-label"));
-      if (focused?.dataset.tab) root.querySelector("[aria-selected=true]")?.focus();
+      const row = focused?.closest("[role=tablist]")?.getAttribute("aria-label");
+      if (row) root.querySelector(`[role=tablist][aria-label="${row}"] [aria-selected=true]`)?.focus();
+      else if (focused?.dataset.tab) root.querySelector(`.others [data-tab="${focused.dataset.tab}"]`)?.focus();
       else if (focused?.id) document.getElementById(focused.id)?.focus(); // a control that another one made appear
     }
     changed = Boolean(parts.said.dataset.n) || changed;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,16 @@ from memkit.text.secrets import mask
 
 _HERE = Path(__file__).parent
 _SCALARS = ("bool", "int", "float", "str")
+
+
+@dataclass(frozen=True)
+class Tabs:
+    """A row of tabs: its label, the names, the one that is shown, and those under a fold, each with the reason."""
+
+    label: str
+    names: Sequence[str]
+    own: str
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 class Linked(traitlets.TraitType[Any, Any]):
@@ -98,7 +110,7 @@ class Page(anywidget.AnyWidget):
         panel = self.panel
         self.drawn = self.owner._panel().values
         with self.hold_sync():
-            self.spec = {**panel.spec(), **self.owner._tabs(panel)}
+            self.spec = {**panel.spec(), "tabs": [asdict(row) for row in self.owner._tabs(panel)]}
             self.values = {name: written(value) for name, value in panel.values.items()}
             self.automatic, self.notes = panel.automatic, panel.notes
             self.strip, self.body, hide = panel.strip_html, panel.body, panel.hide
@@ -171,7 +183,7 @@ class Page(anywidget.AnyWidget):
                 panel.save_profile(path)
                 self.draw()
                 self.summary = f"Saved to {path}."
-            case {"tab": str() as name} if name in self.spec.get("tabs", ()):
+            case {"tab": str() as name} if any(name in {*row["names"], *row["others"]} for row in self.spec["tabs"]):
                 self.panel = self.owner._panel(name)
             case {"plain": _}:
                 self._is_plain = True
@@ -188,9 +200,9 @@ class Displayed:
         """The panel of that name; the first one by default."""
         return self
 
-    def _tabs(self, panel: Any) -> dict[str, Any]:
-        """What the page shows above a panel."""
-        return {}
+    def _tabs(self, panel: Any) -> Sequence[Tabs]:
+        """The rows of tabs that the page shows above a panel."""
+        return ()
 
     @cached_property
     def view(self) -> Page:

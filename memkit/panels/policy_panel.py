@@ -50,8 +50,9 @@ class PolicyPanel(Panel):
     ----------
     corpus : Corpus
     policy : str or Policy
-        One of admission, classifier, quota, expiry, decay, the name of one that an installed package has, or a policy
-        of your own, whose values are the first ones; another panel for another one.
+        One of admission, classifier, quota, expiry, decay, index_check, split_plan, the name of one that was registered
+        or that an installed package has, or a policy of your own, whose values are the first ones; another panel for
+        another one.
     text : str
         Judged in place of the corpus, where it is given.
     as_of : str, date or datetime, optional
@@ -91,6 +92,8 @@ class PolicyPanel(Panel):
         self._pattern_cache = PatternCache()
         self._forecasts: dict[str, pa.Table] = {}  # by what they rest upon, the one last shown at the end
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
+        if self.policy.over != "memories":  # a typed text is a memory
+            self.query_names = ("as_of", "forward")  # type: ignore[misc]
         values = {name: getattr(self.base, name) for name in self.declared}
         super().__init__(values, {"text": text, "as_of": moment_of(as_of)}, session, corpus, self.base, self.policy)
 
@@ -110,8 +113,12 @@ class PolicyPanel(Panel):
     def _configured(self, state: State) -> Annotator:
         return self.base.with_params(**state[self.section])
 
+    def _text(self, state: State) -> str:
+        """The text that is judged in place of the corpus, where the policy judges texts."""
+        return state[QUERY]["text"] if "text" in self.query_names else ""
+
     def _answer(self, state: State) -> pa.Table:
-        text, policy = state[QUERY]["text"], self._configured(state)
+        text, policy = self._text(state), self._configured(state)
         judged: Any = {"text": [text]} if text else self._sample() if self.session.is_moving else self.corpus
         is_asked_again = not text and (self.session.is_moving or not self._is_large)
         return policy._transform(judged, self._moment(state), self._pattern_cache if is_asked_again else None)
@@ -143,7 +150,7 @@ class PolicyPanel(Panel):
             kinds = pc.value_counts(pc.fill_null(answer["kind"], "(none)")).to_pylist()
             rows = sorted(((row["values"], row["counts"]) for row in kinds), key=lambda row: (-row[1], row[0]))
             return counts_of(rows, f"{answer.num_rows:,} rows by the kind that they get")
-        if self.section not in _OVER_TIME or state[QUERY]["text"] or self._is_large:
+        if self.section not in _OVER_TIME or self._text(state) or self._is_large:
             return reasons_of(answer)
         return _forecast_of(self._forecast(state), self.session.moment_of(state), state[QUERY]["forward"])
 
@@ -167,7 +174,7 @@ class PolicyPanel(Panel):
         changes = {
             name: value for name, value in values.items() if value != getattr(default, name) and value is not None
         }
-        text = state[QUERY]["text"]
+        text = self._text(state)
         judged = Name({"text": [text]}) if text else self._name(self.corpus, "corpus")
         policy = call_code(self._class_name, **changes)
         if name := self.session.name_of(self.base, ""):
@@ -192,7 +199,7 @@ class PolicyPanel(Panel):
         if "keep" not in answer.column_names:
             return f"{self._moment(self.session.state).instant:%Y-%m-%d}: {answer.num_rows:,} rows"
         kept = pc.sum(answer["keep"]).as_py() or 0
-        is_part = self.session.is_moving and self._is_large and not self.session.state[QUERY]["text"]
+        is_part = self.session.is_moving and self._is_large and not self._text(self.session.state)
         part = " of a part; all of them at rest" if is_part else ""
         status = f"{self._moment(self.session.state).instant:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
         if "would_remove" in answer.column_names:
@@ -204,7 +211,7 @@ class PolicyPanel(Panel):
             return paragraph("The corpus holds no memories.")
         if not self._is_of_memories:  # of another table, with columns of its own
             return _removed(answer) + shown(answer)._repr_html_()
-        if self.session.state[QUERY]["text"]:
+        if self._text(self.session.state):
             return self._judged(answer)
         note = paragraph((answer.schema.metadata or {}).get(b"note", b"").decode())
         users = self._users(answer) if self.section in _OVER_TIME and "user_id" in answer.column_names else ""

@@ -1,4 +1,5 @@
-"""The policies by name: memkit's own, and those of other packages (entry points of the group ``memkit.policies``)."""
+"""The policies by name: memkit's own, registered ones, and those of other packages (entry points of the group
+``memkit.policies``)."""
 
 from __future__ import annotations
 
@@ -22,15 +23,35 @@ POLICIES = {
 """The module and class of each policy, imported on demand; the name is `Annotator.name` of the class."""
 
 _FORMER = {"classify": "classifier", "dedup": "deduplicator"}
+_REGISTERED: dict[str, type[Annotator]] = {}
+
+
+def register_policy(cls: type[Annotator]) -> None:
+    """Make a policy of your own known by its name in this process; it comes before one of a package.
+
+    Raises
+    ------
+    ParameterError
+        Where memkit has a policy of that name.
+    """
+    if cls.name in {*POLICIES, *_FORMER}:
+        raise ParameterError(f"a policy must have a name of its own. Got {cls.name!r} of {cls.__name__}.")
+    _REGISTERED[cls.name] = cls
+
+
+def forget_policy(name: str) -> None:
+    """Undo `register_policy`; unknown names are ignored."""
+    _REGISTERED.pop(name, None)
 
 
 def policy_names() -> list[str]:
     """The names that `policy_class` knows, memkit's own first."""
-    return [*POLICIES, *sorted({point.name for point in entry_points(group="memkit.policies")} - POLICIES.keys())]
+    others = {*_REGISTERED, *(point.name for point in entry_points(group="memkit.policies"))}
+    return [*POLICIES, *sorted(others - POLICIES.keys())]
 
 
 def policy_class(name: str) -> type[Annotator]:
-    """The class of a policy: one of memkit's, or one that an installed package names as an entry point.
+    """The class of a policy: one of memkit's, a registered one, or one that a package names as an entry point.
 
     Raises
     ------
@@ -40,6 +61,8 @@ def policy_class(name: str) -> type[Annotator]:
     if name in _FORMER:
         warnings.warn(f"the policy {name!r} is now called {_FORMER[name]!r}.", FutureWarning, stacklevel=2)
         name = _FORMER[name]
+    if name in _REGISTERED:
+        return _REGISTERED[name]
     modules = {point.name: point.value for point in entry_points(group="memkit.policies")} | POLICIES
     if name not in modules:
         hint = did_you_mean(name, modules)

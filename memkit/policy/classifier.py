@@ -84,6 +84,7 @@ class Classifier(Policy):
     """
 
     by_user = True
+    for_facts = True
     told_by = "the columns kind, importance and expires_at of its transform show what it changes."
     needs: ClassVar[pa.Schema] = needed("text", "kind", "importance", "expires_at")
     required: ClassVar[tuple[str, ...]] = ("text",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Self
 
 import duckdb
@@ -166,6 +166,18 @@ class Annotator(Estimator):
             notes.append(f"Kinds that are not declared stay as they are: {', '.join(unknown)}.")
         return " ".join([*notes, *self.remarks(rows)])
 
+    def nothing_in(self, tables: Mapping[str, pa.Table]) -> str:
+        """Why it has nothing to judge in the tables of a corpus, in a few words; empty where it has something."""
+        if self.over not in tables:
+            return f"there is no table {self.over} here"
+        rows = tables[self.over]
+        if not rows.num_rows:
+            return f"there are no {self.over} here"
+        if self.for_facts and _n_other_kinds(rows) == rows.num_rows:
+            return f"made for facts: none of these {rows.num_rows:,} {self.over} is one"
+        idle = self.idle(rows, self.params())
+        return next(iter(idle.values()), "") if len(idle) == len(self.params()) else ""
+
     def remarks(self, table: pa.Table) -> list[str]:
         """A sentence on each parameter that somebody gave and that acts on nothing in `table`."""
         return list(dict.fromkeys(f"{text}." for text in self.idle(table).values()))
@@ -182,9 +194,14 @@ class Annotator(Estimator):
         return {}
 
 
+def _n_other_kinds(rows: pa.Table) -> int:
+    """How many rows are of a declared kind that is no fact."""
+    return pc.sum(pc.is_in(rows["kind"], pa.array(kinds_where(fact=False), pa.string()))).as_py() or 0
+
+
 def _other_kinds(rows: pa.Table) -> str:
     """How many rows are of a declared kind that is no fact, as the end of a sentence; empty for none."""
-    others = pc.sum(pc.is_in(rows["kind"], pa.array(kinds_where(fact=False), pa.string()))).as_py() or 0
+    others = _n_other_kinds(rows)
     if others == rows.num_rows:
         return f"and does not apply: none of these {others:,} memories is one" if others else ""
     return f"and keeps the {others:,} memories of other kinds as they are" if others else ""

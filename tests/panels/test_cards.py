@@ -282,6 +282,12 @@ def test_a_lab_makes_a_panel_when_its_tab_is_chosen(corpus: mk.Corpus, search: m
     assert cards.cards["search"].code.value == before  # drawn when its tab is chosen again
     cards.selected_index = 0
     assert "decay_days=30.0" in cards.cards["search"].code.value
+    cards.selected_index = lab.names.index("policies")
+    chooser, card = cards.children[cards.selected_index].children
+    assert [name for _, name in chooser.options] == list(lab.policies)
+    chooser.value = "quota"
+    assert (lab.policy, cards.cards["policies"].panel) == ("quota", lab["quota"])
+    assert card.comm is None  # that of the policy before
     for number in range(len(lab.names)):
         cards.selected_index = number
     assert list(cards.cards) == sorted(lab.names, key=list(cards.cards).index)

@@ -183,7 +183,7 @@ def test_nothing_is_without_a_name_in_any_tab_of_a_lab(
     tab = stage.show(lab.view)
     tab.get_by_role("tab", name="search").focus()
     for name in lab.names:
-        assert tab.locator(".top b").inner_text() == name
+        assert tab.locator("[aria-label=panels] [aria-selected=true]").inner_text() == name
         assert stage.unnamed() == []
         stage.press("ArrowRight")
 
@@ -395,6 +395,16 @@ def test_tabs_of_a_lab_are_walked_by_arrows_over_one_state(stage: Any, corpus: m
     tab.get_by_role("tab", name="decay").focus()
     stage.press("Home")
     assert tab.get_by_label("decay days, number").input_value() == "61"
+    tab.get_by_role("tab", name="policies").click()
+    stage.settle()
+    tab.get_by_role("tab", name="admission").focus()
+    stage.press("ArrowRight")
+    assert tab.evaluate("document.activeElement.dataset.tab") == "classifier"
+    tab.get_by_text("nothing to judge here").press("Enter")
+    tab.get_by_role("button", name="index_check").press("Enter")
+    stage.settle()
+    assert tab.get_by_role("button", name="index_check").get_attribute("aria-pressed") == "true"
+    assert "there are no entries here" in tab.locator("details.others[open]").inner_text()
 
 
 def test_a_tab_that_takes_long_to_open_says_so(

@@ -501,11 +501,34 @@ def test_panels_of_a_lab_share_what_is_asked(corpus: mk.Corpus, search: mk.Retri
     lab["context"].undo()
     assert lab["search"].values["query"] == "пул"
     page = lab.view
-    assert page.spec["tabs"] == list(lab.names)
+    assert [row["names"] for row in page.spec["tabs"]] == [lab.names]
     page._on_message(page, {"tab": "decay"}, [])
-    assert (page.panel, page.spec["tab"]) == (lab["decay"], "decay")
+    assert (page.panel, page.spec["tabs"][0]["own"]) == (lab["decay"], "decay")
     page._on_message(page, {"set": {"decay_days": 30}}, [])
     assert lab["search"].params["decay_days"] == 30.0
+
+
+def test_policies_are_one_tab_and_those_with_nothing_to_judge_stand_under_a_fold(
+    corpus: mk.Corpus, search: mk.Retriever
+) -> None:
+    mk.extend.register(Short)
+    lab = mk.panels.lab(corpus, search, "пул", as_of=DAY)
+    mk.extend.unregister(Short)
+    page = lab.view
+    page._on_message(page, {"tab": "policies"}, [])
+    panels, policies = page.spec["tabs"]
+    assert (panels["own"], policies["own"], page.panel) == ("policies", "admission", lab["admission"])
+    # no memory of the corpus has a last day, and a table of one's own has no entries of an index
+    assert policies["names"] == ["admission", "classifier", "quota", "split_plan"]
+    assert policies["others"] == {
+        "expiry": f"grace_days acts on 0 of {len(TEXTS)} memories; none has a last day (expires_at)",
+        "index_check": "there are no entries here",
+    }
+    page._on_message(page, {"tab": "index_check"}, [])
+    assert (page.panel, lab["policies"]) == (lab["index_check"], lab["index_check"])
+    assert "text" not in page.panel.controls  # which only a memory has
+    page._on_message(page, {"tab": "no_such"}, [])
+    assert page.panel is lab["index_check"]
 
 
 def test_only_parquet_is_written_to_and_what_is_no_label_is_refused(
@@ -865,7 +888,7 @@ def test_a_lab_without_labels_says_in_the_panel_what_is_missing_and_what_to_do()
         page = lab.view
         for name in lab.names:
             page._on_message(page, {"tab": name}, [])
-            assert (page.panel, page.error, lab[name].title) == (lab[name], "", name), page.error
+            assert (page.panel, page.error, page.spec["tabs"][0]["own"]) == (lab[name], "", name), page.error
         assert {name for name in lab.names if isinstance(lab[name], MissingPanel)} == lacking
         for name in lacking:
             assert message in lab[name].body
