@@ -105,7 +105,7 @@ def test_a_panel_that_lacked_headings_is_there_once_the_folder_has_them(
     for name in ("search", "judge"):
         cards.selected_index = lab.names.index(name)
         page._on_message(page, {"tab": name}, [])
-    assert page.spec["tab"] == "judge"
+    assert page.spec["tabs"][0]["own"] == "judge"
     assert page.panel is lab["judge"] is cards.cards["judge"].panel
     assert not isinstance(lab["judge"], MissingPanel)
     assert cards.cards["judge"].layout.display is None
