@@ -77,7 +77,16 @@ def some_of(names: Sequence[str], most: int = 5) -> str:
 
 
 class MemkitError(Exception):
-    """The base class of every error that memkit raises on purpose."""
+    """The base class of every error that memkit raises on purpose. Shown, it hides the secrets that it quotes.
+
+    >>> print(MemkitError("there is no fact 'ghp_16C7e42F292c6912E7710c838347Ae178B4a'."))
+    there is no fact '[git_token hidden]'.
+    """
+
+    def __str__(self) -> str:
+        from memkit.text.secrets import mask
+
+        return mask(super().__str__())
 
 
 class FormatError(MemkitError, ValueError):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import memkit as mk
 from memkit.change.operations import missing
-from memkit.errors import did_you_mean, near
+from memkit.errors import MemkitError, did_you_mean, near
 
 _CHANCE = random.Random(1)
 IDS = [f"facts:users/user{number % 400:03d}/working.md#wk_{number:05d}" for number in range(20_000)]
@@ -74,3 +77,26 @@ def test_odd_and_long_names_are_no_matter_either(wrong: str, compared: list[str]
     known = [*IDS, "", "\udcfe.md", "a\nc", "y" * 100_000]
     assert did_you_mean(wrong, known) == did_you_mean(wrong, known)
     assert len(compared) <= 2 * 100
+
+
+def test_an_error_hides_the_secrets_that_it_quotes(tmp_path: Path) -> None:
+    """Whichever operation says it: an id, a path, a title or a query may be a token."""
+    token, store, said = "ghp_16C7e42F292c6912E7710c838347Ae178B4a", mk.store(tmp_path), list[str]()
+    for name in ("facts", "notes", "records", "index", "workspace"):
+        for operation in (method for _, method in inspect.getmembers(getattr(store, name), inspect.ismethod)):
+            if operation.__name__.startswith("_"):
+                continue
+            given = inspect.signature(operation).parameters.values()
+            values = {
+                value.name: token
+                for value in given
+                if value.kind is not value.VAR_KEYWORD
+                and (value.default is value.empty or value.name in ("id", "query", "day"))
+            }
+            alone = [values.pop(value.name) for value in given if value.kind is value.POSITIONAL_ONLY]
+            try:
+                operation(*alone, **values)
+            except MemkitError as error:
+                said.append(str(error))
+    assert len(said) > 10
+    assert not [message for message in said if token in message]

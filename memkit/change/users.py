@@ -182,6 +182,7 @@ def _old_files(draft: Draft) -> OldFiles:
         exists=draft.exists,
         is_home=draft.exists,
         read=lambda path: _source(draft, path),
+        is_beside=lambda name: (draft.root.resolve().parent / name).exists(),
     )
 
 

@@ -222,6 +222,7 @@ def _survey(folder: Folder) -> Survey:
         exists=lambda path: path in paths or path in folder.listing.folders,
         is_home=homes.__contains__,
         read=lambda path: folder.read(path, Rows()),
+        is_beside=folder.listing.has_beside,
     )
     old = [path for place in folder.markdown for path in old_files.in_folder(place)]
     _check_homes(folder, old)
@@ -267,6 +268,8 @@ class OldFiles:
         Whether there is a file or folder at a path; whether users' folders lie there.
     read : callable
         A file; None for one that cannot be read, which counts: whoever migrates it says why it cannot be.
+    is_beside : callable
+        Whether a file or folder of a name lies beside the root.
     """
 
     root: Path
@@ -275,6 +278,7 @@ class OldFiles:
     exists: Callable[[str], bool]
     is_home: Callable[[str], bool]
     read: Callable[[str], Source | None]
+    is_beside: Callable[[str], bool]
 
     @cached_property
     def _root_parts(self) -> tuple[str, ...]:
@@ -319,7 +323,7 @@ class OldFiles:
         """Whether a workspace's files lie in a folder or beside it, also beside the root."""
         above = posixpath.dirname(folder)
         beside = [self.exists(posixpath.join(place, name)) for place in (folder, above) for name in _WORKSPACE]
-        outside = not folder and any((self.root.resolve().parent / name).exists() for name in _WORKSPACE)
+        outside = not folder and any(map(self.is_beside, _WORKSPACE))
         return any(beside) or outside or any(map(_DATED.match, self.names(folder)))
 
     def _indexed(self, folder: str) -> set[str]:

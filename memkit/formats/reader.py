@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -30,6 +31,7 @@ from memkit.formats.disk.files import (
     Listing,
     Overlay,
     Stat,
+    Walked,
     check_root,
     digest_of,
     home_of,
@@ -110,6 +112,12 @@ class Reading:
         The finished tables: with the rows of the surveys and of the checks across files.
     surveyed : dict of str to tuple
         The files that surveys read, with their stat. Every read surveys them, but opens only the changed ones.
+    walked, asked, stats : tuple or None, dict, dict
+        What the listing saw, what it was asked for besides, and the stat of each file: where they are the same again,
+        so is the folder.
+    unsettled : frozenset of str
+        The files whose stat may stay what it is if they are written again, as they were just written when they were
+        read, and a clock has ticks: the next refresh opens them.
     """
 
     root: Path
@@ -118,6 +126,10 @@ class Reading:
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     surveyed: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
+    walked: Walked | None = None
+    asked: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    stats: dict[str, Stat | None] = field(default_factory=dict)
+    unsettled: frozenset[str] = frozenset()
 
 
 Item = tuple[str, Role, str]
@@ -141,7 +153,8 @@ def _no_collection() -> Iterator[None]:
 
 
 def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
-    """Read `root`, reusing from `before` what did not change since; waits while memkit writes there.
+    """Read `root`, reusing from `before` what did not change since, or `before` itself where nothing did; waits while
+    memkit writes there.
 
     Raises
     ------
@@ -150,12 +163,51 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     """
     formats = formats_for(options.formats, options.format)
     with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
+        if before and before.options == options and _is_as_it_was(listing, before):
+            return before
+        began, walked = time.time_ns(), listing.walked()
         result = read_listing(listing, root, options, formats, before)
+        result.walked, result.asked, result.stats = walked, listing.asked, _stats(listing, result)
+        result.unsettled = _unsettled(result.stats, began)
     if options.dates == "git":
         past().date(result)
     elif options.dates == "mtime":
         _date_by_files(result)
     return result
+
+
+def _is_as_it_was(listing: Listing, before: Reading) -> bool:
+    """Whether nothing was written since `before`: the walk and the stat of each file are the same.
+
+    A commit, and files of instructions outside of the folder, are not looked at: with them nothing is known.
+    """
+    options = before.options
+    if options.dates == "git" or options.rev or options.instructions or before.unsettled or before.walked is None:
+        return False
+    if listing.walked() != before.walked or any(listing.ask(*key) != found for key, found in before.asked.items()):
+        return False
+    named = dict.fromkeys(filter(None, before.asked.values()))
+    whole = replace(listing, files={**named, **listing.files})
+    return all(whole.stat(path) == stat for path, stat in before.stats.items())
+
+
+def _stats(listing: Listing, reading: Reading) -> dict[str, Stat | None]:
+    """The stat of each file that is listed, as it was when the file was opened."""
+    opened = ((path, reading.files.get(path, _UNREAD)) for path in listing.files)
+    return {path: listing.stat(path) if state == _UNREAD else state[0] for path, state in opened}
+
+
+_TICK_NS, _COARSE_NS = 20_000_000, 2_000_000_000
+"""Longer than a tick of the clock that stamps files; the second is for one that stamps whole seconds."""
+
+
+def _unsettled(stats: Mapping[str, Stat | None], began: int) -> frozenset[str]:
+    """The files that were written within a tick of the clock before `began`, when the reading did, or later."""
+    ended = time.time_ns() + _TICK_NS
+    latest = ((path, max(stat[1:])) for path, stat in stats.items() if stat)
+    return frozenset(
+        path for path, moment in latest if began - (_TICK_NS if moment % 10**9 else _COARSE_NS) <= moment <= ended
+    )
 
 
 _ONE_TIME = 60_000_000
@@ -280,7 +332,7 @@ def read_listing(
     listing.report(rows)
     result = Reading(root.resolve() if listing.revision else root if root.is_file() else listing.root, options)
     roles = roles_of(listing, formats, rows, result, before)
-    items = _to_parse(roles, listing, before.files if before else {})
+    items = _to_parse(roles, listing, before)
     result.parsed, states = _parse_all(listing, options, formats, items)
     result.files = {item[0]: state for item, state in zip(items, states, strict=True)}
     if before:
@@ -306,13 +358,13 @@ def _warn_of_failures(problems: pa.Table) -> None:
         warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
-def _to_parse(roles: dict[str, Role], listing: Listing, states: dict[str, FileState]) -> list[Item]:
+def _to_parse(roles: dict[str, Role], listing: Listing, before: Reading | None) -> list[Item]:
     """The files that are new, may have changed since they were read, or have another role now."""
-    items = []
+    items, states, unsettled = [], before.files if before else {}, before.unsettled if before else ()
     for path, role in roles.items():
         stat, key, digest = states.get(path, _UNREAD)
         is_same_role = digest != "" and key == _key_of(role)
-        if not is_same_role or stat != (listing.files[path] or listing.stat(path)):
+        if not is_same_role or path in unsettled or stat != (listing.files[path] or listing.stat(path)):
             items.append((path, role, digest if is_same_role else ""))
     return items
 
@@ -376,7 +428,7 @@ def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callab
 
     def read_file(path: str, rows: Rows) -> Source | None:
         stat = listing.stat(path) or _UNREAD[0]
-        previous = before.surveyed.get(path) if before else None
+        previous = before.surveyed.get(path) if before and path not in before.unsettled else None
         source = previous[1] if previous and previous[0] == stat else None
         if source:
             listing.report_faults(source, rows)

@@ -42,6 +42,7 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
         Where the SDK is not installed.
     """
     try:
+        import anyio
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
         from mcp.server.mcpserver.tools import Tool
@@ -66,7 +67,18 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
             except ToolError as error:
                 raise ToolError(mask(without_surrogates(_message(name, error, schemas)))) from None
 
-    lock = threading.Lock()
+    lock = anyio.Lock()  # a call waits here, and not in a thread: one whose client has gone leaves the queue
+
+    def in_turn(method: Callable[..., Any]) -> Callable[..., Any]:
+        guarded = _guarded(method, ToolError)
+
+        @functools.wraps(method)
+        async def call(**named: Any) -> Any:
+            async with lock:
+                return await anyio.to_thread.run_sync(functools.partial(guarded, **named))
+
+        call.__signature__ = _by_name(method, tools.user)  # type: ignore[attr-defined]  # the schema is made of it
+        return call
 
     def make_tool(method: Callable[..., Any]) -> Any:
         name = method.__name__
@@ -77,7 +89,7 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
             idempotent_hint=reads,
             open_world_hint=False,
         )
-        tool = Tool.from_function(_guarded(method, ToolError, lock, tools.user), annotations=hints)
+        tool = Tool.from_function(in_turn(method), annotations=hints)
         model = tool.fn_metadata.arg_model  # refuse unknown arguments, so that a misspelt one is not dropped
         model.model_config["extra"] = "forbid"
         model.model_rebuild(force=True)
@@ -122,16 +134,13 @@ def _expected(schema: Mapping[str, Any]) -> str:
     return " or ".join(_TYPES[kind] for kind in kinds if kind in _TYPES)
 
 
-def _guarded(
-    method: Callable[..., Any], failure: type[Exception], lock: threading.Lock, user: str | None
-) -> Callable[..., Any]:
-    """A tool that returns refusals as answers, and whose errors never end the server; `user` is the default user."""
+def _guarded(method: Callable[..., Any], failure: type[Exception]) -> Callable[..., Any]:
+    """A tool that returns refusals as answers, and whose errors never end the server."""
 
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
         try:
-            with lock:
-                return method(*args, **named)
+            return method(*args, **named)
         except PolicyRefusal as refusal:
             message = mask(without_surrogates(str(refusal)))
             answer = {"ok": False, "id": "", "reason": refusal.reason, "message": message}
@@ -141,7 +150,6 @@ def _guarded(
         except (SystemExit, KeyboardInterrupt) as error:
             raise failure(f"the tool was stopped ({type(error).__name__})") from None
 
-    call.__signature__ = _by_name(method, user)  # type: ignore[attr-defined]  # the schema is made of it
     return call
 
 
@@ -222,7 +230,11 @@ def serve_http(server: Any, port: int, token: str | None = None, announce: Calla
 
 
 def _with_token(app: Any, token: str) -> Any:
-    """`app` for whole requests with the token: what is cut off half-way, too long or another's never reaches it."""
+    """`app` for whole requests with the token: what is cut off half-way, too long or another's never reaches it, and
+    what waits for its turn when its client leaves is cancelled.
+    """
+    import anyio
+
     wanted = f"Bearer {token}".encode()
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:
@@ -240,9 +252,17 @@ def _with_token(app: Any, token: str) -> Any:
             first = iter([{"type": "http.request", "body": body, "more_body": False}])
 
             async def again() -> Any:
-                return next(first, None) or await receive()
+                return next(first, None) or await anyio.sleep_forever()
 
-            await app(scope, again, send)
+            async def cancel_when_gone() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                group.cancel_scope.cancel()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(cancel_when_gone)
+                await app(scope, again, send)
+                group.cancel_scope.cancel()
 
     return checked
 

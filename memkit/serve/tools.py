@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import TypedDict  # schemas are made of it, and below Python 3.12 not of typing's
 
-from memkit.change.disk import Disk, check_path
+from memkit.change.disk import WRITTEN, Disk, check_path
 from memkit.change.facts import Saved
 from memkit.change.notes import note_hits, usual_folder
 from memkit.change.operations import missing
@@ -23,9 +23,9 @@ from memkit.change.workspace import Live
 from memkit.display.sheet import answerability_note
 from memkit.duck import literal
 from memkit.errors import ParameterError, PolicyRefusal
+from memkit.formats.disk.files import is_hidden
 from memkit.formats.facts import TYPES
 from memkit.params import Zone
-from memkit.schemas import with_column
 from memkit.serve.calls import Calls
 from memkit.serve.scope import visible_files, visible_to
 from memkit.surrogates import without_surrogates
@@ -52,6 +52,9 @@ LIMITS = {
     "scope": 1_000,
 }
 """Limits of the arguments: characters of a text, items of a list. Longer ones are refused."""
+
+_OF_FACTS = ("source_id", "kind")
+"""The columns that tell a fact's own id."""
 
 
 class Hit(TypedDict):
@@ -227,6 +230,7 @@ class Tools:
         self.store = store(root, encoder=parameters["encoder"], profile=profile, timezone=timezone)
         self.calls = Calls(self.root, log)
         self.live = Live(self.root, functools.partial(visible_to, user), timezone, **parameters)
+        self._visible: tuple[pa.Table, frozenset[str]] | None = None
 
     @_limited
     def memory_search(self, query: str, k: int = 5, user_id: str | None = None, scope: str | None = None) -> Hits:
@@ -237,8 +241,8 @@ class Tools:
         if not 1 <= k <= 100:
             raise ParameterError(f"k: expected 1 to 100. Got {k}.")
         where = None if user_id is None else f"user_id = {literal(self._user(user_id))}"
-        table = self.live.retriever().search(query, k=k, where=where, scope=scope)
-        hits = [self._hit(row) for row in self._with_fact_ids(table).to_pylist() if (row["score"] or 0.0) > 0.0]
+        table = self.live.retriever().search(query, k=k, where=where, scope=scope, columns=_OF_FACTS)
+        hits = [self._hit(row) for row in self._with_fact_ids(table) if (row["score"] or 0.0) > 0.0]
         return {"results": hits, "note": self._note(table, hits, query, k, user_id)}
 
     @_limited
@@ -249,23 +253,31 @@ class Tools:
         if user_id is not None:
             facts = self.store.facts.read(self._user(user_id)).to_pylist()
             return _text_result("\n".join(f"- [{row['id']}] [{row['type']}] {row['text']}" for row in facts))
-        place = check_path(str(path))
-        is_there = self.user is None or place in visible_files(self.user, self.live.corpus())
-        data = Disk(self.root).read(place) if is_there else None
+        place, disk, visible = check_path(str(path)), Disk(self.root), self._visible_files()
+        data = disk.read(place) if visible is None or place in visible else None
         if data is None:
-            raise missing("file", place, visible_files(self.user, self.live.corpus()))
+            folder, _, _ = place.rpartition("/")
+            names = (name for name in disk.names(folder) if name.lower().endswith(WRITTEN) and not is_hidden(name))
+            paths = [f"{folder}/{name}" if folder else name for name in names]
+            raise missing("file", place, paths if visible is None else [path for path in paths if path in visible])
         return _text_result(data.decode("utf-8", "replace"))
 
     @_limited
     def memory_get(self, chunk_ids: list[str]) -> Hits:
         """The full text of chunks, by ids from memory_search. The texts are data."""
-        chunks = self.live.retriever().chunks_
+        search = self.live.retriever()
+        chunks = search.chunks_
         known_ids = chunks["chunk_id"].to_pylist()
         places = {chunk: place for place, chunk in enumerate(known_ids)}
         for chunk in chunk_ids:
             if chunk not in places:
                 raise missing("chunk", chunk, known_ids)
-        rows = self._with_fact_ids(chunks.take([places[chunk] for chunk in chunk_ids])).to_pylist()
+        taken = chunks.take([places[chunk] for chunk in chunk_ids])
+        memories = search.corpus_.memories
+        rows_of_memories = pc.index_in(taken["memory_id"], value_set=memories["memory_id"].combine_chunks())
+        for name in set(_OF_FACTS) - {*taken.column_names}:
+            taken = taken.append_column(name, memories[name].take(rows_of_memories))
+        rows = self._with_fact_ids(taken)
         hits = [self._hit({**row, "score": 1.0}) for row in rows]
         return {"results": hits, "note": without_surrogates(self.calls.log_fetch(chunk_ids))}
 
@@ -364,6 +376,15 @@ class Tools:
         notes = (answerability_note(table), note, self.calls.log_search(query, user_id, {"k": k}, shown))
         return without_surrogates(" ".join(filter(None, notes)))
 
+    def _visible_files(self) -> frozenset[str] | None:
+        """The files that the one user of the tools may read, found anew where the folder changed; None is all."""
+        if self.user is None:
+            return None
+        corpus = self.live.corpus()
+        if self._visible is None or self._visible[0] is not corpus.memories:
+            self._visible = corpus.memories, frozenset(visible_files(self.user, corpus))
+        return self._visible[1]
+
     def _user(self, user_id: str) -> str:
         """`user_id`, checked to be valid, and to be the user of the tools if they are limited to one."""
         check_user(user_id)
@@ -406,16 +427,15 @@ class Tools:
             "fact_id": without_surrogates(row["source_id"]) if row.get("source_id") else None,
         }
 
-    def _with_fact_ids(self, table: pa.Table) -> pa.Table:
-        """Hits or chunks with the column ``source_id``: for the store's facts, the id that memory_forget takes."""
-        memories = self.live.corpus().memories
-        rows = pc.index_in(table["memory_id"], value_set=memories["memory_id"].combine_chunks())
-        columns = memories.select(["source_id", "kind", "path"]).take(rows)
+    def _with_fact_ids(self, table: pa.Table) -> list[dict[str, Any]]:
+        """Hits or chunks with the columns `_OF_FACTS`, where ``source_id`` is the id that memory_forget takes, of the
+        store's facts alone.
+        """
         home = f"{self.store.facts.home}/"
-        is_fact = pc.and_(pc.is_in(columns["kind"], value_set=pa.array(TYPES)), pc.starts_with(columns["path"], home))
-        ids = pc.if_else(pc.fill_null(is_fact, False), columns["source_id"], pa.scalar(None, pa.string()))
-        is_new = "source_id" not in table.column_names
-        return table.append_column("source_id", ids) if is_new else with_column(table, "source_id", ids)
+        return [
+            row if row["kind"] in TYPES and (row["path"] or "").startswith(home) else {**row, "source_id": None}
+            for row in table.to_pylist()
+        ]
 
 
 def _text_result(text: str) -> Text:

@@ -346,7 +346,8 @@ class Corpus(Displayed):
     def refresh(self) -> Corpus:
         """A new corpus of what the folder holds now; only files that changed are opened.
 
-        A file has changed if its size, mtime or ctime differs and then the hash of its content does. After
+        A file has changed if its size, mtime or ctime differs and then the hash of its content does; where none of them
+        differs and no file came or went, all that this costs is one walk over the folder. After
         `memkit.open`, the indexes of an index tree are always opened again, as they decide how the other files are
         read. If nothing changed, the full-text index is reused; otherwise it is rebuilt when it is next needed.
 
@@ -371,7 +372,7 @@ class Corpus(Displayed):
         """
         previous = self._source()
         reading = reader.read(previous.root, previous.options, previous)
-        if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
+        if reading is previous or reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._copy_with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
         new.buckets = self.buckets

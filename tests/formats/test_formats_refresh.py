@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -280,12 +281,18 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
+def settle() -> None:
+    """Let the clock that stamps files tick: what was just written is opened again whatever its stat says."""
+    time.sleep(0.03)
+
+
 TOLD_BY = {Path(name).name for name in START if name.endswith(".md")}
 """A sample of a folder's Markdown says whether it holds linked notes."""
 
 
 def test_a_refresh_opens_only_what_changed(tmp_path: Path, opened: list[str]) -> None:
     folder = write_files(tmp_path, START)
+    settle()
     corpus = mk.read(folder)
     assert set(opened) == {Path(name).name for name in START}
     opened.clear()
@@ -294,6 +301,7 @@ def test_a_refresh_opens_only_what_changed(tmp_path: Path, opened: list[str]) ->
     STEPS["edit a log"](folder)
     STEPS["touch a note"](folder)
     STEPS["drop a part"](folder)
+    settle()
     after = unchanged.refresh()
     changed = {"1.md", "2026-02-03.md", "index.md", "p1.md"}
     assert changed <= set(opened) <= changed | TOLD_BY
@@ -304,6 +312,7 @@ def test_a_refresh_opens_only_what_changed(tmp_path: Path, opened: list[str]) ->
 
 def test_an_opened_corpus_opens_only_its_indexes_once_more(tmp_path: Path, opened: list[str]) -> None:
     mk.read(write_files(tmp_path / "a", START)).save(tmp_path / "lake")
+    settle()
     corpus = mk.open(tmp_path / "lake")
     opened.clear()
     corpus = corpus.refresh()
@@ -323,6 +332,39 @@ def test_a_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path) -> None:
         os.utime(folder / "MEMORY.md", ns=(before.st_atime_ns, before.st_mtime_ns))
         after = (folder / "MEMORY.md").stat()
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert corpus.refresh().memories["title"].to_pylist() == ["Чад"]
+
+
+def test_nothing_is_made_anew_of_a_folder_that_did_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a survey, though an index names a hidden file and the root has a workspace beside it."""
+    files = {"memory/index.json": branch(".hidden.md", "gone.md"), "memory/b/.hidden.md": "# H\n", "memory/u.md": "- а"}
+    folder = write_files(tmp_path / "data", {**files, "memory/.x/a.md": "# A\n"}) / "memory"
+    settle()
+    corpus = mk.read(folder, hidden="known").refresh()
+    reading = corpus._source()
+    assert corpus.refresh()._source() is reading
+    for name, text in {
+        "b/.hidden.md": "# Другое\n",
+        "b/gone.md": "# G\n",
+        ".x/b.md": "# B\n",
+        "../MEMORY.md": "м",
+    }.items():
+        write_files(folder, {name: text})
+        settle()
+        assert_equal(changed := corpus.refresh(), mk.read(folder))
+        assert changed._source() is not reading
+        corpus, reading = changed, changed._source()
+        assert corpus.refresh()._source() is reading
+    monkeypatch.setattr(reader, "read_listing", lambda *_: pytest.fail("the folder was read"))
+    assert corpus.refresh().tables == corpus.tables
+
+
+def test_a_change_within_a_tick_of_the_clock_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns()
+    monkeypatch.setattr(files, "_stat", lambda status: (status.st_size, now, now))  # a clock that stands still
+    folder = write_files(tmp_path, {"MEMORY.md": "# Чай\n"})
+    corpus = mk.read(folder)
+    write_files(folder, {"MEMORY.md": "# Чад\n"})
     assert corpus.refresh().memories["title"].to_pylist() == ["Чад"]
 
 

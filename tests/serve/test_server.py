@@ -374,6 +374,47 @@ def test_calls_at_once_wait_for_each_other(root: Path, monkeypatch: pytest.Monke
     assert all(f"Запись {number}." in log.read_text("utf-8") for number in range(12))
 
 
+def test_a_call_whose_client_has_gone_before_its_turn_is_not_carried_out(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, notices, started, may_end = Tools(root, {"encoder": None}), list[str](), threading.Event(), threading.Event()
+    write = tools.store.workspace.append_to_daily_log
+
+    def waits(content: str) -> Any:
+        started.set()
+        assert may_end.wait(60)
+        return write(content)
+
+    monkeypatch.setattr(tools.store.workspace, "append_to_daily_log", waits)
+    thread = threading.Thread(target=serve_http, args=(make_server(tools), 0, "t", notices.append), daemon=True)
+    thread.start()
+    while not notices:
+        time.sleep(0.01)
+    url, accepted = notices[0].split()[1], "application/json, text/event-stream"
+
+    async def call(tool: str, content: str) -> None:
+        request = {"method": "tools/call", "params": {"name": tool, "arguments": {"content": content}}}
+        async with httpx2.AsyncClient(headers={"Authorization": "Bearer t", "Accept": accepted}, timeout=60) as client:
+            assert (await client.post(url, json={"jsonrpc": "2.0", "id": 1, **request})).status_code == 200
+
+    async def run() -> None:
+        await _until_up(url)
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "memory_log", "Выкатили бота.")
+            while not started.is_set():
+                await anyio.sleep(0.01)
+            with anyio.move_on_after(0.3):
+                await call("memory_append", "Этого никто не ждёт.")
+            await anyio.sleep(0.2)  # the server learns that the connection is closed
+            may_end.set()
+        await call("memory_append", "Живёт в Казани.")
+
+    anyio.run(run)
+    text = (root / "MEMORY.md").read_text("utf-8")
+    assert "Казани" in text
+    assert "никто" not in text
+
+
 def test_a_server_of_one_user_fills_the_user_in_and_takes_no_other(root: Path) -> None:
     mk.testing.write_files(root, {"users/boris/profile.md": "- [id:pf_777] [t:profile] [imp:high] Любит кукумбер.\n"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ChangeRefusedError, MemkitError, NotFoundError, ParameterError, PolicyRefusal
+from memkit.formats import reader
+from memkit.formats.disk.files import list_files as listed
 from memkit.serve.scope import visible_to
 from memkit.serve.tools import LIMITS, Tools
 
@@ -63,6 +66,28 @@ def test_what_is_written_is_found_at_once(tools: Tools) -> None:
     assert "Выкатили бота." in text
     assert "Десять" not in text
     assert int(tools.memory_reindex()["id"]) >= 3
+
+
+def test_a_call_walks_once_over_a_folder_that_did_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {f"a/{name}.md": f"# {name}\n\nчай\n" for name in ("one", "two")}
+    root = mk.testing.write_files(tmp_path, {**texts, "b/users/anna/profile.md": "- [pf_001] любит чай\n"})
+    tools, of_anna = Tools(root, {"encoder": None}, log=False), Tools(root, {"encoder": None}, log=False, user="anna")
+    time.sleep(0.03)  # within a tick of the clock a file may change under the same stat
+    answers = [tools.memory_search("чай"), of_anna.memory_search("чай")]
+    walks = list[Path]()
+    monkeypatch.setattr(reader, "read_listing", lambda *_: pytest.fail("the folder was read again"))
+    monkeypatch.setattr(
+        reader, "list_files", lambda root, *args, **named: walks.append(root) or listed(root, *args, **named)
+    )
+    assert [tools.memory_search("чай"), of_anna.memory_search("чай")] == answers
+    assert len(walks) == 2
+    with pytest.raises(NotFoundError, match=r"there is no file 'a/ones.md'. Near it: a/one.md"):
+        tools.memory_read("a/ones.md")
+    assert len(walks) == 2  # the names of that folder are enough
+    with pytest.raises(NotFoundError, match=r"Near it: a/one.md"):
+        of_anna.memory_read("a/ones.md")
+    assert of_anna.memory_read("b/users/anna/profile.md")["text"]
+    assert len(walks) == 4
 
 
 def test_facts_are_saved_read_changed_and_forgotten(tools: Tools) -> None:

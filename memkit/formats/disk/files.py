@@ -78,6 +78,8 @@ Stat = tuple[int, int, int]
 No class: one is made for every file that is read.
 """
 
+Walked = tuple[object, ...]
+"""What `Listing.walked` tells."""
 Content = tuple[Stat, bytes]
 """A file as it was when its bytes were read, and these, or the first of them where it is too large."""
 
@@ -109,6 +111,8 @@ class Listing:
     """Hidden folders that were not looked into."""
     passed_files: dict[str, list[str]] = field(default_factory=dict)
     """The hidden Markdown files that are not listed, by their folder."""
+    asked: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    """What `ask` found, by path and home; it is asked again to tell whether the folder changed."""
 
     @cached_property
     def _start(self) -> str:
@@ -129,17 +133,32 @@ class Listing:
         """A file that an index names and the walk did not list, which it is from now on: a hidden one, or what a link
         leads to. None is nothing there, and "" a link out of the folder `home`.
         """
-        on_disk = self.root / path
+        found = self.ask(path, home)
+        if found:
+            self.files.setdefault(found, None)
+        return found
+
+    def ask(self, path: str, home: str) -> str | None:
+        """What `unlisted` says, without listing it."""
+        self.asked[path, home] = found = self._found(self.root / path, (self.root / home).resolve())
+        return found
+
+    def _found(self, on_disk: Path, home: Path) -> str | None:
         if not on_disk.is_symlink() and not on_disk.exists():
             return None
-        if not is_inside(on_disk, (self.root / home).resolve()):
+        if not is_inside(on_disk, home):
             return ""
         target = on_disk.resolve()
-        if not target.is_file():
-            return None
-        path_below_root = target.relative_to(self.root).as_posix()
-        self.files.setdefault(path_below_root, None)
-        return path_below_root
+        return target.relative_to(self.root).as_posix() if target.is_file() else None
+
+    def has_beside(self, name: str) -> bool:
+        """Whether a file or folder of this name lies beside the root."""
+        return self.ask(f"../{name}", "") is not None
+
+    def walked(self) -> Walked:
+        """All that the walk saw, the stats aside: two listings that saw the same are read in the same way."""
+        marks = self.links, self.unreadable, self.raw_names, self.passed_files
+        return [*self.files], self.folders, self.vaults, self.foreign, [dict(mark) for mark in marks], self._unread
 
     def bare(self) -> Listing:
         """What another process needs to read the files."""
@@ -199,10 +218,14 @@ class Listing:
             self.raw_names[shown] = raw
         return shown
 
-    def _unread_markdown(self) -> Iterator[tuple[str, str]]:
+    @cached_property
+    def _unread(self) -> list[tuple[str, str]]:
         """The hidden folders that were not looked into and hold Markdown, with how much: names are counted, no file is
         opened.
         """
+        return list(self._unread_markdown())
+
+    def _unread_markdown(self) -> Iterator[tuple[str, str]]:
         n_left = MOST_COUNTED
         for top in sorted(self.passed_folders):
             count, n_names = self.count_markdown(top, n_left) if n_left > 0 else (0, 0)
@@ -253,7 +276,7 @@ class Listing:
             rows.problem("unreadable", path, "a file or folder that can be read", reason, quote=False)
         for path in self.raw_names:
             rows.problem("encoding", path, "a file name in UTF-8", path)
-        for path, number in self._unread_markdown():
+        for path, number in self._unread:
             expected = f"hidden='all', or `memkit overview {path}`, to read a folder whose name begins with a dot"
             got = f"{number} Markdown file{'s' * (number != '1')}, not read"
             rows.problem("hidden", path, expected, got, quote=False)
