@@ -292,7 +292,7 @@ def saves_of(corpus: Corpus, pause_s: float) -> Signals:
         )  # fmt: skip  # what it is told is one thing
         for changes in watched:
             yield changes
-            if not folder.exists():
+            if not folder.exists() or folder.resolve() != folder:  # gone, or a link in its place
                 return
 
     return signals

@@ -15,7 +15,7 @@ import pytest
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.errors import MissingExtraError
+from memkit.errors import MemkitError, MissingExtraError
 from memkit.formats.registry import FORMATS
 from memkit.panels.missing_panel import MissingPanel
 from memkit.tables.samples import write_files
@@ -238,6 +238,20 @@ def test_who_waits_goes_on_when_it_is_stopped(folder: Path) -> None:
     assert changes == []
     assert not one.is_running
     assert "stopped" in repr(one)
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed_and_said_in_its_own_words(
+    folder: Path, tmp_path: Path, watched: Callable[..., Any]
+) -> None:
+    other = write_files(tmp_path / "other", {"secret.md": "# Чужое\n"})
+    one, _ = watched(mk.read(folder))
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(other)
+    change = one.refresh()
+    assert "is a link now, which is not followed. Read " in str(change)
+    assert change.corpus is one.corpus
+    with pytest.raises(MemkitError, match="is a link now"):
+        one.corpus.refresh()
 
 
 def test_only_what_a_read_would_read_counts(tmp_path: Path, subtests: pytest.Subtests) -> None:

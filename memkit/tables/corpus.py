@@ -372,6 +372,9 @@ class Corpus(Displayed):
         """
         previous = self._source()
         reading = reader.read(previous.root, previous.options, previous)
+        if previous.walked is not None and reading.root != previous.root:
+            where, target = f"{str(previous.root)!r:.200}", f"{str(reading.root)!r:.200}"
+            raise MemkitError(f"refresh: {where} is a link now, which is not followed. Read {target} by itself.")
         if reading is previous or reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._copy_with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
