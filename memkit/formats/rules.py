@@ -18,6 +18,7 @@ from memkit.formats.fields import TIME
 from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
+from memkit.formats.spelling import OF_MEASURES
 from memkit.params import Moment, describe, until_text
 from memkit.schemas import KINDS
 
@@ -43,6 +44,7 @@ _ANY = (
     Rule("secret", "any", "", "no key, token, password or card (always counted, listed by `memkit check --secrets`)"),
     Rule("no_repository", "any", "", "a folder of a git repository (checked only where read() was given dates='git')"),
     Rule("uncommitted", "any", "created_at", "a text that is committed (checked only with dates='git')"),
+    *OF_MEASURES,
     Rule("stale", "any", "stale_at", "a day that is still to come (checked only where read() was given as_of)"),
     Rule("future_date", "any", "", "no date after as_of (checked only where read() was given one)"),
 )

@@ -6,11 +6,13 @@ one. The first name that has a value which can be read counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from memkit.formats.syntax.values import end_after, end_of
+from memkit.formats.faults import Rule
+from memkit.formats.syntax.values import end_after, end_of, integer_of, number_of
+from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
 T = TypeVar("T")
 TITLES = ("title", "name")
@@ -68,7 +70,7 @@ EXPIRES = (*ENDS, *LENGTHS)
 """The names of the end of a memory; never of what only should be checked again."""
 USERS = ("userid",)
 """Whose memory a page is. An ``owner`` of a page is whoever keeps it, often a team, and hides it from nobody."""
-DESCRIPTIONS = ("description", "summary", "abstract")
+DESCRIPTIONS = ("description", "desc", "summary", "abstract")
 ALIASES = ("aliases", "alias")
 TAGS = ("tags", "tag", "keywords", "labels", "categories")
 TYPES = ("type", "category", "kind")
@@ -79,6 +81,14 @@ SUPERSEDES = ("supersedes", "replaces")
 IDS_OF_PAGES = ("permalink", "slug")
 IDS = ("id", "uuid", "memoryid")
 OWNERS = ("userid", "user", "owner")
+IMPORTANCE, CONFIDENCE = ("importance", "importancescore"), ("confidence", "confidencescore")
+MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": ("accesscount",)}
+"""The columns for how much a memory counts, how sure it is and how often it was used, and what these are called."""
+SCALES = ((frozenset(("maturity", "recency")), 100.0),)
+"""Where importance is a number, its highest is 1; of a host that has other fields beside it, it is this: ByteRover."""
+_BAD_IMPORTANCE = Rule("bad_value", "any", "importance", "high, normal, medium, low or a number in 0..1")
+_BAD_CONFIDENCE = Rule("bad_value", "any", "confidence", "a number in 0..1")
+OF_MEASURES = (_BAD_IMPORTANCE, _BAD_CONFIDENCE)
 _PARTS = str.maketrans("", "", "-_ ")
 """What parts the words of a name, where it is not a capital."""
 
@@ -135,3 +145,72 @@ def end_by(name: str, value: object, begin: datetime | None) -> datetime | None:
     if end := end_of(value):
         return end
     return None if begin is None else end_after(value, begin, LENGTHS.get(name, ""))
+
+
+def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of `MEASURES` that some fields fill; `places` are as for `first_of`.
+
+    >>> measures_in([{"importance": 0.9, "confidence": "0.8", "accesscount": 3}])
+    {'importance': 'high', 'confidence': 0.8, 'access_count': 3}
+    >>> measures_in([{"importance": 40, "maturity": "draft", "recency": 1}])["importance"]
+    'normal'
+    """
+    top = _highest(places)
+    readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
+    return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
+
+
+def importance_of(value: object, highest: float = 1.0) -> str | None:
+    """An importance as one of `memkit.schemas.IMPORTANCES`: a word, or the thirds of a number from 0 to `highest`.
+
+    >>> [importance_of(value) for value in ("medium", 0, 0.5, "0.7", 1, 7, "so-so")]
+    ['normal', 'low', 'normal', 'high', 'high', None, None]
+    """
+    number = number_of(value)
+    if number is None:
+        return IMPORTANCE_WORDS.get(value.strip().casefold()) if isinstance(value, str) else None
+    if not 0 <= number <= highest:
+        return None
+    return IMPORTANCES[::-1][min(int(len(IMPORTANCES) * number / highest), len(IMPORTANCES) - 1)]
+
+
+def ratio_of(value: object) -> float | None:
+    """A number in 0..1."""
+    number = number_of(value)
+    return number if number is not None and 0 <= number <= 1 else None
+
+
+def _count_of(value: object) -> int | None:
+    number = integer_of(value)
+    return number if number is not None and number >= 0 else None
+
+
+def _highest(places: Iterable[Mapping[str, Any]]) -> float:
+    return next((top for place in places for beside, top in SCALES if beside <= place.keys()), 1.0)
+
+
+def is_held(name: str, value: object, measures: Mapping[str, Any]) -> bool:
+    """Whether a field, by its plain name, is what one of the `measures` says without loss.
+
+    >>> is_held("confidence", 0.8, {"confidence": 0.8}), is_held("importance", 0.9, {"importance": "high"})
+    (True, False)
+    """
+    column = next((column for column, names in MEASURES.items() if name in names), None)
+    if column is None or measures.get(column) is None or isinstance(value, (bool, list, dict)):
+        return False
+    return value == measures[column] or (column != "importance" and number_of(value) == measures[column])
+
+
+def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Rule]]:
+    """The fields, by their own names, whose number is no importance or no confidence, with the rule that says so.
+
+    >>> [(name, value) for name, value, _ in unread_measures({"Importance": 7, "confidence": "high"})]
+    [('Importance', 7)]
+    """
+    top = _highest([{plain(key): value for key, value in fields.items()}])
+    for key, value in fields.items():
+        name = plain(key)
+        if name in IMPORTANCE and number_of(value) is not None and importance_of(value, top) is None:
+            yield key, value, _BAD_IMPORTANCE
+        elif name in CONFIDENCE and number_of(value) is not None and ratio_of(value) is None:
+            yield key, value, _BAD_CONFIDENCE

@@ -24,7 +24,19 @@ from memkit.formats.fields import TIME
 from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, shown, slug_of
-from memkit.formats.spelling import CREATED, END, EXPIRES, TITLES, UPDATED, end_by, end_in, first_of, plain
+from memkit.formats.spelling import (
+    CREATED,
+    END,
+    EXPIRES,
+    TITLES,
+    UPDATED,
+    end_by,
+    end_in,
+    first_of,
+    measures_in,
+    plain,
+    unread_measures,
+)
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, unescaped
 from memkit.formats.syntax.values import day_of, loose_words, states_date, text_of, time_of
@@ -230,7 +242,7 @@ class Sections:
         self.created = self.in_front(CREATED, moment_of)
         self.updated = self.in_front(UPDATED, moment_of) or self.created
         self.begins = self.updated or (self.dated.day if self.dated else self.named)
-        self.expires = end_in(self.fields, self.begins)
+        self.expires, self.measures = end_in(self.fields, self.begins), measures_in(self.fields)
         self.first, self.turn, self.is_hollow = "", 0, False
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
 
@@ -241,12 +253,15 @@ class Sections:
         if name in EXPIRES and end_by(name, value, self.begins) is None:
             yield value
 
-    def _check_dates(self) -> None:
-        """Report each date of the front matter that cannot be read, and what a template has in place of one."""
+    def _check_front(self) -> None:
+        """Report each date and measure of the front matter that cannot be read, and what a template has for a date."""
         for node in self.places:
             for key, value in node.items():
                 for written in filter(states_date, self.unread_dates(plain(key), value)):
                     self._unread_date(key, written, node.lines.get(key))
+            for key, value, rule in unread_measures(node):
+                where: dict[str, Any] = {"line": node.lines.get(key), "field": key, "memory_id": self.first or None}
+                self.rows.problem(rule.code, self.source.path, rule.expected, value, **where)
 
     def _unread_date(self, key: str, written: object, line: int | None) -> None:
         if line and not isinstance(written, str):  # in YAML ``{{date}}`` is an object
@@ -282,7 +297,7 @@ class Sections:
     def read(self) -> None:
         """Add the rows of the file, and the problems that any Markdown may have."""
         self._sections()
-        self._check_dates()
+        self._check_front()
         if self.dated and self.dated.day is None:
             self.problem(_NO_DAY.code, _NO_DAY.expected, self.dated.written)
         if not self.source.text.strip():
@@ -300,6 +315,7 @@ class Sections:
         """The columns of a section's memory that are from the whole file."""
         front = self.front.fields if self.front and not section.ordinal else Node()
         row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ()), "expires_at": self.expires}
+        row |= self.measures
         return row | {"heading_path": heading_path(self.source.path, *section.above)}
 
     def beside(self, section: Section, memory_id: str) -> None:

@@ -37,6 +37,7 @@ from memkit.formats.spelling import (
     USERS,
     VERIFIED,
     end_in,
+    is_held,
     plain,
 )
 from memkit.formats.syntax.front_matter import FrontMatter
@@ -368,7 +369,7 @@ class Page(Sections):
     def _of_page(self) -> Row:
         """The columns that every section has from its page."""
         row: Row = {"scope": self.scope, "source_id": self.source_id, "status": self.status}
-        row |= {"user_id": self.user, "expires_at": self.expires}
+        row |= {"user_id": self.user, "expires_at": self.expires, **self.measures}
         return row | {"description": self.description or None, "verified_at": self.verified, "stale_at": self.stale}
 
     def _of_first_section(self) -> Row:
@@ -382,6 +383,8 @@ class Page(Sections):
     def _is_held(self, name: str, value: Any) -> bool:
         """Whether a column holds all that a field of the front matter says."""
         text = text_of(value)
+        if is_held(name, value, self.measures):
+            return True
         if text is None:
             return (name in TAGS and tags_of(value) == self.tags == value) or (
                 name in ALIASES and value == self.aliases

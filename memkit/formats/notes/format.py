@@ -20,7 +20,17 @@ from memkit.formats.format import MARKDOWN, File, Format
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, MIN_BODY, read_plain
 from memkit.formats.owner import Owner
 from memkit.formats.rows import Rows, extra_of
-from memkit.formats.spelling import END, ENDS, EXPIRES, end_by, end_in, plain
+from memkit.formats.spelling import (
+    END,
+    ENDS,
+    EXPIRES,
+    end_by,
+    end_in,
+    is_held,
+    measures_in,
+    plain,
+    unread_measures,
+)
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.json import LINES, load_json
@@ -117,20 +127,23 @@ class _Note:
             self.problem(*_BACKWARDS.parts, fields["updated_at"])
         self.rows.repeated(fields, self.source.path, None, self.memory_id)
         created, updated = (values[name] or values["occurred_at"] for name in _DATES)
-        end = end_in([{plain(key): value for key, value in fields.items()}], updated or created)
+        by_name = [{plain(key): value for key, value in fields.items()}]
+        end, measures = end_in(by_name, updated or created), measures_in(by_name)
         for key, value in fields.items():
             name = plain(key)
-            if name in ENDS and end is not None and end_of(value) == end:
+            if is_held(name, value, measures) or (name in ENDS and end is not None and end_of(value) == end):
                 taken.add(key)
             elif name in EXPIRES and states_date(value) and end_by(name, value, updated or created) is None:
                 self.problem(_END.code, key, _END.expected, value)
+        for key, value, rule in unread_measures(fields):
+            self.problem(rule.code, key, rule.expected, value)
         shared = {"memory_id": self.memory_id, "path": self.source.path, "extra": extra_of(fields, taken)}
         shared |= {"created_at": created, "updated_at": updated or created}
         subject, scope = words_in(fields.get("subject")), values["applies_to"]
         last = self.line or last_line(first, body)
         memory = {"format": "notes", "kind": "note", "source_id": self.id, "title": subject or "", "scope": scope}
         memory |= {"text": body, "tags": values["keywords"] or [], "line_start": first, "line_end": last}
-        memory["expires_at"] = end
+        memory |= {"expires_at": end, **measures}
         kind, _, target = (scope or "").partition(":")
         note = {
             **values,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -15,17 +15,19 @@ from memkit.formats.format import File, Format
 from memkit.formats.owner import Owner
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
+from memkit.formats.records.prose import Prose, longest_in, records_of
 from memkit.formats.records.unknown import (
     MAX_BYTES,
     add_row,
     is_transcript,
+    is_turn,
     name_of_text,
     said_in,
     unlisted,
-    unread_dates,
+    unread,
 )
 from memkit.formats.rows import Row, Rows, json_text
-from memkit.formats.spelling import END, EXPIRES, plain
+from memkit.formats.spelling import END
 from memkit.formats.syntax import yaml
 from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_lines
 from memkit.formats.syntax.node import Node, StructureError
@@ -36,6 +38,8 @@ JOURNAL = "migrations.jsonl"
 _JOURNAL_FIELDS = {"record", "from", "to", "time", "reason"}
 _TEXTS = ("template", "response", "content")
 ENDINGS = (".json", *LINES, *yaml.ENDINGS)
+TRANSCRIPT, BY_PROSE = "transcript", "longest field of prose"
+"""How JSON of an unknown shape is read where no field by name holds its texts."""
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
 """Keys under which a file may hold its list of records."""
 
@@ -49,6 +53,10 @@ class _Item:
     end_line: int
     fault: StructureError | None = None
     names: dict[str, int] | None = None
+
+
+_Unknown = tuple[Any, _Item, Prose | None]
+"""A value of an unknown shape, the document that it is from, and the prose that will be its text."""
 
 
 def kind_of(value: Any) -> str | None:
@@ -111,38 +119,72 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
     False for a file without such a field that has lines which are no JSON: these are kept as text.
     """
     source, reads_all = file.source, file.json == "rows"
-    items = [item for document in documents if not document.fault for item in unlisted(document.value)]
+    unknown: Sequence[_Unknown]
+    unknown = [(value, document, None) for document in documents for value in unlisted(document.value)]
     is_json = not file.has_ending(yaml.ENDINGS)
-    if is_json and not reads_all and is_transcript(items):
+    items = _whole(unknown)
+    named = None
+    if is_json and (reads_all or not is_transcript(items)):
+        named = _name_of_texts(items, reads_all)
+        if named is None:
+            unknown, named = _by_prose(unknown, reads_all)
+            items = _whole(unknown)
+    elif is_json:
+        named = TRANSCRIPT
+    if named == TRANSCRIPT:
         got = f"a host's record of a conversation, {len(items)} lines or turns, not read"
         rows.problem("transcript", source.path, "memories (json='rows' reads all JSON)", got, quote=False)
         return True
-    named = name_of_text(items) or ("message" if reads_all and any(map(said_in, items)) else None) if is_json else None
     if named is None and any(document.fault for document in documents):
         return False
     if named is None or (source.size > MAX_BYTES and not reads_all):
         got = _described(documents)
         if named is not None:
-            got = f"{len(items)} objects with texts in {source.size} bytes of JSON, not read (json='rows' reads them)"
+            got = f"{len(unknown)} objects with texts in {source.size} bytes of JSON, not read (json='rows' reads them)"
         rows.problem("unclaimed", source.path, "a record of a known kind", got, quote=False)
         return True
-    got = f"objects of an unknown shape, read by their field {named!r}"
+    got = f"objects of an unknown shape, read by their {named}"
     rows.problem("unclaimed", source.path, "JSON of a known shape", got, quote=False)
-    reader = _File(source, rows)
-    places = ((value, document) for document in documents for value in unlisted(document.value))
-    for ordinal, (value, document) in enumerate(places, 1):
-        is_line = _is_lines(source)
-        item = _Item(value, document.line, document.end_line, document.fault)
-        item = item if is_line else _located(value, document.line)
-        lines = item.line, item.end_line
-        memory_id = add_row(source, rows, item.value, lines, ordinal) if isinstance(item.value, Node) else None
-        if memory_id is None:
-            reader.read(ordinal, item)
-            continue
-        for field, written in unread_dates(item.value):
-            expected = END if plain(field) in EXPIRES else TIME.expected
-            reader.problem(TIME.code, expected, written, reader.line_of(item, field), memory_id, field=field)
+    _add_unknown(source, rows, unknown, reports_rest=named != BY_PROSE)
     return True
+
+
+def _whole(unknown: Sequence[_Unknown]) -> list[Any]:
+    return [value for value, document, _ in unknown if not document.fault]
+
+
+def _name_of_texts(items: list[Any], reads_all: bool) -> str | None:
+    """What holds the texts of most items, in the words of a message."""
+    name = name_of_text(items) or ("message" if reads_all and any(map(said_in, items)) else None)
+    return None if name is None else f"field {name!r}"
+
+
+def _by_prose(unknown: Sequence[_Unknown], reads_all: bool) -> tuple[Sequence[_Unknown], str | None]:
+    """The records of a file with the prose of each, and how they are read; None where fewer than half have some."""
+    if len(unknown) == 1:
+        unknown = [(value, document, None) for one, document, _ in unknown for value in records_of(one)]
+    unknown = [(value, item, None if item.fault else longest_in(value)) for value, item, _ in unknown]
+    items, having = _whole(unknown), [(value, prose) for value, _, prose in unknown if prose]
+    if not reads_all and (is_transcript(items) or 2 * sum(is_turn(*one) for one in having) > max(len(having), 1)):
+        return unknown, TRANSCRIPT
+    return unknown, BY_PROSE if items and (reads_all or 2 * len(having) >= len(items)) else None
+
+
+def _add_unknown(source: Source, rows: Rows, unknown: Sequence[_Unknown], *, reports_rest: bool) -> None:
+    """Each object of an unknown shape as a memory; what has no text is kept as it is written."""
+    reader = _File(source, rows)
+    for ordinal, (value, document, prose) in enumerate(unknown, 1):
+        item = _Item(value, document.line, document.end_line, document.fault)
+        item = item if _is_lines(source) else _located(value, document.line)
+        lines = item.line, item.end_line
+        memory_id = add_row(source, rows, value, lines, ordinal, prose) if isinstance(value, Node) else None
+        if memory_id is None and (reports_rest or item.fault):
+            reader.read(ordinal, item)
+        elif memory_id is None:
+            reader.keep(ordinal, item, prose.text if prose and not prose.place else json_text(value))
+        else:
+            for field, written, code, expected in unread(value):
+                reader.problem(code, expected, written, reader.line_of(item, field), memory_id, field=field)
 
 
 def _is_journal(source: Source, items: list[_Item]) -> bool:
@@ -284,7 +326,7 @@ class _File:
             self._keep_rest(ordinal, item)
         elif kind is None:
             text = json_text(item.value)
-            memory_id = self._keep(ordinal, item, text)
+            memory_id = self.keep(ordinal, item, text)
             self.problem("unclaimed", "a record of a known kind", text[:80], item.line, memory_id)
         else:
             self._read_record(ordinal, item, RECORD_KINDS[kind])
@@ -294,16 +336,14 @@ class _File:
         text = item.value if isinstance(item.value, str) else self.source.text
         if not isinstance(item.value, str):
             item.line, item.end_line = 1, len(self.source.lines)
-        memory_id = self._keep(ordinal, item, text)
+        memory_id = self.keep(ordinal, item, text)
         line = item.fault.line if item.fault else item.line
         self.problem("unparsable", "JSON or YAML", str(item.fault), line, memory_id, quote=False)
 
     def problem(self, rule: str, expected: str, got: object, line: int, memory_id: str, **more: Any) -> None:
         self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id, **more)
 
-    def _keep(
-        self, id: str | int, item: _Item, text: str, source_id: str | None = None, kind: str | None = None
-    ) -> str:
+    def keep(self, id: str | int, item: _Item, text: str, source_id: str | None = None, kind: str | None = None) -> str:
         columns = {"kind": kind, "source_id": source_id, "title": source_id or ""}
         place = {"line_start": item.line, "line_end": item.end_line}
         return self.rows.memory("records", self.source.path, id, text, **columns, **place)
@@ -315,7 +355,7 @@ class _File:
         value, steps = adapt(kind.name, version, value)
         source_id = text_of(value.get(kind.id_field)) if kind.id_field else None
         if not steps and major_of(version) not in (major_of(CURRENT), None):
-            memory_id = self._keep(source_id or ordinal, item, json_text(item.value), source_id, kind="quarantined")
+            memory_id = self.keep(source_id or ordinal, item, json_text(item.value), source_id, kind="quarantined")
             line, expected = self.line_of(item, "format_version"), f"MAJOR {major_of(CURRENT)}"
             self.problem("unsupported_version", expected, version, line, memory_id, field="format_version")
             return

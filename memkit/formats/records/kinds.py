@@ -14,9 +14,9 @@ from memkit.formats.faults import Rule, is_not_negative, is_ratio
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
 from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
+from memkit.formats.spelling import importance_of
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import text_of
-from memkit.schemas import IMPORTANCE_WORDS
 
 _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w{0,99})\}")
@@ -195,7 +195,7 @@ def _memory_item(record: Record) -> None:
         "title": row["input"] or "",
         "text": row["response"] or "",
         "tags": row["tags"],
-        "importance": IMPORTANCE_WORDS.get(str(record.value.get("importance"))),
+        "importance": importance_of(record.value.get("importance")),
         "created_at": row["timestamp"],
         "updated_at": row["timestamp"],
     }

@@ -1,4 +1,4 @@
-"""JSON of a shape that no format describes: its objects become rows where most of them have a text.
+"""JSON of a shape that no format describes: its objects are rows where most of them have a text, by name or as prose.
 
 A host's record of a conversation (a transcript) is told by its keys, and only counted. Kind and format columns stay as
 for other records, with no kind.
@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memkit.formats.disk.source import Source
+from memkit.formats.fields import TIME
+from memkit.formats.records.prose import Prose, lists_above, objects_above, without
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.spelling import (
     CREATED,
+    END,
     ENDS,
     EXPIRES,
     IDS,
@@ -25,7 +28,10 @@ from memkit.formats.spelling import (
     end_by,
     end_in,
     first_of,
+    is_held,
+    measures_in,
     plain,
+    unread_measures,
 )
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import end_of, loose_words, number_of, states_date, text_of, time_of, words_of
@@ -146,11 +152,13 @@ def said_in(item: Any, depth: int = 2) -> str | None:
     return next(filter(None, inner), None)
 
 
-def unread_dates(item: Node) -> Iterator[tuple[str, object]]:
-    """The fields of an object that should hold a date and hold none that can be read, in its metadata too.
+def unread(item: Node) -> Iterator[tuple[str, object, str, str]]:
+    """The fields of an object that should hold a date or a measure and hold none that can be read, in its metadata too:
+    field, value, the code of the rule, what was expected.
 
-    >>> list(unread_dates(Node(created="вчера", updated=None, time="10 minutes", date=1767323045)))
-    [('created', 'вчера')]
+    >>> fields = [*unread(Node(created="вчера", updated=None, time="10 minutes", date=1767323045, importance=7))]
+    >>> [(field, value, code) for field, value, code, _ in fields]
+    [('created', 'вчера', 'bad_date'), ('importance', 7, 'bad_value')]
     """
     begin = _begin(_places(item))
     for fields in (item, *(item.get(name) for name in _OF_ITEM)):
@@ -160,27 +168,47 @@ def unread_dates(item: Node) -> Iterator[tuple[str, object]]:
                 name in EXPIRES and end_by(name, value, begin) is None
             )
             if is_unread and states_date(value):
-                yield key, value
+                yield key, value, TIME.code, END if name in EXPIRES else TIME.expected
+        for key, value, rule in unread_measures(fields) if isinstance(fields, dict) else ():
+            yield key, value, rule.code, rule.expected
 
 
-def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordinal: int) -> str | None:
-    """Add one object of an unknown shape as a memory; its id, or None where it has no text."""
-    text = said_in(item)
+def is_turn(record: Any, prose: Prose) -> bool:
+    """Whether the text of a record lies in a list of turns that a host recorded.
+
+    >>> chat = Node(id="1", turns=[Node(role="user", content="что пьёт Анна?")])
+    >>> is_turn(chat, Prose("что пьёт Анна?", ("turns", 0, "content")))
+    True
+    """
+    return any(map(is_transcript, lists_above(record, prose.place)))
+
+
+def add_row(
+    source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordinal: int, prose: Prose | None = None
+) -> str | None:
+    """Add one object of an unknown shape as a memory, its text being `prose`; its id, or None where it has no text."""
+    text = prose.text if prose else said_in(item)
     if text is None:
         return None
-    places = _places(item)
-    values = {name: first_of(places, names, text_of) for name, names in _COLUMNS.items()}
+    places, names_of, rest = _places(item), _COLUMNS, item
+    if prose:
+        places = [places[0], *map(_plain, objects_above(item, prose.place)), *places[1:]]
+        names_of = {**_COLUMNS, "source_id": (*IDS, "key")}
+        rest = without(item, prose.place)
+    values = {name: first_of(places, names, text_of) for name, names in names_of.items()}
+    measures = measures_in(places)
     created, updated = first_of(places, _CREATED, _moment), first_of(places, UPDATED, _moment)
     expires = end_in(places, _begin(places))
     tags = first_of(places, TAGS, lambda value: loose_words(value) or None) or []
     columns: list[tuple[tuple[str, ...], Callable[[object], Any], Any]]
-    columns = [(names, text_of, values[name]) for name, names in _COLUMNS.items()]
+    columns = [(names, text_of, values[name]) for name, names in names_of.items()]
     columns += [(_CREATED, _moment, created), (UPDATED, _moment, updated), (TAGS, _tags, tags)]
     columns += [(tuple(ENDS), end_of, expires)]
     known = [
         key
-        for key, value in item.items()
+        for key, value in rest.items()
         if value == text
+        or is_held(plain(key), value, measures)
         or any(
             plain(key) in names and (value is None or (read(value) is not None and read(value) == chosen))
             for names, read, chosen in columns
@@ -191,14 +219,14 @@ def add_row(source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordi
         source.path,
         values["source_id"] or ordinal,
         text,
-        **values | {"title": values["title"] or ""},
+        **values | measures | {"title": values["title"] or ""},
         tags=tags,
         created_at=created,
         updated_at=updated or created,
         expires_at=expires,
         line_start=lines[0],
         line_end=lines[1],
-        extra=extra_of(item, known),
+        extra=extra_of(rest, known),
     )
 
 
