@@ -140,7 +140,10 @@ class RecordsPanel(Panel):
         status = f"{answer.num_rows:,} {_NONE[show]}"
         if show == "age":
             day = f"{self._moment(self.session.state).instant:%Y-%m-%d}"
-            return f"{status}, {pc.sum(answer['stale']).as_py() or 0:,} stale on {day}"
+            n_dateless = pc.sum(pc.equal(self.corpus.memories["kind"], "wisdom_fact")).as_py() or 0
+            facts = f"{n_dateless:,} wisdom fact" + ("s" if n_dateless != 1 else "")
+            others = f"; {facts} without an age, as its format has no date" if n_dateless else ""
+            return f"{status}, {pc.sum(answer['stale']).as_py() or 0:,} stale on {day}{others}"
         return status
 
     def _body(self, answer: pa.Table) -> str:

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError, QueryError
 from memkit.index.encoders.http import HttpEncoder
 from memkit.serve.tools import Tools
 
@@ -334,6 +334,21 @@ def test_the_index_has_the_documents_numbers(root: Path, encoder: object) -> Non
     chunk_counts = [index.index_file(path) for path in ("MEMORY.md", "HEARTBEAT.md", root / "memory/2025-02-03.md")]
     assert chunk_counts == [1, 1, 2]
     assert index.index_all(["MEMORY.md", "memory/2025-02-03.md"]) == 3
+
+
+def test_the_words_vectors_and_chunks_of_the_search_are_asked_in_sql(root: Path) -> None:
+    """Workspace, hybrid search: words are BM25, by DuckDB's own names; meaning is the cosine of vectors."""
+    corpus = mk.read(root)
+    asked = "select title, fts_main_memories.match_bm25(memory_id, 'пулы') s from memories where s > 0"
+    ((title, score),) = corpus.sql(asked).fetchall()
+    by_memkit = corpus.sql("select score from fts('пулы')").fetchall()
+    assert (title, by_memkit) == ("11:40", [(score,)])
+    with pytest.raises(QueryError, match="memkit itself keeps"):
+        corpus.sql("pragma create_fts_index('memories', 'memory_id', 'text')")
+    search = mk.Retriever(**{**mk.presets.workspace, "encoder": "hash"}).fit(corpus)
+    ask = """select array_cosine_similarity(a.vector, b.vector) from vectors a, vectors b
+        join chunks on b.chunk_id = chunks.chunk_id where a.chunk_id = b.chunk_id"""
+    assert search.corpus_.sql(ask).to_arrow_table().column(0).to_pylist() == pytest.approx([1.0] * 5, abs=1e-6)
 
 
 def test_a_file_that_is_not_there_is_an_error(root: Path) -> None:
