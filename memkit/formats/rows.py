@@ -75,8 +75,10 @@ def json_text(value: object) -> str:
     return "{}" if value == {} else _JSON.encode(value)
 
 
-UNDECODED, COMMENTS = "windows-1251", "#"
-"""The keys of extra for lines that are not UTF-8 (decoded by a guess) and for YAML comments, by line number."""
+UNDECODED, COMMENTS, ENCODING = "windows-1251", "#", "encoding"
+"""The keys of extra for lines that are not UTF-8 (decoded by a guess) and for YAML comments, by line number, and for
+the encoding of a file that is none.
+"""
 _Line = tuple[str, int, str, str]
 """A path, a line number, the key in extra, and the text of the line that no column holds."""
 
@@ -115,6 +117,7 @@ class Rows:
         self._layout: str | None = None
         self._first = 0
         self._beside: deque[_Line] = deque()
+        self._encoding: str | None = None
         self._ids = _Ids("")
         self._tests: Tests = {}
         self._listed: Counter[tuple[str, str]] = Counter()
@@ -149,6 +152,7 @@ class Rows:
         if table == "memories":
             last = [rows.pop()]
             self._keep_beside(rows[self._first :], _line_start(last[0]))
+            self._keep_encoding(rows[self._first :])
             self._first = 0
         self._handed[table].append(self._to_table(table))
         rows[:] = last
@@ -235,11 +239,19 @@ class Rows:
         """Begin the memories of one file; lines that no column holds will be kept in their extra."""
         self._first = len(self.tables["memories"])
         self._beside = deque(line for read in (source, *parts) for line in _beside(read))
+        self._encoding = next((read.encoding for read in (source, *parts) if read.encoding != "utf-8"), None)
 
     def end(self) -> None:
         """End the file that was begun."""
         if self._beside:
             self._keep_beside(self.tables["memories"][self._first :])
+        self._keep_encoding(self.tables["memories"][self._first :])
+        self._encoding = None
+
+    def _keep_encoding(self, rows: list[Row]) -> None:
+        """Put the encoding of a file that is no UTF-8 into the extra of its memories."""
+        for row in rows if self._encoding else ():
+            row["extra"] = json_text({ENCODING: self._encoding} | json.loads(row["extra"]))
 
     def _keep_beside(self, rows: list[Row], until: float = math.inf) -> None:
         """Put the lines before `until` that no column holds into the extra of the last memory that begins above each.

@@ -26,7 +26,7 @@ from memkit.schemas import TABLES
 from memkit.tables.fts import TEXT_VERSION
 from memkit.tables.untrusted import is_member_name, read_json
 
-VERSION = 9
+VERSION = 10
 """The lake's version: increased when `memkit.schemas.TABLES` or the making of ids changes. Other versions do not open.
 """
 _OLDEST = 2

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memkit.errors import ChangeRefusedError
+from memkit.formats.disk.encodings import encoding_of
 
 READ_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 """Of what is opened to be read: no link is followed, and no pipe waited for."""
@@ -21,6 +22,8 @@ class Source:
     ----------
     undecoded : dict of int to str
         1-based line to the line as windows-1251 reads it, for lines that are no UTF-8.
+    encoding : str
+        In which the file is read, ``utf-8`` where nothing else is sure.
     size : int, bytes
         Of the whole file.
     too_large : bool
@@ -61,9 +64,6 @@ def last_line(first: int, text: str) -> int:
     return max(first, first + text.count("\n") - text.endswith("\n"))
 
 
-_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-
-
 def utf8(path: str, data: bytes) -> str:
     """The bytes of a file as text, every character of it.
 
@@ -72,22 +72,25 @@ def utf8(path: str, data: bytes) -> str:
     ChangeRefusedError
         Where they are no UTF-8: who writes them again would have to guess. Where CR alone ends the lines of a page.
     """
+    refused = f"{path}: it holds bytes that are no UTF-8, and is left alone. Save it as UTF-8 first."
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        message = f"{path}: it holds bytes that are no UTF-8, and is left alone. Save it as UTF-8 first."
-        raise ChangeRefusedError(message) from error
+        raise ChangeRefusedError(refused) from error
+    if "\0" in text and encoding_of(data) != "utf-8":
+        raise ChangeRefusedError(refused)
     if path.lower().endswith(".md") and "\r" in text and "\n" not in text:  # read by lines that no writer counts
         raise ChangeRefusedError(f"{path}: CR alone ends its lines, and it is left alone. Save it with LF first.")
     return text
 
 
 def decode(path: str, data: bytes) -> Source:
-    """Bytes as text: a BOM dropped, line ends to LF, bytes that are no UTF-8 replaced and told by line.
+    """Bytes as text: a BOM dropped, line ends to LF, in the encoding that is sure; bytes that are of none are replaced,
+    and told by line.
 
     CR alone ends lines only where a file has no LF.
     """
-    encoding = _MARKS.get(data[:2], "utf-8")
+    encoding = encoding_of(data)
     undecoded: dict[int, str] = {}
     try:
         text = data.decode(encoding)

@@ -1,0 +1,102 @@
+"""In which encoding the bytes of a file are: UTF-8, what a mark says, or what is sure without one.
+
+A guess would store words that nobody wrote, so that only what is sure counts: of UTF-16 without a mark the place of its
+zeros, of the others what charset-normalizer says of a text that is long enough, where the text then reads as Cyrillic
+words do. What nobody is sure of is read as UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+MARKS = {
+    b"\xff\xfe\0\0": "utf-32-le",
+    b"\0\0\xfe\xff": "utf-32-be",
+    b"\xff\xfe": "utf-16-le",
+    b"\xfe\xff": "utf-16-be",
+}
+"""The marks of encodings, longer ones first: that of UTF-32 begins as that of UTF-16."""
+DETECTED = {"cp1251": "windows-1251", "koi8_r": "koi8-r", "cp866": "cp866"}
+"""The encodings that are told by a detector, by its names and by the usual ones."""
+LEAST_BYTES, SAMPLE_BYTES = 64, 2**16
+"""Below so many bytes that are no ASCII a detector guesses; above it looks no further than so many."""
+LEAST_COHERENCE = 0.3
+"""How much of the text a detector knows as that of a language, at least."""
+LEAST_ZEROS, LEAST_ALIKE = 0.1, 0.8
+"""Of UTF-16 without a mark: the least share of characters whose upper byte is zero, and of the two most usual ones."""
+MOST_UTF8, MOST_ODD = 0.1, 0.005
+"""The most bytes that lie in lines of UTF-8, and the most signs that no such text has, by the number of its letters."""
+_ASCII = bytes(range(128))
+_SMALL = "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґў"
+"""The letters of Russian, Ukrainian and Belarusian."""
+_LETTER = re.compile(f"[{_SMALL}{_SMALL.upper()}]")
+_ODD = re.compile(rf"[^\s\x20-\x7e{_SMALL}{_SMALL.upper()}«»„“”‘’…–—•·°§№©®™±×€]")
+"""What texts in these languages are not made of."""
+_TURNED = re.compile(f"[{_SMALL}][{_SMALL.upper()}]")
+"""A capital behind a small letter, as a text has them that is read in the encoding of another."""
+
+
+def encoding_of(data: bytes) -> str:
+    """The encoding in which `data` is read; ``utf-8`` also where that replaces bytes.
+
+    >>> text = "Пул соединений держит двадцать штук, и больше ему не нужно. " * 2
+    >>> [encoding_of(text.encode(name)) for name in ("utf-8", "cp1251", "koi8-r", "utf-16-le", "utf-16", "utf-32")]
+    ['utf-8', 'windows-1251', 'koi8-r', 'utf-16-le', 'utf-16-le', 'utf-32-le']
+    >>> encoding_of("Пул".encode("cp1251"))
+    'utf-8'
+    """
+    for mark, name in MARKS.items():
+        if data.startswith(mark) and (len(mark) == 2 or len(data) % 4 == 0):
+            return name
+    if b"\0" in data:
+        return _with_zeros(data) or "utf-8"
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _detected(data) or "utf-8"
+    return "utf-8"
+
+
+def _with_zeros(data: bytes) -> str | None:
+    """UTF-16 without a mark: its zeros are upper bytes alone, as of blanks and ends of lines."""
+    even, odd = data[::2], data[1::2]
+    name, upper, lower = ("utf-16-be", even, odd) if even.count(0) > odd.count(0) else ("utf-16-le", odd, even)
+    usual = sum(count for _, count in Counter(upper).most_common(2))
+    if len(even) != len(odd) or lower.count(0) or min(upper.count(0) / LEAST_ZEROS, usual / LEAST_ALIKE) < len(upper):
+        return None
+    try:
+        words = data.decode(name).split()
+    except UnicodeDecodeError:
+        return None
+    return name if len(upper) > 1 and all(map(str.isprintable, words)) else None
+
+
+def _detected(data: bytes) -> str | None:
+    """What a detector is sure of; nothing where lines of UTF-8 stand among the others."""
+    sample = data[:SAMPLE_BYTES]
+    count = _not_ascii(sample)
+    if count < LEAST_BYTES or MOST_UTF8 * count < sum(map(_not_ascii, filter(_is_utf8, sample.split(b"\n")))):
+        return None
+    from charset_normalizer import from_bytes  # 50 ms, which few folders need
+
+    best = from_bytes(sample, cp_isolation=[*DETECTED], enable_fallback=False).best()
+    if best is None or best.coherence < LEAST_COHERENCE:
+        return None
+    text = sample.decode(best.encoding, "replace")
+    letters = _LETTER.findall(text)
+    odd = len(_ODD.findall(text)) + len(_TURNED.findall(text))
+    is_real = odd <= MOST_ODD * len(letters) and 2 * sum(map(str.islower, letters)) >= len(letters)
+    return DETECTED.get(best.encoding) if is_real else None
+
+
+def _not_ascii(data: bytes) -> int:
+    return len(data.translate(None, _ASCII))
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
