@@ -184,7 +184,7 @@ class Owners:
     def _said(self, row: int) -> frozenset[str]:
         return _content(self.texts[int(self.places[row])].as_py() or "")
 
-    def scopes(self, nodes: Ints, texts: Sequence[str]) -> Scopes:
+    def scopes(self, nodes: Ints, texts: pa.Array) -> Scopes:
         """The owners by which texts are compared; `nodes` is the text of each row, -1 for none."""
         rows = np.flatnonzero(nodes >= 0)
         apart = self.apart()
@@ -202,7 +202,7 @@ class Owners:
             done += 1
         return Scopes.of(np.concatenate(members), np.concatenate(scopes), np.concatenate(owned))
 
-    def _named(self, rows: Ints, nodes: Ints, apart: Ints, texts: Sequence[str]) -> Iterator[tuple[Ints, Mask]]:
+    def _named(self, rows: Ints, nodes: Ints, apart: Ints, texts: pa.Array) -> Iterator[tuple[Ints, Mask]]:
         """The texts that name a title, and which of them stand under it, by user, store and title."""
         under: dict[tuple[int, frozenset[str]], set[int]] = defaultdict(set)
         node_of, apart_of = nodes[rows].tolist(), apart[rows].tolist()
@@ -214,7 +214,7 @@ class Owners:
         asked = frozenset(word for _, title in under for word in title)
         holds: dict[tuple[int, str], set[int]] = defaultdict(set)
         for node, place in dict(zip(node_of, apart_of, strict=True)).items():
-            for word in _words(texts[node]) & asked:
+            for word in _words(texts[node].as_py()) & asked:
                 holds[place, word].add(node)
         for (place, title), own in under.items():
             naming = set.intersection(*(holds[place, word] for word in title))

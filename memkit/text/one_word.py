@@ -97,9 +97,9 @@ class Words:
 
     def differ(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
         """Whether pairs of places, whose words `texts` gives, differ in a word that is the fact."""
-        for place in np.unique(np.append(left, right)).tolist():
-            if place not in self._of:
-                self._of[place] = self._read(texts(place))
+        new = [place for place in np.unique(np.append(left, right)).tolist() if place not in self._of]
+        self._reader.learn(folded(word) for place in new for word in _PART.findall(texts(place)))
+        self._of.update((place, self._read(texts(place))) for place in new)
         sides = [_Sides.of([self._of[place] for place in side.tolist()]) for side in (left, right)]
         a, b = sides
         only = [_only(a, b), _only(b, a)]

@@ -285,7 +285,7 @@ class Reader:
         self._opposites: dict[str, tuple[str, bool]] = {}
         self._attributes = [(name, re.compile(pattern)) for name, pattern in ATTRIBUTES]
         every = [word for pair in OPPOSITES for side in pair for word in side.split()]
-        self._learn(every)
+        self.learn(every)
         for positive, negative in OPPOSITES:
             name = self._stems[positive.split()[0]]
             self._opposites |= {self._stems[word]: (name, True) for word in positive.split()}
@@ -316,9 +316,10 @@ class Reader:
         return [self._statement(piece, frozenset()) for piece in pieces]
 
     def _learn_from(self, texts: Iterable[str]) -> None:
-        self._learn(map(folded, {word for text in texts for word in _WORDS.findall(text)}))
+        self.learn(map(folded, {word for text in texts for word in _WORDS.findall(text)}))
 
-    def _learn(self, words: Iterable[str]) -> None:
+    def learn(self, words: Iterable[str]) -> None:
+        """Ask for the stems of `folded` words at once; a question a word takes a millisecond each."""
         new = sorted(set(words).difference(self._stems))
         terms = terms_by("auto").terms(new)
         self._stems.update((word, "-".join(of_word) or word) for word, of_word in zip(new, terms, strict=True))
@@ -326,7 +327,7 @@ class Reader:
     def stem(self, word: str) -> str:
         """The stem of a `folded` word."""
         if word not in self._stems:
-            self._learn([word])
+            self.learn([word])
         return self._stems[word]
 
     def _content(self, text: str) -> frozenset[str]:

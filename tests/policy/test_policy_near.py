@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import functools
 import operator
+import tracemalloc
+from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memkit as mk
 from memkit.errors import ParameterError
-from memkit.policy.dedup import near
+from memkit.policy.dedup import families, near, pairs
 from memkit.policy.dedup.clusters import complete_link, components, settle
 from memkit.text import facts
+from memkit.text.analyse import Analyser
 from memkit.text.conflicts import Conflicts
 
 _TEXT = st.lists(st.sampled_from(["чай", "чая", "tea", "tee", "пул", "12", "а", "🙂", "ab"]), max_size=5).map(" ".join)
 _TEXTS = st.lists(_TEXT, min_size=1, max_size=14, unique=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_blocks() -> Iterator[None]:
+    """Texts are read in blocks, which here are small, so that few texts are several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near, "STEP", 4)
+        patch.setattr(families, "STEP", 4)
+        yield
 
 
 def grams_of(text: str) -> set[str]:
@@ -65,6 +79,46 @@ def test_minhash_finds_what_the_join_finds_on_texts_that_differ_in_a_letter(monk
     hashed = near.lexical_pairs(near.trigrams(texts, scopes), 0.9)
     assert len(exact[0]) == 150
     assert [part.tolist() for part in hashed] == [part.tolist() for part in exact]
+
+
+def test_trigrams_take_some_bytes_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "STEP", 16)
+    rng = np.random.default_rng(0)
+    texts = ["".join(row) for row in rng.choice(list("абвгдежзиклмнопрст "), (400, 1000))]
+    near.trigrams(texts[:16], np.zeros(16, np.int64))
+    tracemalloc.start()
+    near.trigrams(texts, np.zeros(len(texts), np.int64))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 12 * 400 * 1000
+
+
+def test_templates_are_found_across_blocks_of_texts() -> None:
+    texts = [f"Страница о проекте Север{n}: решения и встречи команды" for n in range(30)]
+    texts[7::10] = [f"Ничего общего с другими, {word}" for word in ("чай", "кофе", "вода")]
+    found = families.Families.of(texts, np.zeros(30, np.int64))
+    assert found.is_member.tolist() == [n % 10 != 7 for n in range(30)]
+    assert len(np.unique(found.gaps[found.is_member])) == 27
+
+
+def test_conflicts_are_the_same_however_few_texts_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{name} пьёт {n} чашки чая в день" for name in ("Анна", "Павел") for n in (2, 4, 8)]
+    texts += [f"{text} и кофе" for text in texts]
+    at_once = mk.Deduplicator(encoder=None).fit(pa.table({"text": texts})).pairs_
+    monkeypatch.setattr(pairs, "_LETTERS_AT_ONCE", 40)
+    apart = mk.Deduplicator(encoder=None).fit(pa.table({"text": texts})).pairs_
+    assert apart.equals(at_once)
+    assert at_once.num_rows > sum(at_once["contradiction"].to_pylist()) > 5
+
+
+def test_stems_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ask = [], Analyser._ask
+    monkeypatch.setattr(Analyser, "_ask", lambda *about: (asked.append(about[-1]), ask(*about))[1])
+    words = ["".join(word) for word in np.random.default_rng(1).choice(list("абвгдежзик"), (60, 9))]
+    conflicts = Conflicts()
+    lines = [f"за {word} отвечает кто-то" for word in words]
+    conflicts.between(conflicts.facts(lines), np.arange(30), np.arange(30, 60))
+    assert len([words for words in asked if words]) < 10
 
 
 def test_batches_hold_whole_scopes_and_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from memkit.duck import literal, rows_of
 from memkit.formats.syntax.copies import MARKED, PLACE
-from memkit.policy.dedup.pairs import Nodes
 from memkit.schemas import Floats, Ints, tuples_of
+
+if TYPE_CHECKING:
+    from memkit.policy.dedup.pairs import Nodes  # which asks here what hangs together
 
 _NEWEST = ("coalesce(updated_at, created_at) desc nulls last", "it is newer")
 _OLDEST = ("coalesce(created_at, updated_at) nulls first", "it is older")
@@ -49,7 +51,7 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
     positions = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
     places = _places(rows, survivor)
     node, priority = nodes.node[positions], _priorities(places)
-    best = _best_rows(len(nodes.texts), node, priority)
+    best = _best_rows(len(nodes.first), node, priority)
     is_present, rank = best >= 0, len(rows) + np.arange(len(best))
     rank[is_present] = priority[best[is_present]]
     a, b, similarity, semantic = _present(merging, is_present)
@@ -65,7 +67,7 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
 def chains(nodes: Nodes, merging: tuple[Any, ...], clustered: pa.Table) -> pa.Table:
     """Connected components that are not one cluster: chain (least memory_id), memory_id, kept."""
     a, b = merging[:2]
-    part = components(len(nodes.texts), a, b)
+    part = components(len(nodes.first), a, b)
     linked = np.zeros(len(part), dtype=bool)
     linked[np.r_[a, b]] = True
     # A component in which every two members are a pair is not a chain.

@@ -176,23 +176,28 @@ class Deduplicator(Policy):
             For an invalid parameter, duplicate ids, or another number of vectors than rows.
         """
         self.check_params()
-        rows = _identified(input_table(as_table(corpus), self.needs))
-        if pc.count_distinct(rows["memory_id"]).as_py() != len(rows):
-            raise ParameterError("Deduplicator.fit: 'memory_id' must be different in every row. Got duplicates.")
-        if vectors is not None and len(vectors) != len(rows):
-            raise ParameterError(f"Deduplicator.fit: expected one vector per row, {len(rows)}. Got {len(vectors)}.")
         from memkit.index.encode import as_encoder
 
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
-        nodes = node_table(rows, self.across_users, self.owner == "same")
+        # The rows are sorted there, and those of another order go: each copy is as large as all texts.
+        nodes = node_table(self._rows(corpus, vectors), self.across_users, self.owner == "same")
         node_pairs, pairs = find_pairs(nodes, self, encoder, vectors)
-        self.linked_ = sorted(_linked(getattr(corpus, "tables", {}), rows))
+        self.linked_ = sorted(_linked(getattr(corpus, "tables", {}), nodes.rows))
         self.nodes_, self.node_pairs_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
         self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
         self.distinct_ = each_once(self.pairs_)
         calibrated = getattr(encoder, "dedup_threshold", None)
         self.threshold_ = DOCUMENT_THRESHOLD if calibrated is None else float(calibrated)
         return self
+
+    def _rows(self, corpus: Any, vectors: Any) -> pa.Table:
+        """The checked rows of a corpus or table."""
+        rows = _identified(input_table(as_table(corpus), self.needs))
+        if pc.count_distinct(rows["memory_id"]).as_py() != len(rows):
+            raise ParameterError("Deduplicator.fit: 'memory_id' must be different in every row. Got duplicates.")
+        if vectors is not None and len(vectors) != len(rows):
+            raise ParameterError(f"Deduplicator.fit: expected one vector per row, {len(rows)}. Got {len(vectors)}.")
+        return rows
 
     @property
     def chains_(self) -> pa.Table:
@@ -335,5 +340,7 @@ def _identified(rows: pa.Table) -> pa.Table:
     ids = pc.coalesce(rows["memory_id"], rows["row"].cast(pa.string()))
     only_kept = pc.is_in(rows["kind"], value_set=pa.array(kinds_where(judged=False), pa.string()))
     is_left = pc.or_(pc.or_(only_kept, _replaced(rows)), without_file(rows))
-    texts = pc.if_else(is_left, "", pc.fill_null(rows["text"], ""))
+    texts = pc.fill_null(rows["text"], "")
+    if pc.any(is_left).as_py():
+        texts = pc.if_else(is_left, "", texts)
     return with_column(with_column(rows, "memory_id", ids), "text", texts)

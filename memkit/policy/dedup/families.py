@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
 
+Texts: TypeAlias = Sequence[str] | pa.Array
+"""Texts as a list or as an array of Arrow, which takes half the memory."""
+STEP = 2048
+"""Texts that are read at once."""
 _MANY = 16
 """So many texts of one skeleton are of a template, and a word that fewer texts have stands in a gap."""
 _LEAST_WORDS, _LEAST_SHARE = 4, 0.5
@@ -45,7 +49,7 @@ class Families:
         return cls(np.zeros(n, bool), np.zeros(n, np.int64))
 
     @classmethod
-    def of(cls, texts: Sequence[str], scopes: Ints) -> Self:
+    def of(cls, texts: Texts, scopes: Ints) -> Self:
         """The templates among texts as they are written; texts of two scopes have none in common.
 
         >>> texts = [f"Страница о проекте Север{n}: решения и встречи" for n in range(20)]
@@ -56,25 +60,21 @@ class Families:
         n = len(texts)
         if np.bincount(scopes).max(initial=0) < _MANY:
             return cls.none(n)
-        words = pc.split_pattern_regex(pa.array(texts, pa.large_string()), r"[^\pL\pN]+")
-        text = pc.list_parent_indices(words).to_numpy()
-        encoded = pc.list_flatten(words).dictionary_encode()
-        code, written = encoded.indices.to_numpy(), encoded.dictionary
-        is_word = _flags(pc.not_equal(written, ""))[code]
-        text, code = text[is_word], code[is_word]
-        small = pc.utf8_lower(written)
-        has_digit, is_name = (pc.match_substring_regex(written, pattern) for pattern in (r"\pN", r"^\p{Lu}"))
-        # Of a number each figure counts, of a word its stem.
-        filling = _codes(pc.if_else(has_digit, small, pc.utf8_slice_codeunits(small, 0, _STEM)))[code]
-        word = _codes(small)[code]
-        is_first = np.append(True, text[1:] != text[:-1])[: len(text)]
-        is_gap = _flags(has_digit)[code] | (_flags(is_name)[code] & ~is_first)
-        is_gap |= _texts_with(word, text, scopes) < _MANY
-        kept, said = np.bincount(text[~is_gap], minlength=n), np.bincount(text, minlength=n)
-        place = np.cumsum(~is_gap)
-        place -= np.repeat((place - ~is_gap)[is_first], said[said > 0])
-        skeleton = _hashes(np.where(is_gap, 0, mix((word << np.int64(24)) + place)), text, n)
-        gaps = _hashes(np.where(is_gap, mix(filling + 1), 0), text, n)
+        words = _Words.of(texts)
+        has_digit, is_name, filling = words.has_digit, words.is_name, mix(words.filling + 1)
+        rare = words.rare(scopes)
+        skeleton, gaps = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
+        kept, said = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        for some, text, code, is_rare in zip(words.blocks, words.text, words.code, rare, strict=True):
+            is_first = np.append(True, text[1:] != text[:-1])[: len(text)]
+            is_gap = has_digit[code] | (is_name[code] & ~is_first) | is_rare
+            width = some.stop - some.start
+            kept[some], said[some] = np.bincount(text[~is_gap], minlength=width), np.bincount(text, minlength=width)
+            place = np.cumsum(~is_gap)
+            place -= np.repeat((place - ~is_gap)[is_first], said[some][said[some] > 0])
+            known = mix((words.word[code] << np.int64(24)) + place)
+            skeleton[some] = _hashes(np.where(is_gap, 0, known), text, width)
+            gaps[some] = _hashes(np.where(is_gap, filling[code], 0), text, width)
         number = _numbered(skeleton, scopes)
         is_member = (np.bincount(number)[number] >= _MANY) & (kept >= _LEAST_WORDS) & (kept >= _LEAST_SHARE * said)
         return cls(is_member, _numbered(gaps, scopes))
@@ -97,6 +97,54 @@ def mix(values: NDArray[Any]) -> NDArray[np.uint64]:
     return mixed
 
 
+class _Words(NamedTuple):
+    """The words of texts in order, a block of texts at a time, and what is asked of each distinct one."""
+
+    blocks: list[slice]
+    text: list[Ints]
+    """By block, the text of each word, from the block's first on."""
+    code: list[NDArray[np.int32]]
+    has_digit: Mask
+    is_name: Mask
+    word: Ints
+    """By code, a number for the word in whatever case."""
+    filling: Ints
+    """By code, a number for what is compared in a gap: of a number each figure, of a word its stem."""
+
+    @classmethod
+    def of(cls, texts: Texts) -> Self:
+        blocks, owners, parts = list[slice](), list[Ints](), list[pa.DictionaryArray]()
+        for start in range(0, len(texts), STEP):
+            blocks.append(slice(start, min(start + STEP, len(texts))))
+            some = texts[blocks[-1]]
+            some = some if isinstance(some, pa.Array) else pa.array(some, pa.large_string())
+            words = pc.split_pattern_regex(some, r"[^\pL\pN]+")
+            flat = pc.list_flatten(words)
+            is_word = pc.not_equal(flat, "")
+            owners.append(pc.list_parent_indices(words).filter(is_word).to_numpy().astype(np.int32))
+            parts.append(flat.filter(is_word).dictionary_encode())
+        parts = pa.chunked_array(parts).unify_dictionaries().chunks
+        written = parts[0].dictionary
+        small = pc.utf8_lower(written)
+        has_digit, is_name = (pc.match_substring_regex(written, pattern) for pattern in (r"\pN", r"^\p{Lu}"))
+        filling = _codes(pc.if_else(has_digit, small, pc.utf8_slice_codeunits(small, 0, _STEM)))
+        code = [part.indices.to_numpy() for part in parts]
+        return cls(blocks, owners, code, _flags(has_digit), _flags(is_name), _codes(small), filling)
+
+    def rare(self, scopes: Ints) -> list[Mask]:
+        """By block, for each word whether few texts of its scope have it."""
+        several = int(scopes.max(initial=0)) + 1
+        keys = [
+            self.word[code] * several + scopes[some][text]
+            for some, text, code in zip(self.blocks, self.text, self.code, strict=True)
+        ]
+        # A text counts once, however often it has the word.
+        once = [np.unique(key * STEP + text) // STEP for key, text in zip(keys, self.text, strict=True)]
+        known, counts = np.unique(np.concatenate(once), return_counts=True)
+        few = known[counts < _MANY]
+        return [np.isin(key, few) for key in keys]
+
+
 def _flags(values: pa.Array) -> Mask:
     flags: Mask = values.to_numpy(zero_copy_only=False).astype(bool)
     return flags
@@ -105,16 +153,6 @@ def _flags(values: pa.Array) -> Mask:
 def _codes(values: pa.Array) -> Ints:
     codes: Ints = values.dictionary_encode().indices.to_numpy().astype(np.int64)
     return codes
-
-
-def _texts_with(word: Ints, text: Ints, scopes: Ints) -> Ints:
-    """For each word of a text, how many texts of its scope have it."""
-    n = len(scopes)
-    once = np.unique(word * n + text)
-    width = int(scopes.max(initial=0)) + 1
-    keys, counts = np.unique((once // n) * width + scopes[once % n], return_counts=True)
-    counted: Ints = counts[np.searchsorted(keys, word * width + scopes[text])]
-    return counted
 
 
 def _hashes(values: NDArray[np.uint64], text: Ints, n: int) -> NDArray[np.uint64]:

@@ -9,7 +9,7 @@ counted out. Where a scope is so large that this join would not end soon, MinHas
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -17,21 +17,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.duck import rows_of
 from memkit.index.pairs import Pairs
-from memkit.policy.dedup.families import Families, mix
+from memkit.policy.dedup.families import STEP, Families, Texts, mix
 from memkit.progress import bar
-from memkit.schemas import Ints
+from memkit.schemas import Ints, Mask
 
 _SIZE = 3
-_STEP = 2048
-"""Texts whose trigrams are listed at once."""
 _BATCH_CHARS = 20_000_000
 _BATCH_PRODUCTS = 1_000_000
 _BATCH_PAIRS = 20_000
 _BATCH_PARTS = 100_000
+_BATCH_LETTERS = 8_000_000
+"""Bytes of texts that are looked for in others at once."""
 _SIGNATURE = 16  # 64-bit words
 _EXACT_PRODUCTS = 100_000_000
 _BANDS, _BAND_ROWS = 24, 5
@@ -83,86 +84,130 @@ def batches(lengths: Ints, scopes: Ints) -> Iterator[Ints]:
     yield from np.split(order, np.flatnonzero(np.diff(batch)) + 1)
 
 
-def trigrams(texts: Sequence[str], scopes: Ints) -> Grams:
+def trigrams(texts: Texts, scopes: Ints) -> Grams:
     """The sets of trigrams; texts of two scopes share none."""
-    owners, keys = [np.empty(0, np.int32)], [pa.array([], pa.int64())]
-    for start in range(0, len(texts), _STEP):
-        some = texts[start : start + _STEP]
-        letters = np.frombuffer("".join(some).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
-        owner = np.repeat(np.arange(start, start + len(some), dtype=np.int32), [len(text) for text in some])
-        whole = np.flatnonzero(owner[: -_SIZE + 1] == owner[_SIZE - 1 :]) if len(owner) >= _SIZE else _NONE
-        # 21 bits hold a code point, so three of them are an exact key.
-        keys.append(pa.array(letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42))
-        owners.append(owner[whole])
-    encoded = pa.chunked_array(keys).dictionary_encode().unify_dictionaries()
-    del keys
-    numbers = np.concatenate([np.empty(0, np.int32), *(part.indices.to_numpy() for part in encoded.chunks)])
-    return sets_of(np.concatenate(owners), numbers, scopes)
+    return _sets(map(_trigrams, _blocks(texts)), scopes)
+
+
+def _blocks(texts: Texts) -> Iterator[list[str]]:
+    for start in range(0, len(texts), STEP):
+        some = texts[start : start + STEP]
+        yield list(some) if isinstance(some, Sequence) else some.to_pylist()
+
+
+def _trigrams(texts: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+    letters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
+    owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+    whole = np.flatnonzero(owner[: -_SIZE + 1] == owner[_SIZE - 1 :]) if len(owner) >= _SIZE else _NONE
+    # 21 bits hold a code point, so three of them are an exact key.
+    return owner[whole], letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42
 
 
 def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
     """The sets of words instead, for texts that are cut into words already; texts of two scopes share none."""
     sizes = np.array([len(words) for words in texts], dtype=np.int64)
     words = pa.array([word for of_text in texts for word in of_text], pa.string()).dictionary_encode()
-    return sets_of(np.repeat(np.arange(len(texts)), sizes), words.indices.to_numpy(), scopes)
+    codes = words.indices.to_numpy()
+    ends = np.append(0, np.cumsum(sizes))
+    steps = (slice(start, min(start + STEP, len(texts))) for start in range(0, len(texts), STEP))
+    return _sets(
+        (
+            (np.repeat(np.arange(some.stop - some.start), sizes[some]), codes[ends[some.start] : ends[some.stop]])
+            for some in steps
+        ),
+        scopes,
+    )
 
 
-def sets_of(owner: NDArray[Any], keys: NDArray[Any], scopes: Ints) -> Grams:
-    """The sets of the `keys`, numbers from 0, of each owner."""
+def _sets(blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]], scopes: Ints) -> Grams:
+    """The sets of the keys that each owner has; a block is the next `STEP` owners, numbered from 0, and their keys."""
     from scipy import sparse
 
-    # All arrays are as long as the texts together, so each is as narrow as it can be.
-    several = int(scopes.max(initial=0)) + 1
-    gram = _numbered(keys.astype(np.int64) * several + scopes[owner]) if several > 1 else keys
-    width = int(gram.max(initial=-1)) + 1
-    sizes, sets = np.zeros(len(scopes), np.int64), [np.empty(0, np.int32)]
-    ends = np.searchsorted(owner, np.arange(_STEP, len(scopes) + _STEP, _STEP))
-    for own, some in zip(np.split(owner, ends), np.split(gram, ends), strict=True):
-        cells = np.sort(own.astype(np.int64) * max(1, width) + some)  # np.unique hashes, ten times as long here
-        cells = cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]]
-        sets.append((cells % max(1, width)).astype(np.int32))
-        sizes += np.bincount(cells // max(1, width), minlength=len(scopes))
-    gram = np.concatenate(sets)
-    del sets
-    rank = np.empty(width, dtype=np.int32)
-    rank[np.argsort(np.bincount(gram, minlength=width), kind="stable")] = np.arange(width, dtype=np.int32)
-    starts = np.append(0, np.cumsum(sizes)).astype(np.int32)
-    parts = np.ones(len(gram), dtype=np.int32), rank[gram], starts
-    matrix = sparse.csr_matrix(parts, shape=(len(scopes), width))
+    sizes, parts = _listed(blocks, len(scopes))
+    if (several := int(scopes.max(initial=0)) + 1) > 1:
+        numbered, steps = _one_numbering(parts), range(0, len(scopes), STEP)
+        parts = []
+        for part, start in zip(numbered, steps, strict=True):
+            of_part = np.repeat(scopes[start : start + STEP], sizes[start : start + STEP])
+            parts.append(pa.array(part.indices.to_numpy().astype(np.int64) * several + of_part).dictionary_encode())
+    parts = _one_numbering(parts)
+    counts = np.zeros(len(parts[0].dictionary) if parts else 0, np.int64)
+    for part in parts:
+        counts += np.bincount(part.indices.to_numpy(), minlength=len(counts))
+    rank = np.empty(len(counts), dtype=np.int32)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(counts), dtype=np.int32)
+    gram, done = np.empty(int(sizes.sum()), np.int32), 0
+    for part in parts:
+        gram[done : done + len(part)] = rank[part.indices.to_numpy()]
+        done += len(part)
+    del parts
+    ends = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    matrix = sparse.csr_matrix((np.ones(len(gram), dtype=bool), gram, ends), shape=(len(scopes), len(counts)))
     matrix.sort_indices()
     return Grams(matrix, sizes)
 
 
-def _numbered(values: NDArray[Any]) -> NDArray[Any]:
-    """A number for each value, in the order of first occurrence."""
-    numbers: NDArray[Any] = pa.array(values).dictionary_encode().indices.to_numpy()
-    return numbers
+def _listed(blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]], n: int) -> tuple[Ints, list[pa.DictionaryArray]]:
+    """How many keys each of `n` owners has, and by block these keys, each once an owner and with a dictionary."""
+    # There are as many trigrams as letters. So each block is made sets before the next is read, and what is kept is as
+    # narrow as it can be.
+    sizes, parts = np.zeros(n, np.int64), list[pa.DictionaryArray]()
+    for start, (owner, keys) in zip(range(0, n, STEP), blocks, strict=True):
+        encoded = pa.array(keys.astype(np.int64)).dictionary_encode()
+        width = max(1, len(encoded.dictionary))
+        cells = np.sort(owner.astype(np.int64) * width + encoded.indices.to_numpy())
+        cells = cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]]  # np.unique hashes, ten times as long
+        sizes[start : start + STEP] = np.bincount(cells // width, minlength=len(sizes[start : start + STEP]))
+        parts.append(pa.DictionaryArray.from_arrays((cells % width).astype(np.int32), encoded.dictionary))
+    return sizes, parts
+
+
+def _one_numbering(parts: list[pa.DictionaryArray]) -> list[pa.DictionaryArray]:
+    """The same values, with one dictionary."""
+    return pa.chunked_array(parts).unify_dictionaries().chunks if parts else []
 
 
 def substring_pairs(
-    texts: Sequence[str], scopes: Ints, grams: Grams, words: bool = False, families: Families | None = None
+    texts: Texts, scopes: Ints, grams: Grams, words: bool = False, families: Families | None = None
 ) -> Pairs:
     """Pairs (part, whole) within a scope; `words` takes whole words only, and an empty text is part of nothing."""
     families = families or Families.none(len(texts))
-    compared = pa.array([_bordered(text) for text in texts] if words else texts, pa.large_string())
+    compared = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
+    lengths = pc.binary_length(compared).to_numpy()
     met = [(_NONE, _NONE)]
-    for part, whole in chain(_by_rarest(grams), _short_parts(texts, scopes)):
-        may_be = (part != whole) & families.may_pair(part, whole)
+    for part, whole in chain(_by_rarest(grams), _short_parts(lengths, compared, scopes)):
+        may_be = (part != whole) & families.may_pair(part, whole) & (lengths[whole] >= lengths[part])
         part, whole = part[may_be], whole[may_be]
-        sides = pa.table({"part": compared.take(pa.array(part)), "whole": compared.take(pa.array(whole))})
-        found = rows_of("select contains(whole, part) as is_part from sides", sides=sides)["is_part"]
-        is_part = found.to_numpy(zero_copy_only=False).astype(bool)
-        met.append((part[is_part], whole[is_part]))
+        may_be = _may_share(grams, part, whole, grams.sizes[part])
+        part, whole = part[may_be], whole[may_be]
+        letters = np.cumsum(lengths[part] + lengths[whole])
+        for some in np.split(np.arange(len(part)), np.flatnonzero(np.diff(letters // _BATCH_LETTERS)) + 1):
+            lies = some[_lie_within(compared, part[some], whole[some])]
+            if words:  # a part of whole words is one of letters too, and few are
+                lies = lies[_lie_within(compared, part[lies], whole[lies], _bordered)]
+            met.append((part[lies], whole[lies]))
     part, whole = (np.concatenate(side) for side in zip(*met, strict=True))
     return part, whole, np.ones(len(part))
+
+
+def _lie_within(texts: pa.Array, part: Ints, whole: Ints, written: Callable[[str], str] | None = None) -> Mask:
+    """Whether each part lies within its whole, both as they are `written`."""
+    if written is not None:
+        chosen, places = np.unique(np.append(part, whole), return_inverse=True)
+        texts = pa.array(map(written, texts.take(pa.array(chosen)).to_pylist()), pa.large_string())
+        part, whole = np.split(places.ravel(), [len(part)])
+    sides = pa.table({"part": texts.take(pa.array(part)), "whole": texts.take(pa.array(whole))})
+    found = rows_of("select contains(whole, part) as is_part from sides", sides=sides)["is_part"]
+    lies: Mask = found.to_numpy(zero_copy_only=False).astype(bool)
+    return lies
 
 
 def _by_rarest(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
     # Whatever contains the part has all of its trigrams, so it stands in the list of each of them: the list of the
     # rarest is the shortest, and only its texts are compared. Trigrams are numbered by rarity, the rarest first.
-    columns = grams.matrix.tocsc()
     parts = np.flatnonzero(grams.sizes)
-    rarest = grams.matrix.indices[grams.matrix.indptr[parts]]
+    listed, rarest = np.unique(grams.matrix.indices[grams.matrix.indptr[parts]], return_inverse=True)
+    columns = grams.matrix[:, listed].tocsc()
     lengths = np.diff(columns.indptr)[rarest].astype(np.int64)
     parts, rarest, lengths = (some[lengths > 1] for some in (parts, rarest, lengths))
     steps = np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(lengths) // _BATCH_PARTS)) + 1)
@@ -179,9 +224,11 @@ def _ranges(starts: Ints, lengths: Ints) -> Ints:
     return ranges
 
 
-def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _short_parts(lengths: Ints, texts: pa.Array, scopes: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Texts that are too short for a trigram, each with all of its scope."""
-    for part in (place for place, text in enumerate(texts) if 0 < len(text) < _SIZE):
+    # A character takes up to four bytes.
+    few = np.flatnonzero((lengths > 0) & (lengths <= 4 * (_SIZE - 1)))
+    for part in few[pc.utf8_length(texts.take(pa.array(few))).to_numpy() < _SIZE].tolist():
         near = np.flatnonzero(scopes == scopes[part])
         yield np.full(len(near), part), near
 
@@ -234,13 +281,18 @@ def _candidates(grams: Grams, floor: float, families: Families) -> Iterator[tupl
 def _hashed(grams: Grams, families: Families) -> Iterator[tuple[Ints, Ints]]:
     """MinHash: texts that agree in the least hashes of a band; at cosine 0.85 a pair is missed once in 400."""
     full = np.flatnonzero(grams.sizes)
-    starts = grams.matrix.indptr[:-1][full]
-    mixed = mix(grams.matrix.indices)
+    ends = np.append(0, np.cumsum(grams.sizes[full]))
+    blocks = [slice(start, start + STEP) for start in range(0, len(full), STEP)]
+    mixed = mix(np.arange(grams.matrix.shape[1]))
     salts = mix(np.arange(_BANDS * _BAND_ROWS)) | np.uint64(1)
     for band in bar("near texts", salts.reshape(_BANDS, _BAND_ROWS), leave=False):
         key = np.zeros(len(full), dtype=np.uint64)
         for salt in band:
-            key = mix(key ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))
+            hashed = (mixed * salt) >> np.uint64(32)
+            for block in blocks:
+                start = ends[block.start]
+                some = hashed[grams.matrix.indices[start : ends[min(block.stop, len(full))]]]
+                key[block] = mix(key[block] ^ np.minimum.reduceat(some, ends[:-1][block] - start))
         yield from _met(full, key, families)
 
 
@@ -285,14 +337,8 @@ def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
     """The pairs among these whose cosine is at least `floor`."""
     if not len(i):
         return i, j, np.empty(0)
-    # Signatures bound what two sets share from above (Sandes, Teodoro, Melo 2020); most candidates end at the first.
-    apart = np.zeros(len(i), dtype=np.int64)
-    for words in np.split(grams.signatures, (2, 6)):
-        for word in words:
-            apart += np.bitwise_count(word[i] ^ word[j])
-        size_i, size_j = grams.sizes[i], grams.sizes[j]
-        likely = (size_i + size_j - apart) // 2 >= floor * np.sqrt(size_i * size_j) - _MARGIN
-        i, j, apart = i[likely], j[likely], apart[likely]
+    likely = _may_share(grams, i, j, floor * np.sqrt(grams.sizes[i] * grams.sizes[j]) - _MARGIN)
+    i, j = i[likely], j[likely]
     shared = np.empty(len(i))
     for start in range(0, len(i), _BATCH_PAIRS):
         some = slice(start, start + _BATCH_PAIRS)
@@ -300,3 +346,15 @@ def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
     cosine = np.round(shared / np.sqrt(grams.sizes[i] * grams.sizes[j]), 6)
     near = cosine >= floor
     return i[near], j[near], cosine[near]
+
+
+def _may_share(grams: Grams, i: Ints, j: Ints, least: NDArray[Any]) -> Ints:
+    """The places of the pairs that may share at least so many."""
+    # Signatures bound what two sets share from above (Sandes, Teodoro, Melo 2020); most candidates end at the first.
+    places, apart = np.arange(len(i)), np.zeros(len(i), dtype=np.int64)
+    for words in np.split(grams.signatures, (2, 6)):
+        for word in words:
+            apart += np.bitwise_count(word[i] ^ word[j])
+        likely = (grams.sizes[i] + grams.sizes[j] - apart) // 2 >= least
+        places, i, j, apart, least = (some[likely] for some in (places, i, j, apart, least))
+    return places

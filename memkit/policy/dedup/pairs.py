@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 
 from memkit.parallel import results
 from memkit.params import check_column
-from memkit.policy.dedup.families import Families
+from memkit.policy.dedup.clusters import components
+from memkit.policy.dedup.families import STEP, Families
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
-from memkit.schemas import Ints, with_column
+from memkit.progress import bar
+from memkit.schemas import Ints, Mask, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.chunk import without_text
 from memkit.text.conflicts import Conflicts
@@ -27,6 +29,10 @@ OWNER = "owner"
 """The column of what keeps equal words of two owners apart."""
 
 
+_LETTERS_AT_ONCE = 2_000_000
+"""Characters of texts whose conflicts are read at once; what is read takes some 40 bytes a character."""
+
+
 @dataclass(frozen=True)
 class Nodes:
     """Distinct texts of one owner each.
@@ -37,7 +43,7 @@ class Nodes:
         The fitted rows, by memory_id.
     node : ndarray of int64, shape (rows,)
         The node of each row; -1: no word.
-    texts : list of str
+    texts : pyarrow.LargeStringArray
         By node, as they are compared.
     first, group : ndarray of int64, shape (nodes,)
         The row of a node that has the least memory_id, and the number of its words within a user, whatever the owner.
@@ -49,7 +55,7 @@ class Nodes:
 
     rows: pa.Table
     node: Ints
-    texts: list[str]
+    texts: pa.LargeStringArray
     first: Ints
     group: Ints
     owners: Owners
@@ -76,12 +82,12 @@ class Nodes:
 def node_table(rows: pa.Table, across_users: bool, by_owner: bool) -> Nodes:
     """Nodes, numbered by their least memory_id, so that the order of the input does not matter."""
     rows = rows.sort_by("memory_id")
-    texts = normalise(rows["text"].to_pylist())
     owners = Owners.of(rows)
     owners = owners.across_users() if across_users else owners
     owners = owners if by_owner else owners.of_users()
-    said = np.flatnonzero(np.array([_says(text) for text in texts], bool) & ~without_text(rows))
-    text = pa.array([texts[place] for place in said.tolist()], pa.string()).dictionary_encode().indices.to_numpy()
+    normalised, says = _compared(rows)
+    said = np.flatnonzero(says & ~without_text(rows))
+    text = normalised.take(pa.array(said)).dictionary_encode().indices.to_numpy()
     parts = owners.take(said).parts(text.astype(np.int64))
     # The rows are in the order of their ids, so the first row of a part has its least id.
     first, part = np.unique(parts, return_index=True, return_inverse=True)[1:]
@@ -89,10 +95,21 @@ def node_table(rows: pa.Table, across_users: bool, by_owner: bool) -> Nodes:
     node = np.full(len(rows), -1)
     node[said] = rank[part]
     chosen = said[np.sort(first)]
-    texts = [texts[place] for place in chosen.tolist()]
+    texts = normalised.take(pa.array(chosen))
+    del normalised
     users = owners.users[chosen] * (len(texts) + 1)
     group = numbered(users + text[np.sort(first)])
     return Nodes(rows, node, texts, chosen, group, owners, owners.scopes(node, texts))
+
+
+def _compared(rows: pa.Table) -> tuple[pa.LargeStringArray, Mask]:
+    """The texts of rows as they are compared, and whether each says something of its own."""
+    parts, says = [pa.array([], pa.large_string())], list[bool]()
+    for batch in rows.select(["text"]).to_batches(STEP):
+        texts = normalise(batch["text"].to_pylist())
+        says += map(_says, texts)
+        parts.append(pa.array(texts, pa.large_string()))
+    return pa.concat_arrays(parts), np.array(says, bool)
 
 
 _TAG = re.compile(r"(?<!\S)#[^\W\d_][\w/#-]*(?!\S)")
@@ -109,7 +126,7 @@ def _says(text: str) -> bool:
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
     """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with equal texts."""
     members = nodes.scopes.members
-    some = list(batches(np.array([len(text) for text in nodes.texts], np.int64)[members], nodes.scopes.scopes))
+    some = list(batches(pc.utf8_length(nodes.texts).to_numpy()[members], nodes.scopes.scopes))
     families = _families(nodes, some)
     candidates = _by_letters(nodes, some, families, settings.lexical_floor, settings.substring == "words")
     if encoder is not None or vectors is not None:
@@ -142,7 +159,7 @@ def _families(nodes: Nodes, some: list[Ints]) -> Families:
     members, scopes = nodes.scopes.members, nodes.scopes.scopes
     is_member, gaps = np.zeros(len(members), bool), np.zeros(len(members), np.int64)
     for batch in some:
-        texts = nodes.rows["text"].take(pa.array(nodes.first[members[batch]])).to_pylist()
+        texts = nodes.rows["text"].take(pa.array(nodes.first[members[batch]])).cast(pa.large_string()).combine_chunks()
         of_batch = Families.of(texts, scopes[batch])
         is_member[batch], gaps[batch] = of_batch.is_member, of_batch.gaps
     return Families(is_member, gaps)
@@ -152,7 +169,7 @@ def _by_letters(nodes: Nodes, some: list[Ints], families: Families, floor: float
     pairs_by_kind: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
     members, scopes = nodes.scopes.members, nodes.scopes.scopes
     tasks = (
-        ([nodes.texts[place] for place in members[batch]], scopes[batch], families.take(batch), floor, words)
+        (nodes.texts.take(pa.array(members[batch])), scopes[batch], families.take(batch), floor, words)
         for batch in some
     )
     for batch, pairs in zip(some, results(_of_batch, tasks), strict=True):
@@ -160,7 +177,9 @@ def _by_letters(nodes: Nodes, some: list[Ints], families: Families, floor: float
     return pairs_by_kind
 
 
-def _of_batch(texts: list[str], scopes: Ints, families: Families, floor: float, words: bool) -> list[tuple[str, Any]]:
+def _of_batch(
+    texts: pa.LargeStringArray, scopes: Ints, families: Families, floor: float, words: bool
+) -> list[tuple[str, Any]]:
     grams = trigrams(texts, scopes)
     return [
         ("substring", substring_pairs(texts, scopes, grams, words, families)),
@@ -204,7 +223,7 @@ def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, 
     ids, users = nodes.rows["memory_id"].combine_chunks(), pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
     flags = np.zeros((len(a), len(FLAGS)), bool)
     if conflicts:
-        flags = conflicts.between(conflicts.facts(nodes.rows["text"].to_pylist()), a, b)
+        flags = _conflicting(nodes.rows["text"], conflicts, a, b)
     columns = {
         "a_id": ids.take(a),
         "b_id": ids.take(b),
@@ -216,6 +235,25 @@ def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, 
         **{name: node_pairs[name] for name in node_pairs.column_names if name in ("a", "b")},
     }
     return pa.table(columns).sort_by([(name, "ascending") for name in ("kind", "a_id", "b_id")])
+
+
+def _conflicting(texts: pa.ChunkedArray, conflicts: Conflicts, a: Ints, b: Ints) -> Mask:
+    """What each pair of rows conflicts in; a pair is asked once, whatever found it, and few texts are read at once."""
+    once, found = np.unique(np.minimum(a, b) * len(texts) + np.maximum(a, b), return_inverse=True)
+    low, high = np.divmod(once, max(1, len(texts)))
+    # What hangs together lies together, so that a text is seldom read for two parts.
+    order = np.lexsort((high, low, components(len(texts), low, high)[low]))
+    ends = np.stack([low[order], high[order]], axis=1).ravel()
+    first = np.unique(ends, return_index=True)[1]
+    new = np.zeros(len(ends), np.int64)
+    new[first] = pc.utf8_length(texts.take(pa.array(ends[first]))).to_numpy()
+    parts = np.cumsum(new)[1::2] // _LETTERS_AT_ONCE
+    flags = np.zeros((len(once), len(FLAGS)), bool)
+    for some in bar("comparing pairs", np.split(order, np.flatnonzero(np.diff(parts)) + 1), leave=False):
+        rows, sides = np.unique(np.append(low[some], high[some]), return_inverse=True)
+        facts = conflicts.facts(texts.take(pa.array(rows)).to_pylist())
+        flags[some] = conflicts.between(facts, *np.split(sides.ravel(), 2))
+    return flags[found.ravel()]
 
 
 def _exact(nodes: Nodes) -> pa.Table:
