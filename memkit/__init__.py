@@ -37,10 +37,17 @@ _PLACES = _listed()
 _ERRORS = [name for name, (module, attribute) in _PLACES.items() if attribute and module == MemkitError.__module__]
 _PUBLIC = [name for name in _PLACES if name not in _ERRORS]
 
+_GONE = {
+    "convert_ids": "Lakes of older versions are no longer read: read the folder again and judge anew.",
+}
+"""What to do instead of a public name that an older memkit had."""
+
 __all__ = [*_PUBLIC, *_ERRORS]  # names, as they are listed in the stub
 
 
 def __getattr__(name: str) -> Any:
+    if name in _GONE:
+        raise AttributeError(f"module 'memkit' has no attribute {name!r} any more. {_GONE[name]}")
     if name not in _PLACES:
         # Names that begin so are looked for by tools, in each module that they meet: nobody reads a hint.
         hint = "" if name.startswith("_") else _did_you_mean(name, __all__)

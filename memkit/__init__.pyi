@@ -77,7 +77,6 @@ from memkit.scale.buckets import write_buckets as write_buckets
 from memkit.search.explain import contributions as contributions
 from memkit.search.explain import explain as explain
 from memkit.search.retriever import Retriever as Retriever
-from memkit.tables.convert import convert_ids as convert_ids
 from memkit.tables.corpus import Corpus as Corpus
 from memkit.tables.corpus import open_lake
 from memkit.tables.corpus import read as read

@@ -10,12 +10,10 @@ from memkit.evaluation.decisions import admission_scores, context_scores, dedup_
 from memkit.evaluation.known_items import import_log
 from memkit.evaluation.labels import judgements, read_qrels, read_queries, write
 from memkit.evaluation.tune import tune_scores
-from memkit.tables.convert import convert_ids
 
 __all__ = [
     "admission_scores",
     "context_scores",
-    "convert_ids",
     "dedup_scores",
     "import_log",
     "judgements",

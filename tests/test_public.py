@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import inspect
+import re
 import types
 from collections.abc import Callable
 from itertools import pairwise
@@ -77,6 +78,12 @@ def test_an_editor_completes_the_names() -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Admission, .* mean 'Corpus'"):
         _ = mk.Corpora
+
+
+def test_a_name_of_an_older_memkit_is_refused_with_what_to_do_instead() -> None:
+    for name, instead in mk._GONE.items():
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}' any more\. {re.escape(instead)}"):
+            getattr(mk, name)
 
 
 def test_every_module_and_package_has_a_docstring() -> None:

@@ -81,8 +81,7 @@ def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
     except FormatError:
         return False
     return (
-        manifest.version == VERSION
-        and manifest.text_version == TEXT_VERSION
+        manifest.text_version == TEXT_VERSION
         and set(manifest.tables) == set(tables)
         and all(manifest.files[f"{name}.parquet"] == _digest(table) for name, table in tables.items())
     )

@@ -77,12 +77,6 @@ def _is_begun(folder: Path) -> bool:
     return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
 
 
-def lakes_in(folder: Path) -> list[Path]:
-    """The lakes in `folder`, of any version: its shards (buckets), or the folder itself."""
-    refuse_links(folder)
-    return sorted(folder.glob("bucket-*")) if is_bucketed(folder) else [folder]
-
-
 @contextmanager
 def replacing(folder: Path, patience: float = _PATIENCE) -> Iterator[Path]:
     """A folder to write a snapshot into; it replaces the old snapshot when the block ends without an exception.

@@ -7,7 +7,7 @@ tables and index, is written for other programs. `memkit.tables.commit` makes a 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -31,12 +31,10 @@ from memkit.tables.manifest import (
     STATE,
     TEXT,
     TOTALS,
-    VERSION,
     Manifest,
-    other_version,
     read_manifest,
 )
-from memkit.tables.untrusted import check_unique, declared, digests, open_member, parquet, read_parquet
+from memkit.tables.untrusted import check_unique, digests, open_member, parquet, read_parquet
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
@@ -78,7 +76,7 @@ def save(
                 write(staged / name)
         _carry_over(folder, staged, attached)
         root, options = (str(reading.root.resolve()), reading.options) if reading else (None, Options())
-        manifest = Manifest(VERSION, digests(staged), root, options)
+        manifest = Manifest(digests(staged), root, options)
         _write_database(database, staged / DATABASE)
         (staged / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
 
@@ -87,7 +85,7 @@ def save_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     """Write the tables alone: no text index (it is built when needed), and no database for other programs."""
     with replacing(folder) as staged:
         _write_all(staged, tables)
-        (staged / MANIFEST).write_text(Manifest(VERSION, digests(staged), None, Options()).to_json(), encoding="utf-8")
+        (staged / MANIFEST).write_text(Manifest(digests(staged), None, Options()).to_json(), encoding="utf-8")
     (folder / DATABASE).unlink(missing_ok=True)
 
 
@@ -143,24 +141,9 @@ def load(
         Where nothing is saved there, the version is another one, or a file was changed since.
     """
     with opened(check_path(folder)) as (manifest, files):
-        if manifest.version != VERSION:
-            raise other_version(folder / MANIFEST, manifest.version)
         lake = _Lake(folder, manifest, files, trust)
         tables = lake.tables()
         return tables, lake.reading(tables, source), lake.text_index()
-
-
-def columns_of(folder: Path, columns: Mapping[str, Sequence[str]]) -> dict[str, pa.Table]:
-    """These columns of memkit's own tables, from a lake of this version or of an older one.
-
-    Raises
-    ------
-    FormatError
-        As `load` raises it.
-    """
-    with opened(check_path(folder)) as (manifest, files):
-        lake = _Lake(folder, manifest, files, trust=False)
-        return {name: lake.columns(name, wanted) for name, wanted in columns.items()}
 
 
 class _Lake:
@@ -174,12 +157,6 @@ class _Lake:
         tables = {name: self._read(f"{name}.parquet", TABLES.get(name)) for name in names}
         check_unique(tables["memories"], "memory_id", self.folder / _MEMORIES)
         return tables
-
-    def columns(self, name: str, wanted: Sequence[str]) -> pa.Table:
-        """Some columns of one of memkit's own tables; no rows where an old lake does not have the table yet."""
-        path, schema = self.folder / f"{name}.parquet", pa.schema([TABLES[name].field(column) for column in wanted])
-        table = self._read(path.name) if path.name in self.manifest.files else schema.empty_table()
-        return declared(table.select([column for column in wanted if column in table.column_names]), schema, path)
 
     def text_index(self) -> dict[str, pa.Table] | None:
         if self.manifest.text_version != TEXT_VERSION:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.duck import is_table_name
-from memkit.errors import FormatError, refused
+from memkit.errors import refused
 from memkit.formats.disk.files import HIDDEN
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options
@@ -29,8 +29,6 @@ from memkit.tables.untrusted import is_member_name, read_json
 VERSION = 10
 """The lake's version: increased when `memkit.schemas.TABLES` or the making of ids changes. Other versions do not open.
 """
-_OLDEST = 2
-"""The oldest version that `memkit.convert_ids` can read."""
 MANIFEST, BUCKETS = "manifest.json", "buckets.json"
 STATE, TEXT, TOTALS = "state", "fts", "totals"
 """Folders of a lake: the refresh state, the full-text index, and the collection statistics over all shards (buckets).
@@ -68,7 +66,6 @@ class Manifest:
         The version of the full-text index; 0 where a former memkit did not say it.
     """
 
-    version: int
     files: dict[str, str]
     root: str | None
     options: Options
@@ -89,7 +86,7 @@ class Manifest:
         options = {name: getattr(self.options, name) for name in _OPTIONS}
         source = None if self.root is None else {"root": self.root, "options": options}
         document = {
-            "version": self.version,
+            "version": VERSION,
             "text_version": self.text_version,
             "files": dict(sorted(self.files.items())),
             "source": source,
@@ -103,16 +100,17 @@ def read_manifest(folder: Path) -> Manifest:
     Raises
     ------
     FormatError
-        Where it is missing, or was written by another program, a newer memkit or a very old one.
+        Where it is missing, or was written by another program or by a memkit of another version.
     """
     path = folder / MANIFEST
     document = read_json(folder, MANIFEST)
     version = document.get("version")
-    if type(version) is not int or not _OLDEST <= version <= VERSION:
-        raise other_version(path, version)
+    if type(version) is not int or version != VERSION:
+        advice = "read the folder again and save it, or open the lake with the memkit that wrote it"
+        raise refused(path, f"a saved corpus of version {VERSION}", f"{version!r:.80}; {advice}")
     try:
         files = document["files"]
-        _check_files(files, version)
+        _check_files(files)
         source = document["source"]
         root = None if source is None else _root_of(source["root"])
         options = Options() if source is None else _options_of(source["options"])
@@ -121,24 +119,15 @@ def read_manifest(folder: Path) -> Manifest:
             raise ValueError(f"text_version {text_version!r}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise refused(path, "a manifest as memkit writes it", f"{type(error).__name__}: {error!s:.200}") from error
-    return Manifest(version, files, root, options, text_version)
+    return Manifest(files, root, options, text_version)
 
 
-def other_version(path: Path, version: object) -> FormatError:
-    """The error for a lake of another version."""
-    advice = "read the folder again and save it, or open the lake with the memkit that wrote it"
-    if type(version) is int and version < VERSION:
-        advice += "; mk.convert_ids converts labels"
-    return refused(path, f"a saved corpus of version {VERSION}", f"{version!r:.80}; {advice}")
-
-
-def _check_files(files: dict[str, str], version: int) -> None:
+def _check_files(files: dict[str, str]) -> None:
     for name, hash in files.items():
         is_table = name.endswith(".parquet") and is_table_name(name.removesuffix(".parquet"))
         if not is_member_name(name) or not (is_table or "/" in name) or not _HASH.fullmatch(hash):
             raise ValueError(f"file {name!r} with hash {hash!r}")
-    needed = TABLES if version == VERSION else ["memories"]
-    missing = [name for name in needed if f"{name}.parquet" not in files]
+    missing = [name for name in TABLES if f"{name}.parquet" not in files]
     if missing:
         raise ValueError(f"no table {missing[0]}")
 

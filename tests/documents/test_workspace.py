@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import json
-import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from types import ModuleType
 from zoneinfo import ZoneInfo
 
-import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -19,7 +16,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError, QueryError
+from memkit.errors import ChangeRefusedError, MemkitError, NotFoundError, ParameterError, QueryError
 from memkit.index.encoders.http import HttpEncoder
 from memkit.serve.tools import Tools
 
@@ -118,28 +115,6 @@ def test_lines_with_a_time_are_entries_where_a_title_is_the_sole_heading(
     assert corpus.problems.num_rows == 0
     if "2025" in title and timed:
         assert all("2025-02-03" in row["heading_path"] for row in memories if row["title"][0] == "1")
-
-
-def test_labels_of_a_day_are_brought_over_to_its_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was one memory is several now: a label of it is one of each."""
-    folder = mk.testing.write_files(
-        tmp_path / "f", {"memory/2025-02-03.md": "# 2025-02-03\n- 10:15 чай\n- 11:40 мёд\n"}
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr("memkit.formats.workspace._ENTRY", re.compile("(?!)"))  # as it was read once
-        old = mk.read(folder)
-        old.save(tmp_path / "lake")
-    manifest = next((tmp_path / "lake").rglob("manifest.json"))
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text("utf-8")), "version": 5}), "utf-8")
-    (before,) = old.memories["memory_id"].to_pylist()
-    labels = pa.table({"query_id": ["q", "p"], "memory_id": [before, before], "relevance": [2, 1]})
-    converted = mk.convert_ids(labels, tmp_path / "lake").to_pylist()
-    first, second = mk.read(folder).memories["memory_id"].to_pylist()
-    assert [(row["query_id"], row["memory_id"], row["relevance"]) for row in converted] == [
-        ("q", first, 2), ("q", second, 2), ("p", first, 1), ("p", second, 1),
-    ]  # fmt: skip
-    with pytest.raises(FormatError, match="convert_ids"):
-        mk.open(tmp_path / "lake")
 
 
 @pytest.mark.parametrize("before", ["- 10:15 чай\n- 11:40 мёд\n", "# 2025-02-03\n\n- 10:15 чай\n", "Вступление.\n"])

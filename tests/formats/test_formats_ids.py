@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 import tempfile
 from hashlib import blake2b
 from pathlib import Path
 
-import pandas as pd
-import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.formats.rows import slug_of
-from memkit.hashes import digest_of_file
-from memkit.tables.lake import write_parquet
 from memkit.tables.samples import write_files
 
 Sections = list[tuple[str, str]]
@@ -166,69 +159,3 @@ def test_every_format_says_what_stands_above(tmp_path: Path) -> None:
         "users/u/profile.md": "users / u",
         "MEMORY.md": "",
     }
-
-
-def numbered(corpus: mk.Corpus) -> pa.Table:
-    """Its memories as they were when each heading was one, and sections were numbered."""
-    rows: list[dict[str, object]] = []
-    for path in dict.fromkeys(corpus.memories["path"].to_pylist()):
-        of_file = [row for row in corpus.memories.to_pylist() if row["path"] == path]
-        texts = re.split(r"\n(?=#)", "\n".join(row["text"] for row in of_file))
-        for number, text in enumerate(texts, 1):
-            line = 1 + sum(part.count("\n") + 1 for part in texts[: number - 1])
-            place = {"line_start": line, "line_end": line + text.count("\n")}
-            rows.append({**of_file[0], **place, "memory_id": f"workspace:{path}#{number}", "text": text})
-    return pa.Table.from_pylist(rows, schema=corpus.memories.schema).drop_columns(["heading_path"])
-
-
-@pytest.fixture
-def old_lake(tmp_path: Path) -> tuple[mk.Corpus, Path]:
-    files = {"docs/x.md": NESTED, "MEMORY.md": "до\n## Пул\nдесять\n## Пул\nпять\n"}
-    corpus = mk.read(write_files(tmp_path / "files", files))
-    mk.from_table({"text": ["чай"]}).save(tmp_path / "lake")
-    (lake,) = (tmp_path / "lake").glob("saved-*")
-    write_parquet(lake / "memories.parquet", numbered(corpus))
-    manifest = json.loads((lake / "manifest.json").read_text())
-    with (lake / "memories.parquet").open("rb") as file:
-        manifest["files"]["memories.parquet"] = digest_of_file(file)
-    (lake / "manifest.json").write_text(json.dumps({**manifest, "version": 2}))
-    return corpus, tmp_path / "lake"
-
-
-def test_labels_of_old_are_brought_over_by_the_texts_of_the_lake(old_lake: tuple[mk.Corpus, Path]) -> None:
-    corpus, lake = old_lake
-    old = [f"workspace:docs/x.md#{number}" for number in range(1, 7)]
-    old += [f"workspace:MEMORY.md#{number}" for number in range(1, 4)]
-    labels = pa.table({"query_id": ["q"] * 9, "memory_id": old, "relevance": [0, 1, 2, 3, 1, 1, 3, 2, 1]})
-    converted = mk.convert_ids(labels, lake)
-    x, y = "workspace:docs/x.md#", "workspace:MEMORY.md#"
-    hashed = blake2b("## Пул\nпять".encode(), digest_size=4).hexdigest()
-    assert converted.to_pydict() == {
-        "query_id": ["q"] * 7,
-        "memory_id": [f"{x}c", f"{x}d", f"{x}e", f"{x}f", f"{y}top", f"{y}пул", f"{y}пул~{hashed}"],
-        "relevance": [2, 3, 1, 1, 3, 2, 1],
-    }
-    assert set(converted["memory_id"].to_pylist()) == set(corpus.memories["memory_id"].to_pylist())
-
-
-def test_an_id_that_the_lake_does_not_have_stays_with_a_warning(old_lake: tuple[mk.Corpus, Path]) -> None:
-    with pytest.warns(RuntimeWarning, match="1 ids of the labels are not in it and stay as they are: 'gone'"):
-        converted = mk.convert_ids(pd.DataFrame({"memory_id": ["gone"]}), old_lake[1])
-    assert converted["memory_id"].to_pylist() == ["gone"]
-
-
-def test_labels_without_ids_are_refused(old_lake: tuple[mk.Corpus, Path]) -> None:
-    with pytest.raises(mk.ParameterError, match=r"expected a column 'memory_id'\. Got memory\. Did you mean"):
-        mk.convert_ids(pa.table({"memory": ["a"]}), old_lake[1])
-
-
-def test_an_old_lake_is_refused_with_what_brings_labels_over(old_lake: tuple[mk.Corpus, Path]) -> None:
-    with pytest.raises(mk.FormatError, match=r"Got 2; read the folder again.*mk\.convert_ids converts labels"):
-        mk.open(old_lake[1])
-
-
-def test_labels_of_buckets_are_brought_over_too(tmp_path: Path) -> None:
-    corpus = mk.from_table({"memory_id": ["a", "b", "c"], "text": ["чай", "кофе", "мёд"], "user_id": ["x", "y", "z"]})
-    corpus.save(tmp_path / "lake", buckets=2)
-    labels = pa.table({"memory_id": ["a", "c"]})
-    assert mk.convert_ids(labels, tmp_path / "lake").equals(labels)

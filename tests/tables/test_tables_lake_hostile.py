@@ -160,8 +160,6 @@ def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(l
     with pytest.raises(MemkitError, match="it holds a lake of an older memkit"):
         mk.from_table({"text": ["кофе"]}).save(old)
     assert files_of(old) == before
-    ids = pa.table({"memory_id": mk.open(lake).memories["memory_id"]})
-    assert mk.convert_ids(ids, old).equals(ids)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "\ufeff{}", '{"version": ' + "9" * 5000 + "}", "[" * 99999])
@@ -258,19 +256,10 @@ def test_a_lake_of_another_version_is_refused_with_what_to_do(lake: Path, versio
     message = (
         rf"manifest.json: expected a saved corpus of version {VERSION}. Got {version}; read the folder again and save"
     )
-    with pytest.raises(FormatError, match=message) as caught:
+    with pytest.raises(FormatError, match=message):
         mk.open(lake)
-    assert ("mk.convert_ids converts labels" in str(caught.value)) == (version < VERSION)
     mk.from_table({"text": ["кофе"]}).save(lake)
     assert mk.open(lake).memories["text"].to_pylist() == ["кофе"]
-
-
-@pytest.mark.parametrize("lost", ["memory_id", "text"])
-def test_labels_are_not_brought_over_from_a_lake_without_what_ids_are_made_of(lake: Path, lost: str) -> None:
-    rewrite(lake, "memories", lambda table: table.drop_columns([lost]))
-    change(lake, version=VERSION - 1)
-    with pytest.raises(FormatError, match=rf"memories\.parquet: expected the columns .*{lost}"):
-        mk.convert_ids(pa.table({"memory_id": ["a"]}), lake)
 
 
 def with_column(name: str, values: Any) -> Callable[[pa.Table], pa.Table]:
