@@ -130,7 +130,7 @@ def test_it_is_read_in_five_minutes() -> None:
 def test_every_command_is_listed() -> None:
     named = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
     section = README.partition("## Command line\n")[2].partition("\n## ")[0]
-    assert named == set(re.findall(r"`(?:memkit )?([a-z]+)[ `]", section))
+    assert named == set(re.findall(r"`(?:memkit )?([a-z]+(?:-[a-z]+)?)[ `]", section))
 
 
 def test_every_format_and_preset_is_named() -> None:

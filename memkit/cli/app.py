@@ -44,7 +44,7 @@ from memkit.cli.common import (
 from memkit.cli.groups import grouped
 from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import safe, visible
-from memkit.errors import did_you_mean
+from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_choice
 
 if TYPE_CHECKING:
@@ -401,11 +401,25 @@ def rules(as_json: JsonOption = False) -> None:
     show(all_rules(), as_json)
 
 
-from memkit.cli import change, lab, measure, store  # noqa: E402, F401  # whose verbs come after these
+from memkit.cli import change, lab, measure  # noqa: E402, F401  # whose verbs come after these
+
+_GONE = {
+    "add": "expected a verb a kind: add-fact, add-note, add-memory, add-log, add-record, add-entry, add-observation.",
+    "store": "this verb is gone. Expected Python, mk.store(PATH).pages.rename(…), or a tool of `memkit serve`.",
+}
+"""What to type instead of a verb that an older memkit had."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """The app for a command line: with its verb alone, as Typer makes the options of all verbs that an app has."""
+    """The app for a command line: with its verb alone, as Typer makes the options of all verbs that an app has.
+
+    Raises
+    ------
+    ParameterError
+        For a verb that an older memkit had.
+    """
+    if words and words[0] in _GONE:
+        raise ParameterError(f"{words[0]}: {_GONE[words[0]]}")
     verbs = {command.name or get_command_name(_called(command)): command for command in app.registered_commands}
     if not words or words[0] not in verbs:
         return app

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,14 +32,15 @@ from memkit.cli.common import (
     profile_of,
     settings,
 )
+from memkit.cli.groups import grouped
 from memkit.cli.show import out, show
 from memkit.display.sheet import safe
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats.disk.files import check_file
-from memkit.params import check_choice
 
 if TYPE_CHECKING:
     from memkit.change.edits import Edits
+    from memkit.change.store import Store
 
 DiffOption = Annotated[bool, typer.Option("--diff", help="Print the changes as a unified diff.")]
 WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over the edits, such as reason = 'expired'.")]
@@ -182,67 +185,139 @@ def undo(
     show(taken_back(path, clear=clear, lake=lake), as_json)
 
 
-@app.command()
-def add(
-    path: PathArgument,
-    text: Annotated[str, typer.Argument(help="The text to save; for a record, its JSON.")],
-    kind: Annotated[str, typer.Option("--kind", help="fact, note, memory, log, record, entry or observation.")],
-    user: Annotated[str | None, typer.Option("--user", help="For a fact: the user.")] = None,
-    type: Annotated[
-        str | None,
-        typer.Option(
-            "--type",
-            help="For a fact: profile, working or archive; for a topic: user, feedback, project or reference.",
-        ),
-    ] = None,
-    importance: Annotated[str | None, typer.Option(help="For a fact: high, normal or low.")] = None,
-    expires_at: Annotated[str | None, typer.Option("--expires-at", help="For a fact: its last day.")] = None,
-    subject: Annotated[str | None, typer.Option(help="For a note or a topic: its subject, one line.")] = None,
-    keyword: Annotated[
-        list[str] | None, typer.Option("--keyword", help="For a note, or a tag; may be repeated.")
-    ] = None,
-    applies_to: Annotated[str, typer.Option("--applies-to", help="For a note: global, file:… or area:….")] = "global",
-    target: Annotated[str, typer.Option("--target", help="For an entry of Hermes: memory or user.")] = "memory",
-    entity: Annotated[str | None, typer.Option("--entity", help="For an observation of a graph: its entity.")] = None,
-    page: Annotated[str | None, typer.Option("--page", help="For an observation of basic-memory: its page.")] = None,
-    category: Annotated[str | None, typer.Option("--category", help="For an observation of basic-memory.")] = None,
-    timezone: TimezoneOption = None,
-    as_of: AsOfOption = None,
-    yes: YesOption = False,
-    as_diff: DiffOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what saving one memory would write, or with --yes write it; policies may refuse it with a reason."""
-    from memkit.change.edits import Edits
-    from memkit.change.store import store
+TextArgument = Annotated[str, typer.Argument(help="The text to save.")]
+KeywordOption = Annotated[list[str] | None, typer.Option("--keyword", help="A keyword or tag; may be repeated.")]
 
-    check_choice("--kind", kind, ("fact", "note", "memory", "log", "record", "entry", "observation"), "add")
-    options: dict[str, Any] = {"now": as_of, "dry_run": not yes}
-    memory = store(path, timezone=timezone)
-    if kind == "fact":
-        tags = {"type": type, "importance": importance, "expires_at": expires_at}
-        meta = {name: value for name, value in tags.items() if value is not None}
-        result: Any = memory.facts.save(_required("--user", user), text, meta, **options)
-    elif kind == "note":
-        result = memory.notes.create(_required("--subject", subject), keyword or [], applies_to, text, **options)
-    elif kind == "record":
-        result = memory.records.put(_record(text), **options)
-    elif kind == "entry":
-        result = memory.hermes.add(text, target, **options)
-    elif kind == "observation" and page is not None:
-        result = memory.basic_memory.add_observation(page, text, category, keyword or [], **options)
-    elif kind == "observation":
-        result = memory.graph.add_observations(_required("--entity", entity), [text], **options)
-    elif kind == "memory" and memory.claude.home() is not None:
-        title = subject or " ".join(text.split()[:6])
-        result = memory.claude.add(title, text, type or "project", **options)
+
+@dataclass(frozen=True)
+class Saving:
+    """How the verbs that save one memory do it."""
+
+    timezone: TimezoneOption = None
+    as_of: AsOfOption = None
+    yes: YesOption = False
+    as_diff: DiffOption = False
+    as_json: JsonOption = False
+
+    def save(self, path: Path, into: Callable[[Store], Callable[..., Any]], *values: Any) -> None:
+        """Call the operation of the folder's store that `into` names: print what it would write or, with --yes, saved.
+
+        Policies may refuse it, with a reason.
+        """
+        from memkit.change.edits import Edits
+        from memkit.change.store import store
+
+        result = into(store(path, timezone=self.timezone))(*values, now=self.as_of, dry_run=not self.yes)
+        if isinstance(result, Edits):
+            print_edits(result, self.as_diff, self.as_json)
+        else:
+            show(pa.table({"saved": [str(getattr(result, "id", result))]}), self.as_json)
+
+
+@app.command("add-fact")
+@grouped
+def add_fact(
+    path: PathArgument,
+    text: TextArgument,
+    user: Annotated[str, typer.Option("--user", help="Whose fact it is.")],
+    type: Annotated[str | None, typer.Option("--type", help="profile, working or archive.")] = None,
+    importance: Annotated[str | None, typer.Option(help="high, normal or low.")] = None,
+    expires_at: Annotated[str | None, typer.Option("--expires-at", help="Its last day.")] = None,
+    *,
+    saving: Saving,
+) -> None:
+    """Show what saving a fact of a user would write, or with --yes write it."""
+    tags = {"type": type, "importance": importance, "expires_at": expires_at}
+    meta = {name: value for name, value in tags.items() if value is not None}
+    saving.save(path, lambda memory: memory.facts.save, user, text, meta)
+
+
+@app.command("add-note")
+@grouped
+def add_note(
+    path: PathArgument,
+    text: TextArgument,
+    subject: Annotated[str, typer.Option(help="Its subject, one line.")],
+    keyword: KeywordOption = None,
+    applies_to: Annotated[str, typer.Option("--applies-to", help="global, file:… or area:….")] = "global",
+    *,
+    saving: Saving,
+) -> None:
+    """Show what saving a note would write, or with --yes write it."""
+    saving.save(path, lambda memory: memory.notes.create, subject, keyword or [], applies_to, text)
+
+
+@app.command("add-memory")
+@grouped
+def add_memory(
+    path: PathArgument,
+    text: TextArgument,
+    subject: Annotated[str | None, typer.Option(help="Claude Code: of the topic; default its first words.")] = None,
+    type: Annotated[
+        str | None, typer.Option("--type", help="Claude Code: user, feedback, project (default) or reference.")
+    ] = None,
+    *,
+    saving: Saving,
+) -> None:
+    """Show what a line in MEMORY.md would change, or with --yes write it; in a folder of Claude Code a topic with its
+    line."""
+
+    def into(memory: Store) -> Callable[..., Any]:
+        if memory.claude.home() is None:
+            return memory.workspace.append_to_memory
+        return partial(memory.claude.add, subject or " ".join(text.split()[:6]), type=type or "project")
+
+    saving.save(path, into, text)
+
+
+@app.command("add-log")
+@grouped
+def add_log(path: PathArgument, text: TextArgument, *, saving: Saving) -> None:
+    """Show what a further entry of the daily log would write, or with --yes write it."""
+    saving.save(path, lambda memory: memory.workspace.append_to_daily_log, text)
+
+
+@app.command("add-record")
+@grouped
+def add_record(
+    path: PathArgument, text: Annotated[str, typer.Argument(help="The record, as JSON.")], *, saving: Saving
+) -> None:
+    """Show what saving a record would write, or with --yes write it."""
+    saving.save(path, lambda memory: memory.records.put, _record(text))
+
+
+@app.command("add-entry")
+@grouped
+def add_entry(
+    path: PathArgument,
+    text: TextArgument,
+    target: Annotated[str, typer.Option("--target", help="memory or user.")] = "memory",
+    *,
+    saving: Saving,
+) -> None:
+    """Show what saving an entry of Hermes would write, or with --yes write it."""
+    saving.save(path, lambda memory: memory.hermes.add, text, target)
+
+
+@app.command("add-observation")
+@grouped
+def add_observation(
+    path: PathArgument,
+    text: TextArgument,
+    entity: Annotated[str | None, typer.Option("--entity", help="An entity of a graph.")] = None,
+    page: Annotated[str | None, typer.Option("--page", help="Or else a page of basic-memory.")] = None,
+    category: Annotated[str | None, typer.Option("--category", help="With --page.")] = None,
+    keyword: KeywordOption = None,
+    *,
+    saving: Saving,
+) -> None:
+    """Show what saving an observation of an entity or a page would write, or with --yes write it."""
+    if (entity is None) == (page is None):
+        raise ParameterError(f"add-observation: expected --entity or --page. Got {'both' if entity else 'none'}.")
+    if page is not None:
+        saving.save(path, lambda memory: memory.basic_memory.add_observation, page, text, category, keyword or [])
     else:
-        storage = memory.workspace
-        result = (storage.append_to_memory if kind == "memory" else storage.append_to_daily_log)(text, **options)
-    if isinstance(result, Edits):
-        print_edits(result, as_diff, as_json)
-    else:
-        show(pa.table({"saved": [str(getattr(result, "id", result))]}), as_json)
+        saving.save(path, lambda memory: memory.graph.add_observations, entity, [text])
 
 
 @app.command()
@@ -278,17 +353,11 @@ def export(
         print(_DRY, file=sys.stderr)
 
 
-def _required(name: str, value: str | None) -> str:
-    if not value:
-        raise ParameterError(f"add: expected {name}. Got none.")
-    return value
-
-
 def _record(text: str) -> dict[str, Any]:
     try:
         return json_object(text)
     except ValueError as error:
-        raise ParameterError(f"add: expected the record as a JSON object. Got {text!r:.80}: {error}.") from error
+        raise ParameterError(f"add-record: expected the record as a JSON object. Got {text!r:.80}: {error}.") from error
 
 
 @app.command()

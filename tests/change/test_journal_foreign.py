@@ -98,7 +98,7 @@ DOORS: dict[str, Callable[[Path], object]] = {
     "clear": lambda root: mk.undo(root, clear=True),
     "recover": mk.recover,
     "read": lambda root: mk.read(root).refresh(),
-    "add": lambda root: at_the_command_line("add", str(root), "текст", "--kind", "memory", "--yes"),
+    "add": lambda root: at_the_command_line("add-memory", str(root), "текст", "--yes"),
     "undo at the command line": lambda root: at_the_command_line("undo", str(root)),
 }
 

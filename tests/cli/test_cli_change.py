@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 import memkit as mk
 
@@ -85,16 +83,16 @@ def test_too_many_removals_need_force(run: Any, root: Path, tmp_path: Path) -> N
 
 
 def test_add_plans_and_with_yes_writes(run: Any, root: Path) -> None:
-    fact = ("add", root, "Обсуждали структуру памяти.", "--kind", "fact", "--user", "boris", "--as-of", "2026-03-01")
+    fact = ("add-fact", root, "Обсуждали структуру памяти.", "--user", "boris", "--as-of", "2026-03-01")
     before = sorted(root.rglob("*"))
     assert "+- [id:ar_001] [t:archive]" in run(*fact, "--diff")[1]
     assert sorted(root.rglob("*")) == before
     assert json.loads(run(*fact, "--yes", "--json")[1]) == [{"saved": "ar_001"}]
     code, _, err = run(*fact, "--yes")
     assert (code, "duplicate: ar_001 says it already" in err) == (2, True)
-    note = ("add", root, "# Чай\n\nБез сахара.", "--kind", "note", "--subject", "Чай", "--keyword", "чай", "--yes")
+    note = ("add-note", root, "# Чай\n\nБез сахара.", "--subject", "Чай", "--keyword", "чай", "--yes")
     assert run(*note)[0] == 0
-    assert run("add", root, "Пил чай.", "--kind", "log", "--as-of", "2026-03-01", "--yes", "--json")[0] == 0
+    assert run("add-log", root, "Пил чай.", "--as-of", "2026-03-01", "--yes", "--json")[0] == 0
     record = {
         "format_version": "1.0.0",
         "fact_id": "f",
@@ -103,119 +101,24 @@ def test_add_plans_and_with_yes_writes(run: Any, root: Path) -> None:
         "confidence": 1,
         "relations": [],
     }
-    assert json.loads(run("add", root, json.dumps(record), "--kind", "record", "--yes", "--json")[1]) == [
-        {"saved": "f.json"}
-    ]
+    assert json.loads(run("add-record", root, json.dumps(record), "--yes", "--json")[1]) == [{"saved": "f.json"}]
     kinds = set(mk.read(root).memories["kind"].to_pylist())
     assert {"archive", "note", "daily_log", "wisdom_fact"} <= kinds
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("x", "--kind", "thing"), "--kind"),
-        (("x", "--kind", "fact"), "expected --user"),
-        (("x", "--kind", "note"), "expected --subject"),
-        (("x", "--kind", "record"), "expected the record as a JSON object"),
-        (("[]", "--kind", "record"), "expected the record as a JSON object"),
-        (("[" * 100_000, "--kind", "record"), "expected the record as a JSON object"),
-        (("x", "--kind", "fact", "--user", "../a"), "user: expected letters"),
-    ],
-)
-def test_what_cannot_be_added_is_one_line(words: tuple[str, ...], message: str, run: Any, root: Path) -> None:
-    code, out, err = run("add", root, *words)
-    assert (code, out, err.count("\n"), message in err) == (2, "", 1, True)
-
-
-def test_every_operation_that_writes_is_a_command_by_its_signature(run: Any, root: Path) -> None:
-    listed = {row["operation"]: row["arguments"] for row in json.loads(run("store", root, "--json")[1])}
-    memory = mk.store(root, encoder=None)
-    methods = {
-        f"{name}.{method}": inspect.signature(getattr(operations, method)).parameters
-        for name, operations in vars(memory).items()
-        for method in dir(operations)
-        if name != "root" and not method.startswith("_") and callable(getattr(operations, method))
-    }
-    assert listed.keys() == {name for name, parameters in methods.items() if "dry_run" in parameters}
-    assert listed["pages.rename"] == "path=… to=…"
-    assert listed["notes.update"] == "id=… [NAME=…]"
-    known = {"str", "bool", "int", "float", "None", "Any", "AsOf", "Sequence[str]", "Iterable[str]"}
-    known |= {"Mapping[str, Any]", "Sequence[Mapping[str, Any]]"}
-    for name in listed:  # a type that the command line does not know would be passed as a text
-        assert {
-            kind for parameter in methods[name].values() for kind in str(parameter.annotation).split(" | ")
-        } <= known, name
-
-
-def test_the_list_of_operations_is_whole_in_a_narrow_terminal(
-    run: Any, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed = json.loads(run("store", root, "--json")[1])
-    for width in (80, 60):
-        monkeypatch.setattr("memkit.cli.store.out", Console(width=width))
-        heading, _, text = run("store", root)[1].partition("\n")
-        assert heading.startswith(f"{len(listed)} operations")
-        assert text.split() == " ".join(" ".join(row.values()) for row in listed).split()
-        assert max(map(len, text.splitlines())) <= width
-
-
-def test_a_page_is_renamed_and_a_fact_updated_and_forgotten_and_each_is_undone(run: Any, root: Path) -> None:
-    mk.testing.write_files(root, {"tea.md": "# Tea\n", "b.md": "See [tea](tea.md).\n"})
-    working = "users/anna/working.md"
-
-    def texts() -> dict[str, str]:
-        paths = [path for path in root.rglob("*.*") if path.is_file() and ".memkit" not in path.parts]
-        return {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in paths}
-
-    before = texts()
-    for words, place, text in (
-        (("pages.rename", "path=tea.md", "to=drinks/tea.md"), "b.md", "See [tea](drinks/tea.md).\n"),
-        (("facts.forget", "user=anna", "id=wk_1"), working, WORKING.split("\n", 1)[1]),
-        (
-            ("facts.update", "user=anna", "id=wk_1", "text=Чинит бота = до вечера, и пула"),
-            working,
-            WORKING.replace("Чинит бота", "Чинит бота = до вечера, и пула"),
-        ),
+def test_what_cannot_be_added_is_one_line(run: Any, root: Path) -> None:
+    for verb, words, message in (
+        ("add-fact", ("x",), "--user"),
+        ("add-note", ("x",), "--subject"),
+        ("add-record", ("x",), "expected the record as a JSON object"),
+        ("add-record", ("[]",), "expected the record as a JSON object"),
+        ("add-record", ("[" * 100_000,), "expected the record as a JSON object"),
+        ("add-fact", ("x", "--user", "../a"), "user: expected letters"),
+        ("add-observation", ("x",), "expected --entity or --page. Got none"),
+        ("add", ("x", "--kind", "fact"), "expected a verb a kind: add-fact, "),
+        ("store", ("pages.rename", "path=a.md", "to=b.md"), "Expected Python, mk.store(PATH).pages.rename(…)"),
     ):
-        call = ("store", root, *words, "--as-of", "2026-01-01")
-        code, out, err = run(*call, "--diff")
-        assert (code, f"+++ b/{place}" in out, "--yes writes it" in err) == (0, True, True), words
-        assert texts() == before
-        assert run(*call, "--yes", "--json")[0] == 0
-        assert texts()[place] == text, words
-        assert run("undo", root)[0] == 0
-        assert texts() == before, words
-
-
-def test_candidates_say_that_nothing_was_changed(run: Any, root: Path) -> None:
-    call = ("store", root, "facts.forget", "user=anna", "query=чинит бота", "--as-of", "2026-01-01", "--yes")
-    before = (root / "users/anna/working.md").read_text("utf-8")
-    code, out, _ = run(*call)
-    assert (code, "Чинит бота" in out) == (0, True)
-    assert "Nothing was changed: name a fact by its id, or confirm." in out
-    assert (root / "users/anna/working.md").read_text("utf-8") == before
-
-
-def test_an_argument_that_is_a_list_is_given_word_by_word(run: Any, root: Path) -> None:
-    words = ("graph.create_entity", "name=Анна", "entity_type=person", "observations=чай, мёд", "observations=кофе")
-    diff = run("store", root, *words, "--diff")[1]
-    assert '["чай, мёд","кофе"]' in diff
-
-
-def test_what_no_operation_takes_is_one_line_that_says_what_it_takes(run: Any, root: Path) -> None:
-    for words, message in (
-        (("pages.renam",), "Did you mean 'pages.rename'"),
-        (("anything",), "lists them"),
-        (("pages.rename", "path=a.md"), "expected path=… to=…. Got no to."),
-        (("pages.rename", "path=a.md", "too=b.md", "to=c.md"), "Got 'too=b.md'. Did you mean 'to'"),
-        (("pages.rename", "path=a.md", "to"), "Got 'to'"),
-        (("pages.rename", "path=a.md", "to=b.md", "to=c.md"), "expected one to. Got 2."),
-        (("pages.rename", "path=a.md", "to=b.md", "dry_run=false"), "Got 'dry_run=false'"),
-        (("facts.forget", "user=anna", "id=wk_1", "confirm=maybe"), "'confirm' must be a bool. Got 'maybe'."),
-        (("facts.save", "user=anna", "text=Любит чай с мёдом.", "meta=[1]"), "expected meta as a JSON object"),
-        (("notes.update", "id=1", "colour=red"), "update: expected some of"),
-    ):
-        code, out, err = run("store", root, *words)
+        code, out, err = run(verb, root, *words)
         assert (code, out, err.count("\n"), message in err) == (2, "", 1, True), err
 
 
@@ -253,11 +156,11 @@ def test_an_export_is_a_plan_until_yes(run: Any, tmp_path: Path) -> None:
 
 def test_entries_and_observations_are_added(run: Any, tmp_path: Path) -> None:
     folder = mk.testing.write_files(tmp_path / "in", {"MEMORY.md": "Порт 8443\n§\nЧай"})
-    assert run("add", folder, "Деплой", "--kind", "entry", "--target", "user", "--yes")[0] == 0
+    assert run("add-entry", folder, "Деплой", "--target", "user", "--yes")[0] == 0
     assert (folder / "USER.md").read_text("utf-8") == "Деплой"
     line = '{"name":"Анна","entityType":"p","observations":["чай"]}'
     folder = mk.testing.write_files(tmp_path / "graph", {"g.jsonl": line})
-    words = ("add", folder, "мёд", "--kind", "observation", "--entity", "Анна")
+    words = ("add-observation", folder, "мёд", "--entity", "Анна")
     assert '+{"name":"Анна","entityType":"p","observations":["чай","мёд"]}' in run(*words, "--diff")[1]
     assert (folder / "g.jsonl").read_text("utf-8") == line
     assert run(*words, "--yes")[0] == 0

@@ -232,7 +232,7 @@ def test_what_a_page_says_to_type_names_the_folder_and_can_be_typed(run: Run, tm
 def test_a_plan_says_that_nothing_is_written_yet_and_how_it_is(run: Run, tmp_path: Path) -> None:
     root = mk.testing.write_files(tmp_path / "a", {"memory/MEMORY.md": "# M\n"})
     for arguments in (
-        ("add", root, "чай с мёдом", "--kind", "memory"),
+        ("add-memory", root, "чай с мёдом"),
         ("export", root, tmp_path / "b", "--layout", "okf"),
     ):
         assert "nothing is written yet; --yes writes it" in run(*arguments)[2]

@@ -183,7 +183,7 @@ def test_the_tools_write_and_read_in_the_zone_of_the_server(tmp_path: Path) -> N
 
 
 def test_the_command_line_takes_the_zone(tmp_path: Path) -> None:
-    command = ["add", str(tmp_path), "Ночь.", "--kind", "log", "--timezone", "Europe/Moscow", "--yes"]
+    command = ["add-log", str(tmp_path), "Ночь.", "--timezone", "Europe/Moscow", "--yes"]
     result = CliRunner().invoke(app, [*command, "--as-of", "2025-02-03T21:30:00Z"])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "memory/2025-02-04.md").read_text("utf-8") == "# Daily Log: 2025-02-04\n\n### 00:30\n\nНочь.\n"
