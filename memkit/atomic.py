@@ -1,8 +1,8 @@
 """Atomic writes: a file is written under a temporary name and renamed once its bytes are on the disk.
 
 Three other kinds of writing are done elsewhere: changes below a root of memories, safe against a power cut after every
-call (`memkit.change.disk`); the files of a lake, which change together (`memkit.tables.commit`); and checkpoints, files
-that grow by appending (`memkit.evaluation.checkpoint`).
+call (`memkit.change.disk`); the files of a lake, which change together (`memkit.tables.commit`); and what SQLite
+writes: vectors (`memkit.index.shelf`) and checkpoints (`memkit.evaluation.checkpoint`).
 """
 
 from __future__ import annotations
