@@ -20,7 +20,7 @@ from memkit.formats.syntax.places import Json
 from memkit.past.identity import ALIKE, Known, known_of, matches
 
 
-class Guard:
+class Removals:
     """Counts the memories of a folder, and finds those that a change removes.
 
     Parameters

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.change.checks import Guard, check_counters, counted
+from memkit.change.checks import Removals, check_counters, counted
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, Names, check_changed, check_new, folder_of
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
@@ -109,7 +109,7 @@ class Edits(Tabular):
         reading: Reading | None = None,
     ) -> None:
         self.root, self.about = root, dict(about or {})
-        self._disk, self._guard = Disk(root), Guard(root, reading)
+        self._disk, self._removals = Disk(root), Removals(root, reading)
         columns = ({name: row.get(name) for name in EDITS.names} for row in rows)
         checked = (_checked_row(row, f"a plan, row {number}") for number, row in enumerate(columns, 1))
         self._rows: list[Row] = [row for row in checked if not row["derived"]]
@@ -268,7 +268,7 @@ class Edits(Tabular):
                 f'filter: it parts rows that belong together ({min(split_groups)}). Ask for "together".'
             )
         kept_rows = [row for number, row in enumerate(rows, 1) if number in chosen]
-        return Edits(self.root, kept_rows, self.refused.to_pylist(), self.about, self._guard.reading)
+        return Edits(self.root, kept_rows, self.refused.to_pylist(), self.about, self._removals.reading)
 
     def removed(self) -> list[str]:
         """The ids of the memories that the change removes, computed from the files before and after, not from the rows.
@@ -286,7 +286,7 @@ class Edits(Tabular):
     def _removed(self) -> list[str]:
         changes = self.changes()
         before, after = ({change.path: getattr(change, side) for change in changes} for side in ("before", "after"))
-        return self._guard.lost(before, after) if changes else []
+        return self._removals.lost(before, after) if changes else []
 
     def apply(self, force: bool = False) -> pa.Table:
         """Apply all rows or none, in one step that `memkit.undo` takes back.
@@ -313,7 +313,7 @@ class Edits(Tabular):
         if not self.changes():
             return report_of(Record(0, ()))
         gone = 0 if force else len(self._removed)
-        if gone and gone > MOST_REMOVED * (memories := self._guard.memories()):
+        if gone and gone > MOST_REMOVED * (memories := self._removals.memories()):
             raise ChangeRefusedError(
                 f"{gone} of {memories} memories would be removed, more than {MOST_REMOVED:.0%}. force=True allows it."
             )
