@@ -11,7 +11,7 @@ Each row of modules builds on those above it:
 - `result` (the class of all results), `evaluation` of one search, `compare` of two;
 - `grid` (the settings to try), `checkpoint` (a long sweep goes on where it stopped), `scores` (settings scored over the
   same candidates), `sweep`, `estimator` (the same for scikit-learn and Optuna);
-- `profile` (settings under a name, with their evidence), `source_settings` (a profile as other systems' settings);
+- `profile` (settings under a name, with their evidence);
 - `baselines`, `tune`, `decisions` (tables for dedup, admission and prompts, which `tune_scores` takes);
 - `findability` (what cannot be found), `horizon` (when decay takes the rest), `audit`.
 """

@@ -1,10 +1,8 @@
-"""`Profile`: tuned parameters with the evidence for them, as TOML or JSON, and as settings of other systems."""
+"""`Profile`: tuned parameters with the evidence for them, as TOML or JSON."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -18,19 +16,16 @@ import pyarrow as pa
 import memkit
 from memkit.context import ContextBuilder
 from memkit.errors import FormatError, ParameterError, did_you_mean
-from memkit.evaluation.source_settings import settings_of
 from memkit.formats.disk.files import check_file
 from memkit.hashes import digest_of_rows
 from memkit.index.encode import OfFile
 from memkit.index.encoders.base import as_texts
-from memkit.params import AsOf, Estimator, Param, as_of_time, describe, path_of
+from memkit.params import AsOf, Estimator, Param, as_of_time, path_of
 from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.pipeline import Pipeline
 from memkit.search.retriever import Retriever
 from memkit.tables.statement import Annotator
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def _empty() -> Mapping[str, Any]:
@@ -179,18 +174,28 @@ class Profile:
 
     def to_toml(self) -> str:
         """The sections that are not empty, as TOML; comments have units, and mark the values that were changed."""
-        changed = set(self.evidence.get("changed", ()))
-        comments: dict[tuple[str, ...], str] = {}
+        changed, parts = set(self.evidence.get("changed", ())), []
         for path, section in self._sections():
-            for name, declared in _declared(section).items():
+            declared, lines = _declared(section), [f"[{'.'.join(map(_key, path))}]"]
+            values = self.policies[section] if len(path) > 1 else getattr(self, section)
+            for name, value in _plain(values).items():
                 mark = "changed" if ".".join((*path, name)) in changed else ""
-                comments[*path, name] = "; ".join(filter(None, (declared.unit, mark)))
-        return "\n".join(_toml(self.to_dict(), (), comments)).lstrip("\n") + "\n"
+                comment = "; ".join(filter(None, (declared[name].unit, mark)))
+                # JSON's strings, numbers and lists are TOML's; a mapping is a key of two parts for each of its values.
+                inner = value.items() if isinstance(value, dict) else [(None, value)]
+                for key, item in inner:
+                    spelled = name if key is None else f"{name}.{_key(key)}"
+                    lines.append(f"{spelled} = {_json(item)}" + (f"  # {comment}" if comment else ""))
+            parts.append("\n".join(lines) if len(lines) > 1 else "")
+        return "\n\n".join(filter(None, parts)) + "\n"
 
     def _sections(self) -> Iterator[tuple[tuple[str, ...], str]]:
         """The path and the name of each section, a policy's being within ``policies``."""
-        yield from (((name,), name) for name in _SECTIONS if name != "policies")
-        yield from ((("policies", name), name) for name in self.policies)
+        for name in _SECTIONS:
+            if name == "policies":
+                yield from (((name, policy), policy) for policy in self.policies)
+            else:
+                yield (name,), name
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
@@ -254,51 +259,21 @@ class Profile:
             profile = cls.from_json(text) if path.suffix.lower() == ".json" else cls.from_toml(text)
         except (FormatError, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: {error}", path=str(path)) from error
-        for difference in (*profile.differences(search, labels), *profile._moved_defaults_in_words()):
+        for difference in (*profile.differences(search, labels), *profile._moved_defaults()):
             warnings.warn(f"profile {path.name}: {difference}", UserWarning, stacklevel=2)
         return profile
 
-    def moved_defaults(self) -> dict[str, tuple[Any, Any]]:
-        """The values that were memkit's defaults when the profile was made, and are no more: the value here, and now.
+    def _moved_defaults(self) -> list[str]:
+        """A sentence on values that were memkit's defaults when the profile was made, and are no more.
 
-        Empty for a profile that does not say which values were changed, as one that was written by hand.
-
-        Examples
-        --------
-        >>> profile = Profile(retriever={"decay_days": 30.0, "pool": 50}, evidence={"changed": ["retriever.pool"]})
-        >>> profile.moved_defaults()
-        {'retriever.decay_days': (30.0, 60.0)}
+        None for a profile that does not say which values were changed, as one that was written by hand.
         """
         if "changed" not in self.evidence:
-            return {}
-        changed, sections = set(self.evidence["changed"]), {name: getattr(self, name) for name in _SECTIONS}
-        return {name: (value, default) for name, value, default in _differing(sections) if name not in changed}
-
-    def _moved_defaults_in_words(self) -> list[str]:
-        moved = self.moved_defaults()
-        if not moved:
             return []
-        shown = ", ".join(f"{name} ({value!r} here, {now!r} now)" for name, (value, now) in moved.items())
-        return [f"memkit's defaults have changed since: {shown}. It keeps its values; profile.rebase() takes the new."]
-
-    def rebase(self) -> Self:
-        """The profile with memkit's defaults of today; the values that were changed stay.
-
-        Its evidence stays too: measure again before you trust it for the new defaults.
-
-        Examples
-        --------
-        >>> profile = Profile(retriever={"decay_days": 30.0, "pool": 50}, evidence={"changed": ["retriever.pool"]})
-        >>> dict(profile.rebase().retriever)
-        {'decay_days': 60.0, 'pool': 50}
-        """
-        sections: dict[str, Any] = {part.name: dict(getattr(self, part.name)) for part in fields(self)}
-        sections["policies"] = {name: dict(values) for name, values in self.policies.items()}
-        for key, (_, default) in self.moved_defaults().items():
-            *path, name = key.split(".")
-            values = sections["policies"][path[1]] if path[0] == "policies" else sections[path[0]]
-            values[name] = default
-        return type(self)(**sections)
+        changed, sections = set(self.evidence["changed"]), {name: getattr(self, name) for name in _SECTIONS}
+        differing = (row for row in _differing(sections) if row[0] not in changed)
+        moved = [f"{name} ({value!r} here, {now!r} now)" for name, value, now in differing]
+        return [f"memkit's defaults have changed since: {', '.join(moved)}. It keeps its values."] if moved else []
 
     def differences(self, search: Any = None, labels: tuple[Any, Any] | None = None) -> list[str]:
         """What has changed since this profile was measured: corpus, labels or encoder; empty where nothing has.
@@ -329,40 +304,6 @@ class Profile:
         }
         return [f"it was measured on {sentences[name]}: measure again before you trust it." for name in changed]
 
-    def settings(self) -> pa.Table:
-        """The profile as settings of the systems that the five documents describe.
-
-        Returns
-        -------
-        pa.Table
-            document, setting, value, unit, note: the system's own name, and the meaning of the value there. Where the
-            system has no such setting, value is empty and note says so.
-
-        Examples
-        --------
-        >>> found = Profile(retriever={"decay": "half_life", "decay_days": 30.0}).settings().to_pylist()
-        >>> [(row["setting"], row["value"]) for row in found]
-        [('halfLifeDays', '43.2809')]
-        """
-        return describe(pa.Table.from_pylist(settings_of(self), schema=_SETTINGS), memkit="settings")
-
-    def snippet(self) -> str:
-        """`settings` as lines to paste, each with its unit and meaning.
-
-        Examples
-        --------
-        >>> print(Profile(policies={"quota": {"max_facts": 200}}).snippet())
-        // Memory v2
-        maxFactsPerUser = 200  // facts; above this the oldest of archive are evicted, low before normal
-        """
-        lines: dict[str, list[str]] = {}
-        for row in self.settings().to_pylist():
-            sign = "#" if row["document"] == "workspace document" else "//"
-            note = "; ".join(word for word in (row["unit"], row["note"]) if word)
-            line = f"{row['setting']} = {row['value']}  {sign} {note}" if row["value"] else f"{sign} {row['note']}"
-            lines.setdefault(row["document"], [f"{sign} {row['document']}"]).append(line)
-        return "\n\n".join("\n".join(section) for section in lines.values())
-
     @classmethod
     def described(cls) -> pa.Table:
         """The names allowed under [evidence]: name, expected, doc."""
@@ -373,7 +314,6 @@ class Profile:
 
 
 _SECTIONS = tuple(part.name for part in fields(Profile))
-_SETTINGS = pa.schema([(name, pa.string()) for name in ("document", "setting", "value", "unit", "note")])
 
 
 def _parsed(read: Callable[[str], Any], text: str, expected: str) -> Any:
@@ -438,30 +378,13 @@ def _plain(value: Any) -> Any:
     return "none" if value is None else value
 
 
-def _toml(table: Mapping[str, Any], path: tuple[str, ...], units: Mapping[tuple[str, ...], str]) -> Iterator[str]:
-    """The lines of a table: its values, then the tables in it."""
-    if path and any(not isinstance(value, Mapping) for value in table.values()):
-        yield f"\n[{'.'.join(map(_key, path))}]"
-    for name, value in table.items():
-        if not isinstance(value, Mapping):
-            unit = units.get((*path, name), "")
-            yield f"{_key(name)} = {_toml_value(value)}{f'  # {unit}' if unit else ''}"
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _toml(value, (*path, name), units)
-
-
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _toml_value(name)
+    return name if name.isascii() and name.isidentifier() else _json(name)
 
 
-def _toml_value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ParameterError(f"profile: expected a number. Got {value}.")
-    # JSON's strings, numbers and words are TOML's, but for the one control character that JSON lets stand.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _json(value: Any) -> str:
+    # JSON lets one control character stand that TOML does not.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
 
 
 _COUNT, _TEXT, _NUMBER = {"kind": "int", "low": 0}, {"kind": "str"}, {"kind": "float"}

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import warnings
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from memkit.errors import ParameterError, did_you_mean
 from memkit.tables.statement import Annotator
 
+_GROUP = "memkit.policies"
 POLICIES = {
     "admission": "memkit.policy.admission:Admission",
     "classifier": "memkit.policy.classifier:Classifier",
@@ -22,7 +21,6 @@ POLICIES = {
 }
 """The module and class of each policy, imported on demand; the name is `Annotator.name` of the class."""
 
-_FORMER = {"classify": "classifier", "dedup": "deduplicator"}
 _REGISTERED: dict[str, type[Annotator]] = {}
 
 
@@ -34,7 +32,7 @@ def register_policy(cls: type[Annotator]) -> None:
     ParameterError
         Where memkit has a policy of that name.
     """
-    if cls.name in {*POLICIES, *_FORMER}:
+    if cls.name in POLICIES:
         raise ParameterError(f"a policy must have a name of its own. Got {cls.name!r} of {cls.__name__}.")
     _REGISTERED[cls.name] = cls
 
@@ -46,7 +44,7 @@ def forget_policy(name: str) -> None:
 
 def policy_names() -> list[str]:
     """The names that `policy_class` knows, memkit's own first."""
-    others = {*_REGISTERED, *(point.name for point in entry_points(group="memkit.policies"))}
+    others = {*_REGISTERED, *(point.name for point in entry_points(group=_GROUP))}
     return [*POLICIES, *sorted(others - POLICIES.keys())]
 
 
@@ -58,18 +56,14 @@ def policy_class(name: str) -> type[Annotator]:
     ParameterError
         For an unknown name, and for a package whose policy cannot be imported.
     """
-    if name in _FORMER:
-        warnings.warn(f"the policy {name!r} is now called {_FORMER[name]!r}.", FutureWarning, stacklevel=2)
-        name = _FORMER[name]
     if name in _REGISTERED:
         return _REGISTERED[name]
-    modules = {point.name: point.value for point in entry_points(group="memkit.policies")} | POLICIES
+    modules = {point.name: point.value for point in entry_points(group=_GROUP)} | POLICIES
     if name not in modules:
         hint = did_you_mean(name, modules)
         raise ParameterError(f"policy: expected one of {', '.join(policy_names())}. Got {name!r}.{hint}")
-    module, _, attribute = modules[name].partition(":")
     try:
-        cls = getattr(import_module(module), attribute)
+        cls = EntryPoint(name, modules[name], _GROUP).load()
     except Exception as error:
         raise ParameterError(f"policy: expected {name!r} to be {modules[name]}. Got {error!r}.") from error
     if not (isinstance(cls, type) and issubclass(cls, Annotator)):
