@@ -16,8 +16,8 @@ from memkit.panels.state import Session, State
 from memkit.params import AsOf, Estimator, Param, check_corpus, estimator, param
 from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Bars, Dots, Mark, Picture
+from memkit.records import rank_pathways, stale_pathways, wisdom_support
 from memkit.tables.corpus import Corpus
-from memkit.tables.records import rank_pathways, stale_pathways, wisdom_support
 from memkit.text.secrets import mask
 
 _MOST = 12

@@ -3,7 +3,8 @@ that ages are counted to, ``$until`` the last instant that is seen (of a bare da
 
 A comment ``-- $days = 31`` declares a parameter with its default, as JSON.
 
-``{age_days}``, ``{factor}`` and ``{expired}`` in a file are replaced by the SQL of `memkit.tables.age`.
+``{age_days}``, ``{idle_days}``, ``{factor}`` and ``{expired}`` in a file are replaced by the SQL of
+`memkit.tables.age`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,16 @@ def _queries() -> dict[str, str]:
     return {file.stem: _filled(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.sql"))}
 
 
+_EXPRESSIONS = {
+    "age_days": age_sql(),
+    "idle_days": age_sql(["last_used_at"]),
+    "factor": decay_sql(),
+    "expired": expired_sql(),
+}
+
+
 def _filled(sql: str) -> str:
-    for name, expression in (("age_days", age_sql()), ("factor", decay_sql()), ("expired", expired_sql())):
+    for name, expression in _EXPRESSIONS.items():
         sql = sql.replace(f"{{{name}}}", expression)
     return sql
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
-from memkit.tables.records import rank_pathways, stale_pathways, wisdom_support
+from memkit.records import rank_pathways, stale_pathways, wisdom_support
 
 
 def test_weights_for_and_against_a_fact_are_summed_and_self_relations_do_not_count() -> None:
