@@ -22,14 +22,10 @@ def test_the_command_line_names_every_policy(run: Any) -> None:
     assert all(name in out for name in POLICIES)
 
 
-@pytest.mark.parametrize(("old", "name"), [("classify", "classifier"), ("dedup", "deduplicator")])
-def test_an_old_name_answers_with_a_hint(old: str, name: str, run: Any, tmp_path: Path) -> None:
-    (tmp_path / "users" / "a").mkdir(parents=True)
-    (tmp_path / "users" / "a" / "profile.md").write_text("- [id:pf_1] [t:profile] [imp:high] Пьёт зелёный чай\n")
-    options = ("--set", "encoder=none") if name == "deduplicator" else ()
-    code, out, err = run("policy", old, tmp_path, *options, "--json")
-    assert (code, len(json.loads(out))) == (0, 1)
-    assert err == f"memkit: warning: the policy '{old}' is now called '{name}'.\n"
+def test_an_old_name_is_refused_with_the_names_there_are(run: Any, tmp_path: Path) -> None:
+    for old, name in (("classify", "classifier"), ("dedup", "deduplicator")):
+        code, out, err = run("policy", old, tmp_path)
+        assert (code, out, err.count("\n"), name in err, f"Got '{old}'" in err) == (2, "", 1, True, True)
 
 
 def test_a_policy_of_another_package_answers_by_its_name(
