@@ -21,3 +21,14 @@ def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
     lines = capsys.readouterr().err.splitlines()
     # A second passes between two calls: every second step is two seconds after the last line.
     assert lines == ["memkit: counting: 2 of 5", "memkit: counting: 4 of 5", "memkit: encoding: 20 of 30"]
+
+
+def test_whoever_hears_of_work_can_end_it() -> None:
+    def tell(what: str, done: int, total: int | None) -> None:
+        if done == 2:
+            raise KeyError(what, total)
+
+    counted: list[int] = []
+    with pytest.raises(KeyError, match="counting"), progress.heard(tell):
+        counted.extend(progress.bar("counting", range(5)))
+    assert list(progress.bar("counting", [0], silent=True)) == [0]

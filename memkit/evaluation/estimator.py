@@ -10,17 +10,18 @@ import pandas as pd
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.evaluation import Task, deepest
-from memkit.evaluation.grid import Setting, check_name
+from memkit.evaluation.grid import Setting, at_fit, at_query, check_name, declared_of
 from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
+from memkit.evaluation.sweep import check_fit, refitted
 from memkit.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.search.ask import check_user
 from memkit.search.settings import QuerySettings
 
-_MOST_CACHED = 32
-"""The most sets of queries whose candidates are cached: the folds of a cross-validation or two."""
+_MOST_CACHED, _MOST_FITS = 32, 4
+"""The most sets of queries whose candidates are cached, the folds of a cross-validation or two; the most fits."""
 
 
 class Arms:
@@ -30,6 +31,7 @@ class Arms:
         self.search, self.metric, self.where, self.moment = search, metric, where, Moment.from_as_of(as_of)
         self.user_id = user_id
         self._pools: dict[Any, tuple[Task, Pools]] = {}
+        self._fits: dict[str, Any] = {}
         self._lock = threading.Lock()
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -47,17 +49,31 @@ class Arms:
     def score(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]], setting: Setting) -> float:
         """The mean over the queries that have a score, negated where less is better."""
         with self._lock:
-            key = tuple(map(repr, [*queries.itertuples(index=False), *labels]))
+            search = self._fit_of(setting)
+            key = (id(search), *map(repr, [*queries.itertuples(index=False), *labels]))
             if key not in self._pools:
                 if len(self._pools) >= _MOST_CACHED:
                     self._pools.clear()
-                self._pools[key] = self._task_and_pools(queries, labels)
+                self._pools[key] = self._task_and_pools(search, queries, labels)
             task, pools = self._pools[key]
-            scores, _ = scores_of(pools, task, [self.metric], deepest([self.metric], 100), [setting])
+            scores, _ = scores_of(pools, task, [self.metric], deepest([self.metric], 100), [at_query(setting)])
         units = task.units(scores[0, 0])
         return units.mean * self.metric.sign if len(units) else float("nan")
 
-    def _task_and_pools(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> tuple[Task, Pools]:
+    def _fit_of(self, setting: Setting) -> Any:
+        """The search, fitted with the values of the setting that act at fit."""
+        key = repr(at_fit(setting))
+        if key not in self._fits:
+            check_fit(self.search, setting)
+            if len(self._fits) >= _MOST_FITS:
+                self._fits.clear()
+                self._pools.clear()
+            self._fits[key] = refitted(self.search, setting)
+        return self._fits[key]
+
+    def _task_and_pools(
+        self, search: Any, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]
+    ) -> tuple[Task, Pools]:
         if len(queries) != len(labels):
             raise ParameterError(f"expected labels for each of {len(queries)} queries. Got {len(labels)}.")
         table = queries.assign(query_id=[str(row) for row in range(len(queries))])  # a query may be drawn twice
@@ -65,7 +81,7 @@ class Arms:
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
         task = Task.read(table, qrels_of(rows), None, "queries", "apart", self.moment, self.user_id)
-        return task, task.pools(self.search, self.where)
+        return task, task.pools(search, self.where)
 
 
 @estimator
@@ -189,6 +205,9 @@ def as_objective(
 ) -> Objective:
     """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
 
+    What acts at fit, such as ``chunk_tokens``, may vary too: the search is then fitted once for each of its values
+    (again for one that came more than three others ago), so give it a short list.
+
     The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run `mk.compare`
     on the others, or give `mk.tune` the best trials as its grid.
 
@@ -222,14 +241,14 @@ def as_objective(
     if not isinstance(space, Mapping) or not space:
         raise ParameterError(f"as_objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
     for name, values in space.items():
-        check_name(name)
+        check_name(name, refits=True)
         is_range = (
             isinstance(values, tuple) and len(values) == 2 and all(isinstance(end, (int, float)) for end in values)
         )
         if not is_range and not (isinstance(values, list) and values):
             raise ParameterError(f"as_objective: expected a list, or (low, high), for '{name}'. Got {values!r:.100}.")
         for value in values:
-            QuerySettings.params()[name].check(value, "as_objective")
+            declared_of(name).check(value, "as_objective")
     return Objective(estimator_of_search.arms, *estimator_of_search.labels(queries, qrels), space)
 
 
@@ -237,5 +256,5 @@ def _suggested(trial: Any, name: str, values: Any) -> Any:
     if isinstance(values, list):
         plain = all(value is None or isinstance(value, (bool, int, float, str)) for value in values)
         return trial.suggest_categorical(name, values) if plain else values[trial.suggest_int(name, 0, len(values) - 1)]
-    is_whole = QuerySettings.params()[name].kind == "int"
+    is_whole = declared_of(name).kind == "int"
     return (trial.suggest_int if is_whole else trial.suggest_float)(name, *values)

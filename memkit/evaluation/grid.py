@@ -127,7 +127,7 @@ class _Axis:
         if self.points is not None:
             return self.points[min(int(share * len(self.points)), len(self.points) - 1)]
         value = self.distribution.ppf(share)
-        is_whole = _declared(self.names[0]).kind == "int"
+        is_whole = declared_of(self.names[0]).kind == "int"
         return _point(self.names, int(value) if is_whole else float(value), False)
 
 
@@ -154,11 +154,12 @@ def _point(names: tuple[str, ...], value: Any, several: bool) -> tuple[Any, ...]
         raise ParameterError(f"grid: expected {len(names)} values for {', '.join(names)}. Got {value!r:.100}.")
     plain = tuple(_plain(item) for item in values)
     for name, item in zip(names, plain, strict=True):
-        _declared(name).check(item, "grid")
+        declared_of(name).check(item, "grid")
     return plain
 
 
-def _declared(name: str) -> Param:
+def declared_of(name: str) -> Param:
+    """The declaration of a parameter that a grid may name."""
     return _AT_FIT[name] if name in _AT_FIT else QuerySettings.params()[name]
 
 
@@ -171,7 +172,7 @@ def at_fit(setting: Setting) -> Setting:
     return {name: value for name, value in setting.items() if name in _AT_FIT}
 
 
-def at_query(setting: Setting) -> Setting:
+def at_query(setting: Mapping[str, Any]) -> Setting:
     """The values of a setting that act at query time."""
     return {name: value for name, value in setting.items() if name not in _AT_FIT}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,8 @@ class Sweep(Result):
         The predicate for all queries.
     automatic : dict
         The weights that memkit chooses in the search's own setting, by parameter, where that leaves them to memkit.
+    fit_seconds : list of float
+        How long the fit of each setting took, in seconds; empty where the grid names nothing that acts at fit.
     """
 
     table: pa.Table
@@ -72,6 +75,7 @@ class Sweep(Result):
     values: Mapping[str, Floats] = field(compare=False)
     where: str | None = None
     automatic: Mapping[str, float] = field(default_factory=dict, compare=False)
+    fit_seconds: list[float] = field(default_factory=list, compare=False)
 
     def matrix(self, metric: str | None = None) -> Floats:
         """Scores, settings × queries, of the first metric or a named one; NaN where a query has no score.
@@ -264,16 +268,24 @@ def swept(
     _check_size(len(points), task.queries.num_rows, len(metrics))
     settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
     idle = _idle_axes(pools, settings)
-    scores, with_hits = _scores(pools, task, metrics, deepest(metrics, depth), settings, where, n_jobs, resume)
+    fits: dict[str, float] = {}
+    scores, with_hits = _scores(pools, task, metrics, deepest(metrics, depth), settings, where, n_jobs, resume, fits)
     values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
-    note = " ".join(filter(None, [known_item_note(task.queries), *idle.values()]))
+    note = " ".join(filter(None, [known_item_note(task.queries), *idle.values(), _of_fits(fits)]))
     about = {"note": note} | revision_of(pools.search)
     table = describe(_table(settings, points.names, values, with_hits, task), **about)
     names = [metric.name for metric in metrics]
     weights = {f"{arm}_weight": weight for arm, weight in pools.needs(at_query(settings[default]))[1].items()}
     automatic = {name: weights.get(name, 0.0) for name in WEIGHTS if settings[default].get(name, 0.0) is None}
     of_sweep = record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where
-    return Sweep(*of_sweep, automatic)
+    return Sweep(*of_sweep, automatic, [fits[repr(at_fit(setting))] for setting in settings] if fits else [])
+
+
+def _of_fits(fits: Mapping[str, float]) -> str:
+    """How long the fits took, as a sentence; empty where none was made."""
+    if not fits:
+        return ""
+    return f"{len(fits)} sets of parameters act at fit; their fits took {sum(fits.values()):.1f} s together."
 
 
 def _scores(
@@ -285,19 +297,24 @@ def _scores(
     where: str | None,
     n_jobs: int | None,
     resume: str | Path | None,
+    fits: dict[str, float],
 ) -> tuple[Floats, Ints]:
-    """As `scores_of`, fit by fit: one search is asked for all settings that share what acts at fit."""
+    """As `scores_of`, fit by fit: one search is asked for all settings that share what acts at fit.
+
+    The seconds of each fit are added to `fits`, by what acts at fit.
+    """
     if not at_fit(settings[0]):
         return scores_of(pools, task, metrics, depth, settings, list(settings[0]), n_jobs, resume)
     positions_of: dict[str, list[int]] = {}
     for position, setting in enumerate(settings):
         positions_of.setdefault(repr(at_fit(setting)), []).append(position)
     for positions in positions_of.values():
-        _check_fit(pools.search, settings[positions[0]])
+        check_fit(pools.search, settings[positions[0]])
     scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
     with_hits = np.zeros(len(settings), np.int64)
-    for number, positions in enumerate(positions_of.values()):
+    for number, (key, positions) in enumerate(positions_of.items()):
         search = refitted(pools.search, settings[positions[0]])
+        fits[key] = getattr(search, "fit_seconds_", math.nan)  # one that was loaded has none
         of_fit = pools if search is pools.search else task.pools(search, where)
         some = [at_query(settings[position]) for position in positions]
         file = resume if resume is None or number == 0 else f"{resume}.{number}"
@@ -315,7 +332,7 @@ def refitted(search: Any, setting: Setting) -> Any:
     return copy.copy(search).set_params(**changed).fit(search._index().corpus) if changed else search
 
 
-def _check_fit(search: Any, setting: Setting) -> None:
+def check_fit(search: Any, setting: Setting) -> None:
     """Raise where no index can be built with the values of `setting`, before others are built."""
     chunk, overlap = (setting.get(name, getattr(search, name)) for name in ("chunk_tokens", "overlap_tokens"))
     if overlap >= chunk:

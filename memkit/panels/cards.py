@@ -149,7 +149,8 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.panel.session.begin()
         self.error.value = ""
         try:
-            change()
+            with self.panel.session.waiting():
+                change()
         except (MemkitError, OSError) as error:
             self.error.value = _wrong(self.panel.hide(str(error)))
             self._show_values(skipped=typed if isinstance(self.controls.get(typed), ipywidgets.Text) else "")

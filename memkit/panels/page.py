@@ -155,7 +155,10 @@ class Page(anywidget.AnyWidget):
         # Where no drag is named, it is that of the slider that moves, and ends where it rests.
         self.panel.session.begin(is_moving, message.get("drag", f"{id(self)} {self._n_rests} {names}"))
         self._n_rests += not is_moving
-        with self.hold_sync():  # one message to the browser, which so gets the answer with what it is an answer to
+        with (
+            self.hold_sync(),
+            self.panel.session.waiting(),
+        ):  # one message to the browser, which so gets the answer with what it is an answer to
             self.heard = {**self.heard, **dict([message["from"]] if "from" in message else [])}
             try:
                 self._handle(message)

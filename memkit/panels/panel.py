@@ -351,7 +351,7 @@ class Panel(Displayed):
         return self._page(f'<img alt="{words}" src="data:image/png;base64,{image}" style="max-width:100%">')
 
     def _page(self, picture: str) -> str:
-        values = {name: self.hide(str(value)) for name, value in self.values.items() if value not in (None, "")}
+        values = {name: self.hide(str(value)) for name, value in self._listed.items() if value not in (None, "")}
         rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{html.escape(v)}</td></tr>" for n, v in values.items())
         status, code = (html.escape(self.hide(text)) for text in (self.status, self.code))
         return (
@@ -361,6 +361,11 @@ class Panel(Displayed):
             '<div class="mk"><details aria-label="values"><summary>values</summary>'
             f"<table>{rows}</table></details></div>"
         )
+
+    @property
+    def _listed(self) -> Mapping[str, Any]:
+        """The values that a page without controls lists."""
+        return self.values
 
     @property
     def hide(self) -> Mask:

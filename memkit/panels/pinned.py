@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.evaluation.evaluation import Task, known_mean
+from memkit.evaluation.grid import at_query
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
@@ -21,7 +23,7 @@ from memkit.schemas import Floats
 from memkit.search.retriever import Retriever
 
 _METRIC, _JUDGED, _DEPTH = "ndcg@10", "judged@10", 100
-_FEW, _KEPT = 8, 500
+_FEW, _KEPT, _FITS = 8, 500, 6
 
 
 @dataclass(frozen=True)
@@ -42,22 +44,34 @@ class Strip:
 class PinnedComparison:
     """The scores of settings on labelled queries, each computed once."""
 
-    def __init__(self, search: Retriever, queries: Any, qrels: Any, moment: Any, where: str | None) -> None:
+    def __init__(
+        self, search_of: Callable[[Section], Retriever], queries: Any, qrels: Any, moment: Any, where: str | None
+    ) -> None:
         self.task = Task.read(queries, qrels, None, None, "apart", moment)
-        self._search, self._moment, self._where = search, moment, where
-        self._all_queries = self.task, self.task.pools(search, where)
-        self._few_queries: tuple[Task, Pools] | None = None
+        self._search_of, self._moment, self._where = search_of, moment, where
+        self._few_queries: Task | None = None
+        self._pools: dict[tuple[bool, int], tuple[Retriever, Pools]] = {}
         self._cached_scores: dict[tuple[bool, str], Floats] = {}
+        self._pools_of(self.task, {})  # so that wrong labels are told at once
 
     def ask_again(self) -> None:
         """Ask all queries again, as the search was fitted on other memories."""
-        self._all_queries = self.task, self.task.pools(self._search, self._where)
-        self._few_queries = None
+        self._pools.clear()
         self._cached_scores.clear()
+
+    def _pools_of(self, task: Task, setting: Section) -> Pools:
+        """What the search fitted with these values finds for the queries."""
+        search = self._search_of(setting)
+        key = task is self.task, id(search)
+        if key not in self._pools:
+            while len(self._pools) >= _FITS:
+                del self._pools[next(iter(self._pools))]
+            self._pools[key] = search, task.pools(search, self._where)
+        return self._pools[key][1]
 
     def strip(self, live: Section, pinned: Section) -> Strip:
         """The verdict on all queries."""
-        now, before = self._scores(live, self._all_queries), self._scores(pinned, self._all_queries)
+        now, before = self._scores(live, self.task), self._scores(pinned, self.task)
         result = verdict(self.task.units(now[0] - before[0]), unit=self.task.unit_name)
         return Strip(result, known_mean(now[1]), now[0] - before[0])
 
@@ -67,19 +81,20 @@ class PinnedComparison:
             judged = np.flatnonzero(self.task.labels.n_relevant > 0)
             sample = judged[np.unique(np.linspace(0, len(judged) - 1, min(_FEW, len(judged))).astype(int))]
             queries = self.task.queries.take(pa.array(sample))
-            task = Task.read(queries, self.task.qrels, None, None, "apart", self._moment)
-            self._few_queries = task, task.pools(self._search, self._where)
+            self._few_queries = Task.read(queries, self.task.qrels, None, None, "apart", self._moment)
         scores = [self._scores(setting, self._few_queries)[0] for setting in (live, pinned)]
         return float(np.nanmean(scores[0] - scores[1])), len(scores[0])
 
-    def _scores(self, setting: Section, labelled: tuple[Task, Pools]) -> Floats:
-        key = (labelled is self._few_queries, repr(sorted(setting.items())))
+    def _scores(self, setting: Section, task: Task) -> Floats:
+        key = (task is self._few_queries, repr(sorted(setting.items())))
         if key not in self._cached_scores:
             if len(self._cached_scores) > _KEPT:
                 self._cached_scores.clear()
-            task, pools = labelled
-            metrics = parse_metrics(_METRIC if labelled is self._few_queries else [_METRIC, _JUDGED])
-            self._cached_scores[key] = scores_of(pools, task, metrics, _DEPTH, [dict(setting)])[0][:, 0]
+            metrics = parse_metrics(_METRIC if task is self._few_queries else [_METRIC, _JUDGED])
+            values = at_query(dict(setting))
+            self._cached_scores[key] = scores_of(self._pools_of(task, setting), task, metrics, _DEPTH, [values])[0][
+                :, 0
+            ]
         return self._cached_scores[key]
 
     def relevant(self, query_id: str) -> list[str]:

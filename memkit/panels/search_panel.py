@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import itertools
 import re
@@ -19,9 +20,11 @@ from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
 from memkit.display.views import IN_WORDS
 from memkit.errors import ParameterError, did_you_mean
-from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values, fit_to, moment_of
+from memkit.evaluation.grid import at_query
+from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, changed_values, fit_to, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Strip
+from memkit.panels.refits import Refits, check_chunks
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Moment, Param, check_fitted
 from memkit.plot.marks import Picture
@@ -32,13 +35,15 @@ from memkit.search.explain import explained
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import SCOPING, Question, hits_table, trace_table
 from memkit.search.retriever import Retriever
-from memkit.search.settings import WEIGHTS, QuerySettings
+from memkit.search.settings import WEIGHTS, FitSettings, QuerySettings
 from memkit.search.steps import DISPOSITIONS
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 PINNED = "pinned"
 _TIMEOUTS = ("where_timeout_s",)
+_OF_FIT = ("chunk_tokens", "overlap_tokens")
+"""Parameters that act at fit and have a slider."""
 _NEAR, _DRAWN = 4, 16
 _HEADINGS = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$", re.MULTILINE)
 """Memories that are shown of each stage, and hits that a picture has room for."""
@@ -137,29 +142,64 @@ class SearchPanel(Panel):
             raise ParameterError("panels.search: expected queries and qrels together. Got one of them.")
         check_fitted("panels.search", search)
         self.search = search
-        self._question: Question | None = None
+        self._fit: Retriever = search  # the fit of it that is on the screen
+        self._refits = Refits(search, self._fit_changed)
+        self._questions = list[tuple[Retriever, Question]]()
         self._explanations: list[tuple[str, str]] = []
         self._pinned_ids: tuple[str, list[str]] = ("", [])
         self.against = None
         if queries is not None:
-            self.against = PinnedComparison(search, queries, qrels, Moment.from_as_of(as_of), where)
+            self.against = PinnedComparison(self._refits.get, queries, qrels, Moment.from_as_of(as_of), where)
         query_values = {"query": query, "where": where, "user_id": user_id, "as_of": moment_of(as_of), "k": k}
-        values = {name: getattr(search, name) for name in QuerySettings.params()}
-        super().__init__(values, query_values, session, search)
+        values = {name: getattr(search, name) for name in self.declared}
+        super().__init__(values, query_values, session, search, search.corpus_)
 
     @property
     def declared(self) -> Mapping[str, Param]:
-        """Every query-time parameter."""
-        return QuerySettings.params()
+        """Every query-time parameter, and of those that act at fit the two of chunks, where one index has them all."""
+        index, of_fit = self.search.index_, FitSettings.params()
+        can_refit = index.whole is index and index.settings.engine == "local"
+        return {**QuerySettings.params(), **({name: of_fit[name] for name in _OF_FIT} if can_refit else {})}
 
     def _set_corpus(self, corpus: Corpus) -> None:
         fit_to(self.search, corpus)
-        self._question, self._pinned_ids = None, ("", [])
+        self._refits.forget()
+        self._fit = self.search
+        self._questions.clear()
+        self._pinned_ids = "", []
         if self.against is not None:
             self.against.ask_again()
 
     def _cache_key(self, state: State) -> Any:
-        return (super()._cache_key(state), repr(sorted(state[PINNED].items())))
+        fit = self._refits.known(state[self.section])
+        to_fit = () if fit == "there" or not self.session.may_wait else (fit, self.session.is_moving)
+        return (super()._cache_key(state), repr(sorted(state[PINNED].items())), to_fit)
+
+    def _fit_for(self, params: Section) -> Retriever:
+        """The search fitted with these values; in a page the one before, while a slider moves and until a fit is there.
+
+        Without an event loop, as in a script, nobody could be told later: the fit is made at once.
+        """
+        is_due = self._refits.known(params) == "there" or not self.session.may_wait
+        if is_due or not (self.session.is_moving or _has_loop()):
+            return self._refits.get(params)
+        if not self.session.is_moving:
+            self._refits.begin(params)
+        return self._fit
+
+    @property
+    def _listed(self) -> Mapping[str, Any]:
+        """As of other panels; what acts at fit where it is not the search's own, which was not set here."""
+        changed = self._refits.values_of(self.session.state[self.section])
+        return {name: value for name, value in self.values.items() if name not in _OF_FIT or name in changed}
+
+    def _fit_changed(self) -> None:
+        with self.session.waiting():
+            self.session.notify()
+
+    def _fitted_values(self, params: Section) -> dict[str, Any]:
+        """The values, those of the fit that is shown in place of what is not there yet."""
+        return {**params, **{name: getattr(self._fit, name) for name in FitSettings.params() if name in params}}
 
     def set(self, **values: Any) -> None:
         """As `Panel.set`; ``memory_id`` may be words of the memory's id, title or text too."""
@@ -182,10 +222,15 @@ class SearchPanel(Panel):
     def _answer(self, state: State) -> Answer:
         name = state[QUERY]["memory_id"]
         if name:
-            self.search.with_params(**state[self.section])  # a wrong value is refused before anything else is said
+            self.search.with_params(**at_query(state[self.section]))  # a wrong value is refused before all else
             self._check_known(name)
-        question = self._make_question(state, state[self.section])
-        pinned = self._make_question(state, state[PINNED]) if state[PINNED] else None
+        check_chunks(self.search, state[self.section])
+        live, pinned = state[self.section], None
+        self._refits.stop(unless=live)
+        self._fit = self._fit_for(live)
+        if state[PINNED]:
+            pinned = self._make_question(state, state[PINNED], self._refits.get(state[PINNED]))
+        question = self._make_question(state, live, self._fit)
         return Answer(hits_table(question), question, pinned, lambda other: explained(other, name) if name else "")
 
     def _check_known(self, name: str) -> None:
@@ -194,10 +239,11 @@ class SearchPanel(Panel):
             hint = did_you_mean(name, memories.to_pylist())
             raise ParameterError(f"panels.search: expected the id or words of a memory. Got {name!r}.{hint}")
 
-    def _make_question(self, state: State, params: Section) -> Question:
+    def _make_question(self, state: State, params: Section, search: Retriever) -> Question:
         """The question under `params`; arms run again only for another text, scope or arm, or a larger pool."""
-        query_values, last, moment = state[QUERY], self._question, self._moment(state)
-        live = wide = self.search.with_params(**params)
+        query_values, moment = state[QUERY], self._moment(state)
+        last = next((question for fit, question in self._questions if fit is search), None)
+        live = wide = search.with_params(**at_query(params))
         if last is not None:
             settings = Settings.from_estimator(live)
             wanted = last.index.weights(settings)
@@ -209,8 +255,10 @@ class SearchPanel(Panel):
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.pool))
         where, user_id = self._scope(state)
-        self._question = wide.ask(query_values["query"], query_values["k"], where, moment, user_id=user_id)
-        return self._question if wide is live else self._question.with_params(**params)
+        asked = wide.ask(query_values["query"], query_values["k"], where, moment, user_id=user_id)
+        others = [(fit, question) for fit, question in self._questions if fit is not search]
+        self._questions = [*others[-1:], (search, asked)]  # that of the pinned fit is another
+        return asked if wide is live else asked.with_params(**at_query(params))
 
     def _scope(self, state: State) -> tuple[str | None, str | None]:
         """The predicate and the user; None for everything and everybody."""
@@ -222,13 +270,14 @@ class SearchPanel(Panel):
         question = self.answer.question
         given = question.settings.idle(question.index)
         days = question.settings.idle(question.index, ["decay_days"]) if question.settings.decay != "none" else {}
-        return {**super().notes, **given, **days}
+        of_fit = {"chunk_tokens": self._refits.words(self.session.state[self.section])}
+        return {**super().notes, **given, **days, **(of_fit if "chunk_tokens" in self.declared else {})}
 
     @property
     def idle(self) -> Collection[str]:
         """Parameters that act on nothing here, and time-outs."""
         question = self.answer.question
-        others = [name for name in self.declared if name not in self.first]  # the first ones are always shown
+        others = [name for name in QuerySettings.params() if name not in self.first]  # the first are always shown
         reaches = {name: question.settings.reach(name, question.index) for name in others}
         return {*_TIMEOUTS, *(name for name, reach in reaches.items() if reach and reach.of and not reach.count)}
 
@@ -243,21 +292,41 @@ class SearchPanel(Panel):
         return contributions_of(answer.trace, _DRAWN)
 
     def _code(self, state: State) -> str:
-        query, changes = state[QUERY], changed_values(self.search, state[self.section])
-        name = self._name(self.search, "search")
-        head = call_code(f"{name}.with_params", **changes) if changes else name
+        query, name = state[QUERY], self._name(self.search, "search")
+        if self._refits.values_of(state[self.section]):
+            head = self._code_of_fit(state, name)
+        else:
+            changes = changed_values(self.search, at_query(state[self.section]))
+            head = call_code(f"{name}.with_params", **changes) if changes else name
         values = zip(("where", "user_id"), self._scope(state), strict=True)
         scope = {name: value for name, value in values if value is not None}
         return f"{head}.{call_code('search', query['query'], k=query['k'], **scope, **self._dated(state))}"
 
+    def _code_of_fit(self, state: State, name: str) -> str:
+        """A search with the values of the state, which is fitted anew; objects are those of the search."""
+        own = self.search.get_params(deep=False)
+        values = {**own, **{key: value for key, value in state[self.section].items() if key in own}}
+        changes = {
+            key: values[key] if _is_written(values[key]) else Name(f"{name}.{key}")
+            for key, declared in Retriever.params().items()
+            if values[key] not in (declared.default, declared.stands_for or declared.default)
+        }
+        return f"{call_code('mk.Retriever', **changes)}.{call_code('fit', self._corpus_name(self.search))}"
+
     def _status(self, answer: Answer) -> str:
+        running = [self._refits.running.rstrip(".")] if self._refits.running else []
         words = Counter(answer.trace["disposition"].to_pylist())
         hits = "1 hit" if answer.table.num_rows == 1 else f"{answer.table.num_rows:,} hits"
         others = ", ".join(f"{n} {IN_WORDS[word]}" for word, n in words.most_common() if word != "returned")
         undated = self._undated(answer)
         ranks = f"{'hit' if len(undated) == 1 else 'hits'} {', '.join(map(str, undated))}"
         return ". ".join(
-            [hits, *([f"Not shown: {others}"] if others else []), *([f"Without a date: {ranks}"] if undated else [])]
+            [
+                *running,
+                hits,
+                *([f"Not shown: {others}"] if others else []),
+                *([f"Without a date: {ranks}"] if undated else []),
+            ]
         )
 
     def _undated(self, answer: Answer) -> list[int]:
@@ -297,13 +366,13 @@ class SearchPanel(Panel):
         state = self.session.state
         if self.against is None or not state[PINNED]:
             return None
-        return self.against.strip(state[self.section], state[PINNED])
+        return self.against.strip(self._fitted_values(state[self.section]), state[PINNED])
 
     def _strip(self, answer: Answer) -> str:
         state = self.session.state
         if self.against is None:
             return ""
-        return self.against.as_html(state[self.section], state[PINNED], self.session.is_moving)
+        return self.against.as_html(self._fitted_values(state[self.section]), state[PINNED], self.session.is_moving)
 
     # What is below the picture.
 
@@ -389,6 +458,20 @@ class SearchPanel(Panel):
                 picks.append(f"memory:{name}")
         heads = ("not a hit", "memory (Enter: why?)", "score")
         return rows_html(heads, rows, picks, below) if rows else ""
+
+
+def _is_written(value: Any) -> bool:
+    """Whether Python reads what it writes of the value."""
+    return value is None or isinstance(value, (bool, int, float, str, tuple, list, Mapping))
+
+
+def _has_loop() -> bool:
+    """Whether this is the thread of a page, which can be told later."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _same_scope(question: Question, settings: Settings) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
@@ -73,6 +74,8 @@ class Session:
         Whether a slider is being moved: slow parts wait until it rests.
     drag : str or None
         The drag that the next change belongs to: all changes of one drag, its last one too, are one step to undo.
+    may_wait : bool
+        Whether what takes long may be shown later, as in a page; Python code gets its result at once.
 
     Examples
     --------
@@ -87,7 +90,7 @@ class Session:
         self._past: list[State] = []
         self._future: list[State] = []
         self._listeners: list[Callable[[], None]] = []
-        self.is_moving = False
+        self.is_moving = self.may_wait = False
         self.drag: str | None = None
         self._last_drag: str | None = None  # the drag that made the last change
         self._names: list[tuple[Any, str]] = []
@@ -97,6 +100,15 @@ class Session:
     def begin(self, is_moving: bool = False, drag: str | None = None) -> None:
         """Say what the next change comes from: a moving slider, a drag, or neither of them."""
         self.is_moving, self.drag = is_moving, drag
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """In this block what takes long may be shown later."""
+        former, self.may_wait = self.may_wait, True
+        try:
+            yield
+        finally:
+            self.may_wait = former
 
     def renew(self, corpus: Any = None) -> None:
         """Let another now be the moment where none is given: when the folder has changed, once for all panels."""

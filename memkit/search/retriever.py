@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -49,6 +50,8 @@ class Retriever(QuerySettings, FitSettings):
         The searched chunks, ordered by memory_id and ordinal.
     arms_ : dict of str to Arm
         'bm25' (words), 'vector' (meaning) and 'gram' (letters); each is built when a query first gives it a weight.
+    fit_seconds_ : float
+        How long the last `fit` took; one that was loaded has none.
 
     Examples
     --------
@@ -86,8 +89,10 @@ class Retriever(QuerySettings, FitSettings):
         settings, query_settings = self._fit_settings(), Settings.from_estimator(self)
         former: Searchable | None = self.__dict__.get("index_")
         reusable = None if former is None or _changed(former.settings, settings) else former
+        begun = perf_counter()
         index = index_for(corpus, settings, query_settings, reusable)
         or_by_words(index, query_settings, index.ready)
+        self.fit_seconds_ = perf_counter() - begun
         return self._set_index(index)
 
     def fitted(self, corpus: Corpus) -> Self:

@@ -129,15 +129,18 @@ class Chunker(Estimator):
             ordinals = np.arange(len(rows)) - np.searchsorted(of_memory, of_memory)
         return _assemble(memories, rows, ordinals, pieces, starts, ends)
 
+    def check_params(self, **overrides: Any) -> dict[str, Any]:
+        """As of other estimators; the overlap has to be below the chunk size, too."""
+        values = super().check_params(**overrides)
+        chunk, overlap = values["chunk_tokens"], values["overlap_tokens"]
+        if overlap >= chunk:
+            raise ParameterError(f"Chunker: 'overlap_tokens' must be below 'chunk_tokens' ({chunk}). Got {overlap}.")
+        return values
+
     def _check(self, memories: pa.Table) -> None:
         self.check_params()
         if not {"memory_id", "text"} <= set(getattr(memories, "column_names", ())):
             raise ParameterError(f"Chunker: expected a table with memory_id and text. Got {type(memories).__name__}.")
-        if self.overlap_tokens >= self.chunk_tokens:
-            raise ParameterError(
-                f"Chunker: 'overlap_tokens' must be below 'chunk_tokens' ({self.chunk_tokens}). "
-                f"Got {self.overlap_tokens}."
-            )
 
     def _is_long(self, texts: pa.Array) -> np.ndarray:
         if self.counter is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -461,6 +462,8 @@ def test_sizes_of_chunks_vary_as_separate_fits_do(long_corpus_and_labels: Any) -
             np.testing.assert_array_equal(swept.matrix(metric)[row], one.per_query[metric].to_numpy())
     assert len({tuple(row) for row in swept.matrix("ndcg@5").tolist()}) > 4  # the size of a chunk makes a difference
     assert search.chunk_tokens == 100
+    assert len(set(swept.fit_seconds)) == 3  # (100, 20) is the search's own
+    assert re.search(r"3 sets of parameters act at fit; their fits took [\d.]+ s", str(swept.table.schema.metadata))
     assert swept.settings[swept.default]["vector_weight"] is None
 
 
