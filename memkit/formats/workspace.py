@@ -10,14 +10,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from heapq import merge
 from itertools import chain, islice, pairwise
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.dates import day_in
-from memkit.fences import Heading, fences, headings
+from memkit.dates import day_in, told
+from memkit.fences import Heading, fences, headings, is_heading
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
@@ -67,6 +69,13 @@ _MIN_LOGS = 3
 _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
+_MOMENT = (
+    r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
+    r"[^\[\]\n]{0,24})\]"
+)
+_HAS_MOMENT = re.compile(_MOMENT)
+_BRACKETED = re.compile(rf"[ ]{{0,3}}(?:[-*+][ \t]{{1,4}})?(?:\*\*)?{_MOMENT}(?![(\[:])(?:\*\*)?[ \t:,.—–-]*+\S")
+"""A line that opens with a day and a time in brackets, as an entry of a log does; a link is none."""
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _UNREAD_DATE = Rule(TIME.code, "workspace", "created", TIME.expected)
 _UNREAD_END = Rule(TIME.code, "workspace", "expires_at", END)
@@ -78,6 +87,7 @@ _PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
 """What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
 _YEAR_OR_MONTH = re.compile(r"[12]\d{3}(?:-(?:0[1-9]|1[0-2]))?")
 _NO_DAY_ABOVE = Rule("bad_date", "workspace", "", "a real date in the heading of a log")
+_UNREAD_ENTRY = Rule("bad_date", "workspace", "", "a time in brackets that exists, in a zone of one meaning")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _NOBODY = Turn("", None, "")
 OF_ENTRY = 7
@@ -224,6 +234,8 @@ class Sections:
         Whether a layout reports the file as one without text, so that its bare headings are none of their own.
     talks : bool
         Whether it is a transcript, by its place or by who speaks in it.
+    is_bracketed : bool
+        Whether it is a log whose entries open with their day and time in brackets.
     """
 
     def __init__(self, file: File, rows: Rows, kind: str = "") -> None:
@@ -245,6 +257,9 @@ class Sections:
         self.expires, self.measures = end_in(self.fields, self.begins), measures_in(self.fields)
         self.first, self.turn, self.is_hollow = "", 0, False
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
+        self.is_bracketed = not self.talks and self._is_bracketed()
+        if self.is_bracketed and self.kind == "document":
+            self.kind = "daily_log"
 
     def unread_dates(self, name: str, value: object) -> Iterator[object]:
         """What a field of the front matter, by its plain name, says in place of a date that can be read."""
@@ -289,6 +304,24 @@ class Sections:
                     return True
         return False
 
+    def _is_bracketed(self) -> bool:
+        """Whether half of the paragraphs open with a moment in brackets, and nobody of the usual roles speaks."""
+        if not _HAS_MOMENT.search(self.body) or self._has_timed_entries():
+            return False
+        n_paragraphs, n_bracketed, is_within = 0, 0, False
+        for _, line in self.text_lines(range(self.above + 1, len(self.source.lines) + 1)):
+            if not line.strip() or is_heading(line):
+                is_within = False
+            elif not is_within:
+                is_within = True
+                n_paragraphs += 1
+                n_bracketed += _BRACKETED.match(line) is not None
+        return 0 < n_paragraphs <= 2 * n_bracketed and not self._is_transcript()
+
+    def _has_timed_entries(self) -> bool:
+        """Whether it is a day's log of lines that open with their time."""
+        return self.dated is not None and any(mark.level == OF_ENTRY for mark in self._with_entries())
+
     def problem(
         self, rule: str, expected: str, got: object, line: int | None = None, memory_id: str | None = None
     ) -> None:
@@ -298,6 +331,9 @@ class Sections:
         """Add the rows of the file, and the problems that any Markdown may have."""
         self._sections()
         self._check_front()
+        for line, written, moment in self._in_brackets():
+            if moment is None:
+                self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, written, line)
         if self.dated and self.dated.day is None:
             self.problem(_NO_DAY.code, _NO_DAY.expected, self.dated.written)
         if not self.source.text.strip():
@@ -359,6 +395,9 @@ class Sections:
 
     def marks(self) -> Iterator[Heading]:
         """The headings of the body, or the entries of a log."""
+        if self.is_bracketed:
+            entries = (Heading(line, OF_ENTRY, written) for line, written, moment in self._in_brackets() if moment)
+            return merge(self._of_body(), entries, key=attrgetter("line"))
         return self._with_entries() if self.kind == "daily_log" and not self.talks else self._of_body()
 
     def _of_body(self) -> Iterator[Heading]:
@@ -391,11 +430,28 @@ class Sections:
             if (match := _ENTRY.match(line)) and clock_of(match.group(1)):
                 yield Heading(number, OF_ENTRY, match.group(1))
 
+    def _in_brackets(self) -> Iterator[tuple[int, str, datetime | None]]:
+        """Where an entry of such a log opens, with its moment as it is written, and in UTC where it can be read."""
+        for number, line in (
+            self.text_lines(range(self.above + 1, len(self.source.lines) + 1)) if self.is_bracketed else ()
+        ):
+            if match := _BRACKETED.match(line):
+                yield number, match[1], self._moment_in(match[1])
+
+    def _moment_in(self, written: str) -> datetime | None:
+        """A day and a time as a naive moment in UTC: in the zone that they name, or else in that of the reading."""
+        found = told(written)
+        if found is None or found.days:
+            return None
+        names_zone = told(f"{written} +00:00") is None  # nothing has two
+        return found.moment if names_zone else _from_zone(found.moment, self.zone)
+
     def _section(self, section: Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
         text, (day, clock, source) = "\n".join(lines), self._moment(section)
         instant = _INSTANT.search(heading.text)
-        moment = (time_of(instant[0]) if instant else None) or _in_utc(day, clock, self.zone)
+        moment = self._moment_in(heading.text) if self.is_bracketed and heading.level == OF_ENTRY else None
+        moment = moment or (time_of(instant[0]) if instant else None) or _in_utc(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
@@ -575,6 +631,7 @@ FORMAT = Format(
     rules=(
         _NO_DAY,
         _NO_DAY_ABOVE,
+        _UNREAD_ENTRY,
         *OF_DATES,
         Rule("implausible_date", "workspace", "", "a date within a year of some other log of the folder"),
         _FENCE,

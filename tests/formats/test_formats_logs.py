@@ -1,0 +1,82 @@
+"""Logs whose entries open with their day and time in brackets, in any Markdown file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+from memkit.tables.samples import write_files
+
+LOG = """# Журнал агента
+
+[2026-07-03 10:00] Выкатили бота.
+Пул мал.
+
+[2026-07-03T11:00:00Z] Откатили.
+
+[Fri 2026-07-03 12:30 GMT+3] Починили.
+[03.07.2026, 13:00:15] Анна: готово
+- [2026-07-04 09:00 AM] **Решили**: пул 20
+"""
+
+
+def rows(root: Path, text: str, name: str = "log.md", **options: Any) -> list[dict[str, Any]]:
+    corpus = mk.read(write_files(root, {name: text}), **options)
+    return corpus.memories.sort_by("line_start").to_pylist()
+
+
+def test_entries_in_brackets_have_their_time_in_the_zone_that_they_name_or_that_of_the_reading(tmp_path: Path) -> None:
+    entries = rows(tmp_path, LOG, timezone="Europe/Moscow")
+    assert [(row["line_start"], f"{row['created_at']:%d %H:%M:%S}") for row in entries] == [
+        (1, "03 07:00:00"),  # the title is above the first entry
+        (6, "03 11:00:00"),
+        (8, "03 09:30:00"),
+        (9, "03 10:00:15"),
+        (10, "04 06:00:00"),
+    ]
+    assert {row["kind"] for row in entries} == {"daily_log"}
+    assert "\n".join(row["text"] for row in entries) == LOG.removesuffix("\n")
+    assert mk.read(tmp_path).problems.num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "2026-07-03.md", "notes/2026.md"])
+def test_any_markdown_may_be_such_a_log_and_headings_stay(name: str, tmp_path: Path) -> None:
+    text = "# День\n\n## Утро\n\n[2026-07-03 10:00] встреча\n\n## Вечер\n\nтихо\n\n[2026-07-03 20:00] ужин\n"
+    entries = rows(tmp_path, text, name)
+    assert [row["title"] for row in entries] == ["2026-07-03 10:00", "Вечер", "2026-07-03 20:00"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Заметка\n\nТекст.\n\nЕщё.\n\n[2026-07-03 10:00] Одна из трёх.\n",
+        "[2026-07-03 10:00](a.md) раз\n\n[2026-07-03 10:00][b] два\n\n[2026-07-03 10:00]: c.md\n",
+        "```\n[2026-07-03 10:00] INFO start\n```\n",
+        "[2026-07-03 10:00] user: привет\n\n[2026-07-03 10:01] assistant: да\n",
+        "[2026-07-03] день без времени\n\n[10:00] время без дня\n",
+    ],
+    ids=["few", "links", "code", "talk", "parts"],
+)
+def test_what_is_no_such_log_stays_one_section(text: str, tmp_path: Path) -> None:
+    assert len(rows(tmp_path, text, "a.md")) == 1
+
+
+def test_a_time_that_cannot_be_is_a_row_and_the_text_of_the_entry_above(tmp_path: Path) -> None:
+    text = "[2026-07-03 10:00] раз\n\n[2026-13-45 10:00] два\n\n[2026-07-04 10:00 IST] три\n"
+    (entry,) = rows(tmp_path, text)
+    assert entry["text"] == text.removesuffix("\n")
+    problems = mk.read(tmp_path).problems.to_pylist()
+    assert [(row["rule"], row["line"]) for row in problems] == [("bad_date", 3), ("bad_date", 5)]
+
+
+def test_huge_and_hostile_logs_are_read_in_linear_time(tmp_path: Path) -> None:
+    huge = "".join(f"[2026-07-03 10:{number % 60:02d}] запись\n\n" for number in range(2_000))
+    hostile = "\n\n".join(("[2026-07-03 10:00", "[" * 5_000, "[2026-07-03 10:00" + " " * 5_000, "[1-1-1T1:11" * 2_000))
+    began = time.process_time()
+    assert len(rows(tmp_path / "a", huge)) == 2_000
+    assert len(rows(tmp_path / "b", hostile)) == 1
+    assert time.process_time() - began < 10
