@@ -477,6 +477,7 @@ declare_kinds(
     Kind("head", "title and description of a page, from its front matter", decays="never", judged=False),
     _of_lines("index", "a contents page, or its list of links", decays="never", weight=0.5, judged=False),
     _of_lines("log", "an entry of a list of changes", weight=0.5, log=True),
+    _of_lines("dream", "what a host dreamt of its memories", decays="never", weight=0.5, judged=False),
     _of_lines("topic", "a section of a file about one topic, which an index names"),
     _of_lines("user", "a topic: what an agent keeps about its user", decays="never"),
     _of_lines("feedback", "a topic: how the user wants work to be done", decays="never"),

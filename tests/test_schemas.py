@@ -99,7 +99,7 @@ def test_every_kind_of_a_format_is_declared_with_its_meaning() -> None:
 
 
 def test_what_is_only_kept_is_neither_fact_nor_counted() -> None:
-    assert kinds_where(judged=False) == ("line", "quarantined", "head", "index")
+    assert kinds_where(judged=False) == ("line", "quarantined", "head", "index", "dream")
     assert kinds_where(judged=False, fact=True) == kinds_where(judged=False, counted=True) == ()
     assert kinds_where(fact=True) == kinds_where(counted=True) == ("profile", "working", "archive")
     assert kinds_where(searched=False) == ("heartbeat", "quarantined")

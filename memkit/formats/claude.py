@@ -386,7 +386,7 @@ FORMAT = layout(
     "claude",
     "MEMORY.md, of which the host loads 200 lines or 25,000 units, and topic files beside it (Claude Code)",
     parse,
-    kinds=(*TYPES_OF_TOPICS, "topic", "head", "index", "long_term", "daily_log"),
+    kinds=(*TYPES_OF_TOPICS, "topic", "head", "index", "long_term", "daily_log", "dream"),
     survey=survey,
     whole_index=INDEX,
     owner=Owner(PAGE, store=_STORE, home=INDEX, slugs=False),

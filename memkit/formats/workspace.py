@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 from memkit.dates import day_in, told
 from memkit.fences import Heading, fences, headings, is_heading
 from memkit.formats.disk.source import Source
+from memkit.formats.dreams import KIND as DREAM
+from memkit.formats.dreams import is_dream, is_phase
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import MARKDOWN, File, Format, Role
@@ -65,6 +67,8 @@ _CLOCK = re.compile(r"\d:\d\d|\d\s?(?:[ap]\.?m\b|o.clock|утра|вечера|�
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _LOGS = ("daily_log", "log")
+_DAYS = ("daily_log", DREAM)
+"""The kinds of files that are named for a day."""
 _MIN_LOGS = 3
 _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""
@@ -190,10 +194,12 @@ def _midnight(day: date) -> datetime:
 
 
 def kind_of(source: Source) -> str:
-    """long_term, heartbeat, session, daily_log or document, by name and place."""
+    """long_term, heartbeat, dream, session, daily_log or document, by name and place."""
     special = {"memory": "long_term", "heartbeat": "heartbeat"}.get(source.stem.lower())
     if special:
         return special
+    if is_dream(source):
+        return DREAM
     if "sessions" in map(str.lower, source.parents):
         return "session"
     return "daily_log" if dated(source.stem) else "document"
@@ -242,7 +248,7 @@ class Sections:
         self.source, self.front, self.rows, self.zone = file.source, file.front, rows, file.zone
         source, front = self.source, self.front
         self.kind = kind or kind_of(source)
-        self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
+        self.dated = dated(source.stem) if self.kind in (*_DAYS, "session") else None
         self.named = None if self.dated else _timed_in_utc(named_day(source.stem), self.zone)
         self._last_above: tuple[list[str], datetime | None, str | None] = [], None, None
         self.above = front.body_line - 1 if front else 0
@@ -256,7 +262,7 @@ class Sections:
         self.begins = self.updated or (self.dated.day if self.dated else self.named)
         self.expires, self.measures = end_in(self.fields, self.begins), measures_in(self.fields)
         self.first, self.turn, self.is_hollow = "", 0, False
-        self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
+        self.talks = self.kind == "session" or (self.kind in _DAYS and self._is_transcript())
         self.is_bracketed = not self.talks and self._is_bracketed()
         if self.is_bracketed and self.kind == "document":
             self.kind = "daily_log"
@@ -344,8 +350,9 @@ class Sections:
         return 0
 
     def kind_in(self, section: Section) -> str:
-        """The kind of a section."""
-        return self.kind
+        """The kind of a section: in a day's log, what a host dreamt is one of its own."""
+        is_dreamt = self.kind == "daily_log" and is_phase([*section.above, section.heading.text])
+        return DREAM if is_dreamt else self.kind
 
     def columns(self, section: Section) -> Row:
         """The columns of a section's memory that are from the whole file."""
@@ -398,7 +405,7 @@ class Sections:
         if self.is_bracketed:
             entries = (Heading(line, OF_ENTRY, written) for line, written, moment in self._in_brackets() if moment)
             return merge(self._of_body(), entries, key=attrgetter("line"))
-        return self._with_entries() if self.kind == "daily_log" and not self.talks else self._of_body()
+        return self._with_entries() if self.kind in _DAYS and not self.talks else self._of_body()
 
     def _of_body(self) -> Iterator[Heading]:
         within_body = headings(self.body, self.code)
@@ -619,7 +626,7 @@ def _lonely(dates: dict[str, date], first: dict[str, str], rows: Rows) -> None:
 FORMAT = Format(
     "workspace",
     "MEMORY.md, HEARTBEAT.md, daily logs, sessions, any other Markdown",
-    kinds=("long_term", "daily_log", "session", "heartbeat", "document"),
+    kinds=("long_term", "daily_log", DREAM, "session", "heartbeat", "document"),
     tables=("documents", "turns"),
     endings=MARKDOWN,
     writes=MARKDOWN,

@@ -80,3 +80,40 @@ def test_huge_and_hostile_logs_are_read_in_linear_time(tmp_path: Path) -> None:
     assert len(rows(tmp_path / "a", huge)) == 2_000
     assert len(rows(tmp_path / "b", hostile)) == 1
     assert time.process_time() - began < 10
+
+
+DREAMT = "Решили: пул растёт до двадцати соединений."
+DREAMS = {
+    "memory/2026-07-03.md": f"# 2026-07-03\n\n## Утро\n\nЧай.\n\n## Light Sleep\n\n- {DREAMT}\n\n### Темы\n\n- Пул.\n",
+    "memory/dreaming/rem/2026-07-03.md": f"# REM Sleep\n\n- {DREAMT}\n",
+    "DREAMS.md": f"# Dream Diary\n\n## 2026-07-03\n\n{DREAMT}\n",
+    "MEMORY.md": f"# Memory\n\n## 2026-07-03 04:00\n\n{DREAMT}\n",
+}
+
+
+def test_what_a_host_dreamt_is_a_kind_that_ranks_low_and_counts_for_nothing(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, DREAMS))
+    kinds = dict(zip(corpus.memories["title"].to_pylist(), corpus.memories["kind"].to_pylist(), strict=True))
+    assert kinds == {
+        "Утро": "daily_log",
+        "Light Sleep": "dream",
+        "Темы": "dream",
+        "REM Sleep": "dream",
+        "2026-07-03": "dream",
+        "2026-07-03 04:00": "long_term",
+    }
+    assert mk.schemas.KINDS["dream"].weight == mk.schemas.KINDS["index"].weight
+    first, *others = mk.Retriever(encoder=None, decay="none").fit(corpus).search("пул соединений", k=4).to_pylist()
+    assert (first["path"], {row["path"] for row in others}) == ("MEMORY.md", {*DREAMS} - {"MEMORY.md"})
+    told = mk.digest(corpus, since="2026-07-01", until="2026-07-04", basis="dates")
+    assert told.tables["decisions"]["path"].to_pylist() == ["MEMORY.md"]
+    assert {*told.table["path"].to_pylist()} == {"MEMORY.md", "memory/2026-07-03.md"}
+    judged = mk.Deduplicator(encoder=None).fit(corpus).transform(corpus.memories)
+    assert judged["keep"].to_pylist() == [True] * corpus.memories.num_rows
+    decay = mk.Decay().transform(corpus.memories, as_of="2027-07-03")
+    assert {row["factor"] for row in decay.to_pylist() if row["kind"] == "dream"} == {1.0}
+
+
+@pytest.mark.parametrize("name", ["dreams.md", "notes/dreaming/a.md", "Dreams of 2026.md"])
+def test_a_persons_dreams_are_no_hosts(name: str, tmp_path: Path) -> None:
+    assert [row["kind"] for row in rows(tmp_path, "# Light Sleep\n\nСпал чутко.\n", name)] == ["document"]

@@ -38,7 +38,7 @@ OTHER_FILES = "_other_files"
 """The table of files that are no Markdown, which links lead to as attachments."""
 _PARTED = re.compile(r"[\s_-]+")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
-_APART = frozenset(("index", "log", "daily_log", "session", "heartbeat", "long_term"))
+_APART = frozenset(("index", "log", "daily_log", "dream", "session", "heartbeat", "long_term"))
 """Kinds of pages that no index has to list."""
 _INDEX_STEMS = ("index", "_index", "readme")
 _STAMP = re.compile(r"\d{14}|\d{12}")

@@ -1,7 +1,7 @@
 -- Which pages does no other page link to?
 with pages as (
     select path, min_by(title, line_start) as title from memories where layout is not null
-    group by path having bool_and(kind not in ('index', 'log', 'daily_log', 'session', 'heartbeat', 'long_term'))
+    group by path having bool_and(kind not in ('index', 'log', 'daily_log', 'dream', 'session', 'heartbeat', 'long_term'))
 ), reached as (
     select targets.path
     from relations as links

@@ -9,7 +9,7 @@ with files as (
 )
 select indexes.path as index_path, pages.path
 from files as indexes join files as pages using (folder)
-where indexes.kind = 'index' and pages.kind not in ('index', 'log', 'daily_log', 'session', 'heartbeat', 'long_term') and pages.path <> indexes.path
+where indexes.kind = 'index' and pages.kind not in ('index', 'log', 'daily_log', 'dream', 'session', 'heartbeat', 'long_term') and pages.path <> indexes.path
     and not exists (from listed where listed.index_path = indexes.path and listed.path = pages.path)
 group by all
 order by all
