@@ -117,7 +117,10 @@ def _shared(act: Callable[..., Done], tasks: list[tuple[Any, ...]], n_jobs: int 
 
 
 def _watch(parallel: Any, backend: Any, n_jobs: int | None, finished: threading.Event) -> None:
-    """Make joblib stop waiting when there are no workers; a cluster would wait for ever, without a message."""
+    """Make joblib stop waiting when there are no workers; a cluster would wait for ever, without a message.
+
+    Dask has a setting against that, `no-workers-timeout`, but in its scheduler, which is somebody else's.
+    """
     last_seen = time.monotonic()
     while not finished.wait(PATIENCE / 10):
         with suppress(Exception):

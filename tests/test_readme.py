@@ -166,7 +166,10 @@ def test_each_document_is_named_with_its_sections() -> None:
         assert f"| `{document.format}` | {document.title} | {'; '.join(document.sections.values())} |" in CONTRIBUTING
 
 
-@pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md"])
+PAGES = ["README.md", *(f".github/{name}.md" for name in ("CONTRIBUTING", "DESIGN", "CHANGELOG"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_each_picture_file_and_heading_that_is_linked_is_there(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for name in re.findall(r"\]\(([^)]+)\)", text):
@@ -177,6 +180,14 @@ def test_each_picture_file_and_heading_that_is_linked_is_there(page: str) -> Non
         assert linked.is_file(), name
         headings = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE) if heading else []
         assert not heading or heading in [title.lower().replace(" ", "-") for title in headings], name
+
+
+def test_each_module_that_the_design_names_is_there() -> None:
+    text = (ROOT / ".github" / "DESIGN.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 100
+    named = re.findall(r"`(\w+(?:/\w+)+(?:\.py|/))`", text)
+    assert len(named) >= 16
+    assert [name for name in named if not (Path(mk.__file__).parent / name).exists()] == []
 
 
 def test_the_pictures_are_light() -> None:

@@ -1,0 +1,59 @@
+"""How large the house is: ceilings, which are raised by hand only, each time with a line that says what for."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+
+ROOT = Path(__file__).parents[1]
+CEILINGS = {
+    # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
+    "modules": (335, "as counted when the ceiling was made, and some room"),
+    "lines of code": (50_000, "as counted when the ceiling was made, and some room"),
+    "public names": (88, "as counted when the ceiling was made"),
+    "lines of tests": (61_500, "as counted when the ceiling was made, and some room; with blanks"),
+    "longest module": (650, "memkit/change/export.py has 623 lines of code"),
+}
+_SILENT = (
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+)
+
+
+def lines_of_code(path: Path) -> int:
+    """Lines without docstrings, comments and blanks."""
+    source = path.read_text(encoding="utf-8")
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _SILENT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node
+        ):
+            lines.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)
+
+
+def test_the_house_is_no_larger_than_was_agreed(subtests: pytest.Subtests) -> None:
+    code = {path: lines_of_code(path) for path in (ROOT / "memkit").rglob("*.py") if "_shipped" not in path.parts}
+    counted = {
+        "modules": len(code),
+        "lines of code": sum(code.values()),
+        "public names": len(mk.__all__),
+        "lines of tests": sum(len(path.read_bytes().splitlines()) for path in (ROOT / "tests").rglob("*.py")),
+        "longest module": max(code.values()),
+    }
+    for what, (ceiling, _) in CEILINGS.items():
+        with subtests.test(what):
+            assert counted[what] <= ceiling, f"{what}: end something, or raise the ceiling with its reason"
