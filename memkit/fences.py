@@ -11,10 +11,20 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
 
 # Open with one certain character, not with ^: found several times as fast.
 _MARK = re.compile(r"\n {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r"\n {0,3}(#{1,6})(?![^ \t\n])[ \t]*(.*)")
+_UNDERLINED = re.compile(
+    r"\n[ \t]*+\n {0,3}(?P<title>(?!\d{1,9}[.)][ \t])[^\s#>|*+\-=\[!<`~][^\n|]{0,118})"
+    r"\n {0,3}(?:={3,}+|(?P<dashes>-{3,}+))[ \t]*+(?=\n|\Z)"
+)
+"""A line below a blank one that is underlined; what opens a list, a table, a quote, a link or HTML is none."""
+_MOST_DASHED = 60
+"""The most characters of a line that dashes underline: below a longer one they are a rule between two parts."""
+_CONFLICT = "\n<<<<<<< "
+"""What a line of ``=======`` stands below that git writes between two versions."""
 _BLANK = " \t"
 
 
@@ -83,11 +93,12 @@ def _after(fence: str, ticks: str, info: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """One ATX heading: 1-based line, level 1 to 6, text without its marks."""
+    """One heading: 1-based line, level 1 to 6, text without its marks, and whether the line below underlines it."""
 
     line: int
     level: int
     text: str
+    is_underlined: bool = False
 
 
 def is_mark(line: str) -> bool:
@@ -100,16 +111,28 @@ def is_heading(line: str) -> bool:
     return _HEADING.match(f"\n{line}") is not None
 
 
-def headings(text: str, code: Fences) -> Iterator[Heading]:
+def headings(text: str, code: Fences, *, underlined: bool = True) -> Iterator[Heading]:
     """The headings of `text` outside of its code fences, as an iterator: a text may consist of headings only.
+
+    Parameters
+    ----------
+    underlined : bool
+        Whether a line that ``===`` or ``---`` underlines is one too, of level 1 or 2. It is one line below a blank one
+        (or the first), and a short one above dashes.
 
     Examples
     --------
-    >>> text = "# A\\n```\\n# code\\n```\\n## B"
+    >>> text = "# A\\n```\\n# code\\n```\\n## B\\n\\nC\\n---\\ntext\\n---"
     >>> [(heading.line, heading.text) for heading in headings(text, fences(text))]
-    [(1, 'A'), (5, 'B')]
+    [(1, 'A'), (5, 'B'), (7, 'C')]
     """
-    text = f"\n{text}"
+    marked = _marked(f"\n{text}", code)
+    if not underlined or ("===" not in text and "---" not in text):
+        return marked
+    return merge(marked, _underlined(f"\n\n{text}", code), key=lambda heading: heading.line)
+
+
+def _marked(text: str, code: Fences) -> Iterator[Heading]:
     line, offset = 0, 0
     for match in _HEADING.finditer(text):
         line += text.count("\n", offset, match.start() + 1)
@@ -117,6 +140,16 @@ def headings(text: str, code: Fences) -> Iterator[Heading]:
         if not code.closed or line not in code:
             marks, title = match.groups()
             yield Heading(line, len(marks), _without_closing(title).strip())
+
+
+def _underlined(text: str, code: Fences) -> Iterator[Heading]:
+    line, offset, has_conflict = -1, 0, _CONFLICT in text
+    for match in _UNDERLINED.finditer(text):
+        line += text.count("\n", offset, match.start("title"))
+        offset = match.start("title")
+        title, is_dashed = match["title"].strip(), match["dashes"] is not None
+        if line not in code and not has_conflict and not (is_dashed and len(title) > _MOST_DASHED):
+            yield Heading(line, 1 + is_dashed, title, is_underlined=True)
 
 
 def _without_closing(title: str) -> str:

@@ -242,7 +242,7 @@ def _moved(file: _File, row: dict[str, Any]) -> list[_Move]:
     """The text of a section as a topic file, and the line that stays; lists of links within it stay too."""
     text = row["text"]
     marks = list(headings(text, fences(text)))
-    first = marks[-1].line + 1 if marks else 1
+    first = marks[-1].line + 1 + marks[-1].is_underlined if marks else 1
     start, end = file.offset(row["line_start"] + first - 1), file.offset(row["line_end"])
     end = file.text.find("\n", end) + 1 or len(file.text)
     spans, begin = list[tuple[int, int]](), start

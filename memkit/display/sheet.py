@@ -469,9 +469,15 @@ def _lead_of(row: dict[str, Any], lead: str, hide: Mask | None) -> str:
 def _body(row: dict[str, Any], lead: str) -> Any:
     """What is read, without the heading that a section begins with: that is its title."""
     text = row.get(lead)
-    first, _, rest = text.partition("\n") if isinstance(text, str) else ("", "", "")
-    begun = [heading.text for heading in headings(first, fences(first))]
-    return rest if begun == [row["title"]] and rest.strip() else text
+    if not isinstance(text, str):
+        return text
+    first, *lines = text.split("\n", 2)
+    head = "\n".join([first, *lines[:1]])
+    begun = [heading for heading in headings(head, fences(head)) if heading.line == 1]
+    if [heading.text for heading in begun] != [row["title"]]:
+        return text
+    rest = "\n".join(lines[begun[0].is_underlined :])
+    return rest if rest.strip() else text
 
 
 def _names_in_table(table: pa.Table, first: pa.Table, chosen: list[Column]) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ _CODES = {
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
     " undeclared_kind empty_section deleted"
     " no_repository uncommitted hidden transcript same_mtime two_layouts not_indexed ambiguous_link dead_anchor orphan"
-    " no_successor stale",
+    " no_successor stale unread_head",
 }
 SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""
@@ -73,6 +73,7 @@ ADVICE: dict[str, str] = {
     "not_indexed": "Add a line for each; an agent that reads the index alone does not know them.",
     "orphan": "Link to them, or take out what is no longer needed.",
     "stale": "It ranks lower but stays; check whether it still holds, and set a new day.",
+    "unread_head": "It is text; write its fields between '---' lines to have title, date and tags.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",
 }
 """What to do about a problem, for codes where one sentence fits every case."""

@@ -193,6 +193,8 @@ class Format:
         `check`.
     is_general : bool
         Whether it reads any file of its kind that no more specific layout reads, so that it competes with none.
+    reads_heads : bool
+        Whether it reads lines of properties at the top of a page, as other formats do not.
     whole_index : str
         The name of the file that must link to every page beside it, as an agent knows these by it alone.
     landmark : str
@@ -241,6 +243,7 @@ class Format:
     dates_in_lines: bool = False
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     is_general: bool = False
+    reads_heads: bool = False
     whole_index: str = ""
     landmark: str = ""
     survey: Callable[[Folder], Survey] | None = None

@@ -17,6 +17,7 @@ from memkit.errors import MemkitError, ParameterError
 from memkit.formats import basic_memory, claude, facts, hermes, mcp_graph, memfs, serena, workspace
 from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
+from memkit.formats.heads import UNREAD_HEAD, unread_head
 from memkit.formats.index_tree import format as index_tree
 from memkit.formats.linked import format as linked
 from memkit.formats.notes import format as notes
@@ -240,6 +241,9 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
         rows.problem("two_layouts", file.source.path, "a file of one layout", got, quote=False)
     if file.is_markdown and file.front is None and front_matter.is_unclosed(file.source.text):
         rows.problem("unparsable", file.source.path, "front matter closed by '---'", "no end", line=1, quote=False)
+    if file.is_markdown and file.front is None and not format.reads_heads and (head := unread_head(file.source.text)):
+        line, got = head
+        rows.problem(UNREAD_HEAD.code, file.source.path, UNREAD_HEAD.expected, got, line=line, quote=False)
     rows.end()
     return True
 

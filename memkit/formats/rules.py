@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import Format
+from memkit.formats.heads import UNREAD_HEAD
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
 from memkit.formats.spelling import OF_MEASURES
@@ -45,6 +46,7 @@ _ANY = (
     Rule("no_repository", "any", "", "a folder of a git repository (checked only where read() was given dates='git')"),
     Rule("uncommitted", "any", "created_at", "a text that is committed (checked only with dates='git')"),
     *OF_MEASURES,
+    UNREAD_HEAD,
     Rule("stale", "any", "stale_at", "a day that is still to come (checked only where read() was given as_of)"),
     Rule("future_date", "any", "", "no date after as_of (checked only where read() was given one)"),
 )
@@ -102,7 +104,7 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     return rows.table("problems")
 
 
-_BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts"])
+_BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts", "unread_head"])
 """What is told once a folder, of all its files: a folder of another tool may hold thousands."""
 
 

@@ -99,4 +99,5 @@ FORMAT = layout(
     kinds=("page", "head", "index", "log"),
     owner=Owner(PAGE, store=f"(?:{_PLACE})?", by_name=True),
     survey=survey,
+    reads_heads=True,
 )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cached_property
 from heapq import merge
 from itertools import chain, islice, pairwise
 from operator import attrgetter
@@ -27,7 +28,7 @@ from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.owner import PAGE, Owner
-from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, shown, slug_of
+from memkit.formats.rows import Row, Rows, Tables, extra_of, hash_of, heading_path, shown, slug_of
 from memkit.formats.spelling import (
     CREATED,
     END,
@@ -93,6 +94,12 @@ _YEAR_OR_MONTH = re.compile(r"[12]\d{3}(?:-(?:0[1-9]|1[0-2]))?")
 _NO_DAY_ABOVE = Rule("bad_date", "workspace", "", "a real date in the heading of a log")
 _UNREAD_ENTRY = Rule("bad_date", "workspace", "", "a time in brackets that exists, in a zone of one meaning")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
+_DRAWING = re.compile(
+    r"[ ]{0,3}(?:`{3,}+|~{3,}+)[ \t]*+(?:compressed-json\b|json[ \t]++!!!_START_OF_TLDRAW_DATA"
+    r"|json\s++\{\s*+\"type\":\s*+\"excalidraw\")"
+)
+"""How the data of a drawing begin, of Excalidraw and tldraw."""
+_SAYS = re.compile(r"[^\s%]")
 _NOBODY = Turn("", None, "")
 OF_ENTRY = 7
 """The level of such a line: below every heading, as the day's title may stand over it."""
@@ -373,19 +380,38 @@ class Sections:
             while over and over[-1].level >= heading.level:
                 over.pop()
             lines = range(begin or heading.line, following.line)
-            is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(range(heading.line, following.line))
+            is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(heading, following.line)
             if is_bare and following.level > heading.level:
                 begin = lines.start
-            else:
+            elif lines := self._without_drawing(lines, heading):
                 self._section(Section(ordinal, heading, lines, is_bare, [upper.text for upper in over]))
                 begin, ordinal = 0, ordinal + 1
+            else:
+                begin = 0
             if heading.level > 0:
                 over.append(heading)
 
-    def _is_bare(self, lines: range) -> bool:
-        """Whether the heading that is among `lines` is all that they say."""
-        nonblank = filter(str.strip, self._lines(lines))
-        return next(nonblank, None) is None or next(nonblank, None) is None
+    def _without_drawing(self, lines: range, heading: Heading) -> range:
+        """The lines of a section up to the data of a drawing that ends it; none where these are all that it says."""
+        drawing = next((one for one in self._drawings if one.start in lines), None)
+        if drawing is None or any(map(_SAYS.search, self._lines(range(drawing.stop, lines.stop)))):
+            return lines
+        got = f"the data of a drawing, {sum(map(len, self._lines(drawing)))} characters"
+        self.rows.problem("unclaimed", self.source.path, "text", got, quote=False)
+        kept = range(lines.start, drawing.start)
+        begin = heading.line + 1 if heading.level else lines.start
+        return kept if any(map(_SAYS.search, self._lines(range(begin, drawing.start)))) else range(0)
+
+    @cached_property
+    def _drawings(self) -> list[range]:
+        """The code fences that hold a drawing as a program keeps it, by their lines in the file."""
+        placed = [range(one.start + self.above, one.stop + self.above) for one in self.code.closed]
+        return [one for one in placed if _DRAWING.match("\n".join(self._lines(one[:4])))]
+
+    def _is_bare(self, heading: Heading, end: int) -> bool:
+        """Whether a heading is all that its lines say, up to the line `end`."""
+        nonblank = filter(str.strip, self._lines(range(heading.line, end)))
+        return len([*islice(nonblank, 2 + heading.is_underlined)]) <= 1 + heading.is_underlined
 
     def headings(self) -> Iterator[Heading]:
         """The headings by their line in the file, or the entries of a log; what stands above the first is one too."""
@@ -408,8 +434,13 @@ class Sections:
         return self._with_entries() if self.kind in _DAYS and not self.talks else self._of_body()
 
     def _of_body(self) -> Iterator[Heading]:
-        within_body = headings(self.body, self.code)
+        within_body = headings(self.body, self.code, underlined=not self.talks)
         return (replace(heading, line=heading.line + self.above) for heading in within_body)
+
+    @cached_property
+    def _marked_slugs(self) -> set[str]:
+        """What the ids of other sections are made of, which an underlined heading leaves to them."""
+        return {"top", *(slug_of(heading.text) for heading in headings(self.body, self.code, underlined=False))}
 
     def _with_entries(self) -> Iterator[Heading]:
         """The headings of a log, and its lines that open with their time, where nothing but its title stands over them.
@@ -460,6 +491,8 @@ class Sections:
         moment = self._moment_in(heading.text) if self.is_bracketed and heading.level == OF_ENTRY else None
         moment = moment or (time_of(instant[0]) if instant else None) or _in_utc(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
+        if heading.is_underlined and slug in self._marked_slugs:
+            slug = f"{slug}~{hash_of(text)}"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
         row: Row = {"memory_id": memory_id, "path": path, "kind": self.kind_in(section)}

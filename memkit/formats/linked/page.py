@@ -121,7 +121,8 @@ def says_words(body: str) -> bool:
     >>> says_words("# Чай\\n\\n## Сорта\\n---\\n"), says_words("# Чай\\nзелёный")
     (False, True)
     """
-    titles = {heading.line for heading in headings(body, fences(body))}
+    marks = [*headings(body, fences(body))]
+    titles = {line for mark in marks for line in range(mark.line, mark.line + 1 + mark.is_underlined)}
     return any(comparable(line) for number, line in enumerate(body.split("\n"), 1) if number not in titles)
 
 
@@ -247,7 +248,7 @@ class Page(Sections):
         """The title: that of the front matter, else the only heading of the first level, else the file's name."""
         if title := (self.in_front(TITLES, text_of) or "").strip():
             return title
-        first = [*islice((mark.text for mark in headings(self.body, self.code) if mark.level == 1), 2)]
+        first = [*islice((mark.text for mark in self._of_body() if mark.level == 1), 2)]
         return first[0] if len(first) == 1 and first[0] else self.source.stem
 
     def read(self) -> None:

@@ -159,8 +159,15 @@ _CLOTHES = (
         load_json,
         _JSON_KEY,
     ),
+    _Clothes(
+        "JSON",
+        re.compile(_BLANK_LINES + r"(?=\{[ \t]*\"[^\n]*\}[ \t]*+(?:\Z|\n[ \t]*+(?:\Z|\n|\#)))"),
+        re.compile(r"(?<=\})[ \t]*(?:\n|\Z)"),
+        load_json,
+        re.compile(r'[{,][ \t]*"([^"\n]+)"[ \t]*:'),
+    ),
 )
-"""What a head may be besides YAML."""
+"""What a head may be besides YAML; JSON on one line stands alone, as lines of JSON do not."""
 
 
 def _other(text: str) -> FrontMatter | None:
