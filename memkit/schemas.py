@@ -107,8 +107,10 @@ STATUSES = ("superseded", "deprecated", "archived", "draft", "active", "done")
 """The words of the column status; any other word of an author stays in extra."""
 REPLACED = ("superseded", "deprecated")
 """Those of which an author says that something else counts now, or nothing."""
+ASIDE = ("archived", "draft")
+"""Those that rank lower."""
 STALE_WEIGHT = 0.8
-"""The factor on the score of a memory that is stale at the moment of a query: it ranks lower and stays."""
+"""The factor on the score of a memory that is stale at the moment of a query, archived or a draft: it stays."""
 NO_TOPIC = "no topic"
 """The name of what belongs to no topic."""
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit import hashes
+from memkit.formats.aside import with_aside
 from memkit.formats.boxes import checklist_of
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
@@ -555,7 +556,7 @@ class _Batch:
 def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], options: Options) -> Tables:
     """The finished tables: the rows of the surveys and of the files, and the problems in reading order."""
     tables = {name: pa.concat_tables([table, parsed[name]]) for name, table in surveyed.items()}
-    tables["memories"] = with_own_dates(tables["memories"])
+    tables["memories"] = with_aside(with_own_dates(tables["memories"]))
     problems = pa.concat_tables([tables["problems"], check(tables, formats, options.as_of)])
     order = pc.sort_indices(problems, [(name, "ascending") for name in PROBLEM_ORDER])
     is_sorted = pc.all(pc.equal(order, pa.array(np.arange(len(order), dtype=np.uint64)))).as_py()

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from memkit.formats.faults import Rule
-from memkit.formats.syntax.values import end_after, end_of, integer_of, number_of
-from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
+from memkit.formats.syntax.values import bool_of, end_after, end_of, integer_of, number_of, text_of
+from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, STATUSES
 
 T = TypeVar("T")
 TITLES = ("title", "name")
@@ -74,8 +74,18 @@ DESCRIPTIONS = ("description", "desc", "summary", "abstract")
 ALIASES = ("aliases", "alias")
 TAGS = ("tags", "tag", "keywords", "labels", "categories")
 TYPES = ("type", "category", "kind")
-STATUS_WORDS = {"complete": "done", "completed": "done", "obsolete": "deprecated", "replaced": "superseded"}
-"""Other words of authors for those of `memkit.schemas.STATUSES`."""
+STATUS = ("status", "state", "статус")
+_OTHER_STATUS_WORDS = {
+    "superseded": "replaced заменено заменен заменена",
+    "deprecated": "obsolete outdated retired устарело устарел устарела устаревшее устаревший устаревшая",
+    "archived": "archive rejected cancelled canceled архив архивировано отклонено отклонен отменено отменен",
+    "draft": "черновик",
+    "done": "complete completed готово завершено выполнено",
+}
+STATUS_WORDS = {word: status for status, words in _OTHER_STATUS_WORDS.items() for word in words.split()}
+"""Other words of authors for those of `memkit.schemas.STATUSES`; е for ё."""
+STATUS_FLAGS = ("deprecated", "archived", "draft")
+"""Those that are a field of their own, which is true."""
 SUPERSEDED_BY = ("supersededby", "replacedby", "successor")
 SUPERSEDES = ("supersedes", "replaces")
 IDS_OF_PAGES = ("permalink", "slug")
@@ -100,6 +110,27 @@ def plain(name: str) -> str:
     ('datecreated', 'lastmodifiedat')
     """
     return name.lower().translate(_PARTS)
+
+
+def status_of(value: object) -> str | None:
+    """A word of an author as one of `memkit.schemas.STATUSES`; None for any other.
+
+    >>> [status_of(word) for word in ("Deprecated", "COMPLETE", "Устарело", "see below")]
+    ['deprecated', 'done', 'deprecated', None]
+    """
+    word = (text_of(value) or "").strip().casefold().replace("_", "-").replace("ё", "е")
+    word = STATUS_WORDS.get(word, word)
+    return word if word in STATUSES else None
+
+
+def status_in(places: Sequence[Mapping[str, Any]]) -> str | None:
+    """What front matter says of the status: a word, or else a field of a status that is true.
+
+    >>> status_in([{"status": "rejected"}]), status_in([{"draft": "true"}]), status_in([{"draft": "false"}])
+    ('archived', 'draft', None)
+    """
+    flags = (flag for flag in STATUS_FLAGS if first_of(places, (flag,), bool_of))
+    return first_of(places, STATUS, status_of) or next(flags, None)
 
 
 def first_of(places: Iterable[Mapping[str, Any]], names: Iterable[str], read: Callable[[Any], T | None]) -> T | None:

@@ -40,6 +40,7 @@ from memkit.formats.spelling import (
     first_of,
     measures_in,
     plain,
+    status_in,
     unread_measures,
 )
 from memkit.formats.syntax.node import Node
@@ -268,6 +269,7 @@ class Sections:
         self.updated = self.in_front(UPDATED, moment_of) or self.created
         self.begins = self.updated or (self.dated.day if self.dated else self.named)
         self.expires, self.measures = end_in(self.fields, self.begins), measures_in(self.fields)
+        self.status = status_in(self.fields)
         self.first, self.turn, self.is_hollow = "", 0, False
         self.talks = self.kind == "session" or (self.kind in _DAYS and self._is_transcript())
         self.is_bracketed = not self.talks and self._is_bracketed()
@@ -364,8 +366,8 @@ class Sections:
     def columns(self, section: Section) -> Row:
         """The columns of a section's memory that are from the whole file."""
         front = self.front.fields if self.front and not section.ordinal else Node()
-        row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ()), "expires_at": self.expires}
-        row |= self.measures
+        row: Row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ()), "status": self.status}
+        row |= {"expires_at": self.expires, **self.measures}
         return row | {"heading_path": heading_path(self.source.path, *section.above)}
 
     def beside(self, section: Section, memory_id: str) -> None:

@@ -319,8 +319,8 @@ class QuerySettings(Estimator):
         "obey",
         choices=("obey", "keep"),
         doc="Whether the status that the author gave a memory counts. 'obey' hides deprecated memories, shows the"
-        " successor of a superseded one in its place, and multiplies the score of one that is stale at `as_of` by"
-        f" {STALE_WEIGHT:g}; 'keep' ignores the status.",
+        " successor of a superseded one in its place, and multiplies the score of one that is stale at `as_of`,"
+        f" archived or a draft by {STALE_WEIGHT:g}; 'keep' ignores the status.",
     )
     future: str | None = _of_time(
         None,

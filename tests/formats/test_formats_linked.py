@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.fences import fences
 from memkit.formats.linked.links import links_in, without_code
-from memkit.formats.linked.page import holds_title, is_contents, marks_in, status_of, tags_of
+from memkit.formats.linked.page import holds_title, is_contents, marks_in, tags_of
 from memkit.formats.linked.survey import SAMPLE, spread
+from memkit.formats.spelling import status_of
 from memkit.tables.samples import write_files
 
 LAYOUTS = Path(__file__).parents[2] / "data" / "layouts"

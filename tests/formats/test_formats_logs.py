@@ -117,3 +117,73 @@ def test_what_a_host_dreamt_is_a_kind_that_ranks_low_and_counts_for_nothing(tmp_
 @pytest.mark.parametrize("name", ["dreams.md", "notes/dreaming/a.md", "Dreams of 2026.md"])
 def test_a_persons_dreams_are_no_hosts(name: str, tmp_path: Path) -> None:
     assert [row["kind"] for row in rows(tmp_path, "# Light Sleep\n\nСпал чутко.\n", name)] == ["document"]
+
+
+POOL = "Пул соединений равен десяти, лимит в базе двадцать.\n"
+SOUND = {
+    "docs/pool.md": POOL,
+    "docs/pool-backup.md": "Снимок каждую ночь, хранится месяц.\n",
+    "docs/pool 2.md": POOL,
+    "docs/conflicts/merge.md": "Как сливать ветки.\n",
+    "tea (1).md": "Чай без оригинала.\n",
+    "archive.md": "Страница об архивах.\n",
+    "archive/2026-07-03.md": "Пул соединений в тот день.\n",
+    "data/memory/users/anna/archive.md": "- [ar_001] Любит зелёный чай.\n",
+    "tree/index.json": '{"type": "index-root", "branches": [{"category": "archive", "path": "archive/index.json"}]}',
+    "tree/archive/index.json": '{"type": "index-branch", "files": [{"title": "a", "file": "archive/a.md"}]}',
+    "tree/archive/a.md": "Индекс называет эту запись.\n",
+}
+ASIDE = ("archive/pool.md", "Архив/x/a.md", "4 Archive/a.md", "_old/a.md", "Бэкапы 2024/a.md", "docs/pool (1).md")
+ASIDE = (*ASIDE, "docs/Копия pool.md", "docs/pool.sync-conflict-20260102-AB.md")
+SAID = {
+    "deprecated": ("status: outdated", "status: retired", "status: Устарело", "deprecated: true", "state: obsolete"),
+    "archived": ("status: rejected", "статус: отменено", "status: cancelled", "archived: yes"),
+    "draft": ("draft: true", "status: черновик"),
+    None: ("draft: false", "deprecated: 2026-01-01", "status: open"),
+}
+
+
+def statuses(root: Path, files: dict[str, str]) -> dict[str, str | None]:
+    memories = mk.read(write_files(root, files)).memories
+    return dict(zip(memories["path"].to_pylist(), memories["status"].to_pylist(), strict=True))
+
+
+def test_what_lies_among_old_files_is_archived_and_nothing_else(tmp_path: Path) -> None:
+    by_path = statuses(tmp_path, {**SOUND, **dict.fromkeys(ASIDE, POOL)})
+    assert {path for path, status in by_path.items() if status} == {*ASIDE}
+    assert set(by_path.values()) == {None, "archived"}
+    assert statuses(tmp_path / "archive", {}) == dict.fromkeys(["2026-07-03.md", "pool.md"])  # places below the root
+
+
+@pytest.mark.parametrize("kind", ["page", "note", "document"])
+def test_an_author_retires_by_a_word_or_a_field_that_is_true(kind: str, tmp_path: Path) -> None:
+    of_note = "id: 550e8400-e29b-41d4-a716-44665544{0:04}\nsubject: s\nkeywords: [k]\napplies_to: global\n"
+    of_note += "created_at: 2026-01-01\nupdated_at: 2026-01-01\n"
+    heads = {"page": "title: T\ntype: concept\ntags: [a]\n", "note": of_note, "document": "x: 1\n"}
+    written = {f"archive/{kind}{number}.md": (status, line) for number, (status, line) in enumerate(_lines())}
+    files = {
+        path: f"---\n{heads[kind].format(place)}{line}\n---\nТекст заметки.\n"
+        for place, (path, (_, line)) in enumerate(written.items())
+    }
+    expected = {path: status or "archived" for path, (status, _) in written.items()}  # the author's word counts first
+    assert statuses(tmp_path, files) == expected
+
+
+def _lines() -> list[tuple[str | None, str]]:
+    return [(status, line) for status, lines in SAID.items() for line in lines]
+
+
+def test_what_is_archived_or_a_draft_ranks_lower_and_is_found(tmp_path: Path) -> None:
+    files = {
+        "docs/pool.md": POOL,
+        "archive/pool.md": POOL.replace("десяти", "пяти"),
+        "archive/tea.md": "Чай без сахара.\n",
+    }
+    search = mk.Retriever(encoder=None).fit(mk.read(write_files(tmp_path, files)))
+    obeyed, kept = (search.set_params(status=how).search("пул соединений", k=2) for how in ("obey", "keep"))
+    scores = dict(zip(kept["path"].to_pylist(), kept["score"].to_pylist(), strict=True))
+    assert obeyed["path"].to_pylist() == ["docs/pool.md", "archive/pool.md"]
+    assert obeyed["score"].to_pylist() == pytest.approx([scores["docs/pool.md"], 0.8 * scores["archive/pool.md"]])
+    assert b"is archived, 'workspace:archive/pool.md" in obeyed.schema.metadata[b"note"]
+    assert search.set_params(status="obey").search("чай", k=1)["path"].to_pylist() == ["archive/tea.md"]
+    assert "times 0.80 as it is archived" in mk.explain(search, "чай", "workspace:archive/tea.md#top")

@@ -29,7 +29,7 @@ from memkit.formats.spelling import (
     IDS,
     IDS_OF_PAGES,
     STALE,
-    STATUS_WORDS,
+    STATUS,
     TAGS,
     TITLES,
     TYPES,
@@ -44,7 +44,6 @@ from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import bool_of, end_of, loose_words, text_of, time_of
 from memkit.formats.workspace import Section, Sections, kind_of, moment_of
-from memkit.schemas import STATUSES
 
 _MARK = re.compile(r"(?<![^\s(\[{,;:.!?«\"'—-])#([^\W\d_][\w/-]*)")
 """``#word``: after a blank or an opening sign, and opening with a letter."""
@@ -102,17 +101,6 @@ def tags_of(value: object) -> list[str]:
         value = value.replace(",", " ").split()
     words = (word.strip().removeprefix("#") for word in loose_words(value))
     return list(dict.fromkeys(filter(None, words)))
-
-
-def status_of(value: object) -> str | None:
-    """A word of an author as one of `STATUSES`; None for any other.
-
-    >>> status_of("Deprecated"), status_of("COMPLETE"), status_of("see below")
-    ('deprecated', 'done', None)
-    """
-    word = (text_of(value) or "").strip().casefold().replace("_", "-")
-    word = STATUS_WORDS.get(word, word)
-    return word if word in STATUSES else None
 
 
 def says_words(body: str) -> bool:
@@ -226,8 +214,6 @@ class Page(Sections):
         generated = self.in_front((GENERATED,), lambda value: latest_of(value) if isinstance(value, dict) else None)
         self.updated = self.in_front(UPDATED, moment_of) or generated or self.created
         self.verified, self.stale = self.in_front(VERIFIED, latest_of), self.in_front(STALE, time_of)
-        archived = self.in_front(("archived",), bool_of)
-        self.status = self.in_front(("status", "state"), status_of) or ("archived" if archived else None)
         self.scope = self.in_front(TYPES, text_of)
         self.source_id = self.in_front(IDS_OF_PAGES, text_of)
         self.user = self.in_front(USERS, text_of)
@@ -401,7 +387,7 @@ class Page(Sections):
             (USERS, self.user == text),
             (ENDS, self.expires is not None and end_of(value) == self.expires),
             (IDS_OF_PAGES, self.source_id == text),
-            (("status", "state"), self.status == text),
+            (STATUS, self.status == text),
         )
         return any(name in names and is_equal for names, is_equal in held)
 

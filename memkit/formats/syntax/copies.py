@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 ASIDE = (
     *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "old", "copy", "copies", "trash"),
-    *("conflict", "conflicts", "deleted", "recycle bin", "архив", "архивы", "архивное", "бэкап", "бэкапы", "бекап"),
+    *("deleted", "recycle bin", "архив", "архивы", "архивное", "бэкап", "бэкапы", "бекап"),
     *("резервная копия", "резервные копии", "копия", "копии", "корзина", "старое", "старые", "старый", "удаленное"),
-    *("конфликт", "конфликты"),
 )
 """Words that name what is put aside, in lower case, е for ё: a folder of such a name, or a word beside a file's own."""
-_WORD = "|".join(re.escape(word).replace(r"\ ", "[ _-]") for word in ASIDE)
-PLACE = rf"(?i)(?:^|/)[._\s-]*(?:{_WORD})(?:[ _-]?\d{{4}})?[._\s-]*/"
+CONFLICTS = ("conflict", "conflicts", "конфликт", "конфликты")
+"""Words beside a file's own name alone: a folder of them may be about conflicts."""
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word).replace(r"\ ", "[ _-]") for word in words)
+
+
+_FOLDER, _WORD = _any_of(ASIDE), _any_of((*ASIDE, *CONFLICTS))
+PLACE = rf"(?i)(?:^|/)(?:\d{{1,3}})?[._\s-]{{0,8}}(?:{_FOLDER})(?:[ _-]?\d{{4}})?[._\s-]{{0,8}}/"
 """A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
 _NUMBER = r"[ _][2-9]"
 # All repetitions are bounded: a name of one sign alone leaves nothing to come back to.
@@ -39,6 +47,20 @@ def without_mark(stem: str) -> str:
     """
     plain = stem.replace("Ё", "Е").replace("ё", "е")
     return _MARK.sub("", plain).strip(" ._—-") or plain
+
+
+def copied_from(path: str) -> str | None:
+    """The path of the file beside it that a file is a copy of by its name; None where its name says nothing of that.
+
+    A lone digit at the end says nothing: a second meeting is no copy of the first.
+
+    >>> [copied_from(path) for path in ("a/чай (1).md", "a/чай — копия.md", "tea.md", "tea 2.md")]
+    ['a/чай.md', 'a/чай.md', None, None]
+    """
+    folder, slash, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    original = _MARK.sub("", stem).strip(" ._—-")
+    return f"{folder}{slash}{original}{dot}{ending}" if original and original != stem else None
 
 
 def without_number(stem: str) -> str:

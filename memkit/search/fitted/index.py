@@ -32,7 +32,7 @@ from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
-from memkit.schemas import Ints, Mask, check_kinds
+from memkit.schemas import ASIDE, Ints, Mask, check_kinds
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.arms import (
@@ -95,6 +95,8 @@ class Rows:
         What its author no longer recommends; None if there is none.
     successor : ndarray of int64, shape (n_memories,), or None
         Row of the memory that supersedes it, the last one of a chain; -1 for none; None if no memory has one.
+    aside : ndarray of bool, shape (n_memories,), or None
+        What is archived or a draft; None if there is none.
     stale_at : ndarray of datetime64[us], shape (n_memories,), or None
         From when on it should be checked again; NaT if it says no such time; None if no memory does.
     """
@@ -113,6 +115,7 @@ class Rows:
     deprecated: Mask | None = None
     successor: Ints | None = None
     stale_at: NDArray[np.datetime64] | None = None
+    aside: Mask | None = None
 
     @cached_property
     def has_dates(self) -> bool:
@@ -189,9 +192,10 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
         created=memories["created_at"].to_numpy().astype("datetime64[us]"),
         decays=decaying(memories),
-        deprecated=_deprecated(memories),
+        deprecated=_with_status(memories, "deprecated"),
         successor=_successors(memories),
         stale_at=_stale_at(memories),
+        aside=_with_status(memories, *ASIDE),
     )
 
 
@@ -213,9 +217,9 @@ def _stale_at(memories: pa.Table) -> NDArray[np.datetime64] | None:
     return dates
 
 
-def _deprecated(memories: pa.Table) -> Mask | None:
-    """Which memories are deprecated; None if none is."""
-    is_so: Mask = pc.fill_null(pc.equal(memories["status"], "deprecated"), False).to_numpy()
+def _with_status(memories: pa.Table, *statuses: str) -> Mask | None:
+    """Which memories have one of these statuses; None if none has."""
+    is_so: Mask = pc.is_in(memories["status"], value_set=pa.array(statuses)).to_numpy()
     return is_so if is_so.any() else None
 
 

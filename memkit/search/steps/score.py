@@ -170,7 +170,7 @@ def kind_factors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, 
 
 
 class Stale(Factor):
-    """What its author wanted checked again by the moment of the question ranks lower."""
+    """What its author wanted checked again by the moment of the question, what is archived and drafts rank lower."""
 
     name = "stale"
     shown = "prior"
@@ -186,14 +186,34 @@ class Stale(Factor):
         return np.where(is_stale, STALE_WEIGHT, 1.0)[:, None] if is_stale.any() else None
 
     def part(self, look: Look) -> str:
-        if not _is_stale_for(look.question, np.array([look.memory]))[0]:
+        memory = np.array([look.memory])
+        if not _is_stale_for(look.question, memory)[0]:
             return ""
+        if _is_aside(look.question.index, memory)[0]:
+            return f"times {STALE_WEIGHT:.2f} as it is {_IN_WORDS[look.value('status')]} (status)"
         return f"times {STALE_WEIGHT:.2f} as it is stale since {day_of(look.value('stale_at'))} (status)"
 
     def note(self, question: Question, ranked: Ranked) -> str:
         index, hits = question.index, ranked.returned().candidates
         memory = index.rows.memory[hits.row]
-        stale_hits = list(dict.fromkeys(memory[_is_stale_for(question, memory)].tolist()))
+        is_low = _is_stale_for(question, memory)
+        is_aside = _is_aside(index, memory) & is_low
+        aside_hits = list(dict.fromkeys(memory[is_aside].tolist()))
+        stale_hits = list(dict.fromkeys(memory[is_low & ~is_aside].tolist()))
+        return " ".join(filter(None, (self._stale(index, stale_hits), self._aside(index, aside_hits))))
+
+    def _aside(self, index: Any, hits: list[int]) -> str:
+        if not hits:
+            return ""
+        named, said = (index.memories[name][hits[0]].as_py() for name in ("memory_id", "status"))
+        subject = (
+            f"One hit is {_IN_WORDS[said]}, {named!r}"
+            if len(hits) == 1
+            else (f"{len(hits)} hits are archived or drafts, such as {named!r}")
+        )
+        return f"{subject}: its score is multiplied by {STALE_WEIGHT:g} (status='keep' turns this off)."
+
+    def _stale(self, index: Any, stale_hits: list[int]) -> str:
         if not stale_hits:
             return ""
         first, count = stale_hits[0], len(stale_hits)
@@ -205,17 +225,24 @@ class Stale(Factor):
         )
 
 
+_IN_WORDS = {"archived": "archived", "draft": "a draft"}
+
+
+def _is_aside(index: Any, memory: Ints) -> Mask:
+    is_aside: Mask | None = index.rows.aside
+    return np.zeros(len(memory), bool) if is_aside is None else is_aside[memory]
+
+
 def _is_stale(index: Any, memory: Ints, until: Any) -> Mask:
-    if index.rows.stale_at is None:
-        return np.zeros(len(memory), bool)
-    return stale(index.rows.stale_at[memory], until)
+    is_aside = _is_aside(index, memory)
+    return is_aside if index.rows.stale_at is None else is_aside | stale(index.rows.stale_at[memory], until)
 
 
 def _is_stale_for(question: Question, memory: Ints) -> Mask:
     until = question.ask.moment.until
-    if until is None or question.settings.status != "obey":
+    if question.settings.status != "obey":
         return np.zeros(len(memory), bool)
-    return _is_stale(question.index, memory, until)
+    return _is_aside(question.index, memory) if until is None else _is_stale(question.index, memory, until)
 
 
 class DecayOf(NamedTuple):

@@ -1,0 +1,97 @@
+"""The status of what lies among old files: in an archive or a backup, or as a copy beside its original, it is archived.
+
+The author's own word counts first. Entries of an index and facts of users have archives that are no such place, and
+logs stay what they are wherever they lie.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.formats.spelling import STATUS as NAMES
+from memkit.formats.spelling import STATUS_FLAGS as FLAGS
+from memkit.formats.spelling import plain, status_in
+from memkit.formats.syntax.copies import MARKED, PLACE, copied_from
+from memkit.schemas import kinds_where, with_column
+
+STATUS = "archived"
+_EXEMPT = ("facts", "index_tree", "records")
+"""Formats with an archive of their own, and what programs keep of theirs."""
+_IN_EXTRA = ("notes",)
+"""Formats whose front matter stands in ``extra`` where no column is declared for it, as their batches need it to."""
+_SAYS_STATUS = rf'(?i)"(?:{"|".join((*NAMES, *FLAGS))})"'
+_FOLDER = re.compile(PLACE)
+_WORD = re.compile(r"\w+")
+_SHARE = 0.5
+"""Such a share of its words a copy has from its original: a page on backups of X is none of the page on X."""
+
+
+def with_aside(memories: pa.Table) -> pa.Table:
+    """`memories` with the status `STATUS` where their file lies among old ones and their author says no status.
+
+    >>> from memkit.schemas import TABLES
+    >>> paths = ("archive/tea.md", "tea.md", "tea (1).md", "archive/2026-07-03.md")
+    >>> rows = [{"path": path, "kind": "daily_log" if "2026" in path else "document", "text": "Чай"} for path in paths]
+    >>> with_aside(pa.Table.from_pylist(rows, pa.schema([TABLES["memories"].field(name) for name in
+    ...     ("path", "kind", "text", "format", "status", "extra")])))["status"].to_pylist()
+    ['archived', None, 'archived', None]
+    """
+    memories = _with_said(memories)
+    paths = pc.unique(memories["path"]).drop_null()
+    plain = pc.replace_substring(pc.replace_substring(paths, "ё", "е"), "Ё", "Е")
+    in_place, is_marked = (paths.filter(pc.match_substring_regex(plain, name)) for name in (PLACE, MARKED))
+    if not len(in_place) and not len(is_marked):
+        return memories
+    is_indexed = pc.equal(memories["format"], "index_tree")
+    indexed = _folders(pc.unique(memories["path"].filter(pc.fill_null(is_indexed, False))).to_pylist())
+    aside = [path for path in in_place.to_pylist() if not indexed & _folders([path])]
+    aside += _copies(memories, is_marked.to_pylist(), set(paths.to_pylist()))
+    others = pc.or_(
+        pc.is_in(memories["format"], value_set=pa.array(_EXEMPT)),
+        pc.is_in(memories["kind"], value_set=pa.array(kinds_where(log=True))),
+    )
+    is_aside = pc.is_in(memories["path"], value_set=pa.array(aside, pa.string()))
+    mask = pc.and_(pc.and_(is_aside, pc.invert(others)), pc.is_null(memories["status"]))
+    return with_column(memories, "status", pc.if_else(mask, STATUS, memories["status"]))
+
+
+def _with_said(memories: pa.Table) -> pa.Table:
+    """`memories` with the status that front matter says in ``extra``."""
+    is_kept = pc.is_in(memories["format"], value_set=pa.array(_IN_EXTRA))
+    says = pc.and_(is_kept, pc.fill_null(pc.match_substring_regex(memories["extra"], _SAYS_STATUS), False))
+    if not pc.any(says).as_py():
+        return memories
+    fields = (json.loads(extra) for extra in memories["extra"].filter(says).to_pylist())
+    said = [status_in([{plain(name): value for name, value in each.items()}]) for each in fields]
+    column = memories["status"].combine_chunks()
+    status = pc.replace_with_mask(column, says.combine_chunks(), pa.array(said, column.type))
+    return with_column(memories, "status", status)
+
+
+def _folders(paths: Collection[str]) -> set[str]:
+    """The folders of old files above some files."""
+    plain = (path.replace("Ё", "Е").replace("ё", "е") for path in paths)
+    return {text[: match.end()] for text in plain for match in _FOLDER.finditer(text)}
+
+
+def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> list[str]:
+    """Those of the files with a mark of a copy that lie beside their original and have half of their words from it."""
+    named = ((path, copied_from(path)) for path in marked)
+    originals = {path: original for path, original in named if original is not None and original in paths}
+    if not originals:
+        return []
+    wanted = pa.array({*originals, *originals.values()}, pa.string())
+    words: dict[str, set[str]] = {}
+    held = memories.select(["path", "text"]).filter(pc.is_in(memories["path"], value_set=wanted))
+    for row in held.to_pylist():
+        words.setdefault(row["path"], set()).update(_WORD.findall((row["text"] or "").casefold()))
+    return [path for path, original in originals.items() if _is_like(words, path, original)]
+
+
+def _is_like(words: Mapping[str, set[str]], path: str, original: str) -> bool:
+    return len(words[path] & words[original]) >= _SHARE * len(words[path])
