@@ -98,6 +98,11 @@ class Comparison(Result):
         frame = frame.dropna(subset=["difference"])
         return Differences(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, sentence)
 
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """As `Result.pictures`."""
+        return self.differences().pictures if self.table.num_rows else ()
+
     def __str__(self) -> str:
         if self.verdict_ is None:
             overlap, first, moved = self.agreement["value"].to_pylist()

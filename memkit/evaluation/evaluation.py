@@ -206,6 +206,11 @@ class Evaluation(Result):
         judged: pd.DataFrame = hits.assign(is_relevant=hits["is_relevant"].notna())
         return judged
 
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """As `Result.pictures`."""
+        return ("stages",) if self.stages.num_rows else ()
+
     def __str__(self) -> str:
         first = self.table.slice(0, 1).to_pylist()[0]
         over = mean_over(first, first["estimate"] == "per query")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,12 +42,11 @@ class Plots:
 
     def __call__(self, ax: Axes | None = None) -> Axes:
         """The first picture that the result has."""
-        for draw in self._every():
-            with suppress(ParameterError):
-                return draw(ax=ax)
-        raise ParameterError(
-            f"plot: expected a result with something to draw. Got {type(self.result).__name__} without."
-        )
+        if not self.result.pictures:
+            got = type(self.result).__name__
+            raise ParameterError(f"plot: expected a result with something to draw. Got {got} without.")
+        first: Axes = getattr(self, self.result.pictures[0])(ax=ax)
+        return first
 
     def differences(self, ax: Axes | None = None) -> Axes:
         """As `mk.plot.differences`."""
@@ -77,14 +74,7 @@ class Plots:
 
     def all(self) -> list[Axes]:
         """All pictures that the result has."""
-        axes = []
-        for draw in self._every():
-            with suppress(ParameterError):
-                axes.append(draw())
-        return axes
-
-    def _every(self) -> tuple[Callable[..., Axes], ...]:
-        return self.differences, self.groups, self.surface, self.pool, self.power, self.stages
+        return [getattr(self, name)() for name in self.result.pictures]
 
 
 class Result(Tabular):
@@ -94,6 +84,11 @@ class Result(Tabular):
     def plot(self) -> Plots:
         """Its pictures."""
         return Plots(self)
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The names of the pictures that it has, the first being the one that it draws."""
+        return ()
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
         """Write one HTML page that needs no other file: tables that can be sorted, and pictures with descriptions.
@@ -189,6 +184,11 @@ class Differences:
     @property
     def _unit_of_each(self) -> np.ndarray:
         return pd.factorize(self.frame["group"])[0]
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The pictures of differences: of their power only where enough groups differ."""
+        return ("differences", "groups", *(["power"] if detectable_effect(self.units) else []))
 
     def power(self) -> Power:
         """The minimum detectable effect with more units like these, and with more queries of the same units.

@@ -91,6 +91,11 @@ class Sweep(Result):
             raise ParameterError(f"Sweep: expected one of {names}. Got {name!r}.{did_you_mean(name, self.metrics)}")
         return self.values[name]
 
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """As `Result.pictures`."""
+        return ("surface", "pool") if "pool" in self.settings[0] else ("surface",)
+
     def sign(self, metric: str) -> int:
         """1 where more of `metric` is better, -1 where less is."""
         return Metric.parse(metric).sign

@@ -148,6 +148,13 @@ class Tuning(Result):
         )
 
     @property
+    def pictures(self) -> tuple[str, ...]:
+        """As `Result.pictures`; those of a search only where one was tuned."""
+        differences, groups, *power = self.differences().pictures
+        surface, stages = (["surface"], ["stages"]) if self.sweep_ and self.search_ else ([], [])
+        return (differences, groups, *surface, *power, *stages)
+
+    @property
     def stages(self) -> pa.Table | None:
         """What became of the relevant memories under the chosen setting; None where no search was tuned."""
         swept = self.sweep_

@@ -18,10 +18,10 @@ from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
 from memkit.panels.panel import QUERY, Action, Panel, call_code, fit_to, moment_of
-from memkit.panels.parts import MARKS, paragraph, rows_html
+from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Moment, Param
-from memkit.plot.marks import Picture
+from memkit.plot.marks import MARKS, Picture
 from memkit.plot.memories import ages_of
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings

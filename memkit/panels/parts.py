@@ -6,6 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 
 from memkit.display.draw import STYLE as DRAWN
+from memkit.plot.marks import MARKS
 from memkit.text.secrets import mask
 
 _CELL, _SHORT = 90, 20
@@ -44,7 +45,6 @@ _LEGEND_STYLE = """<style>
 .mklegend span{flex:1;min-width:0;overflow-wrap:anywhere}
 .mklegend b{font-weight:400;opacity:.75;font-variant-numeric:tabular-nums}
 </style>"""
-MARKS = 400
 _LINE = 24
 """Pixels between two ranks."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,16 +15,15 @@ from memkit.evaluation.metrics import Metric
 from memkit.evaluation.selection import Contest, plateau
 from memkit.evaluation.sweep import Sweep
 from memkit.panels.panel import Action, Panel
-from memkit.panels.parts import MARKS, rows_html
+from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
-from memkit.plot.axes import COLOURS
-from memkit.plot.marks import Axis, Dots, Mark, Picture
-from memkit.schemas import Floats, Ints, Mask
+from memkit.plot.marks import Picture
+from memkit.plot.settings import axis_values, best_first, named_setting, places_on, surface_of
+from memkit.schemas import Ints, Mask
 from memkit.search.retriever import Retriever
 
 _BEST, _NEXT = 8, 1e-9
-_SIGNS = {"as it is": ("s", "#D55E00"), "best": ("^", "#009E73"), "here": ("D", "#CC79A7")}
 _WALK = {"left": (0, -1), "right": (0, 1), "down": (1, -1), "up": (1, 1)}
 
 
@@ -100,16 +100,6 @@ class SurfacePanel(Panel):
         """The weights that memkit chooses where they are left to it, in the search's own setting."""
         return {name: value for name, value in self.sweep.automatic.items() if self.params[name] is None}
 
-    def _value(self, index: int, name: str) -> Any:
-        """The value of a parameter in a setting; the search's own stands at the value that memkit chooses for it."""
-        value = self.sweep.settings[index][name]
-        return self.sweep.automatic.get(name) if value is None and index == self.sweep.default else value
-
-    def _axis(self, name: str) -> list[Any]:
-        values = {repr(value): value for value in map(partial(self._value, name=name), range(len(self.sweep.settings)))}
-        numbers = all(isinstance(value, (int, float)) for value in values.values())
-        return sorted(values.values()) if numbers else list(values.values())
-
     def _press(self, action: str) -> None:
         if action == "best":
             self.set(**self.sweep.settings[self.sweep.best])
@@ -132,7 +122,7 @@ class SurfacePanel(Panel):
 
     def _position(self, name: str) -> float | None:
         """The place of the current value along an axis, between two values where it was not tried itself."""
-        values, now = self._axis(name), self.params[name]
+        values, now = axis_values(self.sweep, name), self.params[name]
         now = self.sweep.automatic.get(name) if now is None else now
         if now in values:
             return values.index(now)
@@ -155,70 +145,20 @@ class SurfacePanel(Panel):
     @cached_property
     def _places(self) -> list[Ints]:
         """Where each setting stands along the first two parameters."""
-        axes = [[repr(value) for value in self._axis(name)] for name in self.names[:2]]
-        return [
-            np.array([values.index(repr(self._value(index, name))) for index in range(len(self.sweep.settings))])
-            for name, values in zip(self.names, axes, strict=False)
-        ]
+        return [places_on(self.sweep, name) for name in self.names[:2]]
 
     def _picture(self, answer: pa.Table) -> Picture:
-        """The evaluated points, the larger the better; the plateau outlined, the default and the current one marked."""
-        metric, means = self.sweep.metrics[0], self.sweep.table[self.sweep.metrics[0]].to_numpy()
-        flat, across = len(self._places) == 1, self._places[0]
-        down = means if flat else self._places[1]
-        indexes = np.arange(len(means))
-        if len(indexes) > MARKS:  # of more settings the best, and where one is
-            indexes = np.unique([*self._order[: MARKS - 3], *self._marked()])
-        sizes = 25 + 120 * (means - means.min()) / max(float(np.ptp(means)), 1e-9)
-        marks: list[Mark] = [
-            Dots(across[indexes], down[indexes], COLOURS[0], size=sizes[indexes], outlined=self.plateau[indexes]),
-            Dots([], [], "none", "cannot be told from the best", outlined=np.zeros(0, bool)),
-        ]
-        for index, (label, (sign, colour)) in zip(self._marked(), _SIGNS.items(), strict=False):
-            marks.append(Dots([across[index]], [down[index]], colour, label, sign, size=330, filled=False))
-        near = ["cannot be told from the best" if is_near else "" for is_near in self.plateau]
-        rows = [(self._named(index), f"{means[index]:.3f} {near[index]}".strip()) for index in self._order[:_BEST]]
-        title = f"{metric} of {len(means):,} settings, {means.min():.3f} (small) to {means.max():.3f} (large)"
-        up = _spaced(means, metric) if flat else self._spaced_values(1)
-        return Picture(title, marks, self._spaced_values(0), up, [("here", self._status(answer)), *rows])
-
-    def _spaced_values(self, axis: int) -> Axis:
-        """The values of a parameter, one beside the other."""
-        name = self.names[axis]
-        values = [_short(value) for value in self._axis(name)]
-        room = 0.15 * len(values)
-        return Axis(-room, len(values) - 1 + room, name, list(enumerate(values)))
-
-    @property
-    def _order(self) -> list[int]:
-        """All settings, the best first, of equals the first."""
-        metric = self.sweep.metrics[0]
-        gains = self.sweep.table[metric].to_numpy() * Metric.parse(metric).sign
-        order: list[int] = np.argsort(-np.round(gains, 12), kind="stable").tolist()
-        return order
-
-    def _marked(self) -> list[int]:
-        return [self.sweep.default, self.sweep.best, *([] if self.current_index is None else [self.current_index])]
-
-    def _named(self, index: int) -> str:
-        return ", ".join(
-            f"{name}=auto ({_short(self._value(index, name))})" if value is None else f"{name}={_short(value)}"
-            for name, value in self.sweep.settings[index].items()
-        )
+        """As `mk.plot.surface` draws it, with the current setting marked."""
+        marked = {"as it is": self.sweep.default, "best": self.sweep.best}
+        if self.current_index is not None:
+            marked["here"] = self.current_index
+        picture = surface_of(self.sweep, self.names[:2], self.sweep.metrics[0], self.plateau, marked)
+        return replace(picture, rows=[("here", self._status(answer)), *picture.rows])
 
     def _body(self, answer: pa.Table) -> str:
         metric = self.sweep.metrics[0]
-        means = self.sweep.table[metric].to_numpy()
+        means, first = self.sweep.table[metric].to_numpy(), best_first(self.sweep, metric)[:_BEST]
         near = ["yes" if is_near else "" for is_near in self.plateau]
-        rows = [(f"{means[index]:.3f}", near[index], self._named(index)) for index in self._order[:_BEST]]
+        rows = [(f"{means[at]:.3f}", near[at], named_setting(self.sweep, at, self.names)) for at in first]
         heads = (metric, "plateau", "best settings (Enter: go there); plateau: cannot be told from the best")
-        return rows_html(heads, rows, [str(index) for index in self._order[:_BEST]])
-
-
-def _spaced(means: Floats, metric: str) -> Axis:
-    room = 0.2 * max(float(np.ptp(means)), 1e-6)
-    return Axis(float(means.min()) - room, float(means.max()) + room, metric)
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return rows_html(heads, rows, [str(at) for at in first])

@@ -25,6 +25,8 @@ from memkit.schemas import Floats, Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MARKS = 400
+"""The most marks of a picture that a page shows without a wait."""
 WIDE, HIGH = 700, 320
 """Pixels of the SVG, and of the PNG at 100 dots an inch."""
 _LETTER, _CAPITAL, _SMALL, _LINE, _SAMPLE, _TICK = 6.8, 1.6, 11, 16, 20, 5

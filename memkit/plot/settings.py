@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_choice, check_column, check_value
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
-from memkit.plot.marks import Axis, Bars, Line, Mark, Picture
+from memkit.plot.marks import MARKS, Axis, Bars, Dots, Line, Mark, Picture
 from memkit.policy.dedup.pairs import never_merges
+from memkit.schemas import Floats, Ints, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BINS = 30
+_LISTED, _LEAST = 12, 1e-9  # settings in words; the least difference, so that equal scores divide by something
+_AROUND = 330  # the area of a sign around a point, whose own is 145 at most
+_NEAR = "cannot be told from the best"
+_SIGNS = {
+    "as it is": ("s", "#D55E00"),
+    "best": ("^", "#009E73"),
+    "to be used": ("D", "#CC79A7"),
+    "here": ("D", "#CC79A7"),
+}
 
 
 def surface(
@@ -26,8 +36,8 @@ def surface(
 ) -> Axes:
     """The settings that were evaluated, and their scores; nothing is interpolated.
 
-    Where more parameters vary than are drawn, a point is the best of its settings. Settings that cannot be told
-    from the best are outlined.
+    The larger a point, the higher the score. Where more parameters vary than are drawn, a point is the best of its
+    settings. Settings that cannot be told from the best are outlined.
 
     Parameters
     ----------
@@ -50,98 +60,114 @@ def surface(
     >>> search = mk.Retriever(encoder=None).fit(corpus)
     >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
     >>> print(mk.plot.words(mk.plot.surface(mk.sweep(search, *labels, {"min_score": [0, 0.9]}, "mrr"))))
-    mrr of 2 settings
-    min_score=0.0  1.000, as it is, best
+    mrr of 2 settings, 0.000 (small) to 1.000 (large)
+    min_score=0    1.000, as it is, best
     min_score=0.9  0.000
     """
     swept, tuned = (result.sweep_, result) if hasattr(result, "sweep_") else (result, None)
     if not hasattr(swept, "settings"):
         raise ParameterError(f"plot.surface: expected what mk.sweep or mk.tune gave. Got {type(result).__name__}.")
     name = tuned.verdict_.metric if tuned is not None else swept.metrics[0] if metric is None else metric
-    table = swept.table.to_pandas()
-    if name not in table.columns:
+    if name not in swept.table.column_names:
         raise ParameterError(f"plot.surface: expected a metric. Got {name!r}.{did_you_mean(name, swept.metrics)}")
-    varies = [key for key in swept.settings[0] if table[key].nunique(dropna=False) > 1] or list(swept.settings[0])
+    known = list(swept.settings[0])
     for name_given in (x, y):
         if name_given is not None:
-            check_choice("x, y", name_given, list(swept.settings[0]), "plot.surface")
-    names = [key for key in (x, y) if key is not None] or sorted(varies, key=lambda key: -table[key].nunique())[:2]
-    sign_of_metric = swept.sign(name)
-    near = set() if tuned is None else set(tuned.plateau_["setting"].to_pylist())
-    table["near"] = table["setting"].isin(near)
-    now, best = swept.default, int((table[name].round(12) * sign_of_metric).idxmax())
-    chosen = None if tuned is None else swept.settings.index(tuned.chosen_params_)
-    to_mark = {now, best, chosen}
-    front = table.sort_values(name, kind="stable", ascending=sign_of_metric < 0).drop_duplicates(names)
-    marks = [(now, "s", "as it is"), (best, "^", "best"), (chosen, "*", "to be used")]
-    hidden = [key for key in varies if key not in names]
+            check_choice("x, y", name_given, known, "plot.surface")
+    n_values = {key: len(axis_values(swept, key)) for key in known}
+    varies = [key for key in known if n_values[key] > 1] or known
+    names = [key for key in (x, y) if key is not None] or sorted(varies, key=lambda key: -n_values[key])[:2]
+    near = np.zeros(len(swept.settings), bool)
+    marked = {"as it is": swept.default, "best": best_first(swept, name)[0]}
+    if tuned is not None:
+        near[tuned.plateau_["setting"].to_pylist()] = True
+        marked["to be used"] = swept.settings.index(tuned.chosen_params_)
+    return surface_of(swept, names, name, near, marked).on(ax)
+
+
+def surface_of(swept: Any, names: Sequence[str], metric: str, near: Mask, marked: Mapping[str, int]) -> Picture:
+    """What `surface` draws of one or two parameters of a sweep, with signs at the settings in `marked`."""
+    means = swept.table[metric].to_numpy()
+    low, high = _ends(means)
+    axes = [axis_values(swept, name) for name in names]
+    places = [places_on(swept, name) for name in names]
+    across, up = places[0], places[1] if len(places) > 1 else means
+    order = best_first(swept, metric)
+    front: dict[tuple[int, ...], int] = {}
+    for index in order:
+        front.setdefault(tuple(int(place[index]) for place in places), index)
+    firsts = list(front.values())
+    shown = np.array([*firsts[: MARKS - len(marked)], *marked.values()] if len(firsts) > MARKS else firsts)
+    sizes = 25 + 120 * (np.nan_to_num(means, nan=low) - low) / max(high - low, _LEAST)
+    marks: list[Mark] = [Dots(across[shown], up[shown], COLOURS[0], size=sizes[shown], outlined=near[shown])]
+    if near.any():
+        marks.append(Dots([], [], "none", _NEAR, outlined=np.zeros(0, bool)))
+    for label, index in marked.items():
+        sign, colour = _SIGNS[label]
+        marks.append(Dots([across[index]], [up[index]], colour, label, sign, size=_AROUND, filled=False))
+    hidden = [name for name in swept.settings[0] if name not in names and len(axis_values(swept, name)) > 1]
     of_all = f"; each point the best over {', '.join(hidden)}" if hidden else ""
-    ax = axes_for(ax, f"{name} of {len(table):,} settings{of_all}")
-    for key in set(names) & swept.automatic.keys():  # the search's own setting stands where memkit's choice puts it
-        table.loc[now, key] = swept.automatic[key]
-    front = front.assign(**{key: table[key].loc[front.index] for key in names})
-    where = [_places(ax, table[key], axis) for key, axis in zip(names, ("x", "y"), strict=False)]
-    height = where[1] if len(names) > 1 else table[name]
-    _draw_points(ax, front, where[0], height, name, len(names) > 1)
-    for setting, sign, label in marks:
-        if setting is not None:
-            ax.plot(
-                where[0][setting], height[setting], sign, ms=15, mfc="none", mec="black", mew=1.5, ls="", label=label
-            )
-    ax.set(xlabel=names[0], ylabel=names[1] if len(names) > 1 else name)
-    ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)
-    labels = {setting: [word for key, _, word in marks if key == setting] for setting in to_mark if setting is not None}
-    listed = front.assign(first=front["setting"].isin(to_mark)).sort_values(["first", name], ascending=False).head(12)
-    extra = table[table["setting"].isin(to_mark - set(listed["setting"]))]
+    title = f"{metric} of {len(means):,} settings, {low:.3f} (small) to {high:.3f} (large){of_all}"
     rows = []
-    for _, row in pd.concat([listed, extra]).iterrows():
-        words = [
-            f"{row[name]:.3f}",
-            *labels.get(row["setting"], []),
-            *(["cannot be told from the best"] if row["near"] else []),
-        ]
-        rows.append((", ".join(f"{key}={_value_text(row[key])}" for key in names), ", ".join(words)))
-    return with_words(ax, rows)
+    for index in list(dict.fromkeys([*marked.values(), *firsts]))[:_LISTED]:
+        words = [*(label for label, at in marked.items() if at == index), *([_NEAR] if near[index] else [])]
+        rows.append((named_setting(swept, index, names), ", ".join([f"{means[index]:.3f}", *words])))
+    room = 0.2 * max(high - low, _LEAST)
+    vertical = _spread(names[1], axes[1]) if len(names) > 1 else Axis(low - room, high + room, metric)
+    return Picture(title, marks, _spread(names[0], axes[0]), vertical, rows)
 
 
-def _value_text(value: Any) -> str:
-    return "None" if pd.isna(value) else str(value)
+def _ends(means: Floats) -> tuple[float, float]:
+    known = means[~np.isnan(means)]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
 
 
-def _draw_points(ax: Axes, front: pd.DataFrame, x: Any, height: Any, name: str, flat: bool) -> None:
-    index = front.index
-    edges = np.where(front["near"], "black", "#999999")  # a rim, for the darkest are dark as a dark page
-    colour: dict[str, Any] = {"c": front[name], "cmap": "viridis"} if flat else {"color": COLOURS[0]}
-    points = ax.scatter(
-        x[index],
-        height[index],
-        s=70,
-        edgecolors=edges.tolist(),
-        linewidths=np.where(front["near"], 1.5, 0.5).tolist(),
-        zorder=2,
-        **colour,
+def _spread(name: str, values: Sequence[Any]) -> Axis:
+    """The values of a parameter, one beside the other."""
+    room = 0.15 * len(values)
+    ticks = [(place, short(_spelled(value), 24)) for place, value in enumerate(values)]
+    return Axis(-room, len(values) - 1 + room, name, ticks)
+
+
+def best_first(swept: Any, metric: str) -> list[int]:
+    """All settings of a sweep, the best first, of equals the first."""
+    gains = swept.table[metric].to_numpy() * swept.sign(metric)
+    order: list[int] = np.argsort(-np.round(gains, 12), kind="stable").tolist()
+    return order
+
+
+def value_at(swept: Any, index: int, name: str) -> Any:
+    """The value of a parameter in a setting; the search's own stands at the value that memkit chooses for it."""
+    value = swept.settings[index][name]
+    return swept.automatic.get(name) if value is None and index == swept.default else value
+
+
+def axis_values(swept: Any, name: str) -> list[Any]:
+    """The values of a parameter that were tried: numbers in their order, others as they came."""
+    values = {repr(value): value for value in (value_at(swept, index, name) for index in range(len(swept.settings)))}
+    numbers = all(isinstance(value, (int, float)) for value in values.values())
+    return sorted(values.values()) if numbers else list(values.values())
+
+
+def places_on(swept: Any, name: str) -> Ints:
+    """Where each setting stands among the values of a parameter."""
+    place = {repr(value): number for number, value in enumerate(axis_values(swept, name))}
+    return np.array([place[repr(value_at(swept, index, name))] for index in range(len(swept.settings))])
+
+
+def named_setting(swept: Any, index: int, names: Iterable[str]) -> str:
+    """A setting in words; a weight that is left to memkit has its value in brackets."""
+    setting = swept.settings[index]
+    return ", ".join(
+        f"{name}=auto ({_spelled(value_at(swept, index, name))})"
+        if setting[name] is None and value_at(swept, index, name) is not None
+        else f"{name}={_spelled(setting[name])}"
+        for name in names
     )
-    if front["near"].any():
-        ax.scatter([], [], s=70, color="none", edgecolors="black", linewidths=1.5, label="cannot be told from the best")
-    if flat:
-        ax.figure.colorbar(points, ax=ax, label=name)
 
 
-def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
-    """The positions of a parameter's values: numbers at their value, None to the left, words one after the other."""
-    ticks = ax.set_xticks if axis == "x" else ax.set_yticks
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        if not column.isna().any():
-            return column
-        values = np.unique(column.dropna())
-        left = values.min() - max(np.ptp(values) / 6, 1e-9)
-        shown = values[np.unique(np.linspace(0, len(values) - 1, min(len(values), 8)).astype(int))]
-        ticks([left, *shown], ["None", *(f"{value:g}" for value in shown)])
-        return column.fillna(left)
-    column = column.map(_value_text)
-    words = list(dict.fromkeys(column))
-    ticks(range(len(words)), [short(word, 24).replace("$", r"\$") for word in words], fontsize=8)
-    return column.map({word: place for place, word in enumerate(words)})
+def _spelled(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def pool(swept: Any, ax: Axes | None = None) -> Axes:

@@ -49,7 +49,7 @@ def compared(search: mk.Retriever) -> Any:
 
 
 def texts(ax: Any) -> str:
-    return " ".join(text.get_text() for text in ax.get_legend().get_texts()) if ax.get_legend() else ""
+    return " ".join(text.get_text() for legend in ax.figure.legends for text in legend.get_texts())
 
 
 def test_every_picture_has_words_and_can_be_written(search: Any, swept: Any, tuned: Any, compared: Any) -> None:
@@ -79,6 +79,21 @@ def test_a_result_draws_itself_by_its_first_picture(swept: Any, tuned: Any, comp
     assert drawn == [
         mk.plot.words(draw()) for draw in (tuned.plot.differences, compared.plot.differences, swept.plot.surface)
     ]
+
+
+def test_a_result_names_the_pictures_that_it_has(search: Any, swept: Any, tuned: Any, compared: Any) -> None:
+    measured = mk.evaluate(search, *LABELS, "mrr", as_of=DAY)
+    traced = mk.evaluate(search, *LABELS, "mrr", as_of=DAY, stages=True)
+    assert [result.pictures for result in (tuned, compared, swept, traced, measured)] == [
+        ("differences", "groups", "power"),
+        ("differences", "groups", "power"),
+        ("surface", "pool"),
+        ("stages",),
+        (),
+    ]
+    assert len(swept.plot.all()) == 2
+    with pytest.raises(mk.ParameterError, match="with something to draw"):
+        measured.plot()
 
 
 def test_a_prompt_and_an_overview_draw_themselves() -> None:
@@ -125,11 +140,16 @@ def test_only_settings_that_were_evaluated_are_drawn(swept: Any) -> None:
     table = swept.table.to_pandas()
     assert len(points) == len(table[["pool", "gram_weight"]].drop_duplicates())
     # The search's own weight, which is left to memkit, stands where memkit puts it.
-    now = swept.table.to_pandas().loc[swept.default, "pool"]
-    assert [now, swept.automatic["gram_weight"]] in points.tolist()
-    assert "None" not in [tick.get_text() for tick in ax.get_yticklabels()]
+    now = [table.loc[swept.default, "pool"], swept.automatic["gram_weight"]]
+    ticks = [[tick.get_text() for tick in labels] for labels in (ax.get_xticklabels(), ax.get_yticklabels())]
+    assert ticks == [["5", "20", "100"], ["0", f"{now[1]:g}", "0.4"]]
+    assert [ticks[0].index(str(now[0])), ticks[1].index(f"{now[1]:g}")] in points.tolist()
     best = table.sort_values("ndcg@10", ascending=False).drop_duplicates(["pool", "gram_weight"])
-    assert np.allclose(np.sort(ax.collections[0].get_array()), np.sort(best["ndcg@10"]))
+    order = ax.collections[0].get_sizes().argsort()
+    drawn = [(ticks[0][int(x)], ticks[1][int(y)]) for x, y in points[order]]
+    spelled = best["gram_weight"].fillna(now[1]).map("{:g}".format)
+    scores = dict(zip(zip(best["pool"].map(str), spelled, strict=True), best["ndcg@10"], strict=True))
+    assert [scores[at] for at in drawn] == sorted(scores.values())
     assert "the best over decay" in ax.get_title(loc="left")
     assert texts(ax) == "as it is best"
 

@@ -29,6 +29,7 @@ from memkit.panels.panel import Panel
 from memkit.panels.state import QueryValues, Session, State
 from memkit.params import estimator, param
 from memkit.plot.marks import Dots
+from memkit.plot.settings import axis_values
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.search.settings import QuerySettings
 from memkit.tables.statement import run as run_
@@ -683,7 +684,7 @@ def test_the_setting_in_use_stands_at_its_effective_point_of_the_surface(swept: 
     weight = search._index().weights(search)["vector"]
     panel = mk.panels.surface(swept)
     assert panel.automatic == {"vector_weight": weight}
-    assert panel._axis("vector_weight") == sorted({0.0, 0.5, weight})
+    assert axis_values(swept, "vector_weight") == sorted({0.0, 0.5, weight})
     assert "None" not in panel.marks.svg
     assert f"vector_weight=auto ({weight:g})" in panel.body
 
