@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -314,3 +315,57 @@ def test_a_name_that_was_there_before_is_not_new() -> None:
 def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(mk.ParameterError):
         mk.digest(mk.from_table({"text": ["чай"]}), **wrong)
+
+
+CLOSED_LATER = {
+    "memory/2026-02-20.md": "# Лог\n\n- [ ] Заказать тару\n- [ ] позвонить Анне\n",
+    "memory/2026-02-21.md": "# Лог\n\n- [ ] заказать **тару** 📅 2026-02-25\n",
+    "memory/2026-02-23.md": "# Лог\n\n- [x] заказать тару. ✅ 2026-02-23\n- [ ] позвонить Анне\n",
+    "memory/2026-02-24.md": "# Лог\n\n- [x] заказать тару\n- [x] сделано сразу\n",
+    "memory/2026-02-25.md": "# Лог\n\n- [ ] полить базилик\n",
+    "memory/2026-02-19.md": "# Лог\n\n- [x] полить базилик\n",
+    "HEARTBEAT.md": "# Всегда\n\n- [ ] заказать тару\n",
+}
+
+
+def test_a_box_that_a_later_log_ticks_is_closed_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    corpus = mk.read(write_files(tmp_path, CLOSED_LATER))
+    assert corpus.named("open_tasks").fetchall() == [
+        ("HEARTBEAT.md", 3, "заказать тару"),  # nobody says of which day it is
+        ("memory/2026-02-20.md", 4, "позвонить Анне"),
+        ("memory/2026-02-23.md", 4, "позвонить Анне"),
+        ("memory/2026-02-25.md", 3, "полить базилик"),  # written again after its tick
+    ]
+    write_files(tmp_path, {"HEARTBEAT.md": "# Всегда\n"})
+    corpus = corpus.refresh()
+    tare, basil = ("closed", "Заказать тару"), ("opened", "полить базилик")
+    for since, until, expected in (
+        ("2026-02-20", "2026-02-22", [("opened", "Заказать тару"), ("opened", "позвонить Анне")]),
+        ("2026-02-22", "2026-02-23", [tare]),
+        ("2026-02-24", "2026-02-26", [basil]),
+        ("2026-02-20", "2026-02-26", [("opened", "позвонить Анне"), basil, tare]),
+    ):
+        with subtests.test(since=since, until=until):
+            told = mk.digest(corpus, since=since, until=until, basis="dates")
+            assert {*rows(told, "boxes", "what", "text")} >= {*expected}
+            assert [row for row in rows(told, "boxes", "what", "text") if row[0] == "closed"] == [
+                row for row in expected if row[0] == "closed"
+            ]
+
+
+def test_huge_and_hostile_boxes_are_matched_in_linear_time(tmp_path: Path) -> None:
+    tasks = [
+        *(f"дело {number}" for number in range(3_000)),
+        *["одно и то же"] * 3_000,
+        "📅" * 20_000,
+        "[due::" * 9_000,
+        "~ " * 20_000,
+    ]
+    files = {
+        f"memory/2026-02-2{day}.md": "".join(f"- [{mark}] {task}\n" for task in tasks)
+        for day, mark in ((0, " "), (1, "x"))
+    }
+    corpus = mk.read(write_files(tmp_path, files))
+    began = time.process_time()
+    assert len(corpus.named("open_tasks").fetchall()) == 3  # signs name no task
+    assert time.process_time() - began < 10

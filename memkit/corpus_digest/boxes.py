@@ -7,23 +7,42 @@ import pyarrow as pa
 from memkit.corpus_digest.span import Span
 from memkit.duck import rows_of
 from memkit.formats.boxes import checklist_of
+from memkit.tables.boxes import TASK, unticked_sql
 
-_BOXES = """
-with open_now as (from now where not done), open_before as (from before where not done)
+_BOXES = f"""
+with now as (from {unticked_sql("now_boxes", "now_memories")}),
+before as (from {unticked_sql("before_boxes", "before_memories")}),
+open_now as (from now where tick_id is null),
+open_before as (from before where tick_id is null),
+done_now as (select {TASK} as task from now_boxes where done)
 from (
-    select 'opened' as what, memory_id, path, line, text from open_now where text not in (select text from open_before)
+    select 'opened' as what, memory_id, path, line, text from open_now where task not in (select task from open_before)
     union
-    select if(text in (select text from now where done), 'closed', 'removed') as what, memory_id, path, line, text
-    from open_before where text not in (select text from open_now)
+    select if(task in (from done_now), 'closed', 'removed') as what, memory_id, path, line, text from open_before
+    where task not in (select task from open_now) and task not in (select task from now where tick_id is not null)
+    union
+    select 'closed' as what, tick_id, tick_path, tick_line, any_value(text order by path, line) from now
+    where tick_id is not null and task not in (select task from open_now) and not exists (
+        from before where before.memory_id = now.memory_id and before.task = now.task and before.tick_id is not null)
+    group by tick_id, tick_path, tick_line, task
 ) order by list_position(['opened', 'closed', 'removed'], what), path, line, text, memory_id
-"""
-_OLDER = "select count(*) as n from now where not done and text in (select text from before where not done)"
+"""  # noqa: S608  # names of tables alone
+_OLDER = f"""
+select count(*) as n from {unticked_sql("now_boxes", "now_memories")} where tick_id is null
+    and task in (select task from {unticked_sql("before_boxes", "before_memories")} where tick_id is null)
+"""  # noqa: S608  # names of tables alone
 
 
 def boxes(span: Span) -> tuple[pa.Table, int]:
     """What became of boxes within the span, and how many were open before and still are.
 
-    A box is the same where its text is. The rows are ``opened``, ``closed``, or ``removed`` without a tick.
+    A box is the same where its text is. The rows are ``opened``, ``closed``, or ``removed`` without a tick; what a
+    later log ticks is closed there, once, however often it was written down.
     """
-    states = {"before": checklist_of(span.before.memories), "now": checklist_of(span.after.memories)}
+    states = {
+        "before_boxes": checklist_of(span.before.memories),
+        "before_memories": span.before.memories,
+        "now_boxes": checklist_of(span.after.memories),
+        "now_memories": span.after.memories,
+    }
     return rows_of(_BOXES, **states), rows_of(_OLDER, **states)["n"][0].as_py()

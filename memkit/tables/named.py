@@ -4,7 +4,7 @@ that ages are counted to, ``$until`` the last instant that is seen (of a bare da
 A comment ``-- $days = 31`` declares a parameter with its default, as JSON.
 
 ``{age_days}``, ``{idle_days}``, ``{factor}`` and ``{expired}`` in a file are replaced by the SQL of
-`memkit.tables.age`.
+`memkit.tables.age`, ``{unticked}`` by that of `memkit.tables.boxes`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import AsOf, Moment, check_value, describe
 from memkit.tables.age import age_sql, decay_sql, expired_sql, moments_in
+from memkit.tables.boxes import unticked_sql
 
 FOLDER = Path(__file__).parent / "queries"
 
@@ -35,6 +36,7 @@ _EXPRESSIONS = {
     "idle_days": age_sql(["last_used_at"]),
     "factor": decay_sql(),
     "expired": expired_sql(),
+    "unticked": unticked_sql(),
 }
 
 

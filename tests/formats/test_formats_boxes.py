@@ -86,6 +86,10 @@ def test_open_tasks_are_those_of_every_format_and_stand_where_they_say(tmp_path:
     assert {(path, text) for path, _, text in tasks(refreshed)} == OPEN - {("docs/plan.md", "первое")}
 
 
+TICKED_LATER = {("life/memory/2025-11-12.md", 9), ("life/memory/2025-11-13.md", 4)}
+"""A task that the logs of two days carry over and that of the third ticks."""
+
+
 def test_every_open_box_of_the_sample_is_a_task() -> None:
     root = mk.sample_data()
     corpus = mk.read(root)
@@ -94,7 +98,7 @@ def test_every_open_box_of_the_sample_is_a_task() -> None:
         text = (root / path).read_text(encoding="utf-8", errors="replace")
         code = fences(text)
         for number, line in enumerate(text.split("\n"), 1):
-            if (match := BOX.match(line)) and number not in code:
+            if (match := BOX.match(line)) and number not in code and (path, number) not in TICKED_LATER:
                 wanted.append((path, number, match[1].strip()))
     assert len(wanted) > 50
     assert sorted(tasks(corpus)) == sorted(wanted)

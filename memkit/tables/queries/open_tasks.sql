@@ -1,2 +1,2 @@
--- Which check boxes are not ticked, in the memories of any format?
-select path, line, text from checklist where not done order by path, line
+-- Which check boxes are not ticked, where they stand or in a later log, in the memories of any format?
+select path, line, text from {unticked} where tick_id is null order by path, line
