@@ -30,6 +30,7 @@ def _small_blocks() -> Iterator[None]:
     """Texts are read in blocks, which here are small, so that few texts are several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(near, "STEP", 4)
+        patch.setattr(near, "_LETTERS_A_MATCH", 3)
         patch.setattr(families, "STEP", 4)
         yield
 

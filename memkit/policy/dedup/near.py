@@ -33,8 +33,11 @@ _BATCH_PAIRS = 20_000
 _BATCH_PARTS = 100_000
 _BATCH_LETTERS = 8_000_000
 """Bytes of texts that are looked for in others at once."""
+_LETTERS_A_MATCH = 50
+"""For so many trigrams of a text, one more of the first ones must be shared: fewer candidates for as many products."""
+_SIZES = 8
 _SIGNATURE = 16  # 64-bit words
-_EXACT_PRODUCTS = 100_000_000
+_EXACT_PRODUCTS = 200_000_000
 _BANDS, _BAND_ROWS = 24, 5
 # Guards the borders of integer counts against the last digit of a product of floats.
 _MARGIN = 1e-9
@@ -257,12 +260,18 @@ def _candidates(grams: Grams, floor: float, families: Families) -> Iterator[tupl
     # For a cosine of `floor` the longer text shares at least floor² of its trigrams and the shorter at least `floor`
     # of its own. If no shared one were among the first of a text, too few would be left after them. So the product of
     # two sparse matrices that hold only these first ones finds every pair, and leaves out most of the rest unseen.
+    # With some more of the first ones (`_at_least`), so many more must be shared among them: few others share as many.
     # Texts of templates meet those of none, and one another only where their gaps are filled alike.
     members, lone = np.flatnonzero(families.is_member), np.flatnonzero(~families.is_member)
     yield from _equal_keys(members, families.gaps[members])
-    longer, shorter = _prefix(grams, floor * floor), _prefix(grams, floor)
+    # A text is the longer one of none that is shorter than `floor`² of it.
+    least = np.minimum(
+        _at_least(grams.sizes), np.maximum(1, np.ceil(floor * floor * grams.sizes - _MARGIN).astype(np.int64))
+    )
+    longer = _prefix(grams, floor * floor, least)
+    shorter = _prefix(grams, floor, _at_least(grams.sizes / (floor * floor)))
     every = np.arange(len(grams.sizes))
-    sides = [(lone, every), (members, lone)]
+    sides = [*_by_size(grams.sizes, lone, every, floor), *_by_size(grams.sizes, members, lone, floor)]
     works = [np.cumsum(longer[rows] @ np.asarray(shorter[others].sum(axis=0)).ravel()) for rows, others in sides]
     if sum(work[-1] for work in works if len(work)) > _EXACT_PRODUCTS:
         yield from _hashed(grams, families)
@@ -271,11 +280,22 @@ def _candidates(grams: Grams, floor: float, families: Families) -> Iterator[tupl
         parts = np.split(rows, np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1)
         across = shorter[others].T.tocsr()
         for some in bar("near texts", parts, leave=False):
-            met = (longer[some] @ across).tocoo()
-            i, j = some[met.row], others[met.col]
+            met = longer[some] @ across
+            n_met = np.diff(met.indptr)
+            many = np.flatnonzero(met.data >= np.repeat(least[some], n_met))
+            i = some[np.searchsorted(met.indptr, many, side="right") - 1]
+            j = others[met.indices[many]]
             size_i, size_j = grams.sizes[i], grams.sizes[j]
             fits = (i != j) & (size_j <= size_i) & (size_j >= floor * floor * size_i - _MARGIN)
             yield i[fits], j[fits]
+
+
+def _by_size(sizes: Ints, rows: Ints, others: Ints, floor: float) -> Iterator[tuple[Ints, Ints]]:
+    """Some rows with those of the `others` that are no longer, and long enough to be near: half of all work."""
+    for some in np.array_split(rows[np.argsort(sizes[rows], kind="stable")], _SIZES):
+        if len(some):
+            least, most = sizes[some[0]], sizes[some[-1]]
+            yield some, others[(sizes[others] <= most) & (sizes[others] >= floor * floor * least - _MARGIN)]
 
 
 def _hashed(grams: Grams, families: Families) -> Iterator[tuple[Ints, Ints]]:
@@ -321,12 +341,18 @@ def _equal_keys(rows: Ints, key: NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:
         yield rows[:-step][same], rows[step:][same]
 
 
-def _prefix(grams: Grams, ratio: float) -> Any:
-    """The rarest trigrams of each text, as many as leave fewer than `ratio` of them out."""
+def _at_least(sizes: NDArray[Any]) -> Ints:
+    """How many of their first trigrams two texts must share, by the size of the longer one."""
+    least: Ints = 1 + (sizes / _LETTERS_A_MATCH + _MARGIN).astype(np.int64)
+    return least
+
+
+def _prefix(grams: Grams, ratio: float, least: Ints) -> Any:
+    """The rarest trigrams of each text, as many as hold `least` of those that it shares with `ratio` of its own."""
     from scipy import sparse
 
     matrix = grams.matrix
-    kept = np.where(grams.sizes > 0, grams.sizes - np.ceil(ratio * grams.sizes - _MARGIN).astype(np.int64) + 1, 0)
+    kept = np.where(grams.sizes > 0, grams.sizes - np.ceil(ratio * grams.sizes - _MARGIN).astype(np.int64) + least, 0)
     kept = np.minimum(kept, grams.sizes)
     chosen = matrix.indices[_ranges(matrix.indptr[:-1].astype(np.int64), kept)]
     ones = np.ones(len(chosen), dtype=np.int32)
