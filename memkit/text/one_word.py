@@ -21,12 +21,15 @@ from memkit.schemas import Ints, Mask
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded
 from memkit.text.statements import UNITS, Reader
+from memkit.text.synonyms import Thesaurus
 
 APART: tuple[str, ...] = (
     "mother mom mum",
     "father dad",
     *("grandmother grandma", "grandfather grandpa", "brother", "sister", "aunt", "uncle", "son", "daughter"),
     *("wife", "husband", "king", "queen"),
+    *("nephew", "niece", "cousin", "grandson", "granddaughter"),
+    *("племянник", "племянница", "внук", "внучка", "свекровь", "теща", "зять", "невестка"),
     "мать мама матери мамы",
     "отец отца отцу папа папы",
     *("бабушка", "дедушка дед", "брат", "сестра", "тетя", "дядя", "сын", "дочь дочери дочка", "жена", "муж"),
@@ -39,6 +42,7 @@ APART: tuple[str, ...] = (
     *("черный", "белый", "young", "old", "big large huge", "small tiny", "hot", "cold", "day", "night"),
     *("молодой", "старый", "большой крупный огромный", "маленький небольшой мелкий", "горячий", "холодный"),
     *("день", "ночь"),
+    *("read reads reading", "write writes writing"),
     *("buy", "sell", "slow", "fast quick rapid", "купить", "продать", "медленный", "быстрый"),
     *("production prod", "staging stage", "spring", "summer", "autumn", "winter", "весна", "лето", "осень", "зима"),
 )
@@ -60,6 +64,8 @@ _MOST_WORDS = 400
 _ALIKE = 0.5
 _NEAR_LETTERS = 0.6
 """Capital words that begin both texts, and are as alike in letters as this, are two names and no synonyms."""
+_ACTIVITY = 6
+"""The letters from which an English word in -ing is an activity ("king", "ring" are none)."""
 _LONG = 8
 """Shorter words that differ in a letter are two words ("test", "text"); longer ones mostly are one."""
 _LONG_UNIT = 3
@@ -74,10 +80,14 @@ _SOFT, _CLOSED, _FIRST, _HARD = range(4)
 
 
 class Synonyms(NamedTuple):
-    """Which words mean the same: those whose vectors have at least this cosine."""
+    """Which words mean the same: those whose vectors have at least this cosine, and those of the thesaurus.
+
+    Two activities ("slicing", "cutting") are told apart by what they are done to, so that less is enough for them.
+    """
 
     vectors: Callable[[list[str]], NDArray[np.float32]]
     least: float
+    least_of_activities: float
 
 
 class Words:
@@ -94,6 +104,7 @@ class Words:
         self._units = {reader.stem(word): name for word, name in units.items() if len(word) >= _LONG_UNIT} | units
         lines = [[reader.stem(folded(word)) for word in line.split()] for line in APART]
         self._apart = {stem: stems[0] for stems in lines for stem in stems}
+        self._thesaurus = Thesaurus(lambda word: reader.stem(folded(word)))
 
     def differ(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
         """Whether pairs of places, whose words `texts` gives, differ in a word that is the fact."""
@@ -165,7 +176,17 @@ class Words:
             self._vectors |= dict(zip(new, vectors, strict=True))
         every = np.stack([self._vectors[term] for term in terms.tolist()])
         left, right = (every[np.searchsorted(terms, side)] for side in (a, b))
-        alike: Mask = np.einsum("ij,ij->i", left, right) >= self._synonyms.least
+        words = [self._written[term] for term in terms.tolist()]
+        is_activity = np.array([len(word) >= _ACTIVITY and word.endswith("ing") for word in words])
+        is_known = np.array([self._reader.stem(word) in self._thesaurus for word in words])
+        both = [
+            flags[np.searchsorted(terms, a)] & flags[np.searchsorted(terms, b)] for flags in (is_activity, is_known)
+        ]
+        least = np.where(both[0], self._synonyms.least_of_activities, self._synonyms.least)
+        alike: Mask = np.einsum("ij,ij->i", left, right) >= least
+        for place in np.flatnonzero(both[1] & ~alike).tolist():
+            pair = (self._reader.stem(self._written[term]) for term in (a[place], b[place]))
+            alike[place] = self._thesaurus(*pair)
         return alike
 
     def _may_be_forms(self, a: Ints, b: Ints, kind_a: Ints, kind_b: Ints) -> Mask:

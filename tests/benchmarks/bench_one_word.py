@@ -227,6 +227,46 @@ The cluster was upgraded to the {} release
         "Вход в офис с такой стороны: {}\n~Кабель идёт вдоль стены: {}\n",
         "левая правая северная южная восточная западная передняя задняя",
     ),
+    "near, en: food": (
+        "Buy {} at the market before noon\n~The user eats {} for lunch\n",
+        "pears plums apples cherries",
+    ),
+    "near, en: tool": (
+        "The {} lies in the lower drawer\n~Lend the {} to a neighbour\n",
+        "pliers spanner spade rake saw drill",
+    ),
+    "near, en: clothes": (
+        "She bought a new {}\n~The lost thing is a {}\n",
+        "shirt blouse jacket coat boots shoes hat cap",
+    ),
+    "near, en: home": (
+        "The user sold the old {}\n~Move the {} upstairs\n",
+        "table desk shelf drawer cupboard wardrobe bed cot",
+    ),
+    "near, en: body": (
+        "The user hurt his {}\n~The doctor treats the {}\n",
+        "elbow wrist hip knee ankle shoulder neck back",
+    ),
+    "near, en: tree": (
+        "A {} grows under the window\n~Plant a {} by the gate\n",
+        "fir spruce larch willow maple poplar oak birch",
+    ),
+    "near, ru: animal": (
+        "На логотипе команды {}\n~В книге главный герой {}\n",
+        "корова овца коза лошадь волк лиса ворона голубь кошка собака",
+    ),
+    "near, ru: colour": (
+        "Для тревог взят {} цвет\n~Машина {}, как и ворота\n",
+        "малиновый бордовый алый лиловый бежевый",
+    ),
+    "near, ru: job": (
+        "Пользователь по профессии {}\n~Утром придёт {}\n",
+        "врач хирург учитель преподаватель плотник маляр",
+    ),
+    "near, ru: sort": (
+        "Нравится вещь, если она {}\n~Во дворе стоит {} лавка\n",
+        "узкая широкая дешёвая дорогая сильная слабая",
+    ),
 }
 SAME = """
 Пользователь живёт в Казани с 2019 года. | пользователь   живёт в КАЗАНИ с 2019 года

@@ -67,7 +67,7 @@ def test_synonyms_of_an_encoder_are_one_word_but_never_names_or_words_of_closed_
         asked.extend(words)
         return np.array([[word in pair.casefold().split() for pair in SYNONYMS] for word in words], np.float32)
 
-    conflicts = Conflicts(synonyms=Synonyms(vectors, 1.0))
+    conflicts = Conflicts(synonyms=Synonyms(vectors, 1.0, 1.0))
     for one, other, value in (
         ("The user's car is in the yard", "The user's automobile is in the yard", False),
         ("Man plays the guitar", "Person plays the guitar", False),
@@ -79,6 +79,20 @@ def test_synonyms_of_an_encoder_are_one_word_but_never_names_or_words_of_closed_
         with subtests.test(other):
             assert conflicts(one, other).value is value
     assert "automobile" in asked
+
+
+def test_near_words_of_a_class_are_two_facts_and_those_of_the_thesaurus_are_one(kept_vectors: object, subtests) -> None:
+    sentence = "The user sold the old {} to a neighbour last week."
+    pairs = {"pliers spanner": 0, "spade rake": 0, "nephew niece": 0, "sofa couch": 1, "boat ship": 1, "dog animal": 1}
+    words = [word for pair in pairs for word in pair.split()]
+    table = mk.from_table(
+        {"user_id": [pair for pair in pairs for _ in "ab"], "text": [sentence.format(word) for word in words]}
+    )
+    found = mk.Deduplicator(lexical_floor=0.5).fit(table).pairs_
+    differ = dict(zip(found["a_id"].to_pylist(), found["value_conflict"].to_pylist(), strict=True))
+    for place, (pair, is_one) in enumerate(pairs.items()):
+        with subtests.test(pair):
+            assert differ[table.memories["memory_id"][2 * place].as_py()] is not bool(is_one)
 
 
 def test_dedup_asks_its_encoder_for_synonyms_and_without_one_keeps_such_texts(kept_vectors: object) -> None:

@@ -124,6 +124,8 @@ class TextEncoder:
         Cosine from which two texts count as near-duplicates, where it was measured for this encoder.
     synonym_threshold : float or None
         Cosine from which two words count as synonyms, where it was measured for this encoder.
+    activity_threshold : float or None
+        The same for two English words in -ing.
     calibration : Calibration or None
         Weights and cosines, where they were measured for this encoder.
     refitted : bool
@@ -143,6 +145,7 @@ class TextEncoder:
     lasting: bool = True
     dedup_threshold: float | None = None
     synonym_threshold: float | None = None
+    activity_threshold: float | None = None
     calibration: Calibration | None = None
     refitted: bool = False
     show_progress: bool = True

@@ -215,7 +215,10 @@ def _synonyms(encoder: Any) -> Synonyms | None:
     from memkit.index.cache import shared_cache
 
     least = getattr(encoder, "synonym_threshold", None)
-    return None if least is None else Synonyms(lambda words: shared_cache().encode(encoder, words, "query"), least)
+    if least is None:
+        return None
+    of_activities = getattr(encoder, "activity_threshold", None) or least
+    return Synonyms(lambda words: shared_cache().encode(encoder, words, "query"), least, of_activities)
 
 
 def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, a: Ints, b: Ints) -> pa.Table:
