@@ -56,6 +56,8 @@ class Owners:
         The texts of memories, which name a title or not.
     places : ndarray of int64, shape (n,)
         The row of each in `texts`.
+    in_log : ndarray of bool, shape (n,)
+        Whether a row is of a log, whose dates are no part of what it says.
     """
 
     users: Ints
@@ -64,13 +66,14 @@ class Owners:
     titles: Sequence[str]
     texts: pa.ChunkedArray = field(repr=False)
     places: Ints
+    in_log: Mask
 
     @classmethod
     def single(cls, n: int) -> Self:
         """So many rows of one owner."""
         texts = pa.chunked_array([[""] * n], pa.string())
         none = np.zeros((3, n), np.int64)
-        return cls(none[0], none[0], none, [""] * n, texts, np.arange(n))
+        return cls(none[0], none[0], none, [""] * n, texts, np.arange(n), np.zeros(n, bool))
 
     @classmethod
     def of(cls, memories: pa.Table) -> Self:
@@ -102,7 +105,7 @@ class Owners:
         logs = np.where([key[2] in in_log for key in told], 0, NOBODY).astype(np.int64)
         users = _coded([user or "" for user in rows["user_id"]])
         labels = np.stack([_coded(subjects), logs, np.array(files, np.int64)])
-        return cls(users, stores, labels, titles, memories["text"], np.arange(n))
+        return cls(users, stores, labels, titles, memories["text"], np.arange(n), logs != NOBODY)
 
     def __len__(self) -> int:
         return len(self.users)
@@ -115,7 +118,7 @@ class Owners:
         """The owners of some of the rows."""
         titles = [self.titles[row] for row in rows.tolist()]
         some = self.users[rows], self.stores[rows], self.labels[:, rows], titles
-        return type(self)(*some, self.texts, self.places[rows])
+        return type(self)(*some, self.texts, self.places[rows], self.in_log[rows])
 
     def alone(self) -> Self:
         """The same without the texts of other rows."""

@@ -34,6 +34,8 @@ _ASKS = frozenset(
 )
 """Words of headings that name what is below."""
 _MANY, _SOME, _FEW = 5, 3, 2
+_MOST_HEADING, _LEAST_BELOW = 80, 4
+"""The most letters of a heading that only says when, and the least words that say something without it."""
 
 
 def says_something(headings: str) -> bool:
@@ -47,6 +49,28 @@ def says_something(headings: str) -> bool:
     [False, False, False, False]
     """
     return any(map(_says, headings.splitlines()))
+
+
+def without_moment(text: str) -> str:
+    """A text of a log without the headings above it that only say when, unless few words are below.
+
+    Examples
+    --------
+    >>> without_moment("# 2026-03-01 (воскресенье)\\n\\n## 14:30\\nПул вырос до двадцати")
+    'Пул вырос до двадцати'
+    >>> without_moment("## 14:30\\nПул вырос")  # which stands within many other texts
+    '## 14:30\\nПул вырос'
+    >>> without_moment("# День релиза\\n\\nПул вырос")
+    '# День релиза\\n\\nПул вырос'
+    """
+    rest = text.lstrip()
+    while rest.startswith("#"):
+        heading, _, below = rest.partition("\n")
+        bare = _NAMED_DAY.sub(" ", _WHEN.sub(" ", _MARKS.sub("", heading, count=1)))
+        if len(heading) > _MOST_HEADING or bare == heading or any(map(str.isalnum, bare)):
+            break
+        rest = below.lstrip()
+    return rest if len(_WORD.findall(rest)) >= _LEAST_BELOW else text
 
 
 def _says(heading: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -178,3 +179,21 @@ def test_texts_of_a_template_that_name_their_page_are_no_pairs_and_a_copy_of_one
 def test_the_notebook_has_the_rule_of_each_layout() -> None:
     notebook = (Path(mk.__file__).parents[1] / "notebooks" / "22_dedup.ipynb").read_text(encoding="utf-8")
     assert [format.name for format in FORMATS if f"| `{format.name}` |" not in notebook] == []
+
+
+def test_the_date_above_a_log_is_not_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    said = "Пул соединений увеличен до двадцати, нагрузка выдержана."
+    for day, name in enumerate(("# 2026-03-01", "# 2026-03-02 (понедельник)", "## 3 марта 2026", "# 2026-03-04"), 1):
+        body = f"{name}\n\n{said.replace('двадцати', 'тридцати') if day == 4 else said}\n"
+        (tmp_path / f"memory/2026-03-{day:02}.md").write_text(body, encoding="utf-8")
+    corpus = mk.read(tmp_path)
+    found = mk.Deduplicator(encoder=None).fit(corpus).pairs_
+    told = {(a[-13:-11], b[-13:-11]) for a, b in zip(found["a_id"].to_pylist(), found["b_id"].to_pylist(), strict=True)}
+    assert len(told) >= 2
+    assert found.filter(pc.equal(found["kind"], "exact")).num_rows == 2
+    differ = found.filter(found["contradiction"])
+    assert not any(differ["date_conflict"].to_pylist())
+    assert sum(differ["number_conflict"].to_pylist()) == differ.num_rows > 0
+    hits = mk.Retriever(encoder=None, fold="near").fit(corpus).search("пул соединений", k=5)
+    assert sorted(hits["n_alike"].to_pylist()) == [0, 2]

@@ -20,6 +20,7 @@ from memkit.schemas import Ints, Mask, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.chunk import without_text
 from memkit.text.conflicts import Conflicts
+from memkit.text.headings import without_moment
 from memkit.text.one_word import Synonyms
 
 KINDS = ("substring", "lexical", "semantic")
@@ -43,6 +44,8 @@ class Nodes:
         The fitted rows, by memory_id.
     node : ndarray of int64, shape (rows,)
         The node of each row; -1: no word.
+    said : pyarrow.ChunkedArray
+        The text of each row, that of a log without the headings that only say when.
     texts : pyarrow.LargeStringArray
         By node, as they are compared.
     first, group : ndarray of int64, shape (nodes,)
@@ -55,6 +58,7 @@ class Nodes:
 
     rows: pa.Table
     node: Ints
+    said: pa.ChunkedArray
     texts: pa.LargeStringArray
     first: Ints
     group: Ints
@@ -85,30 +89,39 @@ def node_table(rows: pa.Table, across_users: bool, by_owner: bool) -> Nodes:
     owners = Owners.of(rows)
     owners = owners.across_users() if across_users else owners
     owners = owners if by_owner else owners.of_users()
-    normalised, says = _compared(rows)
-    said = np.flatnonzero(says & ~without_text(rows))
-    text = normalised.take(pa.array(said)).dictionary_encode().indices.to_numpy()
-    parts = owners.take(said).parts(text.astype(np.int64))
+    texts = _without_moments(rows["text"], owners)
+    normalised, says = _compared(texts)
+    stated = np.flatnonzero(says & ~without_text(rows))
+    text = normalised.take(pa.array(stated)).dictionary_encode().indices.to_numpy()
+    parts = owners.take(stated).parts(text.astype(np.int64))
     # The rows are in the order of their ids, so the first row of a part has its least id.
     first, part = np.unique(parts, return_index=True, return_inverse=True)[1:]
     rank = np.argsort(np.argsort(first))
     node = np.full(len(rows), -1)
-    node[said] = rank[part]
-    chosen = said[np.sort(first)]
-    texts = normalised.take(pa.array(chosen))
+    node[stated] = rank[part]
+    chosen = stated[np.sort(first)]
+    compared = normalised.take(pa.array(chosen))
     del normalised
-    users = owners.users[chosen] * (len(texts) + 1)
+    users = owners.users[chosen] * (len(chosen) + 1)
     group = numbered(users + text[np.sort(first)])
-    return Nodes(rows, node, texts, chosen, group, owners, owners.scopes(node, texts))
+    return Nodes(rows, node, texts, compared, chosen, group, owners, owners.scopes(node, compared))
 
 
-def _compared(rows: pa.Table) -> tuple[pa.LargeStringArray, Mask]:
-    """The texts of rows as they are compared, and whether each says something of its own."""
+def _without_moments(texts: pa.ChunkedArray, owners: Owners) -> pa.ChunkedArray:
+    """The texts, those of logs without the headings that only say when: its date is not what a log says."""
+    if not owners.in_log.any():
+        return texts
+    of_logs = pa.array(map(without_moment, texts.filter(pa.array(owners.in_log)).to_pylist()), texts.type)
+    return pc.replace_with_mask(texts, pa.array(owners.in_log), of_logs)
+
+
+def _compared(texts: pa.ChunkedArray) -> tuple[pa.LargeStringArray, Mask]:
+    """Texts as they are compared, and whether each says something of its own."""
     parts, says = [pa.array([], pa.large_string())], list[bool]()
-    for batch in rows.select(["text"]).to_batches(STEP):
-        texts = normalise(batch["text"].to_pylist())
-        says += map(_says, texts)
-        parts.append(pa.array(texts, pa.large_string()))
+    for batch in pa.table({"text": texts}).to_batches(STEP):
+        some = normalise(batch["text"].to_pylist())
+        says += map(_says, some)
+        parts.append(pa.array(some, pa.large_string()))
     return pa.concat_arrays(parts), np.array(says, bool)
 
 
@@ -159,7 +172,7 @@ def _families(nodes: Nodes, some: list[Ints]) -> Families:
     members, scopes = nodes.scopes.members, nodes.scopes.scopes
     is_member, gaps = np.zeros(len(members), bool), np.zeros(len(members), np.int64)
     for batch in some:
-        texts = nodes.rows["text"].take(pa.array(nodes.first[members[batch]])).cast(pa.large_string()).combine_chunks()
+        texts = nodes.said.take(pa.array(nodes.first[members[batch]])).cast(pa.large_string()).combine_chunks()
         of_batch = Families.of(texts, scopes[batch])
         is_member[batch], gaps[batch] = of_batch.is_member, of_batch.gaps
     return Families(is_member, gaps)
@@ -226,7 +239,7 @@ def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, 
     ids, users = nodes.rows["memory_id"].combine_chunks(), pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
     flags = np.zeros((len(a), len(FLAGS)), bool)
     if conflicts:
-        flags = _conflicting(nodes.rows["text"], conflicts, a, b)
+        flags = _conflicting(nodes.said, conflicts, a, b)
     columns = {
         "a_id": ids.take(a),
         "b_id": ids.take(b),

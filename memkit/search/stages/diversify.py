@@ -20,6 +20,7 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import take_rows
 from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.tables.owners import Owners
+from memkit.text.headings import without_moment
 
 if TYPE_CHECKING:
     from memkit.text.conflicts import Conflicts
@@ -297,10 +298,14 @@ class Repeats:
         return Repeats(self._texts_at(rows), self._owners.take(rows).alone())
 
     def _texts_at(self, rows: Ints) -> list[str]:
+        texts: list[str]
         if isinstance(self._texts, list):
-            return [self._texts[row] for row in rows.tolist()]
-        texts: list[str] = take_rows(self._texts, rows).to_pylist()
-        return texts
+            texts = [self._texts[row] for row in rows.tolist()]
+        else:
+            texts = take_rows(self._texts, rows).to_pylist()
+        # The date of a log is not what it says.
+        in_log = self._owners.in_log[rows].tolist()
+        return [without_moment(text) if is_log else text for text, is_log in zip(texts, in_log, strict=True)]
 
 
 @dataclass(frozen=True)
