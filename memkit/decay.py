@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.documents import cite
-from memkit.duck import check_unicode
+from memkit.duck import check_unicode, rows_of
 from memkit.params import Moment, Reach, estimator, param
 from memkit.schemas import TABLES, check_kinds
-from memkit.tables.age import DECAY_KINDS, FORMS, age_sql, decay_reach, decay_sql, decaying, decays_sql
+from memkit.tables.age import DECAY_KINDS, FORMS, age_sql, decay_reach, decay_sql, decaying, decays_sql, factor_sql
 from memkit.tables.statement import Annotator, as_table, input_table
 
 _DATED = "coalesce(updated_at, created_at)"
@@ -97,6 +97,26 @@ class Decay(Annotator):
         """As of other policies; also where other memories decay than in a search."""
         other = "" if self.decay == "none" else kinds_note(table, self.decay_kinds)
         return [*super().remarks(table), *filter(None, [other])]
+
+    def refactored(self, judged: pa.Table) -> pa.Table:
+        """A table that another form, time or floor judged, with the factors of these; notes stay, as for `decay_kinds`.
+
+        Ages and notes cost most of `transform`, and a slider does not change them.
+
+        Examples
+        --------
+        >>> rows = {"text": ["a"], "created_at": ["2026-01-01"]}
+        >>> judged = Decay(decay_days=60).transform(pa.table(rows), as_of="2026-03-02")
+        >>> Decay(decay="half_life").refactored(judged)["factor"].to_pylist()
+        [0.5]
+        """
+        self.check_params()
+        spared = pc.is_in(judged["note"], value_set=pa.array(["undated", "exempt"]))
+        factor = factor_sql(self.decay, self.decay_days, self.decay_floor, "spared", "age_days")
+        rows = pa.table({"age_days": judged["age_days"], "spared": spared})
+        made = rows_of(f"select {factor} as factor from judged", judged=rows)  # noqa: S608  # declared parameters only
+        place = judged.column_names.index("factor")
+        return judged.set_column(place, judged.schema.field(place), made["factor"])
 
     def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         check_unicode(self.decay_kinds)

@@ -168,3 +168,15 @@ def test_the_days_own_memories_are_no_future_to_any_who_decay() -> None:
     panel.set(forward=1)
     assert panel.result["age_days"].to_pylist() == [14 / 24, 0.0]
     assert panel.result["reason"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_factors_for_known_ages_are_those_of_a_whole_transform(form: str) -> None:
+    rows = {
+        "text": ["a", "b", "c", "d"],
+        "kind": ["archive", "profile", "archive", "archive"],
+        "importance": ["normal", "high", "normal", "low"],
+        "created_at": ["2025-01-01", "2025-01-01", None, "2027-01-01"],  # old, exempt, undated, future
+    }
+    other = Decay(decay=form, decay_days=7.5, decay_floor=0.1)
+    assert other.refactored(Decay().transform(rows, as_of=AS_OF)).equals(other.transform(rows, as_of=AS_OF))

@@ -88,6 +88,8 @@ class DecayPanel(Panel):
     ) -> None:
         self.search, moment = search, Moment.from_as_of(as_of)
         self._labelled = None
+        self._judged: tuple[Any, pa.Table] | None = None  # the last table, by what its ages and notes rest upon
+        self._cached_elsewhere: tuple[Any, str] = (None, "")
         task = None if queries is None else Task.read(queries, qrels, None, None, "apart", moment)
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._labelled = task, task.pools(search, None)
@@ -101,20 +103,27 @@ class DecayPanel(Panel):
 
     def _set_corpus(self, corpus: Corpus) -> None:
         fit_to(self.search, corpus)
+        self._judged = None
         if self._labelled is not None:
             task, _ = self._labelled
             self._labelled = task, task.pools(self.search, None)
 
     def _cache_key(self, state: State) -> Any:
         query_values = state[QUERY]
-        return (query_values["as_of"], query_values["forward"], *(state[self.section][name] for name in _OWN))
+        values = (state[self.section][name] for name in _OWN)
+        return (query_values["as_of"], query_values["forward"], self.session.is_moving, *values)
 
     def _decay(self, state: State) -> Decay:
         return Decay(**{name: state[self.section][name] for name in _OWN})
 
     def _answer(self, state: State) -> Answer:
         decay, moment = self._decay(state), self._moment(state)
-        table = decay.transform(self.search.corpus_, as_of=moment)
+        key = decay.decay_kinds, moment
+        if self.session.is_moving and self._judged is not None and self._judged[0] == key:
+            table = decay.refactored(self._judged[1])
+        else:
+            table = decay.transform(self.search.corpus_, as_of=moment)
+            self._judged = key, table
         return Answer(table, decay, moment.instant, _fades_at(decay))
 
     def _picture(self, answer: Answer) -> Picture:
@@ -199,7 +208,10 @@ class DecayPanel(Panel):
 
     def _elsewhere(self) -> str:
         """A sentence where the policy's own decay_kinds and those of a search let different memories decay."""
-        return paragraph(kinds_note(self.search.corpus_))
+        memories = self.search.corpus_.memories
+        if self._cached_elsewhere[0] is not memories:
+            self._cached_elsewhere = memories, paragraph(kinds_note(memories))
+        return self._cached_elsewhere[1]
 
     def _exempt(self, answer: Answer) -> str:
         """A sentence on the memories whose factor stays 1, by their kind or importance."""

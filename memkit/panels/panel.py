@@ -76,6 +76,7 @@ class Panel(Displayed):
         self._cached_answer: tuple[Any, Any] = (None, None)
         self._cached_picture: tuple[Any, Picture | None] = (None, None)
         self._cached_mask: tuple[Any, Mask] = (None, Mask())
+        self._learned = set[str]()  # what the mask knows of the values
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -372,9 +373,10 @@ class Panel(Displayed):
         """The mask for all texts that are shown: it knows the secrets of the table and of the query."""
         answer = self.answer
         if self._cached_mask[0] is not answer:
-            self._cached_mask = (answer, Mask(self._read(answer)))
-        for value in self.values.values():
-            self._cached_mask[1].learn(value if isinstance(value, str) else "")
+            self._cached_mask, self._learned = (answer, Mask(self._read(answer))), set()
+        for value in {*filter(lambda value: isinstance(value, str), self.values.values())} - self._learned:
+            self._cached_mask[1].learn(value)
+            self._learned.add(value)
         return self._cached_mask[1]
 
     def _read(self, answer: Any) -> Iterator[str]:

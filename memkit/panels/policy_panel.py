@@ -88,6 +88,7 @@ class PolicyPanel(Panel):
             raise ParameterError(f"panels.policy: expected the name of a policy, or a policy. Got {policy!r:.200}.")
         self.base.check_params()
         self.policy = type(self.base)
+        self._has_name = self.policy.name in policy_names()  # asked once: it looks into all packages
         self._sample_rows: pa.Table | None = None
         self._pattern_cache = PatternCache()
         self._forecasts: dict[str, pa.Table] = {}  # by what they rest upon, the one last shown at the end
@@ -104,7 +105,7 @@ class PolicyPanel(Panel):
 
     def spec(self) -> dict[str, Any]:
         """As `Panel.spec`; a profile holds only policies that have a name for everybody."""
-        return {**super().spec(), "profile": self.section in policy_names()}
+        return {**super().spec(), "profile": self._has_name}
 
     def _set_corpus(self, corpus: Corpus) -> None:
         self.corpus = corpus

@@ -331,11 +331,16 @@ class SearchPanel(Panel):
 
     def _undated(self, answer: Answer) -> list[int]:
         """The ranks of hits that have no date, so that they do not decay."""
+        hits = answer.table
+        rows = self._rows_of(hits["memory_id"]).select(["memory_id", "updated_at", "created_at"])
+        undated = {name for name, *dates in zip(*rows.to_pydict().values(), strict=True) if dates == [None, None]}
+        pairs = zip(hits["rank"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
+        return [rank for rank, name in pairs if name in undated]
+
+    def _rows_of(self, ids: Any) -> pa.Table:
+        """The memories of these ids; a few are looked for among all, as to index all would take longer."""
         memories = self.search.corpus_.memories
-        place = pc.index_in(answer.table["memory_id"], value_set=memories["memory_id"])
-        dates = pc.coalesce(memories["updated_at"], memories["created_at"]).take(place)
-        ranks = answer.table["rank"].to_pylist()
-        return [rank for rank, date in zip(ranks, dates.to_pylist(), strict=True) if date is None]
+        return memories.filter(pc.is_in(memories["memory_id"], value_set=pa.array(ids.to_pylist(), pa.string())))
 
     def _press(self, action: str) -> None:
         state = self.session.state
@@ -446,13 +451,15 @@ class SearchPanel(Panel):
         trace = answer.trace if self.session.is_moving else answer.every
         counts = Counter(trace["disposition"].to_pylist())
         rows, picks = [], []
+        stages = dict[str, pa.Table]()
         for stage in DISPOSITIONS[1:]:
             stage_rows = trace.filter(pc.equal(trace["disposition"], stage))
             order = pc.sort_indices(stage_rows, sort_keys=[("score", "descending"), ("memory_id", "ascending")])
-            stage_rows = stage_rows.take(order[:_NEAR])
-            ids = stage_rows["memory_id"].to_pylist()
-            titles = self._titles(ids)
-            for index, (name, score) in enumerate(zip(ids, stage_rows["score"].to_pylist(), strict=True)):
+            stages[stage] = stage_rows.take(order[:_NEAR])
+        titles = self._titles([name for shown in stages.values() for name in shown["memory_id"].to_pylist()])
+        for stage, shown in stages.items():
+            scores = zip(shown["memory_id"].to_pylist(), shown["score"].to_pylist(), strict=True)
+            for index, (name, score) in enumerate(scores):
                 head = f"{IN_WORDS[stage]} ({counts[stage]:,})" if index == 0 else ""
                 rows.append((head, titles[name], "" if score is None else f"{score:.3f}"))
                 picks.append(f"memory:{name}")

@@ -193,12 +193,20 @@ def decay_sql(form: str = "e_folding", days: float = 60.0, floor: float = 0.0, k
     >>> decay_sql("none")
     '1.0::double'
     """
+    undated = "coalesce(updated_at, created_at) is null"
+    return factor_sql(form, days, floor, f"{undated} or not ({decays_sql(kinds)})", age_sql())
+
+
+def factor_sql(form: str, days: float, floor: float, spared: str, age: str) -> str:
+    """SQL for the factor of a known age, also where SQL says which rows are spared.
+
+    >>> factor_sql("e_folding", 60, 0, "note is not null", "age_days")
+    'case when note is not null then 1.0 else greatest(1e-300, exp(-(age_days) / 60.0e0)) end'
+    """
     if form == "none":
         return _FORMULAS[form][0]
-    formula = _FORMULAS[form][0].format(age=age_sql(), days=_double(days))
-    least = _double(max(floor, _LEAST_FACTOR))
-    undated = "coalesce(updated_at, created_at) is null"
-    return f"case when {undated} or not ({decays_sql(kinds)}) then 1.0 else greatest({least}, {formula}) end"
+    formula = _FORMULAS[form][0].format(age=age, days=_double(days))
+    return f"case when {spared} then 1.0 else greatest({_double(max(floor, _LEAST_FACTOR))}, {formula}) end"
 
 
 def factors(age: Floats, form: str, days: float | Floats, floor: float | Floats) -> Floats:

@@ -205,7 +205,8 @@ class Mask:
 
     def learn(self, text: str) -> list[Finding]:
         """The secrets of a text, which are hidden from now on."""
-        findings = find(text, self._secrets)
+        is_kept = self._secrets is SECRETS and len(text) <= _KEPT
+        findings = [*_found(text)] if is_kept else find(text, self._secrets)
         for name, start, end in findings:
             self._keep(text[start:end], name)
         return findings
@@ -254,6 +255,12 @@ class Mask:
         return escaped.again(page)
 
 
+@functools.lru_cache(8192)
+def _found(text: str) -> tuple[Finding, ...]:
+    """As `find`: a panel looks at the same texts at each move of a slider."""
+    return tuple(find(text))
+
+
 def _without(text: str, findings: list[Finding]) -> str:
     parts, done = [], 0
     for name, start, end in findings:
@@ -273,6 +280,8 @@ def is_mixed(value: str) -> bool:
 
 _LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
+_KEPT = 500
+"""Characters of a text whose secrets are remembered, at most."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")
 _REST = re.compile(r"[^\s\"'`«»“”,;)]*")
 _WORDS = re.compile(r"[^\W\d_]+(?: [^\W\d_]+){2,}")

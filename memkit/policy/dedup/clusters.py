@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,11 +40,35 @@ SURVIVORS: dict[str, tuple[tuple[str, str], ...]] = {
 """By the name of a rule, what decides which memory stays, the first that differs: an order in SQL, and its words."""
 
 
-def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: str, linkage: str) -> pa.Table:
-    """One row per clustered row of `rows`: memory_id, survivor, because, similarity, semantic, cluster.
+@dataclass(frozen=True)
+class Order:
+    """Rows in the order of a survivor rule, which no threshold changes.
 
-    `rows` have a column ``linked``, whether a page or an index links to their file.
+    Attributes
+    ----------
+    rows : pa.Table
+    node : ndarray of int
+        The node of each row.
+    best : ndarray of int
+        The row that speaks for each node; -1 where none of its rows is given.
+    rank : ndarray of int
+        Of the nodes.
+    places : ndarray of int, shape (parts, rows)
+        The place of each row by each part of the rule.
+    words : list of str
+        What each part of the rule says.
     """
+
+    rows: pa.Table
+    node: Ints
+    best: Ints
+    rank: Ints
+    places: Ints
+    words: list[str]
+
+
+def in_order(nodes: Nodes, rows: pa.Table, survivor: str) -> Order:
+    """The order of `rows`, which have a column ``linked``, whether a page or an index links to their file."""
     # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
     # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and
     # their best rows' places in that rule decide which node stays. A node none of whose rows is among those given (a
@@ -54,14 +79,18 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
     best = _best_rows(len(nodes.first), node, priority)
     is_present, rank = best >= 0, len(rows) + np.arange(len(best))
     rank[is_present] = priority[best[is_present]]
-    a, b, similarity, semantic = _present(merging, is_present)
+    return Order(rows, node, best, rank, places, [told for _, told in SURVIVORS[survivor]])
+
+
+def verdicts(order: Order, merging: tuple[Any, ...], linkage: str) -> pa.Table:
+    """One row per clustered row of the order: memory_id, survivor, because, similarity, semantic, cluster."""
+    a, b, similarity, semantic = _present(merging, order.best >= 0)
     if linkage == "complete":
-        survivors, label = settle(len(best), a, b, similarity, rank)
+        survivors, label = settle(len(order.best), a, b, similarity, order.rank)
     else:
-        label = components(len(best), a, b)
-        survivors = heads(label, rank)[label]
-    words = [told for _, told in SURVIVORS[survivor]]
-    return _table(rows, node, best, survivors, label, (a, b, similarity, semantic), (places, words))
+        label = components(len(order.best), a, b)
+        survivors = heads(label, order.rank)[label]
+    return _table(order, survivors, label, (a, b, similarity, semantic))
 
 
 def chains(nodes: Nodes, merging: tuple[Any, ...], clustered: pa.Table) -> pa.Table:
@@ -123,16 +152,9 @@ def _present(merging: tuple[Any, ...], is_present: NDArray[np.bool_]) -> tuple[A
     return tuple(part[is_inside] for part in merging)
 
 
-def _table(
-    rows: pa.Table,
-    node: Ints,
-    best: Ints,
-    survivors: Ints,
-    label: Ints,
-    pairs: tuple[Any, ...],
-    rule: tuple[Ints, list[str]],
-) -> pa.Table:
-    ids = rows["memory_id"].to_numpy(zero_copy_only=False)
+def _table(ordered: Order, survivors: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:
+    node, best = ordered.node, ordered.best
+    ids = ordered.rows["memory_id"].to_numpy(zero_copy_only=False)
     counts = np.bincount(label[node[node >= 0]], minlength=len(label))
     clustered = (
         np.flatnonzero((node >= 0) & (counts[label[np.maximum(node, 0)]] > 1)) if len(label) else np.empty(0, int)
@@ -148,7 +170,7 @@ def _table(
         {
             "memory_id": pa.array(ids[clustered], pa.string()),
             "survivor": pa.array(ids[best[survivors_of]], pa.string()),
-            "because": _because(clustered, best[survivors_of], rule),
+            "because": _because(clustered, best[survivors_of], (ordered.places, ordered.words)),
             "similarity": pa.array(similarity, pa.float64(), from_pandas=True),
             "semantic": semantic,
             "cluster": pa.array(names[group], pa.string()),

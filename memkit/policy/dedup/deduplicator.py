@@ -17,7 +17,7 @@ from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import Moment, Reach, describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
-from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
+from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, in_order, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, never_merges, node_table
 from memkit.schemas import REPLACED, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
@@ -186,6 +186,7 @@ class Deduplicator(Policy):
         self.nodes_, self.node_pairs_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
         self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
         self.distinct_ = each_once(self.pairs_)
+        self._orders = dict[str, Order]()
         calibrated = getattr(encoder, "dedup_threshold", None)
         self.threshold_ = DOCUMENT_THRESHOLD if calibrated is None else float(calibrated)
         return self
@@ -284,9 +285,18 @@ class Deduplicator(Policy):
         return not self.across_users
 
     def _verdicts(self, rows: pa.Table) -> pa.Table:
+        return verdicts(self._order(rows), self._merging(), self.linkage)
+
+    def _order(self, rows: pa.Table) -> Order:
+        """The rows in the order of the survivor rule; that of the fitted ones is kept, as a slider asks again."""
+        is_kept = rows is self.nodes_.rows
+        if is_kept and self.survivor in self._orders:
+            return self._orders[self.survivor]
         is_linked = pc.and_(pc.is_in(rows["path"], pa.array(self.linked_, pa.string())), pc.is_valid(rows["path"]))
-        rows = rows.append_column("linked", is_linked)
-        return verdicts(self.nodes_, self._merging(), rows, self.survivor, self.linkage)
+        order = in_order(self.nodes_, rows.append_column("linked", is_linked), self.survivor)
+        if is_kept:
+            self._orders[self.survivor] = order
+        return order
 
     def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         self._fitted()
