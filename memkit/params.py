@@ -734,6 +734,12 @@ class Estimator:
         acts_on = self._declared[name].acts_on
         return None if acts_on is None else acts_on(self, subject)
 
+    def give(self, **values: Any) -> Self:
+        """`set_params` for values that somebody typed: `idle` then looks at them even where they are the defaults."""
+        self.set_params(**values)
+        self.__dict__["_given"] = frozenset({*self.__dict__.get("_given", ()), *values})
+        return self
+
     def idle(self, subject: Any, names: Iterable[str] | None = None) -> dict[str, str]:
         """By parameter a sentence on each whose value acts on nothing in `subject`.
 
@@ -742,14 +748,11 @@ class Estimator:
         subject : object
             What the declarations' `acts_on` take: the index or table that the parameters are used on.
         names : iterable of str, optional
-            The parameters to look at; None: those whose value is not the default, which somebody gave.
+            The parameters to look at; None: those that somebody gave, as `give` says or as their value is not the
+            default.
         """
         if names is None:
-            names = [
-                name
-                for name, p in self._declared.items()
-                if p.acts_on and not self._is_default(name, p) and getattr(self, name) != p.stands_for
-            ]
+            names = [name for name, p in self._declared.items() if p.acts_on and self._is_given(name, p)]
         once = functools.cache(lambda acts_on: acts_on(self, subject))  # one function serves each parameter of decay
         reaches = {name: once(p.acts_on) for name in names if (p := self._declared[name]).acts_on}
         return {name: str(found) for name, found in reaches.items() if found and found.of and not found.count}
@@ -797,6 +800,10 @@ class Estimator:
     def __repr__(self) -> str:
         changed = (f"{n}={vars(self)[n]!r}" for n, p in self._declared.items() if not self._is_default(n, p))
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _is_given(self, name: str, declared: Param) -> bool:
+        is_other = not self._is_default(name, declared) and getattr(self, name) != declared.stands_for
+        return is_other or name in self.__dict__.get("_given", ())
 
     def _is_default(self, name: str, declared: Param) -> bool:
         value, default = vars(self)[name], declared.default

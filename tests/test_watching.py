@@ -84,6 +84,9 @@ def test_a_save_brings_the_new_state_to_searches_and_panels(folder: Path, watche
     assert search.search("кофе")["path"].to_pylist() == panel.result["path"].to_pylist() == ["new.md"]
     assert policy.result.num_rows == 2
     assert "new.md" in str(prompt.result.to_pylist())
+    for each in (panel, policy, prompt):  # the variable still has the corpus before the save
+        code = eval(each.code, {"mk": mk, "corpus": corpus, "search": search})  # noqa: S307  # memkit's own
+        assert code.equals(each.result)
     assert panel.status.startswith("1 hit. Without a date: hit 1. Read again after new.md")
     assert all("Read again after new.md" in each.status for each in (panel, policy, prompt))
 

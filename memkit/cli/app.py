@@ -290,7 +290,7 @@ def policy(
             "--preset", preset, [name for name, policies in presets.POLICY.items() if cls.name in policies], "policy"
         )
         values = presets.POLICY[preset][cls.name]
-    judge = cls(**values | settings(cls.params(), sets, cls.__name__))
+    judge = cls(**values).give(**settings(cls.params(), sets, cls.__name__))
     _judge(judge, load(path, reading), as_of, as_json)
 
 

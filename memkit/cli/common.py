@@ -163,10 +163,10 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
 
     chosen = preset_values(preset)
     loaded = profile_of(profile, preset)
-    chosen |= loaded.retriever if loaded else {}
+    given = {**(loaded.retriever if loaded else {}), **settings(Retriever.params(), sets, "Retriever")}
     console = Console(stderr=True)
     with console.status("encoding …") if console.is_terminal else nullcontext():
-        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")}).fit(corpus)
+        search = Retriever(**chosen).give(**given).fit(corpus)
     for difference in loaded.differences(search) if loaded else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search

@@ -190,12 +190,15 @@ class Evaluation(Result):
     stages : pa.Table
         With ``stages=True``, what became of the relevant memories: disposition (as in `Retriever.trace`; not_found
         where no arm retrieved it), n, share, n_queries.
+    idle : tuple of str
+        A sentence on each parameter that somebody gave and that acts on nothing here.
     """
 
     table: pa.Table
     per_query: pa.Table
     hits: pa.Table = field(compare=False)
     stages: pa.Table = field(default_factory=STAGES.empty_table, compare=False)
+    idle: tuple[str, ...] = ()
 
     def judged_hits(self, qrels: Any) -> pd.DataFrame:
         """The hits with query_id, memory_id, score and is_relevant, by the judgements `qrels`."""
@@ -212,6 +215,9 @@ class Evaluation(Result):
         return ("stages",) if self.stages.num_rows else ()
 
     def __str__(self) -> str:
+        return " ".join([f"{self._sentence()}.", *self.idle]) if self.idle else self._sentence()
+
+    def _sentence(self) -> str:
         first = self.table.slice(0, 1).to_pylist()[0]
         over = mean_over(first, first["estimate"] == "per query")
         ends = (
@@ -331,11 +337,12 @@ def evaluate(
         }
     )
     per_query = describe(per_query, memkit="per_query")
-    note = " ".join(filter(None, [known_item_note(task.queries), *idle_notes_of(search)]))
+    idle = tuple(idle_notes_of(search))
+    note = " ".join(filter(None, [known_item_note(task.queries), *idle]))
     about = {"note": note} | revision_of(search)
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **about)
     lost = _stages(answers, task, wanted, depth) if stages else STAGES.empty_table()
-    return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)
+    return Evaluation(record_as_of(table, task.moment), per_query, hits, lost, idle)
 
 
 def _stages(answers: Pools | Run, task: Task, metrics: Sequence[Metric], depth: int) -> pa.Table:

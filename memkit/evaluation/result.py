@@ -111,8 +111,12 @@ class Result(Tabular):
     def __repr__(self) -> str:
         return str(self)
 
+    def _sentence(self) -> str:
+        """What stands above the table, whose own note comes below."""
+        return str(self)
+
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        head, _, more = str(self).partition(". ")
+        head, _, more = self._sentence().partition(". ")
         sheet = sheet_of(self.table, rows, show_secrets)
         return (replace(sheet, heading=head, notes=(more, *sheet.notes) if more else sheet.notes),)
 

@@ -180,7 +180,7 @@ class Lab(Displayed):
             return DecayPanel(self.search, *self._judged_labels, **dated)
         if name == "dedup":
             dedup = Deduplicator().fit(self.corpus)
-            self.session.call(dedup, f"mk.Deduplicator().fit({self._name(self.corpus, 'corpus')})")
+            self._name_dedup(dedup)
             return DedupPanel(dedup, **shared)
         if name == "context":
             from memkit.context import ContextBuilder
@@ -198,7 +198,10 @@ class Lab(Displayed):
 
     def follow(self, corpus: Corpus, words: str) -> None:
         """Show another state of the corpus in every panel that was opened, as `memkit.watch` does after a save."""
+        self.session.read_again(self.corpus, corpus)
         self.corpus = corpus
+        if isinstance(panel := self._panels.get("dedup"), DedupPanel):
+            self._name_dedup(panel.dedup)
         for of_former_state in ("labels", "policies"):
             vars(self).pop(of_former_state, None)
         fit_to(self.search, corpus)
@@ -228,6 +231,10 @@ class Lab(Displayed):
         self.session.call(queries, f"{known}[0]")
         self.session.call(answers, f"{known}[1]")
         return queries, answers
+
+    def _name_dedup(self, dedup: Deduplicator) -> None:
+        """Have the code say how the lab made it."""
+        self.session.call(dedup, f"mk.Deduplicator().fit({self._name(self.corpus, 'corpus')})")
 
     def _swept(self) -> Sweep:
         if self.sweep is None:

@@ -144,6 +144,7 @@ class Panel(Displayed):
         if not self.follows:
             self.session.notify()
             return
+        self.session.read_again(getattr(self, "corpus", None), corpus)
         self._set_corpus(corpus)
         self._cached_answer, self._cached_picture = (None, None), (None, None)
         self.session.renew(corpus)

@@ -36,6 +36,7 @@ class QueryValues(Estimator):
     )
 
 
+_AGAIN = ".refresh()"
 Section = Mapping[str, Any]
 _EMPTY: Section = MappingProxyType({})
 
@@ -125,7 +126,13 @@ class Session:
 
     def call(self, value: Any, words: str) -> None:
         """Have the code that panels show spell `value` like this."""
+        self._names = [(known, name) for known, name in self._names if not _is_same(known, value)]
         self._names.append((value, words))
+
+    def read_again(self, former: Any, corpus: Any) -> None:
+        """Have the code spell a later state of a corpus: the caller's variable still has the former one."""
+        if (name := self.name_of(former, "")) and not _is_same(former, corpus):
+            self.call(corpus, f"{name.removesuffix(_AGAIN)}{_AGAIN}")
 
     def name_of(self, value: Any, default: str) -> str:
         """How the code spells `value`: as who made the panel calls it, if it has a name there."""

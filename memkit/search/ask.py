@@ -46,11 +46,13 @@ class Settings(QuerySettings):
         values: Mapping[str, Any] = estimator.check_params()
         settings = cls.__new__(cls)
         settings.__dict__.update({name: values[name] for name in QuerySettings.params()})
+        settings.__dict__["_given"] = estimator.__dict__.get("_given", frozenset())
         return settings
 
     def with_params(self, **values: Any) -> Self:
         """A copy with other `values`; raises ParameterError for a value or name that is not declared."""
-        return self.from_estimator(QuerySettings(**self.__dict__).set_params(**values))
+        own = {name: getattr(self, name) for name in QuerySettings.params()}
+        return self.from_estimator(QuerySettings(**own).set_params(**values))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(

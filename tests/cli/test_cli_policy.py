@@ -65,5 +65,6 @@ def test_a_parameter_that_acts_on_nothing_is_named_by_search_and_policy(run: Any
     folder = write_files(tmp_path, {"memory/2026-01-01.md": "# 2026-01-01\n\nПьёт чай утром.\n"})
     for verb in (["search", folder, "чай"], ["policy", "decay", folder]):
         kinds = ["--set", "decay_kinds=archive"]
-        _, out, err = run(*verb, "--set", "decay_days=30", *kinds)
-        assert "decay acts on 0 of 1 memories" in " ".join((out + err).split())
+        for days in (30, 60):  # the default too, as somebody typed it
+            _, out, err = run(*verb, "--set", f"decay_days={days}", *kinds)
+            assert "decay acts on 0 of 1 memories" in " ".join((out + err).split())

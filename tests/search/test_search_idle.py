@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pyarrow as pa
@@ -82,6 +83,16 @@ def test_two_searches_that_differ_in_what_acts_on_nothing_are_not_compared_in_si
     assert mk.compare(logs, logs.with_params(decay="none"), QUERIES, QRELS).notes == (NOTHING_DECAYS,)
     assert mk.compare(logs, logs.with_params(pool=50), QUERIES, QRELS).notes == ()
     assert mk.compare(short.with_params(decay_kinds="*"), short, QUERIES, QRELS).notes == (NOTHING_DECAYS,)
+
+
+def test_a_measure_ends_its_sentence_with_what_acts_on_nothing(logs: mk.Retriever) -> None:
+    for search in (logs.with_params(decay_days=30.0), copy.copy(logs).give(decay_days=60.0)):
+        found = mk.evaluate(search, QUERIES, QRELS)
+        assert str(found).endswith(f". {NOTHING_DECAYS}")
+        (sheet,) = found._sheets()
+        assert [NOTHING_DECAYS in text for text in (sheet.heading, *sheet.notes)].count(True) == 1
+    assert NOTHING_DECAYS not in str(mk.evaluate(logs, QUERIES, QRELS))
+    assert note(copy.copy(logs).give(decay_days=60.0).search("чай")) == NOTHING_DECAYS
 
 
 def test_replay_begins_with_how_many_change_and_says_what_answers_for_decay() -> None:
