@@ -251,8 +251,9 @@ def _dots_on(ax: Axes, mark: Dots) -> None:
 
     look: dict[str, Any] = {"color": mark.colour, "edgecolors": "none"}
     if mark.outlined is not None:
-        edges: Any = np.where(mark.outlined, "black", "none").tolist() or "black"
-        look = {"facecolors": mark.colour, "edgecolors": edges, "linewidths": 2}
+        # By their width: where all share one alpha, an edge of no colour among others becomes black.
+        widths: Any = np.where(mark.outlined, 2, 0).tolist() or 2
+        look = {"facecolors": mark.colour, "edgecolors": "black", "linewidths": widths}
     if not mark.filled:
         look = {"facecolors": "none", "edgecolors": mark.colour, "linewidths": 2}
     if mark.shape == "|":

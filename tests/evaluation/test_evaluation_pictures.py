@@ -151,6 +151,7 @@ def test_only_settings_that_were_evaluated_are_drawn(swept: Any) -> None:
     scores = dict(zip(zip(best["pool"].map(str), spelled, strict=True), best["ndcg@10"], strict=True))
     assert [scores[at] for at in drawn] == sorted(scores.values())
     assert "the best over decay" in ax.get_title(loc="left")
+    assert not any(ax.collections[0].get_linewidths())  # a rim is for what cannot be told from the best
     assert texts(ax) == "as it is best"
 
 
@@ -164,6 +165,9 @@ def test_what_is_to_be_used_and_what_cannot_be_told_from_the_best_is_marked(sear
     for line in words.splitlines()[1:]:
         value = float(line.split("=")[1].split(" ")[0])
         assert ("cannot be told from the best" in line) == (value in near)
+    assert sorted(width > 0 for width in ax.collections[0].get_linewidths()) == sorted(
+        value in near for value in (0.0, 0.1, 0.95)
+    )
     (used,) = [line for line in words.splitlines() if "to be used" in line]
     assert float(used.split("=")[1].split(" ")[0]) == tuning.chosen_params_["min_score"]
 
