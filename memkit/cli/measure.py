@@ -174,8 +174,8 @@ def compare(
     keywords = {"epsilon": epsilon, "unjudged_hits": hits, **options.keywords}
     result = judge(a, b, options.queries, qrels, metric or "ndcg@10", **keywords)
     rows = result.per_query if qrels is not None else result.shifts
-    unlabelled = result.agreement if qrels is None and options.as_json else None
-    options.show(result, rows if per_query else unlabelled)
+    listed = (result.agreement if qrels is None else result.details) if options.as_json else None
+    options.show(result, rows if per_query else listed)
 
 
 @app.command()

@@ -22,7 +22,7 @@ from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, size, verdic
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, result_schema
 
-_TABLE = result_schema(
+_DETAILS = result_schema(
     (pa.string(), "metric"),
     (pa.float64(), "a b difference low high p"),
     (pa.string(), "word reason"),
@@ -36,6 +36,7 @@ _TABLE = result_schema(
     (pa.int64(), "n_units n_queries n_no_relevant n_flips"),
     (pa.string(), "note"),
 )
+_READ = ["metric", "a", "b", "difference", "low", "high", "word", "reason"]
 _PER_QUERY = result_schema((pa.string(), "metric query_id text unit"), (pa.float64(), "a b difference"))
 _TO_JUDGE = result_schema((pa.string(), "metric query_id memory_id"), (pa.int64(), "rank"))
 _EQUAL = 1e-9
@@ -47,12 +48,11 @@ class Comparison(Result):
 
     Attributes
     ----------
-    table : pa.Table
-        A row for each metric: the scores a and b; their difference with its 95 % interval (low, high) and the p of a
-        sign-flip test over units; word (better, worse, practically the same, cannot tell yet) and the reason for the
-        last; detectable, the minimum detectable effect (80 % power); better, same, worse, numbers of queries (for
-        stale, less is better); judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and per_unit,
-        both means of the difference, and `estimate`, which of them counts. Empty without labels.
+    details : pa.Table
+        A row for each metric, with all figures: those of `table`, and the p of a sign-flip test over units; detectable,
+        the minimum detectable effect (80 % power); better, same, worse, numbers of queries (for stale, less is better);
+        judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and per_unit, both means of the
+        difference, and `estimate`, which of them counts. Empty without labels.
     agreement : pa.Table
         How far the hits of both agree, without labels: measure, value, n_queries.
     shifts : pa.Table
@@ -68,13 +68,20 @@ class Comparison(Result):
         given.
     """
 
-    table: pa.Table
+    details: pa.Table
     agreement: pa.Table
     shifts: pa.Table
     per_query: pa.Table
     to_judge: pa.Table
     verdict_: Verdict | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> pa.Table:
+        """A row for each metric, with what is read at once: metric, the scores a and b, their difference with its 95 %
+        interval (low, high), word (better, worse, practically the same, cannot tell yet), and the reason for the last.
+        """
+        return self.details.select(_READ)
 
     @property
     def word(self) -> str | None:
@@ -89,9 +96,9 @@ class Comparison(Result):
         ParameterError
             Where there were no labels.
         """
-        if not self.table.num_rows:
+        if not self.details.num_rows:
             raise ParameterError("Comparison: expected one with labels. Without labels there are no differences.")
-        row, frame = self.table.slice(0, 1).to_pylist()[0], self.per_query.to_pandas()
+        row, frame = self.details.slice(0, 1).to_pylist()[0], self.per_query.to_pandas()
         frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
         ends = (row["difference"], row["low"], row["high"], row["epsilon"])
         sentence = f"{row['word']}: {row['metric']}, b minus a"
@@ -101,7 +108,7 @@ class Comparison(Result):
     @property
     def pictures(self) -> tuple[str, ...]:
         """As `Result.pictures`."""
-        return self.differences().pictures if self.table.num_rows else ()
+        return self.differences().pictures if self.details.num_rows else ()
 
     def __str__(self) -> str:
         if self.verdict_ is None:
@@ -119,7 +126,7 @@ class Comparison(Result):
 
     @property
     def _note(self) -> str:
-        return str(self.table["note"][0])
+        return str(self.details["note"][0])
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         below = sheet_of(self.agreement, rows, show_secrets)
@@ -133,7 +140,7 @@ class Comparison(Result):
             to_judge = HOW_TO_JUDGE.format("to_judge") if self.to_judge.num_rows else ""
             notes = [*self.notes, *conclusion.parts, *filter(None, [self._note, to_judge])]
             head = replace(
-                head, heading=conclusion.head, notes=(*notes, *sheet_of(self.table, rows, show_secrets).notes)
+                head, heading=conclusion.head, notes=(*notes, *sheet_of(self.details, rows, show_secrets).notes)
             )
         return (head, agreement, *([differing] if len(moved) else []))
 
@@ -189,7 +196,8 @@ def compare(
     Returns
     -------
     Comparison
-        ``.word``, ``.table``, ``.agreement``, ``.shifts``, ``.per_query``, ``.to_judge``; as text, one sentence.
+        ``.word``, ``.table``, ``.details``, ``.agreement``, ``.shifts``, ``.per_query``, ``.to_judge``; as text, one
+        sentence.
 
     Raises
     ------
@@ -215,7 +223,7 @@ def compare(
     if qrels is None:
         labelled, moment = read_queries(queries), Moment.from_as_of(as_of)
         both = [hits(k) for hits in hits_of_both(a, b, LabelledQueries(labelled, None, moment, where, user_id))]
-        table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
+        details, per_query, to_judge = _DETAILS.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
         conclusion = None
     else:
         task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
@@ -227,15 +235,15 @@ def compare(
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         judged = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         conclusion = judged[0][0]
-        table = pa.Table.from_pylist([row for _, row, _, _ in judged], schema=_TABLE)
+        details = pa.Table.from_pylist([row for _, row, _, _ in judged], schema=_DETAILS)
         per_query = describe(pa.concat_tables([scores for _, _, scores, _ in judged]), memkit="per_query")
         to_judge = pa.concat_tables([unseen for _, _, _, unseen in judged])
     ranks = _ranks(both[0], both[1], labelled, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
     revisions = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
-    table = record_as_of(describe(table, memkit="compare", note=known_item_note(labelled), **revisions), moment)
+    details = record_as_of(describe(details, memkit="compare", note=known_item_note(labelled), **revisions), moment)
     notes = tuple(dict.fromkeys([*differing_notes(a, b), *idle_notes_of(a), *idle_notes_of(b)]))
-    return Comparison(table, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion, notes)
+    return Comparison(details, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion, notes)
 
 
 @dataclass(frozen=True)
@@ -257,7 +265,7 @@ class _Pair:
         return verdict(self.task.units(difference), self.epsilon, self.seed, self.task.unit_name)
 
     def judge(self, metric: Metric, bounds: bool) -> tuple[Verdict, dict[str, Any], pa.Table, pa.Table]:
-        """The verdict, the row of `_TABLE`, the scores by query, and what has to be judged first."""
+        """The verdict, the row of `_DETAILS`, the scores by query, and what has to be judged first."""
         task = self.task
         a, b = self.scores(metric, task.labels)
         d = b - a
@@ -275,7 +283,7 @@ class _Pair:
         judged = [known_mean(shares) for shares in self.scores(Metric("judged", metric.k), task.labels)]
         against = (mean > _EQUAL and worse > better) or (mean < -_EQUAL and better > worse)
         row = {
-            **{name: getattr(conclusion, name) for name in _TABLE.names if hasattr(conclusion, name)},
+            **{name: getattr(conclusion, name) for name in _DETAILS.names if hasattr(conclusion, name)},
             "difference": conclusion.gain,
             "n_units": conclusion.n_groups,
             "a": task.units(np.where(np.isnan(d), np.nan, a)).mean,

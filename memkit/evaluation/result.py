@@ -117,7 +117,7 @@ class Result(Tabular):
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         head, _, more = self._sentence().partition(". ")
-        sheet = sheet_of(self.table, rows, show_secrets)
+        sheet = sheet_of(getattr(self, "details", self.table), rows, show_secrets)
         return (replace(sheet, heading=head, notes=(more, *sheet.notes) if more else sheet.notes),)
 
 

@@ -126,7 +126,7 @@ def probe_measured(mk: Any) -> Probe:
     yield "evaluated by query", evaluation.per_query
     words = search.with_params(vector_weight=0.0)
     compared = mk.compare(words, search, queries, qrels, as_of=AS_OF)
-    yield "compared", compared.table
+    yield "compared", getattr(compared, "details", compared.table)
     yield "verdict of compare", pa.table({"said": [str(compared)]})
     swept = mk.sweep(search, queries, qrels, GRID, metrics=["ndcg@10", "mrr"], as_of=AS_OF)
     yield "swept", swept.table

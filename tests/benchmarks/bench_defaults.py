@@ -168,13 +168,13 @@ def compared(parts: list[Part], other: dict[str, Any], group: str) -> Comparison
 
 
 def row(name: str, other: dict[str, Any], parts: list[Part]) -> str:
-    together = compared(parts, other, "set").table.to_pylist()[0]
+    together = compared(parts, other, "set").details.to_pylist()[0]
     ends = "" if together["low"] is None else f" [{together['low']:+.3f}, {together['high']:+.3f}]"
     words: dict[str, list[str]] = {"better": [], "worse": [], "practically the same": [], "cannot tell yet": []}
     for part in (part for part in parts if repr(other) in part.runs):
-        verdict = compared([part], other, "user").table.to_pylist()[0]
+        verdict = compared([part], other, "user").details.to_pylist()[0]
         words[verdict["word"]].append(f"{part.labelled.name} {verdict['difference']:+.3f}")
-    users = compared(parts, other, "user").table.to_pylist()[0]
+    users = compared(parts, other, "user").details.to_pylist()[0]
     by_user = "" if users["low"] is None else f" [{users['low']:+.3f}, {users['high']:+.3f}]"
     shown = ", ".join(f"{key}={value!r}" for key, value in other.items())
     inside = [", ".join(words[word]) for word in ("better", "worse")] + [

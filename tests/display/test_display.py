@@ -441,7 +441,7 @@ def test_a_p_too_small_for_its_digits_is_not_shown_as_0() -> None:
         pa.table({"query_id": qrels["query_id"], "memory_id": [name] * 40, "rank": [1] * 40}) for name in ("b", "a")
     ]
     comparison = mk.compare(*runs, queries, qrels, "mrr")
-    p = comparison.table["p"][0].as_py()
+    p = comparison.details["p"][0].as_py()
     assert 0 < p < 0.0005
     assert f"{p:.1g}" in mk.display.notebook.shown(comparison).text(100)
 

@@ -122,7 +122,7 @@ def test_each_set_of_queries_and_scope_is_asked_once_and_each_file_is_read_once(
     other = search.with_params(vector_weight=0.0)
 
     def panel() -> None:
-        against = PinnedComparison(search, queries, qrels, DAY, None)
+        against = PinnedComparison(lambda setting: search, queries, qrels, DAY, None)
         for weight in (0.1, 0.5, 0.9):
             against.strip({"vector_weight": weight}, {"pool": 50})
 
@@ -227,7 +227,9 @@ def test_two_settings_over_buckets_compare_as_over_one_index(
     comparisons = [
         mk.compare(one, one.with_params(vector_weight=0.0, pool=3), *files["own"], as_of=DAY) for one in (over, search)
     ]
-    assert comparisons[0].table.drop_columns(["p"]).to_pylist() == comparisons[1].table.drop_columns(["p"]).to_pylist()
+    assert (
+        comparisons[0].details.drop_columns(["p"]).to_pylist() == comparisons[1].details.drop_columns(["p"]).to_pylist()
+    )
 
 
 def test_what_nobody_looks_at_is_not_cut(

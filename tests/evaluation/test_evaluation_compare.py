@@ -55,14 +55,14 @@ def even(users: int, each: int) -> Planted:
 
 
 def detectable(comparison: Comparison) -> float:
-    return float(comparison.table["detectable"][0].as_py())
+    return float(comparison.details["detectable"][0].as_py())
 
 
 # At a tenth of the queries changed the detectable difference of 30 users × 10 is about .06.
 @pytest.mark.parametrize(("up", "down", "word"), [(38, 2, "better"), (2, 38, "worse")])
 def test_a_planted_difference_twice_as_large_as_is_detectable_is_found(up: int, down: int, word: str) -> None:
     comparison = even(30, 10).compare(*swapped(300, up, down))
-    row = comparison.table.to_pylist()[0]
+    row = comparison.details.to_pylist()[0]
     assert abs(row["difference"]) == pytest.approx(abs(up - down) / 300)
     assert abs(row["difference"]) >= 1.9 * detectable(comparison)
     assert (row["word"], comparison.word, row["better"], row["worse"], row["same"]) == (word, word, up, down, 260)
@@ -90,7 +90,7 @@ def test_a_gain_of_one_user_alone_is_none_for_users() -> None:
     b = a.copy()
     b[:10] = True
     comparison = task.compare(a, b)
-    assert (comparison.word, comparison.table["better"][0].as_py()) == ("cannot tell yet", 10)
+    assert (comparison.word, comparison.details["better"][0].as_py()) == ("cannot tell yet", 10)
 
 
 def test_two_large_users_that_disagree_decide_nothing() -> None:
@@ -98,7 +98,7 @@ def test_two_large_users_that_disagree_decide_nothing() -> None:
     a, b = np.zeros(210, bool), np.zeros(210, bool)
     b[:100], a[100:160] = True, True  # all of Anna's are better, most of Boris's worse
     comparison = task.compare(a, b)
-    row = comparison.table.to_pylist()[0]
+    row = comparison.details.to_pylist()[0]
     assert (row["word"], row["estimate"], row["n_units"]) == ("cannot tell yet", "per user_id", 12)
     assert row["per_query"] == pytest.approx(40 / 210)
     assert row["per_unit"] == pytest.approx((1 - 0.6) / 12)
@@ -107,7 +107,7 @@ def test_two_large_users_that_disagree_decide_nothing() -> None:
 @pytest.mark.parametrize("users", [1, 5])
 def test_too_few_users_have_no_verdict_however_many_queries(users: int) -> None:
     comparison = even(users, 200).compare(*swapped(200 * users, 90 * users, 0))
-    row = comparison.table.to_pylist()[0]
+    row = comparison.details.to_pylist()[0]
     assert (row["word"], row["p"], row["low"], row["detectable"]) == ("cannot tell yet", None, None, None)
     assert row["reason"].startswith(f"too few users: {users}")
     assert f"Cannot tell yet whether b is better than a (too few users: {users}, " in str(comparison)
@@ -123,7 +123,7 @@ def test_what_there_is_too_little_of_is_called_what_it_is(column: str | None, wh
     group = column if column == "team" else None
     runs = task.run(np.zeros(3, bool)), task.run(np.ones(3, bool))
     comparison = mk.compare(*runs, queries, task.qrels, "hit@1", group=group, unjudged_hits="irrelevant")
-    assert comparison.table["reason"].to_pylist() == [f"too few {what}, and a verdict needs at least 6"]
+    assert comparison.details["reason"].to_pylist() == [f"too few {what}, and a verdict needs at least 6"]
     cases = {"no": np.zeros(3), "yes": np.ones(3)} | ({column: ["x", "y", "y"]} if column else {})
     tuned = mk.labels.tune_scores(cases, "no", group=column)
     assert tuned.verdict_.reason == f"too few {what}, and a verdict needs at least 6"
@@ -141,7 +141,7 @@ def unseen() -> dict[str, Any]:
 def test_a_loss_that_unjudged_hits_could_undo_cannot_be_told(unseen: dict[str, Any]) -> None:
     assert mk.compare(**unseen, unjudged_hits="irrelevant").word == "worse"
     comparison = mk.compare(**unseen)
-    row = comparison.table.to_pylist()[0]
+    row = comparison.details.to_pylist()[0]
     assert (row["word"], row["n_to_judge"]) == ("cannot tell yet", comparison.to_judge.num_rows)
     assert row["reason"] == f"{row['n_to_judge']} unjudged hits could change the verdict: judge these first"
     assert (row["judged_a"], row["judged_b"]) == (1.0, 0.8)
@@ -181,7 +181,7 @@ def test_as_many_better_as_worse_contradict_no_mean(sign: int) -> None:
     before = run_of({name: third if i < 30 else second for i, name in enumerate(task.names)})
     after = run_of({name: first if i < 30 else third for i, name in enumerate(task.names)})
     a, b = (before, after)[::sign]
-    row = mk.compare(a, b, task.queries, task.qrels, "mrr", unjudged_hits="irrelevant").table.to_pylist()[0]
+    row = mk.compare(a, b, task.queries, task.qrels, "mrr", unjudged_hits="irrelevant").details.to_pylist()[0]
     assert (row["better"], row["worse"], row["note"]) == (30, 30, "")
     assert row["difference"] == pytest.approx(sign * 30 * (2 / 3 - 1 / 6) / 60)
 
@@ -191,7 +191,7 @@ def test_counts_that_contradict_the_mean_are_said() -> None:
     a = {name: ["x", "x2", "right"] for name in task.names}
     b = {name: ["right"] if i < 20 else ["x", "x2", "x3", "right"] for i, name in enumerate(task.names)}
     comparison = mk.compare(run_of(a), run_of(b), task.queries, task.qrels, "mrr", unjudged_hits="irrelevant")
-    row = comparison.table.to_pylist()[0]
+    row = comparison.details.to_pylist()[0]
     assert row["difference"] == pytest.approx((20 * 2 / 3 - 40 / 12) / 60)
     assert (row["better"], row["worse"]) == (20, 40)
     assert str(comparison).endswith("The counts of queries contradict the mean: a few large differences decide it.")
@@ -203,7 +203,7 @@ def test_without_labels_the_agreement_and_the_shifts_are_told() -> None:
     b = run_of({"p": ["x", "z", "w"], "q": ["y", "x", "z", "w"]})
     comparison = mk.compare(a, b, queries, k=3)
     assert comparison.word is None
-    assert comparison.table.num_rows == comparison.to_judge.num_rows == 0
+    assert comparison.details.num_rows == comparison.to_judge.num_rows == 0
     measures = dict(
         zip(comparison.agreement["measure"].to_pylist(), comparison.agreement["value"].to_pylist(), strict=True)
     )
@@ -225,8 +225,8 @@ def test_a_search_is_practically_the_same_as_itself_and_a_run_as_its_search() ->
     queries = {"query_id": list("abcdefgh"), "text": rows["text"]}
     qrels = {"query_id": queries["query_id"], "memory_id": rows["memory_id"], "relevance": [1] * 8}
     comparison = mk.compare(search, search, queries, qrels, ["ndcg@10", "mrr", "judged@3"], as_of="2026-03-01")
-    assert comparison.table["word"].to_pylist() == ["practically the same"] * 3
-    assert comparison.table["p"].to_pylist() == [1.0] * 3
+    assert comparison.details["word"].to_pylist() == ["practically the same"] * 3
+    assert comparison.details["p"].to_pylist() == [1.0] * 3
     assert comparison.per_query.num_rows == 24
     hits = search.search(queries and pa.table(queries), k=10, as_of="2026-03-01")
     assert mk.compare(search, hits, queries, qrels, as_of="2026-03-01").table["difference"].to_pylist() == [0.0]
@@ -235,10 +235,10 @@ def test_a_search_is_practically_the_same_as_itself_and_a_run_as_its_search() ->
 def test_a_verdict_is_the_same_each_time_and_its_seed_moves_the_p_little() -> None:
     task = even(16, 5)
     a, b = swapped(80, 15, 5)
-    first = task.compare(a, b).table.to_pylist()[0]
-    assert task.compare(a, b).table.to_pylist()[0] == first
+    first = task.compare(a, b).details.to_pylist()[0]
+    assert task.compare(a, b).details.to_pylist()[0] == first
     assert first["n_flips"] == 9999
-    assert task.compare(a, b, seed=1).table["p"][0].as_py() == pytest.approx(first["p"], abs=0.02)
+    assert task.compare(a, b, seed=1).details["p"][0].as_py() == pytest.approx(first["p"], abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +263,8 @@ def test_a_comparison_shows_its_sentence_and_both_tables() -> None:
     assert "b is better than a" in html
     assert "overlap@10" in html
     assert pa.table(comparison).equals(comparison.table)
+    assert comparison.table.column_names == ["metric", "a", "b", "difference", "low", "high", "word", "reason"]
+    assert comparison.details.select(comparison.table.column_names).equals(comparison.table)
 
 
 def test_a_narrow_terminal_shows_the_whole_verdict() -> None:
@@ -286,5 +288,5 @@ def test_of_what_is_superseded_less_is_better() -> None:
         "stale@1",
         as_of="2026-03-01",
     )
-    row = comparison.table.to_pylist()[0]
+    row = comparison.details.to_pylist()[0]
     assert (row["difference"], row["word"], row["better"], row["worse"]) == (-1.0, "better", 8, 0)

@@ -50,7 +50,7 @@ def evaluated(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
 
 def compared(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
     comparison = mk.compare(search, search.with_params(vector_weight=0.9), queries, qrels, as_of=DAY, **who)
-    return comparison.table, comparison.per_query, comparison.shifts, comparison.agreement, comparison.to_judge
+    return comparison.details, comparison.per_query, comparison.shifts, comparison.agreement, comparison.to_judge
 
 
 def compared_without_labels(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:

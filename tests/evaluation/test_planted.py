@@ -90,7 +90,7 @@ class Truth:
     @property
     def size(self) -> float:
         """The effect, in differences that are detectable by the verdict's own word."""
-        row = self.compared().table.to_pylist()[0]
+        row = self.compared().details.to_pylist()[0]
         return float(abs(row["difference"]) / row["detectable"])
 
 
@@ -117,7 +117,7 @@ def test_a_gain_and_a_loss(search: mk.Retriever, sign: int, word: str, seed: int
 def test_no_difference(search: mk.Retriever, seed: int) -> None:
     """Half of nothing is nothing: here it is ε, what makes no difference, that is twice or half what shows."""
     none = Truth(search, drawn(20, 20, seed))
-    detectable = none.compared().table["detectable"][0].as_py()
+    detectable = none.compared().details["detectable"][0].as_py()
     assert none.words(epsilon=2 * detectable) == ("practically the same", "practically the same")
     assert none.words(epsilon=0.5 * detectable) == (OPEN, OPEN)
 
@@ -140,7 +140,7 @@ def test_two_large_users_that_disagree(search: mk.Retriever, share: float) -> No
     gains[: int(50 * share)] = 1
     gains[60 : 60 + int(30 * share)] = -1
     apart = Truth(search, gains, users)
-    row = apart.compared().table.to_pylist()[0]
+    row = apart.compared().details.to_pylist()[0]
     assert row["per_query"] == pytest.approx(share * 20 / N)
     assert (row["estimate"], apart.words()) == ("per user_id", (OPEN, OPEN))
 
@@ -150,7 +150,7 @@ def test_too_few_users(search: mk.Retriever, counts: tuple[int, int]) -> None:
     """Without an interval there is no detectable effect to take twice or half of: no size is enough."""
     truth = Truth(search, drawn(*counts), [f"u{i % 5}" for i in range(N)])
     assert truth.words() == (OPEN, OPEN)
-    assert truth.compared().table["reason"][0].as_py().startswith("too few users: 5")
+    assert truth.compared().details["reason"][0].as_py().startswith("too few users: 5")
     assert truth.tuned().verdict_.reason.startswith("too few users: 5")
 
 
@@ -233,5 +233,5 @@ def test_recency_that_helped_until_lately(aging: mk.Retriever, old: int, word: s
     late = {name: values[120:] for name, values in queries.items()}
     comparison = mk.compare(aging, recent, late, qrels, "hit@1")
     assert comparison.word == word
-    size = abs(comparison.table["difference"][0].as_py()) / max(comparison.table["detectable"][0].as_py(), 1e-9)
+    size = abs(comparison.table["difference"][0].as_py()) / max(comparison.details["detectable"][0].as_py(), 1e-9)
     assert size >= 1.9 if word == "worse" else size <= 0.6
