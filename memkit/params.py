@@ -186,6 +186,8 @@ class Param:
         For 'words': whether "*" is allowed, for all.
     group : str
         What the parameter acts on, in classes with many: help and tables list parameters by group, 'first' first.
+    recalls : bool
+        Whether a search must ask its arms anew where it changes.
     acts_on : callable or None
         A function of the estimator and of what it works on (a search's question or index, a policy's table) to the
         `Reach` of the parameter's value there; None where the value has nothing to act on by intention.
@@ -207,6 +209,7 @@ class Param:
     stands_for: Any = None
     star: bool = False
     group: str = ""
+    recalls: bool = False
     acts_on: Callable[[Any, Any], Reach | None] | None = field(default=None, compare=False)
 
     @property
@@ -623,17 +626,62 @@ _Row = tuple[Param, object, bool]
 def estimator(cls: C) -> C:
     """Make ``__init__`` and the docstring's section *Parameters* from the declared parameters.
 
-    ``__init__`` only stores the parameters, which are keyword-only unless declared otherwise.
+    ``__init__`` only stores the parameters, which are keyword-only unless declared otherwise. Those of several bases
+    come in the order of the bases.
     """
-    dataclass(kw_only=True, eq=False, repr=False)(cls)
-    params = {f.name: f.metadata["param"] for f in fields(cls) if "param" in f.metadata}
-    declared = {name: replace(p, name=name) for name, p in params.items()}
+    dataclass(kw_only=True, eq=False, repr=False, init=False)(cls)
+    own = {f.name: f for f in fields(cls) if "param" in f.metadata}
+    names = dict.fromkeys([*(name for base in cls.__bases__ for name in getattr(base, "_declared", ())), *own])
+    cls._positional = tuple(name for name in names if not own[name].kw_only)  # type: ignore[attr-defined]
+    _declare(cls, {name: replace(own[name].metadata["param"], name=name) for name in names})
+    return cls
+
+
+def _declare(cls: Any, declared: Mapping[str, Param]) -> None:
+    """Give a class these parameters."""
     for name, p in declared.items():
         if p.stands_for is not None:
             setattr(cls, name, _StandsFor(name, p.stands_for))
-    cls._declared = MappingProxyType(declared)  # type: ignore[attr-defined]  # of Estimator
-    cls.__doc__ = with_parameters(cls.__doc__, declared.values())
-    return cls
+        elif p.default is not REQUIRED:
+            setattr(cls, name, p.default)
+    cls._undocumented = cls.__dict__.get("_undocumented", cls.__doc__)
+    cls._declared = MappingProxyType(dict(declared))
+    cls.__doc__ = with_parameters(cls._undocumented, declared.values())
+    cls.__signature__ = inspect.Signature([_in_signature(cls, p) for p in _positional_first(cls, declared.values())])
+
+
+def _positional_first(cls: Any, declared: Iterable[Param]) -> list[Param]:
+    return sorted(declared, key=lambda p: p.name not in cls._positional)
+
+
+def _in_signature(cls: Any, declared: Param) -> inspect.Parameter:
+    kind = (
+        inspect.Parameter.POSITIONAL_OR_KEYWORD if declared.name in cls._positional else inspect.Parameter.KEYWORD_ONLY
+    )
+    default = inspect.Parameter.empty if declared.default is REQUIRED else declared.default
+    known = cls.__dataclass_fields__.get(declared.name)
+    annotation = known.type if known else inspect.Parameter.empty
+    return inspect.Parameter(declared.name, kind, default=default, annotation=annotation)
+
+
+def adopt(cls: Any, declared: Iterable[Param]) -> None:
+    """Give a class and all that are made from it some parameters more, as if it had declared them last."""
+    added = {p.name: p for p in declared}
+    for one in (cls, *cls.__subclasses__()):
+        if one is cls:
+            _declare(one, {**one._declared, **added})
+        else:
+            adopt(one, added.values())
+
+
+def disown(cls: Any, names: Iterable[str]) -> None:
+    """Take what `adopt` gave away again."""
+    gone = set(names)
+    _declare(cls, {name: p for name, p in cls._declared.items() if name not in gone})
+    for name in gone & set(vars(cls)):
+        delattr(cls, name)
+    for one in cls.__subclasses__():
+        disown(one, gone)
 
 
 class _StandsFor:
@@ -643,7 +691,7 @@ class _StandsFor:
         self.name, self.meaning = name, meaning
 
     def __get__(self, owner: object, cls: type) -> Any:
-        value = None if owner is None else vars(owner)[self.name]
+        value = None if owner is None else vars(owner).get(self.name)
         return self.meaning if value is None else value
 
     def __set__(self, owner: object, value: object) -> None:
@@ -656,12 +704,18 @@ class Estimator:
     learns: ClassVar[bool] = True  # whether other methods need what `fit` learns
 
     _declared: ClassVar[Mapping[str, Param]] = MappingProxyType({})
+    _positional: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *positional: Any, **named: Any) -> Self:
         """Refuse an undeclared name before Python does, as Python would not suggest the right name."""
         for name in named:
             cls._check_name(name, cls._declared)
         return super().__new__(cls)
+
+    def __init__(self, *positional: Any, **named: Any) -> None:
+        if positional or any(p.default is REQUIRED for p in self._declared.values()):
+            named = inspect.signature(type(self)).bind(*positional, **named).arguments
+        vars(self).update({name: named.get(name, p.default) for name, p in self._declared.items()})
 
     @classmethod
     def params(cls) -> Mapping[str, Param]:
@@ -687,7 +741,7 @@ class Estimator:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep` also those of estimators among them, for example ``retriever__pool``."""
-        values = {name: vars(self)[name] for name in self._declared}
+        values = {name: self._stored(name) for name in self._declared}
         if deep:
             for name, inner in self._inner().items():
                 values |= {f"{name}__{key}": value for key, value in inner.get_params().items()}
@@ -769,7 +823,7 @@ class Estimator:
 
     def _inner(self) -> dict[str, Any]:
         """The estimators among the parameters, by name."""
-        values = {name: vars(self)[name] for name, p in self._declared.items() if p.kind == "object"}
+        values = {name: self._stored(name) for name, p in self._declared.items() if p.kind == "object"}
         return {n: v for n, v in values.items() if hasattr(v, "get_params") and not isinstance(v, type)}
 
     @classmethod
@@ -798,7 +852,7 @@ class Estimator:
         return self.is_fitted
 
     def __repr__(self) -> str:
-        changed = (f"{n}={vars(self)[n]!r}" for n, p in self._declared.items() if not self._is_default(n, p))
+        changed = (f"{n}={self._stored(n)!r}" for n, p in self._declared.items() if not self._is_default(n, p))
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _is_given(self, name: str, declared: Param) -> bool:
@@ -806,8 +860,12 @@ class Estimator:
         return is_other or name in self.__dict__.get("_given", ())
 
     def _is_default(self, name: str, declared: Param) -> bool:
-        value, default = vars(self)[name], declared.default
+        value, default = self._stored(name), declared.default
         return value is default or (type(value) is type(default) and bool(value == default))
+
+    def _stored(self, name: str) -> Any:
+        """The value as it was given: of a parameter that was declared since, its default."""
+        return vars(self).get(name, self._declared[name].default)
 
     def _state(self) -> str:
         """A few words on what is fitted, for the display in a notebook."""

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (335, "as counted when the ceiling was made, and some room"),
-    "lines of code": (50_000, "as counted when the ceiling was made, and some room"),
+    "lines of code": (51_000, "encodings, dreams, archives, odd heads are read; steps of search are declared"),
     "public names": (88, "as counted when the ceiling was made"),
     "lines of tests": (61_500, "as counted when the ceiling was made, and some room; with blanks"),
     "longest module": (650, "memkit/change/export.py has 623 lines of code"),

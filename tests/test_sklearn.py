@@ -90,7 +90,9 @@ def estimators() -> list[Estimator]:
     for module in pkgutil.walk_packages(memkit.__path__, "memkit."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    classes = {cls for cls in subclasses(Estimator) if cls.__module__.startswith("memkit.") and "__init__" in vars(cls)}
+    classes = {
+        cls for cls in subclasses(Estimator) if cls.__module__.startswith("memkit.") and "_declared" in vars(cls)
+    }
     fittable: list[Any] = [cls() for cls in classes - {Pipeline} if hasattr(cls, "fit")]
     return sorted([*fittable, Pipeline([Admission(), Quota()])], key=lambda each: type(each).__name__)
 

@@ -288,7 +288,7 @@ def tune(
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
     """The grid that ``--grid`` names: values separated by commas, or LOW:HIGH:STEP; default mixtures of the arms."""
     from memkit.evaluation.grid import shares
-    from memkit.search.settings import WEIGHTS
+    from memkit.search.steps.recall import WEIGHTS
 
     if not options:
         arms = [name for name in WEIGHTS if name != "vector_weight" or search.encoder is not None]

@@ -18,7 +18,7 @@ from memkit.evaluation.scores import scores_of
 from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, Mask, result_schema, tuples_of
 from memkit.search.fitted.index import memories_where, seen_by
-from memkit.search.settings import WEIGHTS
+from memkit.search.steps.recall import WEIGHTS
 from memkit.tables.age import later
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))

@@ -26,16 +26,19 @@ from memkit.evaluation.verdict import mean_over, too_few
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 from memkit.search.ask import check_user
-from memkit.search.steps import DISPOSITIONS
+from memkit.search.settings import STEPS
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 NOT_FOUND = "not_found"
-_ORDER = {name: place for place, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
 STAGES = result_schema(
     (pa.string(), "disposition"), (pa.int64(), "n"), (pa.float64(), "share"), (pa.int64(), "n_queries")
 )
 _LARGEST = 0.25
 """A unit with a larger share of the queries would decide a mean over queries alone."""
+
+
+def _place_of(disposition: str) -> int:
+    return (*STEPS.dispositions, NOT_FOUND).index(disposition)
 
 
 @dataclass(frozen=True)
@@ -414,7 +417,7 @@ def dispositions_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.Data
         for batch in batches
     ]
     trace = pa.concat_tables(traced).to_pandas()
-    trace = trace.assign(place=trace["disposition"].map(_ORDER)).sort_values("place", kind="stable")
+    trace = trace.assign(place=trace["disposition"].map(_place_of)).sort_values("place", kind="stable")
     best = trace.drop_duplicates(["query_id", "memory_id"])  # the chunk of a memory that came furthest counts
     dispositions: pd.DataFrame = labels.relevant().to_pandas().merge(best, how="left", on=["query_id", "memory_id"])
     return dispositions.drop(columns="place").fillna({"disposition": NOT_FOUND})
@@ -426,6 +429,6 @@ def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
     counted = dispositions.groupby("disposition")["query_id"].agg(["size", "nunique"])
     rows = [
         {"disposition": name, "n": int(size), "share": size / len(dispositions), "n_queries": int(n_queries)}
-        for name, (size, n_queries) in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])
+        for name, (size, n_queries) in sorted(counted.iterrows(), key=lambda item: _place_of(str(item[0])))
     ]
     return describe(pa.Table.from_pylist(rows, schema=STAGES), memkit="stages")

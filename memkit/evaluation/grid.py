@@ -14,7 +14,8 @@ import numpy as np
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import Param, check_choice, check_value
 from memkit.schemas import Floats
-from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.fitted.settings import FitSettings
+from memkit.search.settings import QuerySettings
 
 Setting = dict[str, Any]
 """Values of parameters by name; all others are the Retriever's own."""

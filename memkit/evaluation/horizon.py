@@ -14,8 +14,8 @@ from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import Batch
 from memkit.params import Moment
 from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
+from memkit.search.fusion import TIE_DIGITS
 from memkit.search.question import Question
-from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.search.state import Ranked
 from memkit.tables.age import later
 

@@ -20,8 +20,8 @@ from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.ask import Settings, check_user
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex, Scope
-from memkit.search.question import SCOPING, Question, bare_hits, idle_notes
-from memkit.search.settings import QuerySettings
+from memkit.search.question import Question, bare_hits, idle_notes
+from memkit.search.settings import QuerySettings, scoping
 from memkit.search.state import Candidates, Pooled, merge
 
 
@@ -161,7 +161,7 @@ def revision_of(search: Any) -> dict[str, str]:
 
 
 _Scope = tuple[Any, ...]
-"""The values of `SCOPING`: settings that share them are ranked from the same candidates."""
+"""The values of `scoping`: settings that share them are ranked from the same candidates."""
 
 
 def run_of(search: Any, labelled: LabelledQueries) -> Pools | Run:
@@ -247,9 +247,9 @@ class Pools:
         return isinstance(self.index, MemoryIndex) and (self.search.pool == search.pool or self.index.is_steady)
 
     def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
-        """A setting with all parameters, the weights of its arms, and its scope (the values of `SCOPING`)."""
+        """A setting with all parameters, the weights of its arms, and its scope (the values of `scoping`)."""
         full = self.settings.with_params(**{**setting, "on_encoder_error": "raise"})
-        values = [getattr(full, name) for name in SCOPING]
+        values = [getattr(full, name) for name in scoping()]
         scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
         return full, self.index.weights(full), scope
 
@@ -269,7 +269,7 @@ class Pools:
         arms, pool = tuple(arm for arm in KINDS if arm in {*wanted, *arms_before}), max(pool, depth)
         if arms == arms_before and pool == depth:
             return
-        values = dict(zip(SCOPING, scope, strict=True))
+        values = dict(zip(scoping(), scope, strict=True))
         earlier = self._earlier_answers(values, arms, pool)
         weights = {f"{arm}_weight": float(arm in arms and arm not in earlier) for arm in KINDS}
         answers = []
@@ -288,7 +288,7 @@ class Pools:
         """Earlier answers of those arms that would be asked the same again; none where all would be."""
         earlier: dict[str, list[Question]] = {}
         for scope, (arms_before, depth, answers) in self._answered.items():
-            scope_values = dict(zip(SCOPING, scope, strict=True))
+            scope_values = dict(zip(scoping(), scope, strict=True))
             if depth != pool or {**scope_values, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
                 continue
             options_now, options_then = self.settings.with_params(**values), self.settings.with_params(**scope_values)
@@ -305,7 +305,7 @@ class Pools:
                 np.isfinite(question.retrieved.raw[:, question.retrieved.arms.index(arm)]).any()
                 for question in questions
             ):
-                self._check_arm(arm, weight, dict(zip(SCOPING, scope, strict=True)))
+                self._check_arm(arm, weight, dict(zip(scoping(), scope, strict=True)))
 
     def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
         """Raise unless the trace shows that the arm has candidates, all of which were filtered."""

@@ -22,6 +22,7 @@ from memkit.evaluation.verdict import fingerprint
 from memkit.parallel import is_configured, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
+from memkit.search.alike import NOWHERE
 from memkit.search.ask import Settings
 from memkit.search.fitted.arms import KINDS
 from memkit.search.rank import (
@@ -35,16 +36,14 @@ from memkit.search.rank import (
     shortlist_of,
     wanted_answers,
 )
-from memkit.search.stages.diversify import NOWHERE
+from memkit.search.settings import STEPS
 from memkit.search.state import Pooled, Shortlist
 from memkit.search.step import Step
-from memkit.search.steps import RANKING
+from memkit.search.steps.factors import OF_DECAY, Decay
 from memkit.tables.age import ages
 
 _UNIT = 250_000
 _FEWEST_UNITS = 8
-OF_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
-"""The parameters of decay."""
 
 
 def scores_of(
@@ -193,7 +192,7 @@ def _units(n_queries: int, n_settings: int) -> list[slice]:
 def _decays(part: Part, plan: Plan) -> bool:
     rows, pooled = part.pooled.index.rows, part.pooled
     age = ages(rows.dated[pooled.memory], pooled.moment[pooled.candidates.query])
-    place = next(number for number, step in enumerate(RANKING) if step.name == "decay")
+    place = next(number for number, step in enumerate(STEPS.ranking) if isinstance(step, Decay))
     kinds = {key[place].kinds for key in plan.keys if key[place].form != "none"}
     return any(bool((rows.may_decay(pooled.memory, some) & (age > 0)).any()) for some in kinds)
 

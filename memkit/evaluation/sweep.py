@@ -26,12 +26,13 @@ from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools, idle_in_all, revision_of
 from memkit.evaluation.result import Result
-from memkit.evaluation.scores import OF_DECAY, scores_of
+from memkit.evaluation.scores import scores_of
 from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
 from memkit.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
-from memkit.search.settings import WEIGHTS
+from memkit.search.steps.factors import OF_DECAY
+from memkit.search.steps.recall import WEIGHTS
 from memkit.tables.database import sql_with
 
 MOST_SCORES = 200_000_000

@@ -17,8 +17,8 @@ from typing import Any
 from memkit.errors import MemkitError
 from memkit.panels.state import Section
 from memkit.progress import heard
+from memkit.search.fitted.settings import FitSettings
 from memkit.search.retriever import Retriever
-from memkit.search.settings import FitSettings
 from memkit.text.chunk import Chunker
 
 _KEPT = 2

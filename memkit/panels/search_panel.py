@@ -33,10 +33,11 @@ from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
 from memkit.search.explain import explained
 from memkit.search.fitted.arms import KINDS
-from memkit.search.question import SCOPING, Question, hits_table, trace_table
+from memkit.search.fitted.settings import FitSettings
+from memkit.search.question import Question, hits_table, trace_table
 from memkit.search.retriever import Retriever
-from memkit.search.settings import WEIGHTS, FitSettings, QuerySettings
-from memkit.search.steps import DISPOSITIONS
+from memkit.search.settings import STEPS, QuerySettings, scoping
+from memkit.search.steps.recall import WEIGHTS
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
@@ -452,7 +453,7 @@ class SearchPanel(Panel):
         counts = Counter(trace["disposition"].to_pylist())
         rows, picks = [], []
         stages = dict[str, pa.Table]()
-        for stage in DISPOSITIONS[1:]:
+        for stage in STEPS.dispositions[1:]:
             stage_rows = trace.filter(pc.equal(trace["disposition"], stage))
             order = pc.sort_indices(stage_rows, sort_keys=[("score", "descending"), ("memory_id", "ascending")])
             stages[stage] = stage_rows.take(order[:_NEAR])
@@ -482,4 +483,4 @@ def _has_loop() -> bool:
 
 
 def _same_scope(question: Question, settings: Settings) -> bool:
-    return all(getattr(question.settings, name) == getattr(settings, name) for name in SCOPING)
+    return all(getattr(question.settings, name) == getattr(settings, name) for name in scoping())

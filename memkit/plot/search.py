@@ -18,7 +18,7 @@ from memkit.plot.memories import counts
 from memkit.schemas import tuples_of
 from memkit.search.explain import contributions as parts_of
 from memkit.search.fitted.arms import KINDS
-from memkit.search.steps import DISPOSITIONS
+from memkit.search.settings import STEPS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
     if "disposition" not in trace.column_names:
         raise ParameterError(f"plot.funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
     counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
-    rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
+    rows = [(word, counted[word]) for word in STEPS.dispositions if word in counted]
     return counts(rows, f"{trace.num_rows:,} candidates", ax, "candidates")
 
 

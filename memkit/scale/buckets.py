@@ -21,8 +21,9 @@ from memkit.params import check_value
 from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.schemas import TABLES, without_rows
 from memkit.search.fitted.index import Searchable
+from memkit.search.fitted.settings import FitSettings
 from memkit.search.retriever import index_for
-from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.settings import QuerySettings
 from memkit.tables.above import scale
 from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.corpus import Corpus

@@ -51,7 +51,8 @@ from memkit.search.fitted.index import (
     memories_where,
     replaced_by,
 )
-from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.fitted.settings import FitSettings
+from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS

@@ -31,7 +31,7 @@ from memkit.scale.buckets import VECTORS, Buckets
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
-from memkit.search.settings import FitSettings
+from memkit.search.fitted.settings import FitSettings
 from memkit.tables.lake import write_parquet
 from memkit.tables.manifest import BUCKETS
 from memkit.tables.untrusted import open_member, read_parquet

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Self
 import pyarrow as pa
 
 from memkit.duck import check_unicode
-from memkit.errors import ParameterError, QueryError, some_of
+from memkit.errors import ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
 from memkit.index.rerank import as_reranker
 from memkit.params import AsOf, Moment, check_value
@@ -173,11 +173,6 @@ def _checked_ids(values: list[Any]) -> tuple[str, ...]:
     if twice := [name for name, count in Counter(ids).items() if count > 1]:
         raise QueryError(f"queries: expected each 'query_id' once. Got {twice[0]!r} more than once.")
     return ids
-
-
-def queries_named(ids: list[str]) -> str:
-    """Some queries by their ids, in words."""
-    return f"{'query' if len(ids) == 1 else 'queries'} {some_of([*map(repr, ids)])}"
 
 
 def check_user(user_id: object, owner: str = "Retriever.search") -> None:

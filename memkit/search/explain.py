@@ -13,16 +13,13 @@ from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
 from memkit.params import AsOf, check_fitted
 from memkit.schemas import Floats
-from memkit.search.answerable import answerability
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, trace_table
+from memkit.search.rank import answerability
 from memkit.search.retriever import Retriever
+from memkit.search.settings import STEPS
 from memkit.search.step import Look
-from memkit.search.steps import DROPS, STEPS
 from memkit.text.secrets import mask
-
-_KEPT_OUT = frozenset(word for step in STEPS if step.keeps_out for word in step.drops)
-"""Dispositions of memories that are no candidates."""
 
 
 def explain(
@@ -83,15 +80,15 @@ def explained(question: Question, memory_id: str) -> str:
         raise QueryError(mask(f"explain: {expected}. Got {memory_id!r}.{hint}"))
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else {}
-    is_candidate = bool(row) and row["disposition"] not in _KEPT_OUT
+    is_candidate = bool(row) and row["disposition"] not in STEPS.kept_out
     look = Look(question, memory, row if is_candidate else {})
     beside = [step.beside(look) for step in reversed(STEPS)]
     if not is_candidate:
         left_out = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), "below_pool")
-        return _joined(f"'{memory_id}' is not returned: {DROPS[left_out](look)}.", *beside, _doubt(question))
+        return _joined(f"'{memory_id}' is not returned: {STEPS.drops[left_out](look)}.", *beside, _doubt(question))
     is_hit = row["disposition"] == "returned"
     verdict = f"is hit {row['rank']}" if is_hit else "is not returned"
-    reason = "" if is_hit else f", {DROPS[row['disposition']](look)}"
+    reason = "" if is_hit else f", {STEPS.drops[row['disposition']](look)}"
     advice = "" if is_hit else _advice(look)
     return _joined(f"'{memory_id}' {verdict}: {_score(look)}{reason}.", *beside, advice, _doubt(question))
 

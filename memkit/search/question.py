@@ -23,22 +23,18 @@ from memkit.index.encoders.circuit import in_haste
 from memkit.index.rerank import as_reranker
 from memkit.params import Moment, check_column, describe, revision_of
 from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
-from memkit.search.answerable import answerability
-from memkit.search.ask import Ask, Queries, Settings, queries_named
+from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.index import MemoryIndex, Reading, Scope, Searchable, replaced_by
-from memkit.search.rank import Stage, multiplied, rank, unranked
+from memkit.search.rank import Stage, answerability, multiplied, rank, unranked
+from memkit.search.settings import STEPS, scoping
 from memkit.search.state import Candidates, Pooled, Ranked
-from memkit.search.steps import CODES, DISPOSITIONS, STEPS
+from memkit.search.step import queries_named
 from memkit.search.steps.recall import OUTSIDE
 from memkit.tables.age import naive
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
 
-SCOPING = (
-    *("expired", "future", "kinds_hidden", "status", "on_encoder_error"),
-    *("function_word_weight", "near_words", "read_dates"),
-)
 T = TypeVar("T")
 
 
@@ -129,7 +125,7 @@ class Question:
         """
         settings = self.settings.with_params(**values)
         weights = self.index.weights(settings)
-        is_rescoped = any(getattr(settings, name) != getattr(self.settings, name) for name in SCOPING)
+        is_rescoped = any(getattr(settings, name) != getattr(self.settings, name) for name in scoping())
         if is_rescoped or settings.pool > self.retrieved.pool or not weights.keys() <= set(self.retrieved.arms):
             raise ParameterError(
                 f"Question.with_params: expected settings for the candidates of {', '.join(self.retrieved.arms)} with a"
@@ -259,16 +255,21 @@ _MOST_ALIKE = 20
 _OF_STEPS = ("decay",)
 """What steps compute that hits show."""
 _CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
-_DISPOSITIONS = pa.array(DISPOSITIONS)
 _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
 
-TRACE = result_schema(
-    (_TEXT, "query_id memory_id chunk_id"),
-    *(column for arm in KINDS for column in ((_NUMBER, arm), (_COUNT, f"{arm}_rank"), (_NUMBER, f"{arm}_norm"))),
-    (_NUMBER, " ".join([*(name for step in STEPS for name in step.columns), "score"])),
-    (_COUNT, "rank"),
-    (_TEXT, "disposition"),
-)
+
+def trace_schema() -> pa.Schema:
+    """The columns of a trace: those of the arms, and of the steps in their order."""
+    of_arms = (
+        column for arm in KINDS for column in ((_NUMBER, arm), (_COUNT, f"{arm}_rank"), (_NUMBER, f"{arm}_norm"))
+    )
+    return result_schema(
+        (_TEXT, "query_id memory_id chunk_id"),
+        *of_arms,
+        (_NUMBER, " ".join([*STEPS.columns, "score"])),
+        (_COUNT, "rank"),
+        (_TEXT, "disposition"),
+    )
 
 
 def check_added(columns: object) -> tuple[str, ...]:
@@ -450,7 +451,7 @@ def _collapsed(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, A
 
 
 def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
-    """Every candidate as `TRACE`; with `outside`, those follow that filters and the pool keep out."""
+    """Every candidate as `trace_schema`; with `outside`, those follow that filters and the pool keep out."""
     inside = question.ranked()
     ranked = _with_outside(question, inside) if outside else inside
     candidates = ranked.candidates
@@ -460,7 +461,7 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         **{name: _floats(values) for name, values in ranked.columns.items()},
         "score": _floats(ranked.score),
         "rank": pa.array(ranked.rank, mask=ranked.rank == 0),
-        "disposition": _DISPOSITIONS.take(pa.array(ranked.disposition)),
+        "disposition": pa.array(STEPS.dispositions).take(pa.array(ranked.disposition)),
     }
     for column, arm in enumerate(candidates.arms):
         missing = candidates.rank[:, column] == 0
@@ -468,7 +469,7 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         columns[f"{arm}_rank"] = pa.array(candidates.rank[:, column], mask=missing)
         has_norm = ~missing | (ranked.norm[:, column] > 0)  # calibrated, a cosine below the pool counts as its last
         columns[f"{arm}_norm"] = _floats(np.where(has_norm, ranked.norm[:, column], np.nan))
-    table = _table(columns, TRACE, len(ranked.rank))
+    table = _table(columns, trace_schema(), len(ranked.rank))
     note, params = _note(question, inside), question.settings.get_params(deep=False)
     if not isinstance(params["rerank"], str | None):
         params["rerank"] = as_reranker(params["rerank"]).name
@@ -496,7 +497,7 @@ def _unranked(question: Question, candidates: Candidates) -> Ranked:
     outside = unranked(question.pooled(candidates), question.settings, question.weights, OUTSIDE)
     memory = question.index.rows.memory[candidates.row]
     for word, mask in question.scope.reasons():
-        outside.disposition[mask[memory]] = CODES[word]
+        outside.disposition[mask[memory]] = STEPS.codes[word]
     return outside
 
 

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.stages.diversify import DROPPED, NOWHERE, Keys
-from memkit.search.stages.fuse import group_starts, spread
+from memkit.search.alike import DROPPED, NOWHERE, Keys
+from memkit.search.fusion import group_starts, spread
+from memkit.search.settings import STEPS
 from memkit.search.state import RETURNED, Pooled, Ranked, Shortlist, State, count
 from memkit.search.step import Factor, Step
-from memkit.search.steps import CODES, RANKING, STEPS
-from memkit.search.steps.collapse import BELOW
+from memkit.search.steps.pick import BELOW
 
 MOST_NAMED = 20
 """Most duplicates that are listed under a hit."""
@@ -29,12 +29,12 @@ BLOCK = 512
 _NOBODY = np.empty(0, np.int64)
 
 Key = tuple[Any, ...]
-"""The keys that the steps of `RANKING` have of a setting: settings with equal keys rank equally."""
+"""The keys that the steps of `STEPS.ranking` have of a setting: settings with equal keys rank equally."""
 
 
 def key_of(settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Key:
     """The key of settings with `weights` by arm, among settings that use some of the `arms`."""
-    return tuple(step.key(settings, weights, arms) for step in RANKING)
+    return tuple(step.key(settings, weights, arms) for step in STEPS.ranking)
 
 
 class Stage(NamedTuple):
@@ -72,10 +72,10 @@ class Block:
     def of(cls, keys: Sequence[Key]) -> Self:
         """The block of some settings, under all of which the same steps act."""
         acting = [place for place, key in enumerate(keys[0]) if key is not None]
-        moves = any(RANKING[place].reads_score for place in acting)
+        moves = any(STEPS.ranking[place].reads_score for place in acting)
         column, width, stages = [0] * len(keys), 1, []
         for place in acting:
-            step = RANKING[place]
+            step = STEPS.ranking[place]
             if step.cuts and not moves:
                 stages.append(Stage(step, [key[place] for key in keys], None, np.array(column)))
                 continue
@@ -115,7 +115,7 @@ def blocks_of(keys: Sequence[Key]) -> tuple[list[Block], dict[Key, int]]:
     What the first steps share comes together, so that a block has few columns as long as possible.
     """
     distinct = list(dict.fromkeys(keys))
-    seen: list[dict[Any, int]] = [{} for _ in RANKING]
+    seen: list[dict[Any, int]] = [{} for _ in STEPS.ranking]
     places = {
         key: [seen[place].setdefault(part, len(seen[place])) for place, part in enumerate(key)] for key in distinct
     }
@@ -132,7 +132,7 @@ def blocks_of(keys: Sequence[Key]) -> tuple[list[Block], dict[Key, int]]:
 def gathered(pooled: Pooled, keys: Sequence[Key]) -> dict[Any, Any]:
     """What the steps read of the candidates under any of the `keys`, as `Shortlist.values`."""
     values: dict[Any, Any] = {}
-    for place, step in enumerate(RANKING):
+    for place, step in enumerate(STEPS.ranking):
         if acting := [key for key in dict.fromkeys(key[place] for key in keys) if key is not None]:
             values |= step.gather(pooled, acting)
     return values
@@ -155,6 +155,7 @@ def run(state: State, block: Block, until: Step | None = None) -> State:
         if state.records and stage.step.blames:
             state.undone.append((stage.step.blames, state.score[:, 0].copy()))
         stage.step.apply(state, stage.keys)
+        state.is_bounded &= stage.step.bounded or state.has_keys
     return state
 
 
@@ -270,11 +271,11 @@ def rank(
     key = key_of(settings, weights, pooled.candidates.arms)
     shortlist = shortlist_of(pooled, gathered(pooled, [key]))
     block = _answered(pooled, shortlist, key, asked)
-    state = run(State(shortlist, _NOBODY, CODES), block)
+    state = run(State(shortlist, _NOBODY, STEPS.codes), block)
     query, own = pooled.candidates.query, state.own[:, 0]
     order = np.lexsort((-own, query))
     order = order[own[order] != DROPPED]  # another chunk of the memory is better: no candidate any more
-    before = _places(query, order, state.disposition == CODES[RETURNED])
+    before = _places(query, order, state.disposition == STEPS.codes[RETURNED])
     place = before.copy()
     if state.moves is not None:
         for of_query in shortlist.queries:
@@ -287,11 +288,7 @@ def rank(
         order = order[np.lexsort((~is_placed, query[order]))]
     ranks = np.where(place == NOWHERE, 0, place + 1)
     under = np.where(state.under < 0, -1, pooled.candidates.row[state.under]) if len(query) else state.under
-    columns = {
-        name: state.recorded.get(name, np.full(len(query), default))
-        for step in STEPS
-        for name, default in step.columns.items()
-    }
+    columns = {name: state.recorded.get(name, np.full(len(query), value)) for name, value in STEPS.columns.items()}
     result = Ranked(pooled.candidates, state.norm, columns, state.score[:, 0], ranks, under, state.disposition)
     return result.take(order)
 
@@ -303,7 +300,7 @@ def _answered(pooled: Pooled, shortlist: Shortlist, key: Key, asked: Asked | Non
         rows = np.flatnonzero(mask)
         told = asked(stage, name, rows) if asked else stage.step.ask(pooled, stage.keys, name, rows)
         if told is None:
-            place = RANKING.index(stage.step)
+            place = STEPS.ranking.index(stage.step)
             return Block.of([(*key[:place], None, *key[place + 1 :])])
         shortlist.tell(stage.step.name, name, rows, told)
     return block
@@ -321,19 +318,21 @@ def _places(query: Ints, order: Ints, is_alive: Mask) -> Ints:
 def unranked(pooled: Pooled, settings: Any, weights: Mapping[str, float], word: str) -> Ranked:
     """Candidates of which only the arms' scores are known, and what a step knows of any memory."""
     size = len(pooled.candidates.query)
-    knowing = [place for place, step in enumerate(RANKING) if step.knows_all]
+    knowing = [place for place, step in enumerate(STEPS.ranking) if step.knows_all]
     state = _run_some(pooled, settings, weights, knowing, np.ones(size))
     unknown, none = np.full(size, np.nan), np.zeros(size, np.int64)
-    columns = {name: state.recorded.get(name, unknown) for step in STEPS for name in step.columns}
+    columns = {name: state.recorded.get(name, unknown) for name in STEPS.columns}
     for place in knowing:
-        columns |= {name: state.recorded.get(name, np.full(size, d)) for name, d in RANKING[place].columns.items()}
-    norm, codes = np.full(pooled.candidates.raw.shape, np.nan), np.full(size, CODES[word], np.int8)
+        columns |= {
+            name: state.recorded.get(name, np.full(size, d)) for name, d in STEPS.ranking[place].columns.items()
+        }
+    norm, codes = np.full(pooled.candidates.raw.shape, np.nan), np.full(size, STEPS.codes[word], np.int8)
     return Ranked(pooled.candidates, norm, columns, unknown, none, none - 1, codes)
 
 
 def multiplied(pooled: Pooled, settings: Any, weights: Mapping[str, float], score: Floats) -> Floats:
     """The `score` of each candidate times the factors of all steps that multiply."""
-    of_factors = [place for place, step in enumerate(RANKING) if isinstance(step, Factor)]
+    of_factors = [place for place, step in enumerate(STEPS.ranking) if isinstance(step, Factor)]
     return _run_some(pooled, settings, weights, of_factors, score).score[:, 0]
 
 
@@ -341,9 +340,44 @@ def _run_some(pooled: Pooled, settings: Any, weights: Mapping[str, float], some:
     """Apply some steps alone to given scores."""
     key = key_of(settings, weights, pooled.candidates.arms)
     alone = tuple(part if place in some else None for place, part in enumerate(key))
-    state = State(shortlist_of(pooled, gathered(pooled, [alone])), _NOBODY, CODES)
+    state = State(shortlist_of(pooled, gathered(pooled, [alone])), _NOBODY, STEPS.codes)
     state.score = score[:, None].copy()
     for place in some:
         if key[place] is not None:
-            RANKING[place].apply(state, [key[place]])
+            STEPS.ranking[place].apply(state, [key[place]])
     return state
+
+
+_OFFSET, _OF_BEST, _OF_GAP = -1.66, 3.95, 8.41
+_NEXT = 10
+
+
+def evidence(ranked: Ranked, n_queries: int) -> tuple[Floats, Floats]:
+    """For each query the best fused score, and by how much it is above the mean of the next ten; 0 without candidates.
+
+    Memories that are collapsed under others do not count, as they say nothing more. Where fewer than ten others are
+    left, those that lack count as the best: few candidates do not show that it stands out.
+    """
+    stands = ranked.under < 0
+    query, fused = ranked.candidates.query[stands], ranked.columns["fused"][stands]
+    order = np.lexsort((-fused, query))
+    query, fused = query[order], fused[order]
+    starts = group_starts(query)
+    place = np.arange(len(query)) - spread(starts, starts, len(query))
+    best, is_next = np.zeros(n_queries), (place > 0) & (place <= _NEXT)
+    best[query[starts]] = fused[starts]
+    sums, counts = (np.bincount(query[is_next], weights, n_queries) for weights in (fused[is_next], None))
+    return best, (counts * best - sums) / _NEXT
+
+
+def answerability(ranked: Ranked, settings: Any, n_queries: int) -> Floats | None:
+    """How likely an answer is among the first hits of each query, 0 to 1, from its calibrated scores; else None.
+
+    It is fitted on labelled sets (`tests/benchmarks/bench_answerable.py`) and is no probability: other queries have
+    answers more often, or less.
+    """
+    if settings.normalise != "calibrated":
+        return None
+    best, gap = evidence(ranked, n_queries)
+    likely: Floats = 1.0 / (1.0 + np.exp(-(_OFFSET + _OF_BEST * best + _OF_GAP * gap)))
+    return np.round(likely, 2)

@@ -15,10 +15,11 @@ from memkit.errors import MemkitError, NotFittedError
 from memkit.params import AsOf, estimator, path_of
 from memkit.search.ask import Ask, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
+from memkit.search.fitted.settings import FitSettings
 from memkit.search.fitted.store import FOLDER, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
 from memkit.search.question import Question, answered, check_added, hits_table, joined, or_by_words, trace_table
-from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.settings import QuerySettings
 from memkit.tables.above import scale
 from memkit.tables.manifest import TOTALS
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class Retriever(QuerySettings, FitSettings):
+class Retriever(FitSettings, QuerySettings):
     """Hybrid search by words (BM25), meaning (vectors) and letters (character n-grams).
 
     The stages, in order:

@@ -21,8 +21,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.stages.diversify import DROPPED, Keys
-from memkit.search.stages.fuse import TIE_DIGITS, changes, group_starts, rank_within, spread
+from memkit.search.alike import DROPPED, Keys
+from memkit.search.fusion import TIE_DIGITS, changes, group_starts, rank_within, spread
 
 T = TypeVar("T")
 UNIT = 10.0**TIE_DIGITS
@@ -332,6 +332,11 @@ class State:
 
     def __getitem__(self, name: Hashable) -> Any:
         return self.shortlist[name]
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys were made of the scores."""
+        return "key" in self.__dict__
 
     @property
     def records(self) -> bool:

@@ -1,7 +1,7 @@
 """`Step`: one step of a search; what it does to candidates, and what it says of them.
 
-The steps in their order are `memkit.search.steps.STEPS`. Ranking, trace, explain, advice, notes and a sweep's grouping
-are loops over them, and know none.
+`memkit.search.settings` has the steps in their order. Ranking, trace, explain, advice, notes and a sweep's grouping are
+loops over them, and know none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from memkit.errors import some_of
+from memkit.params import Param, Reach
 from memkit.schemas import Floats, Ints, Mask
 
 if TYPE_CHECKING:
@@ -19,6 +21,21 @@ if TYPE_CHECKING:
     from memkit.search.state import Pooled, Ranked, State
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+def queries_named(ids: list[str]) -> str:
+    """Some queries by their ids, in words."""
+    return f"{'query' if len(ids) == 1 else 'queries'} {some_of([*map(repr, ids)])}"
+
+
+def only_with(what: str, name: str, value: str) -> Callable[[Any, Any], Reach]:
+    """The reach of a parameter that acts only where another has a value."""
+
+    def reach(settings: Any, index: Any) -> Reach:
+        n_memories, acts = len(index.rows.decays), getattr(settings, name) == value
+        return Reach(n_memories if acts else 0, n_memories, f"{name}={value!r} uses it", what)
+
+    return reach
 
 
 class Look(NamedTuple):
@@ -44,12 +61,19 @@ class Look(NamedTuple):
 class Step:
     """One step of a search.
 
+    Its methods are given candidates and settings as arrays; those that it does not need it leaves out. `Factor` is a
+    step that multiplies scores.
+
     A step has a *key* of each setting. Settings with equal keys, of it and of the steps before it, share a column of
     `State`, so that many settings cost little more than what differs.
 
     Attributes
     ----------
     name : str
+    params : dict of str to Param
+        Of a step from elsewhere, the parameters that a Retriever has more; memkit's own are declared beside them.
+    after : str
+        Of a step from elsewhere, the step after which it acts.
     doing : str
         What a search goes without where nobody answers the step's question.
     columns : dict of str to float
@@ -66,11 +90,17 @@ class Step:
         Whether it only draws a line below which nothing is a hit, and so leaves scores and places as they are.
     reads_score : bool
         Whether it reads scores after the order is known.
+    bounded : bool
+        Whether it leaves scores of 0 to 1 there, but for what it `lifts`.
+    lifts : float
+        The most that it can add to a score beyond 1; inf if nobody knows.
     off : dict
         The parameters with which it does nothing; empty if it is always there.
     """
 
     name: ClassVar[str] = ""
+    params: ClassVar[Mapping[str, Param]] = NOTHING
+    after: ClassVar[str] = "decay"
     doing: ClassVar[str] = ""
     columns: ClassVar[Mapping[str, float]] = NOTHING
     drops: ClassVar[Mapping[str, Callable[[Look], str]]] = NOTHING
@@ -80,7 +110,14 @@ class Step:
     cuts: ClassVar[bool] = False
     reads_score: ClassVar[bool] = False
     knows_all: ClassVar[bool] = False
+    lifts: ClassVar[float] = 0.0
+    bounded: ClassVar[bool] = False
     off: ClassVar[Mapping[str, Any]] = NOTHING
+
+    @property
+    def acts(self) -> bool:
+        """Whether it acts on candidates; a step that does not says which there are."""
+        return type(self).apply is not Step.apply
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Hashable:
         """What of `settings` it acts by, with `weights` by arm, over candidates of `arms`; None: it does nothing."""

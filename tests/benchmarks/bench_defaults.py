@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import memkit as mk
-from memkit.search.settings import FitSettings
+from memkit.search.fitted.settings import FitSettings
 from memkit.tables.corpus import Corpus
 
 if TYPE_CHECKING:  # an older commit, asked by bench_before.py, has it elsewhere

@@ -23,7 +23,7 @@ import pandas as pd
 
 import memkit as mk
 from memkit.index.encode import as_encoder
-from memkit.search.stages.diversify import Repeats
+from memkit.search.alike import Repeats
 from memkit.tables.corpus import Corpus
 from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by

@@ -19,8 +19,8 @@ from memkit.params import Moment
 from memkit.search import question
 from memkit.search.ask import as_queries
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.question import SCOPING
 from memkit.search.retriever import Retriever
+from memkit.search.settings import scoping
 
 DAY = "2026-03-01"
 USERS, TOPICS = 7, ("пул соединений", "зелёный чай", "тёмная тема", "поезд в Казань")
@@ -48,7 +48,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     counts, ask, read = Counted(), Retriever.ask, labels.read_file
 
     def counted_ask(self: Retriever, queries: Any, *args: Any, **more: Any) -> Any:
-        scope = tuple(str(getattr(self, name)) for name in SCOPING if name != "on_encoder_error")
+        scope = tuple(str(getattr(self, name)) for name in scoping() if name != "on_encoder_error")
         counts.asked.append((as_queries(queries).ids, *scope))
         return ask(self, queries, *args, **more)
 

@@ -728,7 +728,7 @@ def test_the_weights_come_first_and_what_can_do_nothing_is_shown_once_it_has_a_v
     weights = ["vector_weight", "bm25_weight", "gram_weight"]
     assert groups()["retriever"] == [*weights, "decay", "decay_days", "decay_kinds", "unit"]
     assert [group["name"] for group in panel.spec()["groups"] if group.get("closed")] == [
-        *("arms", "time", "output", "fit")
+        *("scope", "arms", "time", "output", "fit")
     ]
     hidden = {"rrf_k", "rerank_n", "rerank_weight", "prefer_alike", "where_timeout_s"}
     assert hidden <= set(panel.idle)

@@ -20,7 +20,7 @@ from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.scale import buckets, split
 from memkit.scale import index as fitted
-from memkit.search.settings import FitSettings
+from memkit.search.fitted.settings import FitSettings
 
 DAY = "2026-03-01"
 WORDS = [

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.index.encoders.base import Calibration
 from memkit.search.fitted.arms import KINDS
+from memkit.search.fusion import METHODS, Evidence, Floats, arm_weights, fuse
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.fuse import METHODS, Evidence, Floats, arm_weights, fuse
 
 NAN = np.nan
 

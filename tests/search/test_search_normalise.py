@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from memkit.errors import ParameterError
-from memkit.search.stages.fuse import HOW, group_starts, normalise, rank_within, spread
+from memkit.search.fusion import HOW, group_starts, normalise, rank_within, spread
 
 NAN = np.nan
 finite = st.floats(-1e300, 1e300)

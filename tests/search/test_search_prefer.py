@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import memkit as mk
-from memkit.search.settings import NEAR_TIE
+from memkit.search.steps.prefer import NEAR_TIE
 
 DAY = "2026-03-01"
 WORDS = ["пул", "соединений", "вырос", "чай", "кофе", "release", "friday", "deploy", "plan", "ночь"]

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.params import Param
 from memkit.search.ask import Settings
+from memkit.search.fitted.settings import FitSettings
 from memkit.search.question import bare_hits, hits_table, trace_table
 from memkit.search.retriever import Retriever
-from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.settings import QuerySettings
 
 DAY = "2026-03-01"
 WORDS = ["пул", "кот", "чай", "pool", "tea", "friday"]

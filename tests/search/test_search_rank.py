@@ -13,13 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memkit.search.answerable import evidence
+from memkit.search.alike import Repeats
 from memkit.search.fitted.index import Rows
-from memkit.search.rank import rank
-from memkit.search.settings import QuerySettings
-from memkit.search.stages.diversify import Repeats
+from memkit.search.rank import evidence, rank
+from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Pooled, count, merge
-from memkit.search.steps import DISPOSITIONS
 from memkit.tables.owners import Owners
 
 DAY = "2026-03-01"
@@ -267,7 +265,7 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
     # 4 / 4 x .5 of ten days; the better chunk of the first memory 2 / 4 x .8; the last 1 / 8 x .8.
     assert ranked.candidates.row.tolist() == [2, 1, 3]
     assert ranked.score.tolist() == pytest.approx([0.5, 0.4, 0.1])
-    assert [DISPOSITIONS[code] for code in ranked.disposition] == ["returned", "returned", "below_k"]
+    assert [STEPS.dispositions[code] for code in ranked.disposition] == ["returned", "returned", "below_k"]
 
 
 def test_what_speaks_for_an_answer_is_the_best_score_and_its_distance_to_the_next_ten(retriever_over: Any) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
 import memkit as mk
-from memkit.search.settings import QuerySettings
-from memkit.search.steps import DISPOSITIONS, DROPS, STEPS
+from memkit.search.settings import STEPS, QuerySettings
 
 DAY = "2026-03-01"
 
 
 def test_each_disposition_has_one_step_that_says_why() -> None:
     said = [word for step in STEPS for word in step.drops]
-    assert sorted(said) == sorted(DROPS) == sorted(set(DISPOSITIONS) - {"returned"})
+    assert sorted(said) == sorted(STEPS.drops) == sorted(set(STEPS.dispositions) - {"returned"})
 
 
 def test_what_turns_a_step_off_is_a_value_of_a_parameter() -> None:
@@ -37,3 +43,76 @@ def test_advice_tries_each_step_that_can_be_turned_off() -> None:
     why = mk.explain(search, "чай", "b", as_of=DAY)
     assert "because of decay" in why
     assert why.endswith("It would be returned with decay='none' or min_score=0.")
+
+
+class Linked(mk.extend.Factor):
+    """Memories with tags rank a little higher."""
+
+    name = "tagged"
+    params: ClassVar[dict[str, Any]] = {
+        "tag_weight": mk.extend.Param(0.0, kind="float", low=0, high=1, doc="What each tag adds.")
+    }
+    columns: ClassVar[dict[str, float]] = {"tagged": 1.0}
+    shown = "tagged"
+    off: ClassVar[dict[str, Any]] = {"tag_weight": 0.0}
+
+    def key(self, settings: Any, weights: Any, arms: Any) -> float | None:
+        return float(settings.tag_weight) or None
+
+    def gather(self, pooled: Any, keys: Any) -> dict[Any, Any]:
+        n_tags = pc.fill_null(pc.list_value_length(pooled.index.memories["tags"]), 0).to_numpy()
+        return {"n tags": n_tags[pooled.memory]}
+
+    def factors(self, state: Any, keys: Any) -> Any:
+        return 1 + state["n tags"][:, None] * np.array(keys)
+
+    def part(self, look: Any) -> str:
+        return f"times {look.row['tagged']:.2f} for its tags"
+
+
+@pytest.fixture
+def tagged() -> Iterator[mk.Retriever]:
+    old = mk.Retriever(encoder=None)
+    mk.extend.register(Linked())
+    rows = {"memory_id": ["a", "b"], "text": ["чай у окна", "чай"], "tags": [["x", "y"], []]}
+    yield old.fit(mk.from_table(rows))
+    mk.extend.unregister("tagged")
+
+
+def test_a_step_of_ones_own_is_in_trace_explain_sweep_panel_and_help(tagged: mk.Retriever) -> None:
+    plain, lifted = (
+        search.trace("чай", as_of=DAY).to_pylist() for search in (tagged, tagged.with_params(tag_weight=0.5))
+    )
+    score = {row["memory_id"]: row["score"] for row in plain}
+    assert [row["tagged"] for row in plain] == [1.0, 1.0]
+    assert {row["memory_id"]: (row["tagged"], row["score"]) for row in lifted} == {
+        "a": (2.0, pytest.approx(2 * score["a"])),
+        "b": (1.0, pytest.approx(score["b"])),
+    }
+    search = tagged.with_params(tag_weight=0.5)
+    assert "times 2.00 for its tags" in mk.explain(search, "чай", "a", as_of=DAY)
+    queries, qrels = {"query_id": ["q"], "text": ["чай"]}, {"query_id": ["q"], "memory_id": ["a"], "relevance": [1]}
+    swept = mk.sweep(tagged, queries, qrels, {"tag_weight": [0.0, 0.25, 1.0]}, "mrr", as_of=DAY)
+    each = [
+        mk.evaluate(tagged.with_params(tag_weight=w), queries, qrels, "mrr", as_of=DAY).table["value"][0].as_py()
+        for w in (0, 1)
+    ]
+    assert swept.table["mrr"].to_pylist()[::2] == each
+    assert "tag_weight" in mk.panels.search(tagged, "чай", as_of=DAY).params
+    assert "What each tag adds." in str(mk.Retriever.__doc__)
+
+
+def test_a_step_that_is_forgotten_is_nowhere(tagged: mk.Retriever) -> None:
+    mk.extend.unregister(Linked())
+    assert "tagged" not in tagged.search("чай").column_names
+    assert "tag_weight" not in mk.Retriever.params()
+    with pytest.raises(mk.ParameterError, match="no parameter 'tag_weight'"):
+        mk.Retriever(tag_weight=1.0)
+
+
+def test_a_step_cannot_take_what_another_one_has() -> None:
+    class Twice(Linked):
+        columns: ClassVar[dict[str, float]] = {"lift": 0.0}
+
+    with pytest.raises(mk.ParameterError, match="a column of its own"):
+        mk.extend.register(Twice())

@@ -9,7 +9,7 @@ import pytest
 
 import memkit as mk
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.question import TRACE
+from memkit.search.question import trace_schema
 
 DAY = "2026-03-01"
 ROWS = [
@@ -28,7 +28,7 @@ def reasons(trace: pa.Table) -> dict[str, str]:
 
 def test_it_has_the_columns_of_the_documentation_in_their_order(retriever_over: Any) -> None:
     trace = retriever_over(ROWS, bm25=ANSWERS, encoder=None).trace("q", as_of=DAY)
-    assert trace.schema.equals(TRACE)
+    assert trace.schema.equals(trace_schema())
     assert " ".join(trace.column_names) == (
         "query_id memory_id chunk_id bm25 bm25_rank bm25_norm vector vector_rank vector_norm gram gram_rank gram_norm"
         " fused reranked prior age_days decay lift mmr_penalty score rank disposition"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from memkit.duck import literal, rows_of
 from memkit.errors import StaleIndexError
 from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
-from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.fitted.settings import FitSettings
 from memkit.text.analyse import columns_read, may_have_text, searchable_sql
 from memkit.text.boilerplate import evidence
 from memkit.text.chunk import Chunker, has_alnum, says
+
+if TYPE_CHECKING:
+    from memkit.search.settings import QuerySettings
 
 
 class Arm(Protocol):

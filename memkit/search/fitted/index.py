@@ -33,6 +33,7 @@ from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.params import Moment, check_corpus, until_text
 from memkit.schemas import ASIDE, Ints, Mask, check_kinds
+from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.arms import (
@@ -47,9 +48,9 @@ from memkit.search.fitted.arms import (
     vectors_of,
 )
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
-from memkit.search.settings import FitSettings, QuerySettings
-from memkit.search.stages.diversify import Likeness, Repeats
-from memkit.search.stages.fuse import arm_weights, group_starts, spread
+from memkit.search.fitted.settings import FitSettings
+from memkit.search.fusion import arm_weights, group_starts, spread
+from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners

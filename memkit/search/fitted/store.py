@@ -22,7 +22,8 @@ from memkit.index.encode import check_given, needs_naming, was_given
 from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS, vectors_of
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
-from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.fitted.settings import FitSettings
+from memkit.search.settings import QuerySettings
 from memkit.tables.commit import POINTER, current, replacing
 from memkit.tables.table import from_table
 from memkit.tables.untrusted import digests, is_member_name, open_member, read_json, refuse_links

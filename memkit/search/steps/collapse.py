@@ -1,22 +1,22 @@
-"""Duplicates are collapsed under the best of them, and the first k are hits."""
+"""What scores too little is dropped, and duplicates are collapsed under the best of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from memkit.schemas import Ints
-from memkit.search.stages.diversify import NearPairs, Texts, collapse
-from memkit.search.state import Groups, Pooled, Shortlist, State, nth_largest
-from memkit.search.step import Look, Step
+from memkit.params import Estimator, Reach, estimator, param
+from memkit.schemas import Floats, Ints
+from memkit.search.alike import NearPairs, Texts, collapse
+from memkit.search.state import UNIT, Groups, Pooled, Shortlist, State, nth_largest
+from memkit.search.step import Look, Step, only_with
 
 FOLDED = 50  # independent of k, so that the first hits do not depend on k
 """Near-duplicates are looked for among so many best candidates."""
 _FEW = 16
 """Settings whose best candidates are mostly the same."""
-BELOW = "below_k"
 
 
 def _better(look: Look) -> str:
@@ -28,10 +28,46 @@ def _better(look: Look) -> str:
     return f"'{better}', which ranks above it"
 
 
+class MinScore(Step):
+    """What scores less is no hit."""
+
+    name = "min_score"
+    bounded = True
+    drops = {"below_min_score": lambda look: f"below min_score {look.question.settings.min_score:g}"}
+    off = {"min_score": 0.0}
+    cuts = True
+
+    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
+        return float(settings.min_score)
+
+    def apply(self, state: State, keys: Sequence[float]) -> None:
+        least = _least_units(np.array(keys))
+        if state.is_bounded:  # what was lifted may be one unit above 1
+            state.floor = np.multiply(np.minimum(least, UNIT + 2).astype(np.int64), len(state.shortlist))
+        else:
+            state.floor = np.asarray((state.units[:, state.column] < least).sum(axis=0), np.int64)
+        if state.records:
+            is_low = state.key[:, 0] < state.floor[0]
+            for word, score in state.undone:
+                state.drop(is_low & (np.rint(score * UNIT) >= least[0]), word)
+            state.drop(is_low, "below_min_score")
+
+    def may_help(self, look: Look) -> bool:
+        return bool(look.question.settings.min_score > 0)
+
+
+def _least_units(min_score: Floats) -> Floats:
+    """The fewest units of score that pass `min_score`."""
+    near = np.ceil(min_score * UNIT) + np.arange(-2, 3)[:, None]
+    units: Floats = np.min(np.where(near / UNIT < min_score, np.inf, np.maximum(near, 0.0)), axis=0)
+    return units
+
+
 class Exact(Step):
     """Exact duplicates of better candidates are dropped."""
 
     name = "exact"
+    bounded = True
     drops = {"duplicate": lambda look: f"but it is an exact duplicate of {_better(look)}"}
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> bool:
@@ -56,6 +92,7 @@ class Near(Step):
     """Near-duplicates of better candidates that stay are dropped, among the best `FOLDED` of each query."""
 
     name = "near"
+    bounded = True
     drops = {"folded": lambda look: f"but it is a near-duplicate of {_better(look)} (fold)"}
     off = {"fold": "none"}
 
@@ -118,8 +155,45 @@ def _near_among(shortlist: Shortlist, rows_by_query: list[Ints]) -> list[NearPai
     return [NearPairs.among(texts.repeats, texts.row[rows], least, rows) for rows in rows_by_query]
 
 
-class Cut(Step):
-    """The first k are hits."""
+def _threshold(settings: Any, index: Any) -> Reach | None:
+    """How many memories can reach `min_score`: all or none; None where scores have no bound."""
+    if settings.normalise == "none" and settings.fusion == "weighted":
+        return None
+    acting = [step for step in settings.acting() if step.acts]
+    best = 1 + sum(step.lifts if step.bounded else np.inf for step in acting)
+    n_memories = len(index.rows.decays)
+    count = n_memories if settings.min_score <= best else 0
+    what = f"min_score={settings.min_score:g}"
+    return Reach(count, n_memories, f"with these settings no score is above {best:g}", what, verb="lets through")
 
-    name = "cut"
-    drops = {BELOW: lambda look: f"rank {look.row['rank']}, and k is {look.question.k}"}
+
+@estimator
+class Params(Estimator):
+    """The least score, and what is a duplicate."""
+
+    min_score: float = param(
+        0.0, low=0, group="first", doc="Hits with a lower final score are dropped.", acts_on=_threshold
+    )
+    fold: str = param(
+        "near",
+        group="output",
+        choices=("none", "near"),
+        doc="Whether near-duplicates of a better hit are collapsed under it.",
+    )
+    fold_threshold: float = param(
+        None,
+        group="output",
+        low=0,
+        high=1,
+        kind="float",
+        stands_for=0.85,
+        doc="Minimum cosine similarity of trigrams at which two texts are near-duplicates; None is 0.85. Texts that"
+        " differ in a number, a date, a negation or a value are never collapsed.",
+        acts_on=only_with("fold_threshold", "fold", "near"),
+    )
+
+    steps: ClassVar[tuple[Step, ...]] = (
+        MinScore(),
+        Exact(),
+        Near(),
+    )

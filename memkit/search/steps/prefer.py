@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from memkit.params import Estimator, Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.settings import NEAR_TIE
-from memkit.search.stages.diversify import Texts
+from memkit.search.alike import Texts
 from memkit.search.state import UNIT, Pooled, Shortlist, State
-from memkit.search.step import Look, Step
+from memkit.search.step import Look, Step, only_with
+from memkit.tables.age import UNDATED_TO_DO
 
+NEAR_TIE = 0.05
+"""The greatest difference of two scores that a date decides."""
 _Update = tuple[int, Ints, Floats]
 
 
@@ -23,9 +26,11 @@ class Prefer(Step):
     """
 
     name = "prefer"
+    bounded = True
     columns = {"lift": 0.0}
     changes = True
     off = {"prefer": None}
+    lifts = NEAR_TIE
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float | None:
         return None if settings.prefer is None else float(settings.prefer_alike)
@@ -81,3 +86,35 @@ def _paired(rows: Ints, pairs: Mask) -> tuple[Ints, Mask]:
     """Those of `rows` that are in one of the `pairs`, and the pairs among them."""
     some = np.flatnonzero(pairs.any(axis=0) | pairs.any(axis=1))
     return rows[some], pairs[np.ix_(some, some)]
+
+
+def _recency(settings: Any, index: Any) -> Reach:
+    is_dated = ~np.isnat(index.rows.dated)
+    return Reach(int(is_dated.sum()), len(is_dated), UNDATED_TO_DO, "prefer")
+
+
+@estimator
+class Params(Estimator):
+    """Recency as a tie-breaker."""
+
+    prefer: str | None = param(
+        None,
+        group="time",
+        kind="str",
+        nullable=True,
+        choices=("newest",),
+        doc="Recency tie-breaking. 'newest': of two similar memories of one user whose scores differ by at most 0.05,"
+        " the newer comes first. None: off.",
+        acts_on=lambda settings, index: _recency(settings, index) if settings.prefer else None,
+    )
+    prefer_alike: float = param(
+        0.75,
+        group="time",
+        low=0,
+        high=1,
+        doc="Minimum cosine similarity of trigrams at which `prefer` treats two texts as similar; they may differ in"
+        " numbers and names, as a statement and its update do.",
+        acts_on=only_with("prefer_alike", "prefer", "newest"),
+    )
+
+    steps: ClassVar[tuple[Step, ...]] = (Prefer(),)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from memkit.documents import cite
+from memkit.params import Estimator, estimator, param
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.context import AUTO
 from memkit.search.step import Look, Step
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _MOST_READ = 5
 """Most words that a note says are read as others."""
 OUTSIDE = "below_pool"
+WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
+"""The parameters that weigh the arms."""
 
 
 def _readings(question: Question) -> str:
@@ -133,3 +137,82 @@ class Pool(Step):
 
     def part(self, look: Look) -> str:
         return "; ".join(_arm(look, arm, weight) for arm, weight in look.question.weights.items())
+
+
+@estimator
+class Params(Estimator):
+    """What the arms search, and how much of it."""
+
+    vector_weight: float | None = param(
+        None,
+        low=0,
+        high=1,
+        kind="float",
+        nullable=True,
+        group="first",
+        doc="Weight of the arm of meaning (vectors); with 0 the encoder is never loaded. None: the arms left at None"
+        " share the remaining weight in the proportions measured for the encoder.",
+    )
+    bm25_weight: float | None = param(
+        None,
+        group="arms",
+        low=0,
+        high=1,
+        kind="float",
+        nullable=True,
+        doc="Weight of the arm of words (BM25); None: as for vector_weight.",
+    )
+    gram_weight: float | None = param(
+        None,
+        group="arms",
+        low=0,
+        high=1,
+        kind="float",
+        nullable=True,
+        doc="Weight of the arm of letters (character n-grams); None: as for vector_weight.",
+    )
+    function_word_weight: float = param(
+        0.1,
+        recalls=True,
+        group="arms",
+        low=0,
+        high=1,
+        unit="ratio",
+        doc="Weight of stop words ('the', «и») in a query; if it is below 1, the arm of letters skips them.",
+    )
+    near_words: float = param(
+        0.8,
+        recalls=True,
+        group="arms",
+        low=0,
+        high=1,
+        unit="ratio",
+        doc="Typo tolerance: a query word that no text contains also matches the nearest word of the corpus, with this"
+        " weight (other words have 1). Never for words with digits or '_', in quotes, or of fewer than 5 letters."
+        " 0: off.",
+    )
+    read_dates: bool = param(
+        True,
+        recalls=True,
+        group="arms",
+        doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as the dates they mean.",
+    )
+    pool: int = param(
+        100, group="arms", low=1, unit="chunks", doc="Candidates per arm (num_candidates); only these are ranked."
+    )
+    on_encoder_error: str = param(
+        "words",
+        recalls=True,
+        group="arms",
+        choices=("words", "raise"),
+        doc="If the service of the encoder or the reranker cannot be reached: search without it and retry later, or"
+        " raise.",
+        source=cite("workspace", "fallback"),
+    )
+
+    steps: ClassVar[tuple[Step, ...]] = (
+        NearWords(),
+        Boilerplate(),
+        Turns(),
+        Pool(),
+    )

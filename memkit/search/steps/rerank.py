@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from memkit.index.rerank import Reranker, as_reranker
+from memkit.params import Estimator, Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
+from memkit.search.alike import DROPPED
 from memkit.search.fitted.arms import take_rows
-from memkit.search.stages.diversify import DROPPED
 from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, nth_largest
 from memkit.search.step import Look, Step
 
@@ -35,9 +36,11 @@ class Rerank(Step):
     """The best candidates are scored once more; they stay above the others, and a score means what it meant."""
 
     name = "rerank"
+    bounded = True
     doing = "reranking"
     columns = {"reranked": np.nan}
     off = {"rerank": None}
+    lifts = np.inf
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Reranking | None:
         if settings.rerank is None or not settings.rerank_weight:
@@ -108,3 +111,53 @@ def _ends(values: Floats, rows: Mask) -> tuple[Floats, Floats]:
     least: Floats = np.where(rows, values, np.inf).min(axis=0, initial=np.inf)
     most: Floats = np.where(rows, values, -np.inf).max(axis=0, initial=-np.inf)
     return least, most
+
+
+_CANDIDATES = "candidates of a query"
+
+
+def _rerank(settings: Any, index: Any) -> Reach | None:
+    if settings.rerank is None:
+        return None
+    count = settings.rerank_n if settings.rerank_weight else 0
+    return Reach(count, settings.rerank_n, "rerank_weight is 0", "rerank", _CANDIDATES)
+
+
+def _of_reranker(settings: Any, index: Any) -> Reach | None:
+    if settings.rerank is not None:
+        return _rerank(settings, index)
+    return Reach(0, settings.pool, "no reranker is given: rerank='e5' is one", "rerank", _CANDIDATES)
+
+
+@estimator
+class Params(Estimator):
+    """A reranker."""
+
+    rerank: Any = param(
+        None,
+        group="arms",
+        kind="object",
+        doc="Reranker of the best `rerank_n` candidates: an encoder ('e5'), a cross-encoder ('st:PATH'), or a function"
+        " of a query and a list of texts that returns scores; None: no reranking. Measure it on your own labels.",
+        acts_on=_rerank,
+    )
+    rerank_n: int = param(
+        20,
+        group="arms",
+        low=1,
+        unit="candidates",
+        doc="How many of the best candidates of a query are reranked.",
+        acts_on=_of_reranker,
+    )
+    rerank_weight: float = param(
+        0.5,
+        group="arms",
+        low=0,
+        high=1,
+        unit="ratio",
+        doc="Share of the reranker's score in the score of a reranked candidate; the rest is its fused score. Reranked"
+        " candidates stay above the others.",
+        acts_on=_of_reranker,
+    )
+
+    steps: ClassVar[tuple[Step, ...]] = (Rerank(),)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from memkit.display.names import day_of
-from memkit.params import until_text
+from memkit.params import Estimator, Reach, estimator, param, until_text
+from memkit.schemas import STALE_WEIGHT, kinds_where
 from memkit.search.step import Look, Step
+from memkit.tables.sandbox import TIMEOUT_S
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
@@ -94,3 +98,60 @@ class Status(Step):
     name = "status"
     drops = {"deprecated": _deprecated, "superseded": _superseded}
     keeps_out = True
+
+
+def _expiring(settings: Any, index: Any) -> Reach:
+    ends = ~np.isnat(index.rows.expires)
+    return Reach(int(ends.sum()), len(ends), "none has an end (expires_at)", "expired")
+
+
+@estimator
+class Params(Estimator):
+    """Which memories may be found."""
+
+    expired: str = param(
+        "hide",
+        recalls=True,
+        group="scope",
+        choices=("hide", "keep", "only"),
+        doc="Whether expired memories are hidden, kept, or the only ones searched.",
+        acts_on=_expiring,
+    )
+    status: str = param(
+        "obey",
+        recalls=True,
+        group="scope",
+        choices=("obey", "keep"),
+        doc="Whether the status that the author gave a memory counts. 'obey' hides deprecated memories, shows the"
+        " successor of a superseded one in its place, and multiplies the score of one that is stale at `as_of`,"
+        f" archived or a draft by {STALE_WEIGHT:g}; 'keep' ignores the status.",
+    )
+    future: str | None = param(
+        None,
+        recalls=True,
+        group="scope",
+        kind="str",
+        nullable=True,
+        choices=("keep", "hide"),
+        doc="Whether memories created after `as_of` are kept or hidden; a day lasts to its end. None: hidden if"
+        " `as_of` is given. 'hide' without `as_of` hides memories dated after now.",
+    )
+    where_timeout_s: float = param(
+        TIMEOUT_S,
+        group="scope",
+        low=0,
+        low_open=True,
+        unit="seconds",
+        doc="Time limit of the predicate `where`; an error is raised if it takes longer.",
+    )
+    kinds_hidden: tuple[str, ...] = param(
+        kinds_where(searched=False), recalls=True, group="scope", doc="Kinds of memory that are not searched."
+    )
+
+    steps: ClassVar[tuple[Step, ...]] = (
+        Where(),
+        User(),
+        Expiry(),
+        Future(),
+        Status(),
+    )

@@ -1,143 +1,37 @@
-"""The score of a candidate: the arms fused, times the factors of kind, staleness and age, and the least that passes."""
+"""A score is multiplied by the factors of kind, staleness and age."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from memkit.display.names import day_of
+from memkit.documents import cite
+from memkit.params import Estimator, Reach, estimator, param
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
-from memkit.search.ask import queries_named
-from memkit.search.fitted.across import scores_across
-from memkit.search.fitted.arms import KINDS
-from memkit.search.stages.diversify import DROPPED
-from memkit.search.stages.fuse import Evidence, calibrate, fuse, group_starts, normalise
-from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys
-from memkit.search.step import Factor, Look, Step
-from memkit.tables.age import ages, factors, stale
+from memkit.search.fusion import group_starts
+from memkit.search.state import Pooled, Ranked, State
+from memkit.search.step import Factor, Look, Step, queries_named
+from memkit.tables.age import DECAY_KINDS, FORMS, ages, decay_reach, factors, stale
 
 if TYPE_CHECKING:
     from memkit.search.question import Question
 
-FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
+OF_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
+"""The parameters of decay."""
 _FADED = 0.05
 """The decay factor below which a memory is hardly ever a hit."""
-
-
-class Fusion(NamedTuple):
-    """How scores are fused: the scale that they are brought to (None: places alone count), the method, the weights."""
-
-    scale: tuple[str, float] | None
-    method: str
-    rrf_k: int
-    weights: tuple[float, ...]
-
-
-class Fuse(Step):
-    """The arms' scores are brought to one scale and fused; of a memory the best chunk stays."""
-
-    name = "fuse"
-    columns = {"fused": np.nan}
-
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Fusion:
-        is_rrf = settings.fusion == "rrf"
-        crosses = settings.normalise == "calibrated" and {"vector", "bm25"} <= set(weights)
-        return Fusion(
-            None if is_rrf else (settings.normalise, settings.across_weight if crosses else 0.0),
-            settings.fusion,
-            settings.rrf_k if is_rrf else 0,
-            tuple(weights.get(arm, 0.0) for arm in arms),
-        )
-
-    def gather(self, pooled: Pooled, keys: Sequence[Fusion]) -> dict[Any, Any]:
-        scales = dict.fromkeys(key.scale for key in keys)
-        norms = {("norm", scale): _norms(pooled, scale) for scale in scales}
-        return {"ranks": pooled.candidates.rank, **norms}
-
-    def apply(self, state: State, keys: Sequence[Fusion]) -> None:
-        state.is_bounded = all(key.scale is None or key.scale[0] != "none" for key in keys)
-        state.score = self._fused(state, keys)
-        if state.records:
-            state.norm = state["norm", keys[0].scale]
-            state.record("fused", state.score[:, 0].copy())
-        weights = np.array([key.weights for key in keys]).T
-        state.out = None if weights.all() else _found_by_none(state["ranks"], weights)
-        state.is_found_by_all = state.out is None
-        if state.out is not None:
-            state.score[state.out] = DROPPED
-        self._keep_the_best_chunk(state)
-
-    def _fused(self, state: State, keys: Sequence[Fusion]) -> Floats:
-        columns: dict[Any, list[int]] = {}
-        for column, key in enumerate(keys):
-            columns.setdefault(key[:3], []).append(column)
-        parts = []
-        for (scale, method, rrf_k), some in columns.items():
-            weights = np.array([keys[column].weights for column in some]).T.copy()
-            parts.append(fuse(Evidence(state["norm", scale], state["ranks"]), weights, method, rrf_k))
-        fused = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        if len(parts) > 1 and (order := np.concatenate(list(columns.values()))).tolist() != list(range(len(keys))):
-            fused = fused[:, np.argsort(order)]
-        return np.round(fused, FUSED_DIGITS, out=fused)
-
-    def _keep_the_best_chunk(self, state: State) -> None:
-        chunks = state.shortlist.chunks_of_memory
-        if chunks is None:
-            return
-        order = state.shortlist.tie_order[chunks.rows]
-        # Of so few keys the unit is the number of all candidates, so that ties are those of all.
-        keys = as_keys(np.rint(state.score[chunks.rows] * UNIT), order, state.is_bounded, len(state.shortlist))
-        beaten: Mask = keys != chunks.best(keys)
-        if state.out is None:
-            state.out = np.zeros(state.score.shape, bool)
-        state.out[chunks.rows] |= beaten
-
-    def part(self, look: Look) -> str:
-        return f"fused score {look.row['fused']:.3f}"
-
-
-def _found_by_none(ranks: Ints, weights: Floats) -> Mask:
-    """Which candidates no arm with a weight retrieved."""
-    is_found = np.zeros((len(ranks), weights.shape[1]), bool)
-    for arm, weight in enumerate(weights):
-        is_found |= (ranks[:, arm, None] > 0) & (weight > 0)
-    return ~is_found
-
-
-def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
-    """The arms' scores on one scale, shape (n, arms); of a question also where places alone count, as it shows them."""
-    candidates = pooled.candidates
-    if scale is None and pooled.shown_scale is None:
-        return np.zeros(candidates.raw.shape)
-    how, across_weight = scale or pooled.shown_scale or ("", 0.0)
-    if how != "calibrated":
-        # The queries of one arm follow those of another, so that one call normalises all.
-        arms, queries = len(candidates.arms), candidates.query.max(initial=0) + 1
-        query = np.concatenate([candidates.query + arm * queries for arm in range(arms)])
-        return normalise(query, candidates.raw.T.ravel(), how).reshape(arms, -1).T
-    query, raw, ends = candidates.query, candidates.raw, candidates.scale[candidates.query]
-    columns = [
-        calibrate(query, raw[:, column], ends[:, column, 0], ends[:, column, 1], KINDS[arm].everywhere)
-        for column, arm in enumerate(candidates.arms)
-    ]
-    norm = np.stack(columns, axis=1)
-    if "vector" in candidates.arms and "bm25" in candidates.arms and across_weight:
-        words, vectors = candidates.arms.index("bm25"), candidates.arms.index("vector")
-        scores, is_other_script = scores_across(pooled.index, pooled.texts, candidates, pooled.sights)
-        scores += np.nan_to_num(raw[:, words])
-        by_terms = calibrate(query, scores, ends[:, words, 0], ends[:, words, 1], everywhere=False)
-        share = np.where(is_other_script, across_weight, 0.0)
-        norm[:, words] = np.maximum(norm[:, words], share * norm[:, vectors] + (1 - share) * by_terms)
-    return norm
+_SOURCE = cite("memory_v2", "decay")
 
 
 class Kind(Factor):
     """The weight of a memory's kind."""
 
     name = "kind"
+    bounded = True
     columns = {"prior": 1.0}
     shown = "prior"
 
@@ -173,6 +67,7 @@ class Stale(Factor):
     """What its author wanted checked again by the moment of the question, what is archived and drafts rank lower."""
 
     name = "stale"
+    bounded = True
     shown = "prior"
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> bool | None:
@@ -258,6 +153,7 @@ class Decay(Factor):
     """Scores fall with age."""
 
     name = "decay"
+    bounded = True
     columns = {"age_days": np.nan, "decay": 1.0}
     drops = {"decayed_out": lambda look: f"below min_score {look.question.settings.min_score:g}, because of decay"}
     blames = "decayed_out"
@@ -328,35 +224,65 @@ class Decay(Factor):
         return bool(look.row["decay"] < 1)
 
 
-class MinScore(Step):
-    """What scores less is no hit."""
-
-    name = "min_score"
-    drops = {"below_min_score": lambda look: f"below min_score {look.question.settings.min_score:g}"}
-    off = {"min_score": 0.0}
-    cuts = True
-
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
-        return float(settings.min_score)
-
-    def apply(self, state: State, keys: Sequence[float]) -> None:
-        least = _least_units(np.array(keys))
-        if state.is_bounded:  # what was lifted may be one unit above 1
-            state.floor = np.multiply(np.minimum(least, UNIT + 2).astype(np.int64), len(state.shortlist))
-        else:
-            state.floor = np.asarray((state.units[:, state.column] < least).sum(axis=0), np.int64)
-        if state.records:
-            is_low = state.key[:, 0] < state.floor[0]
-            for word, score in state.undone:
-                state.drop(is_low & (np.rint(score * UNIT) >= least[0]), word)
-            state.drop(is_low, "below_min_score")
-
-    def may_help(self, look: Look) -> bool:
-        return bool(look.question.settings.min_score > 0)
+def _decay(settings: Any, index: Any) -> Reach:
+    rows, kinds = index.rows, settings.decay_kinds
+    is_of_kinds = np.ones(len(rows.decays), bool) if "*" in kinds else rows.are_of(kinds)[rows.kind[0]]
+    return decay_reach(settings.decay, kinds, rows.decays, ~np.isnat(rows.dated), is_of_kinds)
 
 
-def _least_units(min_score: Floats) -> Floats:
-    """The fewest units of score that pass `min_score`."""
-    near = np.ceil(min_score * UNIT) + np.arange(-2, 3)[:, None]
-    units: Floats = np.min(np.where(near / UNIT < min_score, np.inf, np.maximum(near, 0.0)), axis=0)
-    return units
+def _weighted_kinds(settings: Any, index: Any) -> Reach | None:
+    codes, names = index.rows.kind
+    absent = sorted(set(settings.kind_weights or {}) - set(names))
+    if not absent:
+        return None
+    here = ", ".join(sorted(map(repr, filter(None, names)))) or "none"
+    return Reach(0, len(codes), f"the kinds here are {here}", f"kind_weights of {', '.join(map(repr, absent))}")
+
+
+@estimator
+class Params(Estimator):
+    """The weights of kinds, and decay."""
+
+    kind_weights: Mapping[str, float] | None = param(
+        None,
+        low=0,
+        high=1,
+        kind="weights",
+        nullable=True,
+        group="first",
+        doc="Factor on the score by kind of memory, such as {'daily_log': 0.7}. Kinds that are not named have 1;"
+        " contents pages (index) and lists of changes (log) have less.",
+        acts_on=_weighted_kinds,
+    )
+    decay: str = param(
+        "e_folding",
+        group="time",
+        choices=FORMS,
+        doc="How scores fall with age.",
+        source=_SOURCE,
+        acts_on=lambda settings, index: None if settings.decay == "none" else _decay(settings, index),
+    )
+    decay_days: float = param(
+        60.0,
+        low=0,
+        low_open=True,
+        unit="days",
+        group="first",
+        doc="Age at which the decay factor is 1/e (e_folding) or 1/2 (the other forms).",
+        source=_SOURCE,
+        acts_on=_decay,
+    )
+    decay_floor: float = param(0.0, group="time", low=0, high=1, doc="Lower bound of the decay factor.", acts_on=_decay)
+    decay_kinds: Sequence[str] = param(
+        DECAY_KINDS["search"],
+        group="time",
+        star=True,
+        doc="Kinds of memory that decay; '*': all, including memories without a kind.",
+        acts_on=_decay,
+    )
+
+    steps: ClassVar[tuple[Step, ...]] = (
+        Kind(),
+        Stale(),
+        Decay(),
+    )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from memkit.index.cosine import cosines
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import take_rows
-from memkit.search.stages.fuse import TIE_DIGITS
+from memkit.search.fusion import TIE_DIGITS
 from memkit.tables.owners import Owners
 from memkit.text.headings import without_moment
 

@@ -1,17 +1,20 @@
-"""Hits unlike those above them are preferred: maximal marginal relevance."""
+"""Which candidates are picked: hits unlike those above them are preferred (maximal marginal relevance), k of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from memkit.params import Estimator, estimator, param
 from memkit.schemas import Floats, Ints
-from memkit.search.stages.diversify import NOWHERE, Alike, mmr
+from memkit.search.alike import NOWHERE, Alike, mmr
 from memkit.search.state import Pooled, State, count
 from memkit.search.step import Look, Step
+
+BELOW = "below_k"
 
 
 def _diversified(look: Look) -> str:
@@ -26,6 +29,7 @@ class Mmr(Step):
     """The first hits are picked so that each is unlike those before it."""
 
     name = "mmr"
+    bounded = True
     columns = {"mmr_penalty": 0.0}
     drops = {"diversified_away": _diversified}
     off = {"mmr_lambda": 1.0}
@@ -63,3 +67,31 @@ def _moved(mmr_lambda: Floats, state: State, place: Ints, depth: int | None, que
         state.recorded["mmr_penalty"][query][order[:, 0]] = lost[:, 0]
     known = np.take_along_axis(moved, np.minimum(place, len(order) - 1), axis=0)
     return np.where(place < len(order), known, NOWHERE)
+
+
+class Cut(Step):
+    """The first k are hits."""
+
+    name = "cut"
+    drops = {BELOW: lambda look: f"rank {look.row['rank']}, and k is {look.question.k}"}
+
+
+@estimator
+class Params(Estimator):
+    """Diversity, and what a hit is."""
+
+    mmr_lambda: float = param(
+        1.0,
+        group="output",
+        low=0,
+        high=1,
+        doc="Diversity (MMR): 1 ranks by score alone; lower values avoid similar hits.",
+    )
+    unit: str = param(
+        "memory",
+        group="output",
+        choices=("memory", "chunk", "file"),
+        doc="What a hit is: a memory, with its best chunk; a chunk; or a file, with its best memory.",
+    )
+
+    steps: ClassVar[tuple[Step, ...]] = (Mmr(), Cut())
