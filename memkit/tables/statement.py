@@ -174,7 +174,7 @@ class Annotator(Estimator):
         if not rows.num_rows:
             return f"there are no {self.over} here"
         if self.for_facts and _n_other_kinds(rows) == rows.num_rows:
-            return f"made for facts: none of these {rows.num_rows:,} {self.over} is one"
+            return f"made for facts: 0 of {rows.num_rows:,} {self.over} are facts"
         idle = self.idle(rows, self.params())
         return next(iter(idle.values()), "") if len(idle) == len(self.params()) else ""
 
