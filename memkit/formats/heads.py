@@ -27,7 +27,7 @@ def unread_head(text: str) -> tuple[int, str] | None:
     """The line and the words for a head that stands at the top of a page in clothes that are not read; else None.
 
     >>> unread_head("Title: Чай\\nDate: 2026-01-02\\n\\nтекст")
-    (1, "lines of properties (Title, Date)")
+    (1, 'lines of properties (Title, Date)')
     >>> unread_head("tags:: чай\\nтекст"), unread_head("Анна: чай\\nБорис: кофе\\n")
     ((1, "lines 'key::' (tags)"), None)
     """
