@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memkit import progress
+from memkit.index.cache import VectorCache
+from memkit.index.encoders.hashing import HashEncoder
 
 
 def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
@@ -32,3 +34,17 @@ def test_whoever_hears_of_work_can_end_it() -> None:
     with pytest.raises(KeyError, match="counting"), progress.heard(tell):
         counted.extend(progress.bar("counting", range(5)))
     assert list(progress.bar("counting", [0], silent=True)) == [0]
+
+
+def test_an_encoder_says_how_far_it_is_within_its_first_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moments = iter(range(100))
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    monkeypatch.setattr(progress, "_SPEAKS", [True])
+    monkeypatch.setattr(HashEncoder, "batch_size", 10)
+    monkeypatch.setattr(progress, "monotonic", lambda: next(moments))
+    vectors = VectorCache(None).encode(HashEncoder(), [f"чай {n}" for n in range(45)])
+    assert vectors.any(axis=1).all()
+    told = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["20 of 45", "40 of 45"]

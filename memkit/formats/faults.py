@@ -59,7 +59,7 @@ ADVICE: dict[str, str] = {
     "missing_index": "Its files are read anyway; add an index and name it in the root.",
     "two_homes": "Both are read, but a store uses only the first; move the users of the other there.",
     "not_a_fact": "It is kept as text.",
-    "empty_section": "It is not searched.",
+    "empty_section": "It is not searched; write something below it, or remove it.",
     "deleted": "It is left out.",
     "no_repository": "Memories without a date of their own have none.",
     "uncommitted": "It has no date until it is committed.",

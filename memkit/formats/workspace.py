@@ -528,7 +528,7 @@ class Sections:
             self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, got, line, memory_id)
         if section.is_bare and not self.is_hollow:
             heading = section.heading
-            self.problem("empty_section", "text below the heading", heading.text, section.lines.start, memory_id)
+            self.problem("empty_section", "text below the heading", heading.text, heading.line, memory_id)
         if self.code.unclosed and self.code.unclosed + self.above in section.lines:
             line = self.code.unclosed + self.above
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)

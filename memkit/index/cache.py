@@ -27,7 +27,7 @@ from memkit.index.encoders.circuit import CIRCUITS
 from memkit.index.shelf import Key, Shelf, check_own
 from memkit.parallel import results
 from memkit.params import check_choice, check_value
-from memkit.progress import bar
+from memkit.progress import bar, heard
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
@@ -236,12 +236,23 @@ def _with_progress(encoded: Iterator[Vectors], batches: list[list[Key]], encoder
     """`encoded`, with a progress bar for long work and a message for very long work."""
     begun, total = time.monotonic(), sum(map(len, batches))
     silent = not getattr(encoder, "show_progress", True)
-    with bar(
-        f"encoding ({encoder.fingerprint})", silent=silent or len(batches) < 2, total=total, unit="text"
-    ) as progress:
-        for number, vectors in enumerate(encoded):
+    is_short = total <= getattr(encoder, "batch_size", 1)
+    heard_of = 0
+
+    def hear(what: str, done: int, of_step: int | None) -> None:
+        nonlocal heard_of
+        if done > heard_of:
+            progress.update(done - heard_of)
+        heard_of = done
+
+    with bar(f"encoding ({encoder.fingerprint})", silent=silent or is_short, total=total, unit="text") as progress:
+        for number in range(len(batches)):
+            # A step is long: an encoder of memkit tells of each of the batches within it.
+            heard_of = 0
+            with heard(hear):
+                vectors = next(encoded)
+            hear("encoded", len(vectors), None)
             yield vectors
-            progress.update(len(vectors))
             if number == 0 and not silent:
                 _warn_if_long(total, total - len(vectors), (time.monotonic() - begun) / len(vectors))
 
