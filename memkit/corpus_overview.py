@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SAMPLE_SIZE = 2000
+_MOST_CHARS = 6_000_000
+"""So many characters are compared as a whole: it takes some four seconds."""
 """The number of memories that near-duplicates are estimated from."""
 _MAX_RULES = 10
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"'(][^\n]{0,200}?)?\s*\)")
@@ -184,7 +186,8 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     corpus : Corpus
         From `memkit.read`, `memkit.from_table` or `memkit.open`.
     exact : bool
-        Look for near-duplicates among all texts, not in a sample of 2,000 chosen by the hash of their ids.
+        Look for near-duplicates among all texts. By default that is done up to 6,000,000 characters; beyond, in a
+        sample of 2,000 texts chosen by the hash of their ids.
     as_of : str, date, datetime or None
         The day that expiry is computed for; None is now. Kept in the table's schema metadata.
 
@@ -375,7 +378,8 @@ def _duplicates(memories: pa.Table, exact: bool) -> _Duplicates:
 
     ids = memories["memory_id"].to_pylist()
     order = sorted(range(len(ids)), key=lambda row: place(ids[row]))
-    rows = memories if exact else memories.take(pa.array(sorted(order[:SAMPLE_SIZE]), pa.int64()))
+    is_short = (pc.sum(pc.utf8_length(memories["text"])).as_py() or 0) <= _MOST_CHARS
+    rows = memories if exact or is_short else memories.take(pa.array(sorted(order[:SAMPLE_SIZE]), pa.int64()))
     dedup = Deduplicator(encoder=None).fit(rows)
     judged = dedup.transform(rows)
     going = judged.filter(pc.invert(judged["keep"]))

@@ -128,6 +128,8 @@ def test_an_estimate_says_so_and_exact_compares_all(monkeypatch: pytest.MonkeyPa
     corpus = mk.from_table({"text": texts, "memory_id": [f"m{i}" for i in range(60)]})
     whole = mk.overview(corpus, exact=True, as_of=DAY)
     monkeypatch.setattr("memkit.corpus_overview.SAMPLE_SIZE", 30)
+    assert mk.overview(corpus, as_of=DAY).table.equals(whole.table)  # all are compared where that costs little
+    monkeypatch.setattr("memkit.corpus_overview._MOST_CHARS", 100)
     some = mk.overview(corpus, as_of=DAY)
     notes = dict(zip(*(some.table[name].to_pylist() for name in ("what", "note")), strict=True))
     inside = some.tables["near_texts"].num_rows

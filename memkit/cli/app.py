@@ -105,7 +105,9 @@ def check(
 def overview(
     path: PathArgument,
     page: HtmlOption = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Compare all texts, not a sample of 2,000.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compare all texts, also those of more than 6,000,000 characters.")
+    ] = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
     *,
