@@ -195,6 +195,8 @@ class Format:
         Whether it reads any file of its kind that no more specific layout reads, so that it competes with none.
     reads_heads : bool
         Whether it reads lines of properties at the top of a page, as other formats do not.
+    begins_pages_by_links : bool
+        Whether a link to a page that is not there is usual, and no fault.
     whole_index : str
         The name of the file that must link to every page beside it, as an agent knows these by it alone.
     landmark : str
@@ -244,6 +246,7 @@ class Format:
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     is_general: bool = False
     reads_heads: bool = False
+    begins_pages_by_links: bool = False
     whole_index: str = ""
     landmark: str = ""
     survey: Callable[[Folder], Survey] | None = None

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.formats import basic_memory, claude, facts, hermes, mcp_graph, memfs, serena, workspace
+from memkit.formats import basic_memory, claude, facts, hermes, logseq, mcp_graph, memfs, serena, workspace
 from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
 from memkit.formats.heads import UNREAD_HEAD, unread_head
@@ -40,6 +40,7 @@ FORMATS: tuple[Format, ...] = (
     memfs.FORMAT,
     serena.FORMAT,
     basic_memory.FORMAT,
+    logseq.FORMAT,
     linked.FORMAT,
     workspace.FORMAT,
 )

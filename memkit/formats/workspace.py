@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.dates import day_in, told
-from memkit.fences import Heading, fences, headings, is_heading
+from memkit.fences import Fences, Heading, fences, headings, is_heading
 from memkit.formats.disk.source import Source
 from memkit.formats.dreams import KIND as DREAM
 from memkit.formats.dreams import is_dream, is_phase
@@ -261,7 +261,7 @@ class Sections:
         self._last_above: tuple[list[str], datetime | None, str | None] = [], None, None
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
-        self.code = fences(self.body)
+        self.code = self.fences_in(self.body)
         inner = [front.fields.get(name) for name in ("metadata", "temporal")] if front else []
         self.places = [place for place in (front and front.fields, *inner) if isinstance(place, Node)]
         self.fields = [{plain(key): value for key, value in place.items()} for place in self.places]
@@ -304,6 +304,10 @@ class Sections:
             rule, got = _NO_WHOLE_DAY, f"{got}, which names no day and stays null"
         where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None}
         self.rows.problem(rule.code, self.source.path, usual.expected, got, quote=False, **where)
+
+    def fences_in(self, body: str) -> Fences:
+        """The code fences of the text below the front matter."""
+        return fences(body)
 
     def in_front(self, names: Iterable[str], read: Callable[[Any], T | None]) -> T | None:
         """What `read` makes of the first field of the front matter among `names` that it can read."""

@@ -283,7 +283,9 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     pages = _Pages.from_tables(tables)
     path_of = {page.memory_id: path for path, page in pages.pages.items()}
     stems = [posixpath.basename(key) for key in pages.paths]
+    formats = tuple(formats)
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
+    open_ended = {format.layout for format in formats if format.begins_pages_by_links}
     unread = set(tables[UNREAD_FILES]["path"].to_pylist()) if UNREAD_FILES in tables else set()
     files = _Files(tables[OTHER_FILES]["path"].to_pylist() if OTHER_FILES in tables else ())
     links, resolved, n_dead = list[dict[str, Any]](), list[tuple[str, str, str]](), 0
@@ -306,8 +308,9 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
         row["state"] = "dead" if not nearest else "found" if len(nearest) == 1 else "ambiguous"
         row["to_id"] = pages.pages[nearest[0]].memory_id if nearest else None
         if not nearest:
-            _report_dead(row, link, source, stems if n_dead < _HINTS else (), rows)
-            n_dead += 1
+            if pages.pages[source].layout not in open_ended:
+                _report_dead(row, link, source, stems if n_dead < _HINTS else (), rows)
+                n_dead += 1
             continue
         if len(nearest) > 1:
             got = f"{row['written']:.200}, which names {some_of(nearest)} alike; the first is taken"

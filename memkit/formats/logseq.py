@@ -1,0 +1,166 @@
+"""Logseq: pages and journals that are lists, in which each top block with what is below it is a memory.
+
+``key::`` lines are data: those at the top of a page are its head, those of a block go to its columns or ``extra``. A
+link to a page that is not there is how one is begun, and no fault. Copies in ``logseq/bak`` are not read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cached_property
+from itertools import islice
+from urllib.parse import unquote
+
+from memkit.fences import Fences, Heading, fences, is_mark
+from memkit.formats.disk.source import above
+from memkit.formats.faults import Rule
+from memkit.formats.format import MARKDOWN, File, Folder, Survey
+from memkit.formats.linked.layout import layout
+from memkit.formats.linked.page import Page, tags_of
+from memkit.formats.owner import PAGE, Owner
+from memkit.formats.rows import Row, Rows, json_text
+from memkit.formats.spelling import TAGS, plain
+from memkit.formats.syntax.front_matter import FrontMatter
+from memkit.formats.syntax.node import Node
+from memkit.formats.workspace import OF_ENTRY, Section
+
+_CONFIG = "logseq/config.edn"
+_JOURNALS = "journals"
+_PAGES = ("pages", _JOURNALS)
+_COPIES = ("bak", ".recycle", "version-files")
+"""Folders below ``logseq`` that hold what pages were."""
+_NOT_READ = Rule("unclaimed", "logseq", "", "pages as they are")
+_BLOCK = re.compile(r"[-*](?=[ \t]|$)[ \t]*+(?:\#{1,6}[ \t]++)?(?:(?:TODO|DOING|DONE|NOW|LATER|WAITING)[ \t]++)?(.*)")
+"""A line that opens a block at the margin; its group is what the block begins with."""
+_PROPERTY = re.compile(r"[ \t]*+(?:[-*][ \t]++)?([^\W_][\w./-]{0,60}+)::[ \t]*+(.*)")
+_BULLET = re.compile(r"(?m)^[ \t]*+(?:[-*][ \t]++)?(?=```|~~~)")
+_WORD = re.compile(r"\w")
+_MOST_TITLE = 100
+
+
+class _File(File):
+    """A file whose head may be ``key::`` lines."""
+
+    @cached_property
+    def front(self) -> FrontMatter | None:
+        """The front matter, or the properties of the page."""
+        return super().front or head_of(self.source.text)
+
+
+def head_of(text: str) -> FrontMatter | None:
+    r"""The properties that a page opens with; None where it has none.
+
+    >>> head_of("title:: Чай\ntags:: a, b\n\n- пьём").fields
+    {'title': 'Чай', 'tags': 'a, b'}
+    """
+    fields, offset, line = Node(), 0, 0
+    for written in text.split("\n"):
+        match = _PROPERTY.fullmatch(written)
+        if match is None and (written.strip() or not fields):
+            break
+        offset, line = offset + len(written) + 1, line + 1
+        if match is None:
+            break
+        fields.put(match[1], match[2].strip(), line)
+    return FrontMatter(fields, min(offset, len(text)), line + 1, syntax="Logseq") if fields else None
+
+
+class _Page(Page):
+    """A page or a journal."""
+
+    def __init__(self, file: File, rows: Rows, kind: str) -> None:
+        super().__init__(file, rows, kind, is_vault=True)
+        self.tags = [tag.strip("[]") for tag in self.tags]
+
+    def fences_in(self, body: str) -> Fences:
+        """Also those that a block begins with."""
+        return fences(_BULLET.sub("", body))
+
+    def title_of(self) -> str:
+        """As for any page; ``a___b`` and ``a%2Fb`` in a file's name are the page ``a/b``."""
+        title = super().title_of()
+        return unquote(title.replace("___", "/"), errors="replace") if title == self.source.stem else title
+
+    def marks(self) -> Iterator[Heading]:
+        """The top blocks, and headings outside of them."""
+        for number, line in enumerate(islice(self.source.lines, self.above, None), self.above + 1):
+            if self.code.would_part(number - self.above):
+                continue
+            if (match := _BLOCK.match(line)) and (said := match[1].strip()):
+                yield Heading(number, OF_ENTRY, "" if is_mark(said) else said[:_MOST_TITLE])
+            elif line.startswith("#") and (mark := self._by_line.get(number)):
+                yield mark
+
+    @cached_property
+    def _by_line(self) -> dict[int, Heading]:
+        return {mark.line: mark for mark in self._of_body()}
+
+    def _day_in(self, heading: str, above: list[str]) -> datetime | None:
+        """As for any page, but the words of a block on a page date nothing."""
+        return None if self.kind == "page" else super()._day_in(heading, above)
+
+    def columns(self, section: Section) -> Row:
+        """Also what the properties of a block say: its tags, all others in ``extra``."""
+        row = super().columns(section)
+        fields = dict(self._properties(section))
+        if not fields:
+            return row
+        tags = [tag for key, value in fields.items() if plain(key) in TAGS for tag in tags_of(value)]
+        extra = json_text(json.loads(row.get("extra", "{}")) | fields)
+        return row | {"tags": list(dict.fromkeys([*row["tags"], *tags])), "extra": extra}
+
+    def _properties(self, section: Section) -> Iterator[tuple[str, str]]:
+        for _, line in self.text_lines(section.lines):
+            if "::" in line and (match := _PROPERTY.fullmatch(line)):
+                yield match[1], match[2].strip()
+
+
+def survey(folder: Folder) -> Survey:
+    """The pages and journals of each graph; copies of them are counted, and not read."""
+    found = Survey()
+    homes = {path.removesuffix(_CONFIG) for path in folder.listing.files if f"/{path}".endswith(f"/{_CONFIG}")}
+    copies: dict[str, int] = {}
+    for path in folder.listing.files if homes or folder.is_forced else ():
+        home = next(
+            (f"{place}/".removeprefix("/") for place in above(path) if f"{place}/".removeprefix("/") in homes), ""
+        )
+        first, _, rest = path.removeprefix(home).partition("/")
+        is_page, is_of_app = path.lower().endswith(MARKDOWN), first == "logseq" and bool(home or "" in homes)
+        if is_of_app and (not is_page or rest.split("/")[0] in _COPIES):
+            found.skipped.add(path)
+            copies[home] = copies.get(home, 0) + is_page
+        elif is_page and (folder.is_forced or (first in _PAGES and (home or "" in homes))):
+            found.findings[path] = "daily_log" if first == _JOURNALS else "page"
+    for home, count in copies.items() if any(copies.values()) else ():
+        got = f"copies of pages ({count:,}), not read"
+        folder.rows.problem("unclaimed", f"{home}logseq", _NOT_READ.expected, got, quote=False)
+    return found
+
+
+def parse(file: File, rows: Rows) -> None:
+    """One page to its rows."""
+    page = _Page(
+        _File(file.source, file.role, file.beside, file.zone, file.json), rows, str(file.finding("logseq") or "page")
+    )
+    if page.front is None and not _WORD.search(page.body):  # the app begins each page with an empty block
+        rows.problem("unclaimed", file.source.path, "a page with words", "an empty page", quote=False)
+    else:
+        page.read()
+
+
+FORMAT = layout(
+    "logseq",
+    "pages/ and journals/ beside logseq/config.edn, each top block a memory (Logseq)",
+    parse,
+    kinds=("page", "head", "daily_log"),
+    landmark=_CONFIG,
+    survey=survey,
+    owner=Owner(PAGE),
+    rules=(_NOT_READ,),
+    reads_heads=True,
+    begins_pages_by_links=True,
+    dates={"created_at": "created", "updated_at": "updated"},
+)
