@@ -417,8 +417,9 @@ def _has_digit(match: re.Match[str]) -> bool:
 
 
 def _is_of_host(match: re.Match[str]) -> bool:
-    """Whether what follows the prefix has a digit and is no chain of words and numbers."""
-    return bool(_DIGIT.search(match["key"])) and not _SLUG.match(match["key"])
+    """Whether what follows the prefix has a digit, and is no chain of words and numbers or one word with a number."""
+    key = match["key"] or match["plain"]
+    return bool(_DIGIT.search(key)) and not _SLUG.match(key) and len(_TURN.findall(key)) > (1 if match["plain"] else 0)
 
 
 def _is_card(match: re.Match[str]) -> bool:
@@ -461,19 +462,54 @@ _INTRODUCED = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}
 _REST_OF_WORD = r"\S*(?: (?i:слов)\S*)?[ \t]{1,3}"
 _OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
 
-_PREFIXES = (
-    *("gsk_", "xai-", "pplx-", "r8_", "nvapi-", "csk-", "tgp_v1_", "jina_", "AQ.Ab"),  # hosts of models
-    *("m0-", "pcsk_", "tvly-", "lsv2_pt_", "lsv2_sk_"),  # memory, vectors, search, traces
-    *("dckr_pat_", "rubygems_"),  # registries
-    *("lin_api_", "lin_oauth_", "ntn_", "ATATT3", "figd_", "sntrys_", "sntryu_"),  # trackers and desks
-    *("ya29.", "vk1.a.", "shpat_"),  # accounts
+PREFIXES = (
+    *("gsk_", "xai-", "pplx-", "r8_", "nvapi-", "csk-", "tgp_v1_", "jina_", "AQ.Ab", "api_org_", "ABSK"),  # models
+    *("m0-", "z_1dWlkIjoi", "pcsk_", "tvly-", "lsv2_pt_", "lsv2_sk_", "wandb_v1_", "bb_live_", "apify_api_"),  # memory
+    *("dckr_pat_", "dckr_oat_", "rubygems_", "CLOJARS_", "AKCp", "pnu_", "rdme_"),  # registries
+    *("gldt-", "glft-", "glrt-", "glptt-", "glagent-", "glcbt-", "gloas-", "glsoat-", "glimt-", "glffct-"),  # code
+    *("ATBB", "ATCTT3", "sgp_", "squ_", "sqp_", "sqa_", "PMAK-", "pul-"),
+    *("lin_api_", "lin_oauth_", "ntn_", "ATATT3", "ATTA", "figd_", "sntrys_", "sntryu_", "NRAK-"),  # trackers, desks
+    *("pat-na1-", "pat-eu1-", "xkeysib-", "tfp_"),
+    *(
+        "hvs.",
+        "hvb.",
+        "dp.pt.",
+        "dp.st.",
+        "ops_eyJ",
+        "AGE-SECRET-KEY-1",
+        "LTAI",
+        "t1.9eu",
+        "HRKU-",
+        "dt0c01.",
+    ),  # clouds
+    *("pscale_tkn_", "pscale_pw_", "pscale_oauth_", "sbp_", "sb_secret_", "glsa_", "glc_", "fo1_", "fm2_", "tk-us-"),
+    *("ya29.", "1//0", "vk1.a.", "shpat_", "shpca_", "shppa_", "shpss_", "sq0atp-", "sq0csp-"),  # accounts and shops
 )
 """What the keys of services open with; at least `_LEAST_KEY` signs follow."""
+SHORT_PREFIXES = (
+    "fw_",
+    "flp_",
+    "up_",
+    "fc-",
+    "e2b_",
+    "cio",
+    "oy2",
+    "dapi",
+    "nfp_",
+    "rnd_",
+    "napi_",
+    "secret_",
+    "ico-",
+)
+"""Those that words may open with too: at least `_LEAST_PLAIN` letters and digits follow, without another sign."""
+_LEAST_PLAIN = 24
 _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _KEYS_ALONE = (
-    r"(?:api|access|auth|secret|private|client)[ _-]?(?:key|token|secret)|apikey|secret|password"
-    r"|секрет|пароль|(?:api|апи)[ -]?ключ"
+    r"(?:api|access|auth|secret|private|client)[ _-]?(?:key|token|secret)|apikey|secret|password|(?<=[_-])tokens?"
+    r"|секрет|пароль|токен[ \t]доступа|(?:api|апи)[ -]?ключ|ключ[ \t](?:api|апи|доступа)"
 )
+_IS_NAMED = r"[\"'`]?(?:[ \t]{0,3}(?:=>|[:=])[ \t]{0,3}|[ \t]{1,3}(?:(?:is|это|[—–-])[ \t]{1,3})?)[\"'`]?"
+"""Between such a name and its value."""
 """Names of values that are secret whatever they look like; a key of a table or a queue is none."""
 
 SECRETS: tuple[Secret, ...] = (
@@ -585,23 +621,23 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "service_key",
         "a key of a service, by what it opens with",
-        _OPEN + rf"(?P<secret>(?:{'|'.join(map(re.escape, _PREFIXES))})(?P<key>[A-Za-z0-9_=-]{{{_LEAST_KEY},}}))",
+        _OPEN + rf"(?P<secret>(?:{'|'.join(map(re.escape, PREFIXES))})(?P<key>[A-Za-z0-9_=-]{{{_LEAST_KEY},}})"
+        rf"|(?:{'|'.join(map(re.escape, SHORT_PREFIXES))})(?P<plain>[A-Za-z0-9]{{{_LEAST_PLAIN},}})(?![\w-]))",
         ("it calls with ⟦gsk_0not0a0real0key0at0all0⟧", "доступ: ⟦vk1.a.0not0a0real0key0at0all0⟧, на год"),
-        tuple(prefix.lower() for prefix in _PREFIXES),
+        tuple(prefix.lower() for prefix in (*PREFIXES, *SHORT_PREFIXES)),
         _is_of_host,
         look=rf"HINT[A-Za-z0-9_=-]{{{_LEAST_KEY}}}",
     ),
     Secret(
         "token",
         "a UUID that is named as a key",
-        f"(?i:{_WORD}(?:{_KEYS_ALONE}){_WORD_END})[\"'`]?[ \t]{{0,3}}(?:=>|[:=])[ \t]{{0,3}}[\"'`]?"
-        rf"(?P<secret>{_UUID})(?![\w-])",
+        rf"(?i:{_WORD}(?:{_KEYS_ALONE}){_WORD_END}){_IS_NAMED}(?P<secret>{_UUID})(?![\w-])",
         (
             '"api_key": "⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧"',
             "секрет: ⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧",
         ),
         ("key", "token", "secret", "password", "токен", "секрет", "пароль", "ключ"),
-        look=rf"HINT[\"'`]?[ \t]*(?:=>|[:=])[ \t]*[\"'`]?{_UUID}",
+        look=rf"HINT[^\n]{{0,24}}{_UUID}",
     ),
     Secret(
         "session_token",

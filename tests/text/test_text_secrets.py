@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.tables.samples import sample_data
-from memkit.text.secrets import SECRETS, Mask, Secret, find, mask, may_hold
+from memkit.text.secrets import PREFIXES, SECRETS, SHORT_PREFIXES, Mask, Secret, find, mask, may_hold
 
 EXAMPLES = [(secret.name, example) for secret in SECRETS for example in secret.examples]
 
@@ -353,3 +353,37 @@ def test_a_named_value_with_a_dot_is_hidden_and_a_name_within_names_is_not(value
     text = '"api_key": settings.providers.gemini_2.api_key_of_the_user; gsk_of-the-year-2026-and-2027-too'
     assert mask(text) == text
     assert not find("key: 550e8400-e29b-41d4-a716-446655440000, token of 550e8400-e29b-41d4-a716-446655440000")
+
+
+DIGITS_AND_LETTERS = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6"
+UUID_KEY = "0a1b2c3d-1111-4222-8333-444455556666"
+NAMED = {
+    f'"api_key": "{UUID_KEY}"': UUID_KEY,
+    f"HEROKU_API_KEY={UUID_KEY}": UUID_KEY,
+    f"SNYK_TOKEN: {UUID_KEY}": UUID_KEY,
+    f"токен доступа {UUID_KEY}, на год": UUID_KEY,
+    f"client secret is {UUID_KEY}": UUID_KEY,
+    '"accessToken": "6Dj0a5Unot0l.Veq0real0key3yV0"': "6Dj0a5Unot0l.Veq0real0key3yV0",
+    f"next_page id {UUID_KEY}": None,
+    f"primary key: {UUID_KEY}": None,
+    f"token of the page, {UUID_KEY}": None,
+    "token: settings.access.v2": None,
+    "secret_santa2024partyplanning": None,
+    "glc_daily_summary_2026_of_the_house": None,
+    "fc-daygrid-day-top-number-2026": None,
+}
+
+
+def test_keys_of_hosts_are_known_by_what_they_open_with(subtests: pytest.Subtests) -> None:
+    for prefix in (*PREFIXES, *SHORT_PREFIXES):
+        with subtests.test(prefix):
+            key = f"{prefix}{DIGITS_AND_LETTERS}"
+            (finding,) = find(f"взял {key} для стенда")
+            assert f"взял {key} для"[finding.start : finding.end] == key
+            assert find(f"{prefix}of-a-word-and-another-2026") == []
+
+
+def test_a_named_value_with_a_dot_or_a_uuid_is_a_secret(subtests: pytest.Subtests) -> None:
+    for text, secret in NAMED.items():
+        with subtests.test(text):
+            assert [text[one.start : one.end] for one in find(text)] == [secret] * (secret is not None)
