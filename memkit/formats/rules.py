@@ -108,8 +108,48 @@ _BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts", "unread_head"])
 """What is told once a folder, of all its files: a folder of another tool may hold thousands."""
 
 
+_MANY_BY_FOLDER, _MANY = pa.array(["empty_section", "empty_text"]), 10
+"""What is told once a folder where so many files have it, with its number: of pages of nothing no row says anything."""
+
+
 def by_folder(problems: pa.Table) -> pa.Table:
-    """`problems` with one row for all files of a folder that no format claims for the same reason."""
+    """`problems` with one row for all files of a folder that no format claims for the same reason, and for many rows
+    that say that something is empty.
+    """
+    return _by_folder(_many_by_folder(problems))
+
+
+def _many_by_folder(problems: pa.Table) -> pa.Table:
+    is_empty = pc.is_in(problems["rule"], value_set=_MANY_BY_FOLDER)
+    mask = pc.and_(is_empty, pc.is_valid(problems["memory_id"]))
+    found = problems.filter(mask)
+    folder = pc.replace_substring_regex(found["path"], "/?[^/]*$", "")
+    grouped = found.append_column("folder", folder).group_by(["folder", "rule"], use_threads=False)
+    values = [("message", "min"), ("message", "count"), ("path", "count_distinct"), ("severity", "min")]
+    counted = grouped.aggregate(values).to_pylist()
+    many = [row for row in counted if row["path_count_distinct"] >= _MANY]
+    if not many:
+        return problems
+    key = pc.binary_join_element_wise(
+        pc.replace_substring_regex(problems["path"], "/?[^/]*$", ""), problems["rule"], "\0"
+    )
+    keys = pa.array([f"{row['folder']}\0{row['rule']}" for row in many], pa.string())
+    is_counted = pc.and_(mask, pc.is_in(key, value_set=keys))
+    rows = [
+        {
+            "path": row["folder"] or ".",
+            "rule": row["rule"],
+            "severity": row["severity_min"],
+            "message": f"{row['folder'] or '.'}: {row['message_count']:,} rows, first {row['message_min']}",
+        }
+        for row in many
+    ]
+    kept = problems.filter(pc.invert(is_counted))
+    merged = pa.concat_tables([kept, pa.Table.from_pylist(rows, problems.schema)])
+    return merged.sort_by([(name, "ascending") for name in PROBLEM_ORDER])
+
+
+def _by_folder(problems: pa.Table) -> pa.Table:
     of_file = pc.and_(pc.is_null(problems["memory_id"]), pc.is_null(problems["field"]))
     holds_text = pc.match_substring(problems["message"], KEPT_WITH)
     mask = pc.and_(pc.is_in(problems["rule"], value_set=_BY_FOLDER), pc.and_(of_file, pc.invert(holds_text)))

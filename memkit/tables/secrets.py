@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
-from memkit.text.secrets import SECRETS, Finding, Mask
+from memkit.text.secrets import SECRETS, Finding, Mask, may_hold
 
 _SEARCHED_FIELDS = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
@@ -25,8 +26,20 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     a password that is named as one, 9 characters. Remove it from the file, and revoke it.
     """
     names, hide = [name for name in (*_WHERE, *_SEARCHED_FIELDS) if name in memories.column_names], Mask()
-    rows = [problem for row in memories.select(names).to_pylist() for problem in _problems(row, hide)]
+    looked_at = memories.select(names).filter(_may_hold(memories))
+    rows = [problem for row in looked_at.to_pylist() for problem in _problems(row, hide)]
     return pa.Table.from_pylist(rows, schema=PROBLEMS), hide
+
+
+def _may_hold(memories: pa.Table) -> pa.ChunkedArray:
+    """Which memories can hold a secret at all, of which there are few: one look at each column."""
+    found = pa.chunked_array([pa.repeat(False, memories.num_rows)])
+    for name in _SEARCHED_FIELDS:
+        if name in memories.column_names:
+            texts = memories[name]
+            texts = pc.binary_join(texts, "\n") if pa.types.is_list(texts.type) else texts
+            found = pc.or_(found, may_hold(texts))
+    return found
 
 
 def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:

@@ -626,7 +626,7 @@ SECRETS: tuple[Secret, ...] = (
         ("it calls with ⟦gsk_0not0a0real0key0at0all0⟧", "доступ: ⟦vk1.a.0not0a0real0key0at0all0⟧, на год"),
         tuple(prefix.lower() for prefix in (*PREFIXES, *SHORT_PREFIXES)),
         _is_of_host,
-        look=rf"HINT[A-Za-z0-9_=-]{{{_LEAST_KEY}}}",
+        look=r"HINT[A-Za-z0-9_=-]{8}",
     ),
     Secret(
         "token",
@@ -637,7 +637,7 @@ SECRETS: tuple[Secret, ...] = (
             "секрет: ⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧",
         ),
         ("key", "token", "secret", "password", "токен", "секрет", "пароль", "ключ"),
-        look=rf"HINT[^\n]{{0,24}}{_UUID}",
+        look=r"HINT[^\n]*[0-9A-Fa-f]{8}-",
     ),
     Secret(
         "session_token",

@@ -137,3 +137,18 @@ def test_a_hostile_head_ends_no_read(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, files))
     assert {*corpus.memories["path"].to_pylist()} == {*files}
     assert all(json.loads(extra) is not None for extra in corpus.memories["extra"].to_pylist())
+
+
+def test_many_rows_of_a_folder_that_say_that_something_is_empty_are_one(tmp_path: Path) -> None:
+    files = {f"v/{number}.md": "# Заголовок\n" for number in range(10)} | {"w/a.md": "# A\n", "w/b.md": "# B\n"}
+    corpus = mk.read(write_files(tmp_path, files))
+    rows = [row for row in corpus.problems.to_pylist() if row["rule"] == "empty_section"]
+    assert [(row["path"], row["memory_id"]) for row in rows] == [
+        ("v", None),
+        ("w/a.md", "workspace:w/a.md#a"),
+        ("w/b.md", "workspace:w/b.md#b"),
+    ]
+    assert "10 rows, first v/0.md" in rows[0]["message"]
+    (tmp_path / "v/9.md").write_text("# Заголовок\nтекст\n", "utf-8")
+    later = [row["path"] for row in corpus.refresh().problems.to_pylist() if row["rule"] == "empty_section"]
+    assert later == [*(f"v/{number}.md" for number in range(9)), "w/a.md", "w/b.md"]
