@@ -110,7 +110,9 @@ def may_hold(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     >>> may_hold(pa.chunked_array([["пароль: sova-2026", "Пароль знает Мира.", None]])).to_pylist()
     [True, False, False]
     """
-    return pc.fill_null(pc.match_substring_regex(texts, _looks()), False)
+    # One kind after the other: all at once are too large for RE2's automaton, and take five times as long.
+    looks = (pc.match_substring_regex(texts, secret.quick) for secret in SECRETS)
+    return pc.fill_null(functools.reduce(pc.or_, looks), False)
 
 
 def _looks() -> str:
