@@ -281,7 +281,10 @@ def _growth(call: Mapping[str, Any]) -> int:
         return MAX_GROWTH + 1
     if name in _REPLACE and len(arguments) > 2:
         text = _constant(arguments[2])
-        return len(text) + 1 if isinstance(text, str) else MAX_GROWTH + 1
+        if not isinstance(text, str):
+            return MAX_GROWTH + 1
+        what = _constant(arguments[1]) if name == "replace" else None  # a pattern may match between two letters
+        return max(1, -(-len(text) // len(what))) if isinstance(what, str) and what else len(text) + 1
     return 8 if name in _EXPANDING else 1
 
 

@@ -416,3 +416,13 @@ def test_ctrl_c_during_the_first_full_text_search_leaves_a_corpus_that_answers()
     process = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, check=False)
     assert process.stderr == ""
     assert int(process.stdout) == 6
+
+
+def test_a_word_for_a_word_of_its_length_makes_nothing_longer() -> None:
+    corpus = mk.from_table({"text": ["ёлка"]})
+    eight = "text"
+    for _ in range(8):  # as lengths of 2 each they would be 256 times as long
+        eight = f"replace({eight}, 'ё', 'е')"
+    assert corpus.ask(f"select {eight} as text from memories")["text"].to_pylist() == ["елка"]  # noqa: S608  # no data in it
+    with pytest.raises(mk.QueryError, match="times as long"):
+        corpus.ask(f"select replace(text, 'ё', '{'е' * 101}') from memories")  # noqa: S608  # no data in it
