@@ -667,11 +667,9 @@ def _in_signature(cls: Any, declared: Param) -> inspect.Parameter:
 def adopt(cls: Any, declared: Iterable[Param]) -> None:
     """Give a class and all that are made from it some parameters more, as if it had declared them last."""
     added = {p.name: p for p in declared}
-    for one in (cls, *cls.__subclasses__()):
-        if one is cls:
-            _declare(one, {**one._declared, **added})
-        else:
-            adopt(one, added.values())
+    _declare(cls, {**cls._declared, **added})
+    for one in cls.__subclasses__():
+        adopt(one, added.values())
 
 
 def disown(cls: Any, names: Iterable[str]) -> None:

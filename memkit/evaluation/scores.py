@@ -34,11 +34,10 @@ from memkit.search.rank import (
     key_of,
     places,
     shortlist_of,
-    wanted_answers,
+    wanted_of,
 )
 from memkit.search.settings import STEPS
 from memkit.search.state import Pooled, Shortlist
-from memkit.search.step import Step
 from memkit.search.steps.factors import OF_DECAY, Decay
 from memkit.tables.age import ages
 
@@ -281,20 +280,21 @@ class Scorer:
         return part
 
     def _ask(self, pooled: Pooled) -> None:
-        """Ask for the candidates that any setting needs to know more of: each step's questions at once."""
-        asked: dict[tuple[Step, str], tuple[Mask, dict[Any, None]]] = {}
-        asks = any(block.asks for block in self.plan.blocks)
-        for query in range(len(self.number) if asks else 0):
-            rows = slice(self.starts[query], self.starts[query + 1])
-            for block in self.plan.blocks:
-                for stage, whom, wanted in wanted_answers(self.shortlist.take(rows), block):
-                    nobody = np.zeros(len(self.shortlist), bool), dict[Any, None]()
-                    mask, keys = asked.setdefault((stage.step, whom), nobody)
-                    mask[rows] |= wanted
-                    keys |= dict.fromkeys(stage.keys)
-        for (step, whom), (mask, keys) in asked.items():
-            some = np.flatnonzero(mask)
-            self.shortlist.tell(step.name, whom, some, step.ask(pooled, list(keys), whom, some))
+        """Ask for the candidates that any setting needs to know more of: each step's questions at once, in turn."""
+        for step in [one for one in STEPS.ranking if any(one in block.asking for block in self.plan.blocks)]:
+            wanted: dict[str, tuple[Mask, dict[Any, None]]] = {}
+            for query in range(len(self.number)):
+                rows = slice(self.starts[query], self.starts[query + 1])
+                for block in self.plan.blocks:
+                    keys, masks = wanted_of(self.shortlist.take(rows), block, step)
+                    for whom, some in masks.items():
+                        nobody = np.zeros(len(self.shortlist), bool), dict[Any, None]()
+                        mask, known = wanted.setdefault(whom, nobody)
+                        mask[rows] |= some
+                        known |= dict.fromkeys(keys)
+            for whom, (mask, known) in wanted.items():
+                asked = np.flatnonzero(mask)
+                self.shortlist.tell(step.name, whom, asked, step.ask(pooled, list(known), whom, asked))
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
         """Scores, metrics × effects × queries, and the number of queries with a hit, by effect."""

@@ -26,10 +26,10 @@ from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.index import MemoryIndex, Reading, Scope, Searchable, replaced_by
-from memkit.search.rank import Stage, answerability, multiplied, rank, unranked
+from memkit.search.rank import answerability, multiplied, rank, unranked
 from memkit.search.settings import STEPS, scoping
 from memkit.search.state import Candidates, Pooled, Ranked
-from memkit.search.step import queries_named
+from memkit.search.step import Step, queries_named
 from memkit.search.steps.recall import OUTSIDE
 from memkit.tables.age import naive
 from memkit.text import boilerplate
@@ -186,20 +186,18 @@ class Question:
             if nearest
         }
 
-    def _asked(self, pooled: Pooled, stage: Stage, whom: str, rows: Ints) -> Floats | None:
+    def _asked(self, pooled: Pooled, step: Step, keys: list[Any], whom: str, rows: Ints) -> Floats | None:
         """What a step is told of some candidates; None where the service that it asks cannot be reached."""
         if self.unreached:
             return None
         if self.settings.on_encoder_error == "raise":
-            return stage.step.ask(pooled, stage.keys, whom, rows)
+            return step.ask(pooled, keys, whom, rows)
         try:
             with in_haste():
-                return stage.step.ask(pooled, stage.keys, whom, rows)
+                return step.ask(pooled, keys, whom, rows)
         except EncoderUnavailableError as error:
-            self.unreached.append(f"Without {stage.step.doing}: {error}")
-            warnings.warn(
-                f"Retriever: no {stage.step.doing} this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6
-            )
+            self.unreached.append(f"Without {step.doing}: {error}")
+            warnings.warn(f"Retriever: no {step.doing} this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6)
             return None
 
     @property

@@ -99,9 +99,9 @@ class Block:
         return self.stages[-1].column
 
     @property
-    def asks(self) -> bool:
-        """Whether a step asks somebody before it is applied."""
-        return any(_asks(stage.step) for stage in self.stages)
+    def asking(self) -> list[Step]:
+        """The steps that ask somebody before they are applied, in their order."""
+        return [stage.step for stage in self.stages if stage.step.asks]
 
     @property
     def reads_score(self) -> bool:
@@ -159,18 +159,12 @@ def run(state: State, block: Block, until: Step | None = None) -> State:
     return state
 
 
-def wanted_answers(shortlist: Shortlist, block: Block) -> list[tuple[Stage, Any, Mask]]:
-    """The candidates of which a step must ask somebody: the stage, the name of what is asked, and which."""
-    asking = [stage for stage in block.stages if _asks(stage.step)]
-    return [
-        (stage, name, mask)
-        for stage in asking
-        for name, mask in stage.step.wants(run(State(shortlist, _NOBODY), block, stage.step), stage.keys).items()
-    ]
-
-
-def _asks(step: Step) -> bool:
-    return type(step).wants is not Step.wants
+def wanted_of(shortlist: Shortlist, block: Block, step: Step) -> tuple[list[Any], Mapping[str, Mask]]:
+    """The keys of a step that asks, and by whom it asks the candidates; what steps before it were told is known."""
+    stage = next((stage for stage in block.stages if stage.step is step), None)
+    if stage is None:
+        return [], {}
+    return stage.keys, step.wants(run(State(shortlist, _NOBODY), block, step), stage.keys)
 
 
 class Places(NamedTuple):
@@ -246,8 +240,8 @@ def _is_named(shortlist: Shortlist, block: Block, wanted: Ints, root: Keys) -> M
     return named
 
 
-Asked = Callable[[Stage, Any, Ints], Floats | None]
-"""What a step is told of some candidates, by its stage and the name of what is asked; None: nobody answers."""
+Asked = Callable[[Step, list[Any], str, Ints], Floats | None]
+"""What a step is told of some candidates under some keys by somebody; None: nobody answers."""
 
 
 def rank(
@@ -296,13 +290,15 @@ def rank(
 def _answered(pooled: Pooled, shortlist: Shortlist, key: Key, asked: Asked | None) -> Block:
     """The block of one setting, after its steps were told what they ask; without those that nobody answers."""
     block = Block.of([key])
-    for stage, name, mask in wanted_answers(shortlist, block):
-        rows = np.flatnonzero(mask)
-        told = asked(stage, name, rows) if asked else stage.step.ask(pooled, stage.keys, name, rows)
-        if told is None:
-            place = STEPS.ranking.index(stage.step)
-            return Block.of([(*key[:place], None, *key[place + 1 :])])
-        shortlist.tell(stage.step.name, name, rows, told)
+    for step in block.asking:
+        keys, wanted = wanted_of(shortlist, block, step)
+        for whom, mask in wanted.items():
+            rows = np.flatnonzero(mask)
+            told = asked(step, keys, whom, rows) if asked else step.ask(pooled, keys, whom, rows)
+            if told is None:
+                place = STEPS.ranking.index(step)
+                return _answered(pooled, shortlist, (*key[:place], None, *key[place + 1 :]), asked)
+            shortlist.tell(step.name, whom, rows, told)
     return block
 
 

@@ -90,6 +90,8 @@ class Step:
         Whether it only draws a line below which nothing is a hit, and so leaves scores and places as they are.
     reads_score : bool
         Whether it reads scores after the order is known.
+    knows_all : bool
+        Whether what it adds to a trace is known of memories that are no candidates too.
     bounded : bool
         Whether it leaves scores of 0 to 1 there, but for what it `lifts`.
     lifts : float
@@ -118,6 +120,11 @@ class Step:
     def acts(self) -> bool:
         """Whether it acts on candidates; a step that does not says which there are."""
         return type(self).apply is not Step.apply
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks somebody before it is applied."""
+        return type(self).wants is not Step.wants
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Hashable:
         """What of `settings` it acts by, with `weights` by arm, over candidates of `arms`; None: it does nothing."""

@@ -116,3 +116,41 @@ def test_a_step_cannot_take_what_another_one_has() -> None:
 
     with pytest.raises(mk.ParameterError, match="a column of its own"):
         mk.extend.register(Twice())
+
+
+class Asked(mk.extend.Step):
+    """Somebody else says by how much more a candidate counts."""
+
+    name = "asked"
+    after = "rerank"
+    params: ClassVar[dict[str, Any]] = {"ask_weight": mk.extend.Param(0.0, kind="float", low=0, doc="What it adds.")}
+
+    def key(self, settings: Any, weights: Any, arms: Any) -> float | None:
+        return float(settings.ask_weight) or None
+
+    def wants(self, state: Any, keys: Any) -> dict[str, Any]:
+        return {"them": np.ones(len(state.shortlist), bool)}
+
+    def ask(self, pooled: Any, keys: Any, whom: str, rows: Any) -> Any:
+        return pooled.memory[rows].astype(float)  # the second memory counts more
+
+    def apply(self, state: Any, keys: Any) -> None:
+        state.score *= 1 + state[self.name, "them"][:, None] * np.array(keys)
+
+
+def test_two_steps_that_ask_are_told_in_turn_by_a_search_and_by_a_sweep() -> None:
+    mk.extend.register(Asked())
+    try:
+        rows = {"memory_id": ["a", "b"], "text": ["чай у окна", "чай у моря и ещё слова"]}
+        backwards = mk.Retriever(encoder=None, rerank=lambda query, texts: [float(len(text)) for text in texts])
+        search = backwards.fit(mk.from_table(rows))
+        queries, qrels = {"query_id": ["q"], "text": ["чай"]}, {"query_id": ["q"], "memory_id": ["b"], "relevance": [1]}
+        weights = [0.0, 9.0]
+        grid = {"ask_weight": weights, "rerank_weight": [0.0, 1.0]}
+        swept = mk.sweep(search, queries, qrels, grid, "mrr", as_of=DAY).to_pandas()
+        for row in swept.itertuples():
+            one = search.with_params(ask_weight=row.ask_weight, rerank_weight=row.rerank_weight)
+            assert one.search("чай", as_of=DAY)["memory_id"].to_pylist().index("b") + 1 == round(1 / row.mrr)
+        assert swept["mrr"].nunique() == 2
+    finally:
+        mk.extend.unregister("asked")
