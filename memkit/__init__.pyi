@@ -28,7 +28,6 @@ from memkit.change.workspace import get_index as get_index
 from memkit.change.workspace import get_storage as get_storage
 from memkit.context import Context as Context
 from memkit.context import ContextBuilder as ContextBuilder
-from memkit.corpus_digest.digest import digest as digest
 from memkit.corpus_overview import overview as overview
 from memkit.decay import Decay as Decay
 from memkit.display.notebook import show as show
@@ -59,6 +58,12 @@ from memkit.evaluation.profile import Profile as Profile
 from memkit.evaluation.statistics import queries_needed as queries_needed
 from memkit.evaluation.sweep import sweep as sweep
 from memkit.evaluation.tune import tune as tune
+from memkit.explore.digest.digest import digest as digest
+from memkit.explore.themes.timeline import Timeline as Timeline
+from memkit.explore.themes.timeline import timeline as timeline
+from memkit.explore.themes.topics import Topics as Topics
+from memkit.explore.themes.topics import topics as topics
+from memkit.explore.watching import watch as watch
 from memkit.formats.rules import rules as rules
 from memkit.index.cache import vector_cache as vector_cache
 from memkit.past.history import History as History
@@ -83,11 +88,6 @@ from memkit.tables.corpus import read as read
 from memkit.tables.named import named_queries as named_queries
 from memkit.tables.samples import sample_data as sample_data
 from memkit.tables.table import from_table as from_table
-from memkit.themes.timeline import Timeline as Timeline
-from memkit.themes.timeline import timeline as timeline
-from memkit.themes.topics import Topics as Topics
-from memkit.themes.topics import topics as topics
-from memkit.watching import watch as watch
 
 open = open_lake  # under another name there, as it is a builtin's
 

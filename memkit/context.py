@@ -17,16 +17,26 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.duck import literal, literals
+from memkit.base.params import (
+    AsOf,
+    Estimator,
+    Moment,
+    check_corpus,
+    describe,
+    estimator,
+    param,
+    record_as_of,
+    revision_of,
+)
 from memkit.display.names import names_in
 from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
 from memkit.documents import cite
-from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
 from memkit.formats.hermes import DELIMITER, LIMITS, chars, visible
-from memkit.params import AsOf, Estimator, Moment, check_corpus, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where, result_schema
 from memkit.tables.age import expired_sql
 from memkit.text.secrets import mask

@@ -16,20 +16,20 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import rows_of
+from memkit.base.fences import fences
+from memkit.base.hashes import place
+from memkit.base.params import AsOf, Moment, check_corpus, check_value, describe
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.duck import rows_of
-from memkit.fences import fences
 from memkit.formats import reader
 from memkit.formats.claude import INDEX, loaded, targets_in, whole_of
 from memkit.formats.disk.source import above
 from memkit.formats.faults import ADVICE, tally
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
-from memkit.hashes import place
-from memkit.params import AsOf, Moment, check_corpus, check_value, describe
 from memkit.schemas import APPEND_ONLY, TIMESTAMP, result_schema, tuples_of
 from memkit.tables.age import BY_MONTH, moments_in
 from memkit.tables.corpus import Corpus

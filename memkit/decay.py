@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import check_unicode, rows_of
+from memkit.base.params import Moment, Reach, estimator, param
 from memkit.documents import cite
-from memkit.duck import check_unicode, rows_of
-from memkit.params import Moment, Reach, estimator, param
 from memkit.schemas import TABLES, check_kinds
 from memkit.tables.age import DECAY_KINDS, FORMS, age_sql, decay_reach, decay_sql, decaying, decays_sql, factor_sql
 from memkit.tables.statement import Annotator, as_table, input_table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memkit.dates import DATE_WORDS
+from memkit.base.dates import DATE_WORDS
 
 
 @dataclass(frozen=True)

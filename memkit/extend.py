@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.format import Format
@@ -16,7 +17,6 @@ from memkit.formats.owner import Owner
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, known_formats, register_format
 from memkit.index.encode import as_encoder, forget_encoder, register_encoder
-from memkit.params import Param
 from memkit.policy.catalogue import forget_policy, register_policy
 from memkit.scale.milvus import Milvus
 from memkit.search.settings import forget_step, register_step

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.duck import rows_of
-from memkit.params import AsOf, Moment, check_value, record_as_of
+from memkit.base.duck import rows_of
+from memkit.base.params import AsOf, Moment, check_value, record_as_of
 from memkit.schemas import TABLES
 from memkit.tables.named import named_query
 from memkit.tables.statement import as_table, input_table

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, settings
 for library in ("OPENBLAS", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-from memkit import duck  # noqa: E402  # it imports NumPy
+from memkit.base import duck  # noqa: E402  # it imports NumPy
 
 TESTS = Path(__file__).parent
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.base.duck import connect
 from memkit.decay import Decay
-from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.panels.decay_panel import DecayPanel
 from memkit.policy.pipeline import Pipeline

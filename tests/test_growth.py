@@ -26,13 +26,13 @@ import pytest
 
 import memkit
 import memkit as mk
-from memkit.duck import connect
-from memkit.fences import fences
+from memkit.base.duck import connect
+from memkit.base.fences import fences
+from memkit.base.params import estimator
 from memkit.formats.disk.files import Listing
 from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
-from memkit.params import estimator
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.tables.samples import write_files
 from memkit.text.analyse import Analyser, analyse_sql, load_fts

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
-from memkit.duck import literal, session
+from memkit.base.duck import literal, session
 from memkit.errors import MemkitError
 from memkit.serve.tools import Tools
 from memkit.tables.patterns import Pattern

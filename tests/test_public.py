@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.base.params import Estimator
 from memkit.formats.facts import format_fact
-from memkit.params import Estimator
 from memkit.policy.dedup.agreement import precision_recall
 from memkit.presets import DOCUMENTS, cite, evidence
 

@@ -19,10 +19,10 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted
 
 import memkit
+from memkit.base.params import Estimator
 from memkit.context import ContextBuilder
 from memkit.errors import ParameterError
 from memkit.index.centre import Centring
-from memkit.params import Estimator
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.expiry import Expiry

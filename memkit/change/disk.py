@@ -18,12 +18,12 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
+from memkit.base.params import path_of
 from memkit.errors import ChangeRefusedError, MemkitError, refused
 from memkit.formats.disk.files import SKIPPED_FOLDERS, is_hidden, leads_to_memory
 from memkit.formats.disk.lock import ASIDE, JOURNAL, LOCK, PATIENCE, STATE, mine
 from memkit.formats.disk.source import READ_FLAGS
 from memkit.formats.registry import FORMATS
-from memkit.params import path_of
 
 IGNORED = f"{STATE}/.gitignore"
 WRITTEN = tuple(sorted({ending for format in FORMATS for ending in format.writes}))

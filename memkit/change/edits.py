@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import describe
+from memkit.base.surrogates import LONE_SURROGATE
 from memkit.change.checks import Removals, check_counters, counted
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, Names, check_changed, check_new, folder_of
@@ -24,9 +26,7 @@ from memkit.formats.reader import Reading
 from memkit.formats.rows import Row
 from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.places import Json, Splice, spliced
-from memkit.params import describe
 from memkit.schemas import column, result_schema, table
-from memkit.surrogates import LONE_SURROGATE
 from memkit.tables.sandbox import Sandbox, parse_select
 from memkit.text.secrets import mask
 

@@ -22,6 +22,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from memkit.base.hashes import digest
+from memkit.base.params import AsOf, as_of_time, check_choice, describe, path_of
 from memkit.change.diff import Diff
 from memkit.change.disk import RESERVED, check_new, folded
 from memkit.change.edits import Edits
@@ -38,8 +40,6 @@ from memkit.formats.rows import Row, slug_of
 from memkit.formats.spelling import plain
 from memkit.formats.syntax.values import end_of, end_text, text_of, time_of
 from memkit.formats.syntax.write import block
-from memkit.hashes import digest
-from memkit.params import AsOf, as_of_time, check_choice, describe, path_of
 from memkit.policy.admission import Admission
 from memkit.schemas import KINDS, WORDS, result_schema
 from memkit.tables.corpus import Corpus

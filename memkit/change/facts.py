@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, check_choice, describe
 from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
@@ -38,7 +39,6 @@ from memkit.formats.syntax.places import Json, with_values
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
-from memkit.params import AsOf, check_choice, describe
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator

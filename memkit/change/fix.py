@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 
+from memkit.base.fences import fences, headings
+from memkit.base.params import Estimator, estimator, param
 from memkit.change.checks import facts_in
 from memkit.change.draft import Draft
 from memkit.change.memories import entry_of, record_text, update_entry
 from memkit.errors import ChangeRefusedError
-from memkit.fences import fences, headings
 from memkit.formats.facts import COUNTED
 from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
@@ -17,7 +18,6 @@ from memkit.formats.records.adapters import CURRENT
 from memkit.formats.rows import Row
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Head, Splice, plain_lines, syntax_of
-from memkit.params import Estimator, estimator, param
 
 CODES = tuple(dict.fromkeys(code for code, _, _ in FIXES))
 

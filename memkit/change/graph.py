@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, describe
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing, stamp
@@ -17,7 +18,6 @@ from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.formats.mcp_graph import ENDINGS, LISTS, Item, is_object, items_of, key_of_type, places_of
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, line_end
-from memkit.params import AsOf, describe
 from memkit.tables.corpus import read
 
 _DEFAULT = "memory.jsonl"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from memkit.base.params import AsOf, check_choice, check_value, describe
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
@@ -13,7 +14,6 @@ from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.formats import hermes
 from memkit.formats.hermes import DELIMITER, FILES, LIMITS, Part
 from memkit.formats.syntax.places import Splice, line_end
-from memkit.params import AsOf, check_choice, check_value, describe
 from memkit.schemas import result_schema
 
 TARGETS = {"memory": "MEMORY.md", "user": "USER.md"}

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, as_of_time
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.memories import entry_path, one_entry, parts_of, remove_entry
@@ -25,7 +26,6 @@ from memkit.formats.index_tree.structure import below
 from memkit.formats.index_tree.survey import ANY_INDEX
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, with_values
-from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
 from memkit.tables.corpus import Corpus, read

@@ -25,8 +25,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from memkit.base.checked import Kinds, json_object, with_fields
 from memkit.change.disk import Disk, check_path, staged_name
-from memkit.checked import Kinds, json_object, with_fields
 from memkit.display.sheet import visible
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, StaleSourceError, refused, some_of
 from memkit.formats.disk.lock import ASIDE, JOURNAL, PATIENCE

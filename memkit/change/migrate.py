@@ -8,6 +8,7 @@ import re
 from datetime import datetime
 from typing import Any
 
+from memkit.base.params import Estimator, estimator, param
 from memkit.change.draft import Document, Draft
 from memkit.change.fix import title_of
 from memkit.change.memories import record_span
@@ -25,7 +26,6 @@ from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.places import Head, Splice
 from memkit.formats.syntax.values import text_of
 from memkit.formats.syntax.write import pretty
-from memkit.params import Estimator, estimator, param
 
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}

@@ -14,17 +14,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.fences import fences, headings, is_heading
+from memkit.base.params import AsOf, describe
 from memkit.change.disk import check_path
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import FormatError, ParameterError, did_you_mean
-from memkit.fences import fences, headings, is_heading
 from memkit.formats.fields import words_given
 from memkit.formats.format import MARKDOWN
 from memkit.formats.notes.format import check_body, check_fields, format_note, parse_note
 from memkit.formats.syntax.places import Head, Splice, line_end, plain_lines, spliced, with_values
-from memkit.params import AsOf, describe
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus, read
 

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, as_of_time, describe
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.journal import opened
 from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, near
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.fields import check_text
-from memkit.params import AsOf, as_of_time, describe
 from memkit.schemas import result_schema
 from memkit.tables.corpus import read
 from memkit.text.secrets import mask

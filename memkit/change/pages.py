@@ -6,19 +6,19 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
+from memkit.base.fences import fences
+from memkit.base.params import AsOf, check_choice
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.change.rename import rename
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
-from memkit.fences import fences
 from memkit.formats import basic_memory, claude
 from memkit.formats.rows import slug_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Head, Splice, line_end, lines_of, plain_lines, spliced
 from memkit.formats.syntax.values import bool_of, integer_of
 from memkit.formats.syntax.write import quoted
-from memkit.params import AsOf, check_choice
 
 _NAME = re.compile(r"[\w .,()+-]+(?:/[\w .,()+-]+)*")
 

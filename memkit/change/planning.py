@@ -11,6 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.checked import json_object
+from memkit.base.params import AsOf, Moment, describe, path_of
 from memkit.change.disk import Disk, folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import OF_SURVIVOR, Edits, report_of
@@ -18,14 +20,12 @@ from memkit.change.hollow import finish_pages
 from memkit.change.journal import Journal, Record, opened
 from memkit.change.memories import merge_into, remove_entry, remove_memory
 from memkit.change.split import split_files
-from memkit.checked import json_object
 from memkit.errors import ParameterError
 from memkit.formats.disk.lock import CALLS, STATE
 from memkit.formats.disk.source import decode
 from memkit.formats.format import File
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, Moment, describe, path_of
 from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.near import normalise
 from memkit.policy.index_check import IndexCheck

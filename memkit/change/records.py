@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from memkit.base.params import AsOf
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.memories import changed_record
@@ -27,7 +28,6 @@ from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.records.write import check_fields, checked_record, with_records
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Splice
-from memkit.params import AsOf
 from memkit.tables.corpus import Corpus, read
 from memkit.text.secrets import mask
 

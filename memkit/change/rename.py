@@ -20,11 +20,12 @@ from urllib.parse import quote
 
 import pyarrow.compute as pc
 
+from memkit.base.fences import fences
+from memkit.base.params import AsOf
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError
-from memkit.fences import fences
 from memkit.formats.format import MARKDOWN
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.relations import MEM, folded, without_ending
@@ -32,7 +33,6 @@ from memkit.formats.rows import Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Splice, lines_of, plain_lines, spliced
-from memkit.params import AsOf
 from memkit.schemas import tuples_of
 from memkit.tables.corpus import read
 

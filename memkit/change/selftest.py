@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from memkit.base.params import AsOf, describe
 from memkit.change.planning import undo
 from memkit.change.store import store
 from memkit.errors import MemkitError, NotFoundError
-from memkit.params import AsOf, describe
 from memkit.schemas import result_schema
 
 _STEPS = result_schema((pa.string(), "step"), (pa.bool_(), "ok"), (pa.string(), "detail"))

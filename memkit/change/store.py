@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memkit.base.params import Zone
 from memkit.change.disk import folder_of
 from memkit.change.facts import LEAST_SCORE, FactStore
 from memkit.change.graph import GraphStore
@@ -16,7 +17,6 @@ from memkit.change.records import RecordStore
 from memkit.change.rename import PageStore
 from memkit.change.workspace import MemoryStorage
 from memkit.formats.hermes import LIMITS
-from memkit.params import Zone
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile

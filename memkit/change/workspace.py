@@ -10,16 +10,16 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
+from memkit.base.fences import fences, headings, is_mark
+from memkit.base.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
 from memkit.change.disk import folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, QueryError
-from memkit.fences import fences, headings, is_mark
 from memkit.formats.syntax.places import line_end
 from memkit.formats.syntax.speech import clock_of, escaped, turn_of
 from memkit.formats.syntax.values import day_of
-from memkit.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
 from memkit.presets import workspace
 from memkit.schemas import tuples_of
 from memkit.search.retriever import Retriever

@@ -17,6 +17,7 @@ from typer.main import get_command_name
 from typer.models import CommandInfo
 
 from memkit import __version__
+from memkit.base.params import check_choice
 from memkit.cli.common import (
     AsOfOption,
     DatesOption,
@@ -45,7 +46,6 @@ from memkit.cli.groups import grouped
 from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import safe, visible
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import check_choice
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -134,7 +134,7 @@ def overview(
     if not is_watched:
         shown(corpus)
         return
-    from memkit.watching import watch
+    from memkit.explore.watching import watch
 
     with watch(corpus) as watched:
         shown(corpus)
@@ -167,8 +167,8 @@ def digest(
     json_rows: JsonRowsOption = False,
 ) -> None:
     """Show what happened: added, changed, forgotten, decided, contradicted, checkboxes and new names."""
-    from memkit.corpus_digest.digest import LINES
-    from memkit.corpus_digest.digest import digest as made
+    from memkit.explore.digest.digest import LINES
+    from memkit.explore.digest.digest import digest as made
 
     corpus = load(path, Reading(formats, hidden=hidden, dates=dates, json_rows=json_rows))
     result = made(corpus, since, until, user_id=user, basis=basis).of_command(path)

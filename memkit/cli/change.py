@@ -14,7 +14,7 @@ import pyarrow as pa
 import typer
 
 import memkit
-from memkit.checked import json_object
+from memkit.base.checked import json_object
 from memkit.cli.common import (
     AsOfOption,
     FormatsOption,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from memkit.base.duck import use_one_thread
+from memkit.base.params import Param, check_choice, path_of
 from memkit.display.sheet import safe
-from memkit.duck import use_one_thread
 from memkit.errors import MemkitError, ParameterError, did_you_mean
-from memkit.params import Param, check_choice, path_of
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile

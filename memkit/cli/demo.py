@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from memkit.base.params import describe
 from memkit.cli.show import out, show
 from memkit.display.sheet import safe
-from memkit.params import describe
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memkit.base.params import Param, check_choice
 from memkit.cli.common import (
     AsOfOption,
     FormatsOption,
@@ -25,7 +26,6 @@ from memkit.cli.groups import grouped
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import Param, check_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -114,9 +114,9 @@ def main() -> None:
 
 
 def _run() -> int:
+    from memkit.base.duck import interruptible
+    from memkit.base.progress import speak
     from memkit.cli.app import app_for
-    from memkit.duck import interruptible
-    from memkit.progress import speak
 
     speak()
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
+from memkit.base.duck import printable, rows_of
+from memkit.base.params import describe
 from memkit.display.notebook import shown
 from memkit.display.sheet import visible
-from memkit.duck import printable, rows_of
 from memkit.formats.faults import SEVERITIES, tally
-from memkit.params import describe
 from memkit.text.secrets import Mask
 
 out = Console()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from memkit.base.duck import interruptible, worded
+from memkit.base.params import check_value
 from memkit.display.draw import as_html, as_text
 from memkit.display.page import PICTURED
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import ANY, view_of
-from memkit.duck import interruptible, worded
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import check_value
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:

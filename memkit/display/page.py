@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from memkit.params import path_of
+from memkit.base.params import path_of
 from memkit.text.secrets import mask
 
 # The page's own colours follow the reader's setting; those of the tables and pictures follow the page's.

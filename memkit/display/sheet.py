@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.fences import fences, headings
+from memkit.base.params import describe
 from memkit.display.names import NAMED, SHOWN, day_of, kept_of, name_of, names_in, place_of
 from memkit.display.views import ANY, Column, View, view_of
 from memkit.errors import some_of
-from memkit.fences import fences, headings
-from memkit.params import describe
 from memkit.schemas import is_verbatim
 from memkit.text.secrets import Mask, mask
 from memkit.text.snippet import SNIPPET, snippet

@@ -14,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment, check_choice, describe, record_as_of
+from memkit.base.progress import bar
 from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
@@ -29,8 +31,6 @@ from memkit.evaluation.findability import (
 from memkit.evaluation.horizon import LATER, NEVER, horizon_of
 from memkit.evaluation.pools import revision_of
 from memkit.evaluation.result import Result
-from memkit.params import AsOf, Moment, check_choice, describe, record_as_of
-from memkit.progress import bar
 
 _DAYS = 3650
 _WORDS = {

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.base.hashes import checksum
 from memkit.errors import ParameterError
-from memkit.hashes import checksum
 
 _TABLES = "create table facts (value); create table pieces (name primary key, hash, data)"
 

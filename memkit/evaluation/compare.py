@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from memkit.base.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import Task, check_seed, deepest, known_mean, nullable
@@ -19,7 +20,6 @@ from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_met
 from memkit.evaluation.pools import LabelledQueries, differing_notes, hits_of_both, idle_notes_of, revision_of
 from memkit.evaluation.result import Differences, Result
 from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, size, verdict
-from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, result_schema
 
 _DETAILS = result_schema(

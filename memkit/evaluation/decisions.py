@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.params import AsOf, Moment, check_value
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import nullable
 from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import moment_of
-from memkit.params import AsOf, Moment, check_value
 from memkit.schemas import tuples_of
 
 

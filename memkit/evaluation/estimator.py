@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pandas as pd
 
+from memkit.base.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.evaluation import Task, deepest
 from memkit.evaluation.grid import Setting, at_fit, at_query, check_name, declared_of
@@ -16,7 +17,6 @@ from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.sweep import check_fit, refitted
-from memkit.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.search.ask import check_user
 from memkit.search.settings import QuerySettings
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean, some_of
 from memkit.evaluation.known_items import known_item_note
@@ -23,7 +24,6 @@ from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, idle_not
 from memkit.evaluation.result import Result
 from memkit.evaluation.statistics import Units, interval
 from memkit.evaluation.verdict import mean_over, too_few
-from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 from memkit.search.ask import check_user
 from memkit.search.settings import STEPS

@@ -12,11 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import Moment, check_fitted, check_value
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import Task, dispositions_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
 from memkit.evaluation.pools import Batch, Pools, with_user
-from memkit.params import Moment, check_fitted, check_value
 from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS

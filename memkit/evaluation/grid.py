@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from memkit.base.params import Param, check_choice, check_value
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import Param, check_choice, check_value
 from memkit.schemas import Floats
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.settings import QuerySettings

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.params import Moment
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import Batch
-from memkit.params import Moment
 from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.fusion import TIE_DIGITS
 from memkit.search.question import Question

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.dates import MONTHS, WEEKDAYS
+from memkit.base.dates import MONTHS, WEEKDAYS
+from memkit.base.params import check_choice, check_column, check_corpus, check_value, describe
 from memkit.errors import ParameterError
 from memkit.evaluation.labels import as_arrow_table, qrels_of, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
@@ -25,7 +26,6 @@ from memkit.formats.rows import heading_path
 from memkit.formats.spelling import ALIASES as SPELLED_ALIASES
 from memkit.formats.spelling import DESCRIPTIONS as SPELLED_DESCRIPTIONS
 from memkit.formats.spelling import plain
-from memkit.params import check_choice, check_column, check_corpus, check_value, describe
 from memkit.schemas import REPLACED, tuples_of, with_column
 from memkit.search.settings import QuerySettings
 from memkit.tables.corpus import Corpus

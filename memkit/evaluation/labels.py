@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memkit import schemas
+from memkit.base.params import as_of_time, check_column, check_value, describe, path_of
 from memkit.errors import FormatError, ParameterError, some_of
 from memkit.formats.disk.files import check_file
-from memkit.params import as_of_time, check_column, check_value, describe, path_of
 from memkit.schemas import TIMESTAMP, tuples_of, with_column
 
 QUERIES = schemas.table(

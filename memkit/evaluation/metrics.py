@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import AsOf, Moment
 from memkit.schemas import Floats, Ints, Mask
 
 

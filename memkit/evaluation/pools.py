@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import Moment
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import hidden
 from memkit.evaluation.labels import read_run
-from memkit.params import Moment
 from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.ask import Settings, check_user
 from memkit.search.fitted.arms import KINDS

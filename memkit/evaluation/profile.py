@@ -14,13 +14,13 @@ from typing import Any, Self
 import pyarrow as pa
 
 import memkit
+from memkit.base.hashes import digest_of_rows
+from memkit.base.params import AsOf, Estimator, Param, as_of_time, path_of
 from memkit.context import ContextBuilder
 from memkit.errors import FormatError, ParameterError, did_you_mean
 from memkit.formats.disk.files import check_file
-from memkit.hashes import digest_of_rows
 from memkit.index.encode import OfFile
 from memkit.index.encoders.base import as_texts
-from memkit.params import AsOf, Estimator, Param, as_of_time, path_of
 from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.pipeline import Pipeline

@@ -12,6 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from memkit import __version__
+from memkit.base.parallel import is_configured, results
+from memkit.base.progress import bar
 from memkit.errors import ParameterError
 from memkit.evaluation.checkpoint import Checkpoint
 from memkit.evaluation.evaluation import Task
@@ -19,8 +21,6 @@ from memkit.evaluation.grid import Setting
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluation.pools import Part, Pools
 from memkit.evaluation.verdict import fingerprint
-from memkit.parallel import is_configured, results
-from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE
 from memkit.search.ask import Settings

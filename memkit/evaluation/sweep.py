@@ -16,8 +16,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.duck import connect
+from memkit.base.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet
-from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.checkpoint import recorded_facts
 from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
@@ -29,7 +30,6 @@ from memkit.evaluation.result import Result
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
-from memkit.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
 from memkit.search.steps.factors import OF_DECAY
 from memkit.search.steps.recall import WEIGHTS

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, as_of_time, check_choice, check_value, describe
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.baselines import baselines
@@ -43,7 +44,6 @@ from memkit.evaluation.verdict import (
     held_out_groups,
     unit_noun,
 )
-from memkit.params import AsOf, as_of_time, check_choice, check_value, describe
 from memkit.schemas import Floats, Ints, Mask
 
 _USED = "the holdout was already used for another choice: set other labels aside"

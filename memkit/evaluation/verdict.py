@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from memkit.checked import json_object
+from memkit.base.checked import json_object
 from memkit.errors import FormatError
 from memkit.evaluation.selection import RESAMPLES, Contest, Retuned, expected_gain, retune
 from memkit.evaluation.statistics import (

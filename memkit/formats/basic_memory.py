@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from memkit.fences import fences
+from memkit.base.fences import fences
 from memkit.formats.format import File
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import Link

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.fences import fences
+from memkit.base.fences import fences
 from memkit.formats.rows import Row, to_table
 from memkit.schemas import TABLES, is_verbatim
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.fences import Heading, fences
+from memkit.base.fences import Heading, fences
 from memkit.formats.disk.source import above
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey

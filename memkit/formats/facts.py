@@ -22,8 +22,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.fences import fences, headings
+from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import FormatError, did_you_mean
-from memkit.fences import fences, headings
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Problem, words_test
@@ -34,7 +35,6 @@ from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import day_of
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, result_schema
-from memkit.surrogates import LONE_SURROGATE
 
 TAGS = ("id", "t", "imp", "exp", "created")
 PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}

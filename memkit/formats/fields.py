@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import FormatError
 from memkit.formats.faults import Rule, length, one_of
 from memkit.formats.rows import Row, Rows
@@ -22,7 +23,6 @@ from memkit.formats.syntax.values import (
     text_of,
     words_of,
 )
-from memkit.surrogates import LONE_SURROGATE
 
 Problem = Callable[[str, str, str, object], None]
 """Called with the rule's code, the field, what was expected and what was found."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 from urllib.parse import unquote
 
-from memkit.fences import Fences, Heading, fences, is_mark
+from memkit.base.fences import Fences, Heading, fences, is_mark
 from memkit.formats.disk.source import above
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey

@@ -23,7 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import hashes
+from memkit.base import hashes
+from memkit.base.parallel import results, workers
+from memkit.base.params import describe, record_as_of, zone_of
+from memkit.base.progress import bar
 from memkit.formats.aside import with_aside
 from memkit.formats.boxes import checklist_of
 from memkit.formats.disk.files import (
@@ -47,9 +50,6 @@ from memkit.formats.records.adapters import Adapter, register_adapter, registere
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, merge, schemas_of, with_own_dates
 from memkit.formats.rules import by_folder, check
-from memkit.parallel import results, workers
-from memkit.params import describe, record_as_of, zone_of
-from memkit.progress import bar
 from memkit.schemas import TIMESTAMP, with_column, without_rows
 
 DATES = ("git", "mtime")

@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from memkit.base.params import check_choice, describe
+from memkit.base.plugins import Plugins
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import basic_memory, claude, facts, hermes, logseq, mcp_graph, memfs, serena, workspace
 from memkit.formats.faults import SEVERITIES
@@ -25,8 +27,6 @@ from memkit.formats.owner import BY_TITLE, Owner
 from memkit.formats.records import format as records
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.syntax import front_matter
-from memkit.params import check_choice, describe
-from memkit.plugins import Plugins
 from memkit.schemas import KINDS, MEMORIES, WORDS, Kind, declare_kinds
 
 FORMATS: tuple[Format, ...] = (

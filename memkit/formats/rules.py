@@ -13,6 +13,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import Moment, describe, until_text
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import Format
@@ -20,7 +21,6 @@ from memkit.formats.heads import UNREAD_HEAD
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
 from memkit.formats.spelling import OF_MEASURES
-from memkit.params import Moment, describe, until_text
 from memkit.schemas import KINDS
 
 _ANY = (

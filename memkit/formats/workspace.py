@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.dates import day_in, told
-from memkit.fences import Fences, Heading, fences, headings, is_heading
+from memkit.base.dates import day_in, told
+from memkit.base.fences import Fences, Heading, fences, headings, is_heading
 from memkit.formats.disk.source import Source
 from memkit.formats.dreams import KIND as DREAM
 from memkit.formats.dreams import is_dream, is_phase

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from memkit.base.parallel import results
+from memkit.base.params import check_choice, check_value
+from memkit.base.progress import bar, heard
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders import base
 from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, content_key
 from memkit.index.encoders.circuit import CIRCUITS
 from memkit.index.shelf import Key, Shelf, check_own
-from memkit.parallel import results
-from memkit.params import check_choice, check_value
-from memkit.progress import bar, heard
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30

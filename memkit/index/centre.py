@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from memkit.base.params import Estimator, estimator, param
 from memkit.errors import NotFittedError, ParameterError
 from memkit.index.encoders.base import Texts, Vectors, as_texts, unit_rows
-from memkit.params import Estimator, estimator, param
 from memkit.text.letters import CYRILLIC_LETTERS
 
 CENTRES = ("none", "corpus", "language")

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.checked import Kinds, with_fields
+from memkit.base.checked import Kinds, with_fields
+from memkit.base.hashes import digest_of_rows
+from memkit.base.params import Estimator, estimator, param, path_of
 from memkit.errors import DamagedIndexError, NotFittedError, ParameterError, StaleIndexError
-from memkit.hashes import digest_of_rows
 from memkit.index import ann as faiss_index
 from memkit.index import store
 from memkit.index.cache import VectorCache, shared_cache
@@ -31,7 +32,6 @@ from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_enco
 from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.nearest import Nearest
 from memkit.index.postings import CANDIDATES, check_chunks
-from memkit.params import Estimator, estimator, param, path_of
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
 

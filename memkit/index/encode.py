@@ -14,9 +14,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError, StaleIndexError, did_you_mean
 from memkit.index.encoders.base import Encoder, Texts, as_texts
-from memkit.plugins import Plugins
 
 # Module and class of each kind; a module is imported at its first use.
 ENCODERS: dict[str, tuple[str, str]] = {

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.params import Estimator, estimator, param
 from memkit.errors import NotFittedError
 from memkit.index import store
 from memkit.index.near_words import NearWords, Sight, readable
@@ -30,7 +31,6 @@ from memkit.index.postings import (
     updated,
 )
 from memkit.index.turns import Turns
-from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, terms_by
 from memkit.text.function_words import FUNCTION_WORDS

@@ -23,10 +23,10 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from memkit.checked import json_object
+from memkit.base.checked import json_object
+from memkit.base.parallel import results, workers
+from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
-from memkit.parallel import results, workers
-from memkit.params import check_value
 from memkit.tables.untrusted import check_unique, open_member, parquet, read_parquet
 from memkit.text.analyse import terms_by
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from memkit.base.hashes import key
 from memkit.errors import MemkitError, ParameterError, did_you_mean
-from memkit.hashes import key
 from memkit.index.cache import shared_cache
 from memkit.index.encode import ENCODERS, as_encoder, note_given
 from memkit.index.encoders.base import Encoder

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit import atomic
+from memkit.base import atomic
+from memkit.base.hashes import digest_of_path
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError, named
 from memkit.formats.disk.files import IGNORE_FILE
-from memkit.hashes import digest_of_path
 from memkit.tables.untrusted import open_member
 
 _HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from memkit.base.params import Param
 from memkit.errors import MemkitError
 from memkit.panels.controls import control, parsed, written
 from memkit.panels.parts import STYLE
-from memkit.params import Param
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _INDENT = {"margin": "-4px 0 0 196px"}
 def widget_of(declared: Param) -> Any:
     """The widget of a parameter: a slider, a list of choices, a box to tick or a line of text.
 
-    >>> from memkit.params import Param
+    >>> from memkit.base.params import Param
     >>> slider = widget_of(Param(name="k", default=5, kind="int", doc="Hits that are shown.", low=1))
     >>> type(slider).__name__, slider.description, slider.min, slider.max, slider.tooltip
     ('IntSlider', 'k', 1, 50, 'Hits that are shown. Expected an int in [1, inf).')

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from memkit.base.params import AsOf, Param
 from memkit.context import Context, ContextBuilder, Gathered
 from memkit.display.draw import graphic
 from memkit.display.sheet import Cell
@@ -14,7 +15,6 @@ from memkit.display.views import IN_WORDS
 from memkit.panels.panel import QUERY, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Param
 from memkit.plot.marks import Picture
 from memkit.plot.memories import budgets_of
 from memkit.tables.corpus import Corpus

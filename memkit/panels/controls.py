@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memkit.params import Param
+from memkit.base.params import Param
 
 _STEPS = 100
 _HINTS = {

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment, Param
 from memkit.decay import Decay, kinds_note
 from memkit.display.names import names_of
 from memkit.evaluation.evaluation import Task, known_mean
@@ -20,7 +21,6 @@ from memkit.evaluation.scores import scores_of
 from memkit.panels.panel import QUERY, Action, Panel, call_code, fit_to, moment_of
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Moment, Param
 from memkit.plot.marks import MARKS, Picture
 from memkit.plot.memories import ages_of
 from memkit.search.retriever import Retriever

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import atomic
+from memkit.base import atomic
+from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.evaluation.labels import as_arrow_table
 from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.params import Param
 from memkit.plot.marks import Picture
 from memkit.plot.settings import similarity_of
 from memkit.policy.dedup.agreement import labelled_pairs

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import literal
+from memkit.base.params import AsOf, Moment, Param, check_fitted, check_value, describe
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
-from memkit.duck import literal
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.compare import first_to_judge
 from memkit.evaluation.evaluation import Task
@@ -26,7 +27,6 @@ from memkit.panels.dedup_panel import labels_and_file, save
 from memkit.panels.panel import Action, Name, Panel, call_code
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Moment, Param, check_fitted, check_value, describe
 from memkit.plot.marks import Picture
 from memkit.plot.memories import counts_of
 from memkit.search.retriever import Retriever

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from memkit.base.params import AsOf, check_corpus, check_fitted
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import known_item_note, known_items
 from memkit.evaluation.sweep import Sweep, sweep
@@ -24,7 +25,6 @@ from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State, names_given
 from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel
-from memkit.params import AsOf, check_corpus, check_fitted
 from memkit.policy.catalogue import policy_class, policy_names
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
-from memkit.duck import interruptible
+from memkit.base.duck import interruptible
 from memkit.errors import ParameterError, did_you_mean
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus

@@ -14,13 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import literals
+from memkit.base.params import AsOf, Estimator, Param, check_fitted, estimator, param
 from memkit.display.names import names_of
-from memkit.duck import literals
 from memkit.errors import MissingExtraError, ParameterError, did_you_mean
+from memkit.explore.themes.topics import Topics
+from memkit.explore.themes.topics import topics as find_topics
 from memkit.panels.panel import QUERY, Action, Panel, call_code, moment_of
 from memkit.panels.parts import cut, legend, paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Estimator, Param, check_fitted, estimator, param
 from memkit.plot.marks import Picture
 from memkit.plot.places import COLORS, Groups, deduplicator_of, grouped, places_of
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -31,8 +33,6 @@ from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import Mask as Hidden
 from memkit.text.secrets import mask
-from memkit.themes.topics import Topics
-from memkit.themes.topics import topics as find_topics
 
 if TYPE_CHECKING:
     from memkit.panels.scatter import Points

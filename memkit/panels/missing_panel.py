@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from memkit.base.params import Param
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
-from memkit.params import Param
 from memkit.plot.marks import Axis, Picture
 from memkit.tables.corpus import Corpus
 

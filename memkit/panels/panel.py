@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.params import AsOf, Estimator, Moment, Param
 from memkit.display.notebook import shown
 from memkit.display.page import write_page
 from memkit.display.sheet import texts_in
@@ -21,7 +22,6 @@ from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE
 from memkit.panels.state import QueryValues, Section, Session, State, names_given
-from memkit.params import AsOf, Estimator, Moment, Param
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 from memkit.tables.age import factors
 from memkit.text.secrets import Mask

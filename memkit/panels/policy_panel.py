@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment, Param
 from memkit.display.notebook import shown
 from memkit.errors import ParameterError
 from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Moment, Param
 from memkit.plot.axes import COLOURS
 from memkit.plot.marks import Axis, Line, Mark, Picture
 from memkit.plot.memories import counts_of, reasons_of

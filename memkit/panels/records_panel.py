@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Estimator, Param, check_corpus, estimator, param
 from memkit.display.notebook import shown
 from memkit.panels.panel import Panel, call_code, moment_of
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Estimator, Param, check_corpus, estimator, param
 from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Bars, Dots, Mark, Picture
 from memkit.records import rank_pathways, stale_pathways, wisdom_support

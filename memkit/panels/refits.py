@@ -14,9 +14,9 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from memkit.base.progress import heard
 from memkit.errors import MemkitError
 from memkit.panels.state import Section
-from memkit.progress import heard
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.retriever import Retriever
 from memkit.text.chunk import Chunker

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment, Param, check_fitted
 from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
@@ -26,7 +27,6 @@ from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Strip
 from memkit.panels.refits import Refits, check_chunks
 from memkit.panels.state import Section, Session, State
-from memkit.params import AsOf, Moment, Param, check_fitted
 from memkit.plot.marks import Picture
 from memkit.plot.search import contributions_of
 from memkit.policy.dedup.near import normalise

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
 
-from memkit.params import Estimator, Moment, as_of_time, estimator, param
+from memkit.base.params import Estimator, Moment, as_of_time, estimator, param
 from memkit.tables.corpus import Corpus
 
 

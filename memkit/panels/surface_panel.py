@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.evaluation.metrics import Metric
 from memkit.evaluation.selection import Contest, plateau
@@ -17,7 +18,6 @@ from memkit.evaluation.sweep import Sweep
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
-from memkit.params import Param
 from memkit.plot.marks import Picture
 from memkit.plot.settings import axis_values, best_first, named_setting, places_on, surface_of
 from memkit.schemas import Ints, Mask

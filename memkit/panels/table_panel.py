@@ -24,13 +24,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import identifier, interruptible, literal, rows_of, session, worded
+from memkit.base.params import Param, check_value
 from memkit.display.sheet import begun, lines_of, texts_in, visible
-from memkit.duck import identifier, interruptible, literal, rows_of, session, worded
 from memkit.errors import ParameterError
 from memkit.panels.panel import Action, Name, Panel, call_code
 from memkit.panels.parts import cut, paragraph
 from memkit.panels.state import Section, Session, State
-from memkit.params import Param, check_value
 from memkit.plot.axes import COLOURS
 from memkit.plot.marks import Axis, Bars, Mark, Picture, Text
 from memkit.schemas import Floats, Ints

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment, Rev, Since, check_value, path_of, rev_text, since_time
 from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, Moment, Rev, Since, check_value, path_of, rev_text, since_time
 from memkit.past.repository import TIMEOUT_S
 from memkit.past.versions import secrets_of, versions_of
 from memkit.schemas import TIMESTAMP

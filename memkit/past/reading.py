@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import rows_of
+from memkit.base.duck import rows_of
 from memkit.errors import FormatError
 from memkit.formats.reader import Reading, add_problems, with_dates
 from memkit.formats.rows import Rows

@@ -22,9 +22,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
 
+from memkit.base.params import Moment
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, did_you_mean, refused
 from memkit.formats.disk.files import HEAD_BYTES, is_inside, read_bytes
-from memkit.params import Moment
 
 TIMEOUT_S = 60.0
 """Seconds after which git is stopped, whatever it does."""

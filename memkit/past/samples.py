@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from memkit.base.params import AsOf, as_of_time, path_of
 from memkit.errors import MemkitError
-from memkit.params import AsOf, as_of_time, path_of
 from memkit.past.repository import ENVIRONMENT
 
 

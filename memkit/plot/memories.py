@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import rows_of
+from memkit.base.params import AsOf
 from memkit.decay import Decay
-from memkit.duck import rows_of
 from memkit.errors import ParameterError
-from memkit.params import AsOf
 from memkit.plot.axes import COLOURS, FAINT, FAINTER, axes_for, say_empty, with_words
 from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
 from memkit.schemas import Ints

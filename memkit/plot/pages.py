@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memkit.duck import rows_of
+from memkit.base.duck import rows_of
+from memkit.base.params import check_corpus
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import check_corpus
 from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Dots, Line, Mark, Picture, Text
 

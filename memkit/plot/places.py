@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, as_of_time, check_choice
 from memkit.errors import ParameterError
-from memkit.params import AsOf, as_of_time, check_choice
 from memkit.plot.axes import COLOURS, FAINT, short
 from memkit.plot.marks import Axis, Dots, Mark, Picture
 from memkit.policy.dedup.deduplicator import Deduplicator

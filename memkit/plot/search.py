@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, Moment
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError
-from memkit.params import AsOf, Moment
 from memkit.plot.axes import COLOURS, FAINTER, axes_for, short, with_words
 from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.params import check_choice, check_column, check_value
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import check_choice, check_column, check_value
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import MARKS, Axis, Bars, Dots, Line, Mark, Picture
 from memkit.policy.dedup.pairs import never_merges

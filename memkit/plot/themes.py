@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from memkit.duck import rows_of
+from memkit.base.duck import rows_of
+from memkit.base.params import check_choice
 from memkit.errors import ParameterError
-from memkit.params import check_choice
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import Axis, Dots, Mark, Picture, Text
 from memkit.plot.memories import stack

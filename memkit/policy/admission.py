@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from memkit.base.params import Moment, estimator, param
 from memkit.documents import memory_v2_policy
 from memkit.errors import ParameterError
-from memkit.params import Moment, estimator, param
 from memkit.policy.base import (
     BLANK,
     END,

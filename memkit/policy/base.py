@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from memkit.base.duck import literals
+from memkit.base.params import param
 from memkit.documents import cite, memory_v2_policy
-from memkit.duck import literals
 from memkit.errors import ParameterError
-from memkit.params import param
 from memkit.schemas import TABLES, kinds_where
 from memkit.tables.statement import Annotator
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from memkit.duck import literal
-from memkit.params import estimator, param
+from memkit.base.duck import literal
+from memkit.base.params import estimator, param
 from memkit.policy.base import END, NOTHING, START, Policy, alternatives, document_param, kind_in, needed
 from memkit.schemas import IMPORTANCE_WORDS, kinds_where
 from memkit.tables.age import day_end_sql

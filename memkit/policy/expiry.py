@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from memkit.base.params import AsOf, Reach, estimator, param
 from memkit.documents import cite
-from memkit.params import AsOf, Reach, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.tables.age import expired_sql
 from memkit.tables.statement import as_table, input_table

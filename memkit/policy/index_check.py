@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from memkit.base.params import estimator, param
 from memkit.documents import cite
-from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy
 from memkit.schemas import TABLES
 

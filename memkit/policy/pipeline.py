@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from memkit.duck import laid_out, session
+from memkit.base.duck import laid_out, session
+from memkit.base.params import REQUIRED, Moment, estimator, param
 from memkit.errors import ParameterError
-from memkit.params import REQUIRED, Moment, estimator, param
 from memkit.policy.base import VERDICT, Policy
 from memkit.tables.patterns import Match
 from memkit.tables.statement import Annotator, run

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from memkit.params import estimator
+from memkit.base.params import estimator
 from memkit.policy.base import VERDICT, Policy, document_param, kind_in, needed
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql

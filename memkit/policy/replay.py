@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import rows_of
+from memkit.base.parallel import results, workers
+from memkit.base.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.decay import Decay
 from memkit.display.names import names_in
-from memkit.duck import rows_of
 from memkit.errors import ParameterError
-from memkit.parallel import results, workers
-from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.policy.base import needed
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from memkit.checked import with_fields
+from memkit.base.checked import with_fields
+from memkit.base.hashes import digest_of_file
+from memkit.base.parallel import results
+from memkit.base.params import check_value
 from memkit.errors import MemkitError, ParameterError, refused
-from memkit.hashes import digest_of_file
-from memkit.parallel import results
-from memkit.params import check_value
 from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.schemas import TABLES, without_rows
 from memkit.search.fitted.index import Searchable

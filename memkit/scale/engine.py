@@ -15,8 +15,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.hashes import digest
 from memkit.errors import ParameterError, did_you_mean
-from memkit.hashes import digest
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import Arm

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.parallel import results
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
@@ -30,7 +31,6 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
 from memkit.index.near_words import Sight
 from memkit.index.postings import Postings
-from memkit.parallel import results
 from memkit.scale.buckets import Buckets
 from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Floats, Ints, Mask

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import atomic
+from memkit.base import atomic
+from memkit.base.hashes import digest_of_file, place
+from memkit.base.parallel import results
+from memkit.base.params import check_value
 from memkit.errors import FormatError, MemkitError
-from memkit.hashes import digest_of_file, place
-from memkit.parallel import results
-from memkit.params import check_value
 from memkit.schemas import Ints
 from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.database import Database

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import atomic
-from memkit.checked import json_object
+from memkit.base import atomic
+from memkit.base.checked import json_object
+from memkit.base.hashes import digest, digest_of_file
 from memkit.errors import refused
-from memkit.hashes import digest, digest_of_file
 from memkit.index.cache import shared_cache
 from memkit.index.centre import MIN_ROWS, scripts
 from memkit.index.encode import as_encoder

@@ -13,13 +13,13 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from memkit.duck import check_unicode
+from memkit.base.duck import check_unicode
+from memkit.base.params import AsOf, Moment, check_value
+from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
 from memkit.index.rerank import as_reranker
-from memkit.params import AsOf, Moment, check_value
 from memkit.search.settings import QuerySettings
-from memkit.surrogates import LONE_SURROGATE
 
 
 class Settings(QuerySettings):

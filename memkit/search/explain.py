@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import check_unicode
+from memkit.base.params import AsOf, check_fitted
 from memkit.display.sheet import likelihood
-from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
-from memkit.params import AsOf, check_fitted
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, trace_table

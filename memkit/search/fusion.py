@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.base.params import check_choice
 from memkit.errors import ParameterError
-from memkit.params import check_choice
 from memkit.schemas import Floats, Ints
 
 Value = TypeVar("Value", bound=np.generic)

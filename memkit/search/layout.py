@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
+from memkit.base.hashes import checksum
+from memkit.base.params import check_choice, check_fitted
 from memkit.errors import MissingExtraError
-from memkit.hashes import checksum
 from memkit.index.centre import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
 from memkit.index.nearest import Nearest
-from memkit.params import check_choice, check_fitted
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import take_rows
 from memkit.search.fitted.index import MemoryIndex

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.compute as pc
 
-from memkit.duck import check_unicode
+from memkit.base.duck import check_unicode
+from memkit.base.params import AsOf, Moment, check_value
 from memkit.errors import NotFoundError, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
-from memkit.params import AsOf, Moment, check_value
 from memkit.schemas import Ints, Mask
 from memkit.search.ask import Ask, Queries, Settings, check_user, checked_scope
 from memkit.search.fitted.arms import take_rows

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import Moment, check_column, describe, revision_of
 from memkit.display.names import names_of
 from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.circuit import in_haste
 from memkit.index.rerank import as_reranker
-from memkit.params import Moment, check_column, describe, revision_of
 from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.arms import KINDS, take_rows

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from memkit.base.params import AsOf, estimator, path_of
 from memkit.errors import MemkitError, NotFittedError
-from memkit.params import AsOf, estimator, path_of
 from memkit.search.ask import Ask, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import FitSettings

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from memkit.base.params import adopt, check_choice, disown, estimator
+from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError
-from memkit.params import adopt, check_choice, disown, estimator
-from memkit.plugins import Plugins
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.state import RETURNED

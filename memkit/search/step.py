@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from memkit.base.params import Param, Reach
 from memkit.errors import some_of
-from memkit.params import Param, Reach
 from memkit.schemas import Floats, Ints, Mask
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from memkit.base.params import as_of_time
 from memkit.change.disk import Disk
 from memkit.errors import MemkitError, refused
 from memkit.formats.disk.lock import CALLS, STATE, check_calls
-from memkit.params import as_of_time
 from memkit.text.secrets import mask
 
 MAX_LOGGED = 1_000

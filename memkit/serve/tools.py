@@ -13,6 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import TypedDict  # schemas are made of it, and below Python 3.12 not of typing's
 
+from memkit.base.duck import literal
+from memkit.base.params import Zone
+from memkit.base.surrogates import without_surrogates
 from memkit.change.disk import WRITTEN, Disk, check_path
 from memkit.change.facts import Saved
 from memkit.change.notes import note_hits, usual_folder
@@ -21,14 +24,11 @@ from memkit.change.store import store
 from memkit.change.users import check_user
 from memkit.change.workspace import Live
 from memkit.display.sheet import answerability_note
-from memkit.duck import literal
 from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.disk.files import is_hidden
 from memkit.formats.facts import TYPES
-from memkit.params import Zone
 from memkit.serve.calls import Calls
 from memkit.serve.scope import visible_files, visible_to
-from memkit.surrogates import without_surrogates
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile

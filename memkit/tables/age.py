@@ -25,14 +25,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.duck import literals, rows_of
-from memkit.params import Moment, Reach
+from memkit.base.duck import literals, rows_of
+from memkit.base.params import Moment, Reach
 from memkit.schemas import Floats, Ints, Mask, kinds_where
 
 AS_OF, UNTIL = "$as_of", "$until"
 """The moments of a statement: ages are counted to the first; what is later than the second is not seen yet.
 
-They differ for a bare day, whose first and last instants they are (`memkit.params.Moment`).
+They differ for a bare day, whose first and last instants they are (`memkit.base.params.Moment`).
 """
 _PAIR = ("kind", "importance")
 # One SQL statement per call would cost more than the search, so each form is written twice. Tests prove both equal.

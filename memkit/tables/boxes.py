@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memkit.duck import literals
+from memkit.base.duck import literals
 from memkit.schemas import kinds_where
 
 _LOGS = literals(kinds_where(log=True))

@@ -21,9 +21,9 @@ from tempfile import mkdtemp
 
 import duckdb
 
+from memkit.base.hashes import digest
+from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import FormatError, MemkitError, refused
-from memkit.hashes import digest
-from memkit.surrogates import LONE_SURROGATE
 from memkit.tables.manifest import BUCKETS, MANIFEST, Manifest, read_manifest
 from memkit.tables.untrusted import digests, open_member, read_json, refuse_links
 

@@ -14,9 +14,22 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import check_statement, check_unicode, is_table_name
+from memkit.base.params import (
+    AsOf,
+    Rev,
+    Zone,
+    as_of_time,
+    check_choice,
+    check_value,
+    path_of,
+    rev_text,
+    revision_of,
+    zone_name,
+    zone_of,
+)
 from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
-from memkit.duck import check_statement, check_unicode, is_table_name
 from memkit.errors import (
     ChangeRefusedError,
     FormatError,
@@ -35,19 +48,6 @@ from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options, Reading
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
-from memkit.params import (
-    AsOf,
-    Rev,
-    Zone,
-    as_of_time,
-    check_choice,
-    check_value,
-    path_of,
-    rev_text,
-    revision_of,
-    zone_name,
-    zone_of,
-)
 from memkit.schemas import TABLES
 from memkit.tables.above import scale
 from memkit.tables.commit import is_bucketed

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import connect, cursor_of, identifier, interruptible, literal, put, session, transaction
+from memkit.base.duck import connect, cursor_of, identifier, interruptible, literal, put, session, transaction
 from memkit.errors import QueryError, did_you_mean
 from memkit.schemas import TABLES, empty
 from memkit.tables.fts import add_fts, index_text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memkit.duck import as_arrow, interruptible, literals, put, session, transaction
+from memkit.base.duck import as_arrow, interruptible, literals, put, session, transaction
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table], memor
 
     Examples
     --------
-    >>> from memkit.duck import connect
+    >>> from memkit.base.duck import connect
     >>> con = connect()
     >>> _ = load_fts(con)
     >>> table = pa.table({"memory_id": ["a"], "title": [""], "tags": [[]], "text": ["Пул соединений"]})

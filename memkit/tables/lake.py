@@ -16,11 +16,11 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.hashes import digest_of_file
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.reader import Options, Reading
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import schemas_of
-from memkit.hashes import digest_of_file
 from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database

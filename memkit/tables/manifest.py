@@ -15,13 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from memkit.duck import is_table_name
+from memkit.base.duck import is_table_name
+from memkit.base.params import zone_of
 from memkit.errors import refused
 from memkit.formats.disk.files import HIDDEN
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options
 from memkit.formats.registry import NAMES
-from memkit.params import zone_of
 from memkit.schemas import TABLES
 from memkit.tables.fts import TEXT_VERSION
 from memkit.tables.untrusted import is_member_name, read_json

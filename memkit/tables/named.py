@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from memkit.base.params import AsOf, Moment, check_value, describe
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import AsOf, Moment, check_value, describe
 from memkit.tables.age import age_sql, decay_sql, expired_sql, moments_in
 from memkit.tables.boxes import unticked_sql
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from memkit.duck import literal, rows_of
+from memkit.base.duck import literal, rows_of
 
 try:
     import re2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from memkit.base.params import path_of
 from memkit.errors import FormatError
-from memkit.params import path_of
 
 
 def sample_data() -> Path:

@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import (
+from memkit.base.duck import (
     as_arrow,
     check_statement,
     check_unicode,

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import as_arrow, interruptible, laid_out, session
+from memkit.base.duck import as_arrow, interruptible, laid_out, session
+from memkit.base.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
-from memkit.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
 from memkit.schemas import KINDS, LAST_INSTANT, MEMORIES, TIMESTAMP, kinds_where
 from memkit.tables.age import with_moments
 from memkit.tables.patterns import MATCHED_SQL, Match, Pattern, PatternCache, match_few, patterns_sql

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.checked import json_object
+from memkit.base.checked import json_object
+from memkit.base.hashes import digest_of_path
 from memkit.errors import FormatError, refused
-from memkit.hashes import digest_of_path
 from memkit.tables.statement import ends_of, within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20

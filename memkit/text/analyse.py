@@ -38,9 +38,9 @@ from typing import Any, Self
 
 import duckdb
 
-from memkit.dates import MONTHS
-from memkit.duck import connect, cursor_of, interruptible, literal, one_value, session
-from memkit.params import check_choice
+from memkit.base.dates import MONTHS
+from memkit.base.duck import connect, cursor_of, interruptible, literal, one_value, session
+from memkit.base.params import check_choice
 from memkit.text.letters import CYRILLIC, CYRILLIC_LETTERS, LATIN
 
 _LOG = logging.getLogger("memkit")
@@ -410,7 +410,7 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        From `memkit.duck.connect`, which does not look for extensions on the network.
+        From `memkit.base.duck.connect`, which does not look for extensions on the network.
 
     Returns
     -------
@@ -430,7 +430,7 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 def connect_fts() -> duckdb.DuckDBPyConnection:
-    """A new database, as `memkit.duck.connect` makes it, on which `load_fts` was called.
+    """A new database, as `memkit.base.duck.connect` makes it, on which `load_fts` was called.
 
     The extension is part of an installed package, as other libraries are: to verify DuckDB's signature of it would take
     three times as long as all else. What is loaded later has to be signed.

@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.fences import fences
+from memkit.base.params import Estimator, estimator, param
 from memkit.documents import cite
 from memkit.errors import ParameterError
-from memkit.fences import fences
-from memkit.params import Estimator, estimator, param
 from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where, with_column
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter_param
 from memkit.text.headings import says_something

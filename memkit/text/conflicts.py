@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memkit.dates import DATE_WORDS
+from memkit.base.dates import DATE_WORDS
+from memkit.base.progress import bar
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
-from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import ALIKE
 from memkit.text.facts import Cells, Facts, Traits, WordReader, cells

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
+from memkit.base.params import param
 from memkit.errors import ParameterError
-from memkit.params import param
 
 CHARS_PER_TOKEN = 4
 _MOST = 2**53  # more than any text has, and still exact as a float

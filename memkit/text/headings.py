@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from memkit.dates import MONTHS, WEEKDAYS
+from memkit.base.dates import MONTHS, WEEKDAYS
 from memkit.text.function_words import FUNCTION_WORDS
 
 _MONTHS = "|".join(name.pattern for name in MONTHS)

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from memkit.dates import DATE_WORDS, MONTHS
+from memkit.base.dates import DATE_WORDS, MONTHS
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import cache
 from itertools import pairwise
 
-from memkit.dates import DAY, MONTH, MONTHS, ORDINAL, WEEKDAYS, YEAR, month_number
+from memkit.base.dates import DAY, MONTH, MONTHS, ORDINAL, WEEKDAYS, YEAR, month_number
 
 Span = tuple[date, date]
 """First and last day."""

@@ -28,7 +28,7 @@ def copy(folder: Path, days: int) -> None:
     for name in filter(None, tracked.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
-    params = folder / "memkit" / "params.py"
+    params = folder / "memkit" / "base" / "params.py"
     before, clock, after = params.read_text("utf-8").partition(CLOCK)
     assert clock, f"{params}: the clock is read elsewhere"
     params.write_text(f"{before}{clock} + timedelta(days={days}){after}", "utf-8")

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import memkit as mk
-from memkit.dates import MONTHS
+from memkit.base.dates import MONTHS
 
 DATA = Path(__file__).parents[2] / "data"
 RUSSIAN, ENGLISH = zip(*((month.russian, month.english) for month in MONTHS), strict=True)

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import memkit as mk
-from memkit.corpus_digest.names import new_names
+from memkit.explore.digest.names import new_names
 from memkit.text.sentences import sentences_of
 
 ROOT = Path(__file__).parents[2]

@@ -85,7 +85,7 @@ def memkit_arm(arm: Any, corpus: list[str]) -> Built:
 
 def duckdb_macro(corpus: list[str]) -> Built:
     """The extension's ``match_bm25`` for every row, over its own index of memkit's terms."""
-    from memkit.duck import connect
+    from memkit.base.duck import connect
     from memkit.text.analyse import analyse_sql, load_fts
 
     con = connect()

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from memkit.duck import connect
+from memkit.base.duck import connect
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier, keywords
 from memkit.policy.dedup.deduplicator import Deduplicator

@@ -26,7 +26,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, v
 from sklearn.preprocessing import normalize
 
 import memkit as mk
-from memkit.themes import topics as themes
+from memkit.explore.themes import topics as themes
 
 
 def labelled(folder: Path) -> tuple[mk.Corpus, np.ndarray, np.ndarray]:
@@ -96,7 +96,7 @@ def by_words(folder: Path, sizes: list[int]) -> None:
 
 
 def about(search: mk.Retriever) -> tuple:
-    from memkit.params import Moment
+    from memkit.base.params import Moment
     from memkit.search.ask import Settings
 
     index = search.index_

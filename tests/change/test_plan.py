@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.base.duck import literals
+from memkit.base.params import estimator, param
 from memkit.change.journal import hash_of
-from memkit.duck import literals
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError, StaleSourceError
 from memkit.formats.syntax.places import Json, Splice, spliced
-from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 
 

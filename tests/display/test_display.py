@@ -21,13 +21,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from wcwidth import wcswidth, wcwidth
 
 import memkit as mk
+from memkit.base.params import describe
 from memkit.display.draw import as_html, as_text, bar, fold, line
 from memkit.display.notebook import Shown, register
 from memkit.display.notebook import shown as shown_as
 from memkit.display.sheet import sheet_of, visible
 from memkit.display.views import VIEWS
 from memkit.errors import ParameterError
-from memkit.params import describe
 from memkit.schemas import TABLES
 
 DAY = "2026-03-01"

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 import memkit as mk
+from memkit.base.params import Moment
 from memkit.evaluation import labels
 from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
-from memkit.params import Moment
 from memkit.search import question
 from memkit.search.ask import as_queries
 from memkit.search.fitted.index import MemoryIndex

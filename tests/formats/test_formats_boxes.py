@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import memkit as mk
-from memkit.fences import fences
+from memkit.base.fences import fences
 from memkit.tables.samples import write_files
 
 NOTE = """---

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
-from memkit.fences import fences, headings
+from memkit.base.fences import fences, headings
 from memkit.formats.heads import unread_head
 from memkit.formats.syntax.front_matter import split
 from memkit.tables.samples import write_files

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import memkit as mk
-from memkit.fences import Fences, headings
+from memkit.base.fences import Fences, headings
 from memkit.formats import rows
 from memkit.formats.disk import files
 from memkit.formats.rows import HELD_ROWS, hash_of

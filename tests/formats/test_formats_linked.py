@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.fences import fences
+from memkit.base.fences import fences
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.page import holds_title, is_contents, marks_in, tags_of
 from memkit.formats.linked.survey import SAMPLE, spread

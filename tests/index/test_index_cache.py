@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import memkit as mk
+from memkit.base.progress import bar
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import shelf, store
 from memkit.index.cache import MANY_QUERIES, VectorCache, shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import TextEncoder, content_key, cores, one_thread
 from memkit.index.shelf import Shelf
-from memkit.progress import bar
 
 TEXTS = ["пул соединений", "connection pool", "кот спит", "", "пул соединений"]
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import memkit as mk
-from memkit.duck import session
+from memkit.base.duck import session
+from memkit.base.params import Estimator
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
 from memkit.index.lexical import BM25, CharGrams, Grams, plain_letters
-from memkit.params import Estimator
 from memkit.text.analyse import ANALYSERS, Analyser, count_terms_sql, load_fts
 
 CORPUS = [

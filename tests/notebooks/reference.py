@@ -18,9 +18,9 @@ import nbformat
 import typer.main
 
 import memkit as mk
+from memkit.base.params import Estimator, Param
 from memkit.cli.app import app
 from memkit.evaluation.metrics import _METRICS
-from memkit.params import Estimator, Param
 from memkit.presets import DOCUMENTS
 from memkit.schemas import CHUNKS, KINDS, TABLES
 

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 
 import memkit as mk
+from memkit.base.params import Estimator
 from memkit.cli.app import app
-from memkit.params import Estimator
 from memkit.schemas import KINDS, TABLES
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "90_reference.ipynb"

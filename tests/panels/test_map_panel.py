@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.params import as_of_time
+from memkit.base.params import as_of_time
 from memkit.plot.places import grouped
 
 DAY = "2026-03-01"

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import memkit as mk
+from memkit.base.params import estimator, param
 from memkit.evaluation.statistics import Units, detectable_effect_for
 from memkit.panels.controls import EXAMPLES, control, parsed, written
 from memkit.panels.missing_panel import MissingPanel
 from memkit.panels.panel import Panel
 from memkit.panels.state import QueryValues, Session, State
-from memkit.params import estimator, param
 from memkit.plot.marks import Dots
 from memkit.plot.settings import axis_values
 from memkit.policy.base import VERDICT, Policy, needed

@@ -97,7 +97,7 @@ def test_a_name_that_no_policy_has_is_answered_with_the_nearest() -> None:
 
 
 TOY = '''
-from memkit.params import estimator, param
+from memkit.base.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 
 

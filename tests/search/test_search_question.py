@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memkit.base.params import Param
 from memkit.errors import ParameterError
-from memkit.params import Param
 from memkit.search.ask import Settings
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.question import bare_hits, hits_table, trace_table

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.duck import connect
+from memkit.base.duck import connect
 from memkit.schemas import Floats
 from memkit.search.fitted.index import Rows, make_rows
 from memkit.search.rank import unranked

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.duck import connect as plain
+from memkit.base.duck import connect as plain
 from memkit.errors import QueryError
 from memkit.schemas import MEMORIES
 from memkit.tables.database import Database

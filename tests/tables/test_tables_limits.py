@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit import duck
+from memkit.base import duck
 from memkit.errors import ParameterError, QueryError
 from memkit.tables.sandbox import Sandbox
 
@@ -156,7 +156,7 @@ PRELUDE = """
 import os, signal, sys, threading, time
 import pyarrow as pa
 import memkit as mk
-from memkit.duck import connect, rows_of
+from memkit.base.duck import connect, rows_of
 from memkit.tables import sandbox, database
 
 def ctrl_c(after=0.15):  # seconds of the processor: on a busy machine those of a clock are over before DuckDB begins

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.base.duck import as_arrow, connect
 from memkit.display.notebook import shown
-from memkit.duck import as_arrow, connect
 from memkit.errors import ParameterError
 from memkit.schemas import TIMESTAMP
 from memkit.tables import database

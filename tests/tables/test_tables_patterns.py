@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.duck import rows_of
+from memkit.base.duck import rows_of
 from memkit.policy.admission import Admission
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.classifier import Classifier

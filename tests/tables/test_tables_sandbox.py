@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit import duck
+from memkit.base import duck
 from memkit.errors import QueryError
 from memkit.tables.database import Database
 from memkit.tables.samples import sample_data

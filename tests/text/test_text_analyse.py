@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
-from memkit.duck import connect, one_value
+from memkit.base.duck import connect, one_value
 from memkit.errors import ParameterError
 from memkit.text import analyse
 from memkit.text.analyse import ANALYSERS, SIMPLE, Analyser, analyse_sql, count_terms_sql, load_fts

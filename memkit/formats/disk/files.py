@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from memkit.base.hashes import checksum
 from memkit.errors import refused
 from memkit.formats.disk.lock import JOURNAL
 from memkit.formats.disk.source import READ_FLAGS, Source, decode
 from memkit.formats.format import MARKDOWN
 from memkit.formats.rows import Rows
-from memkit.hashes import checksum
 
 MAX_FILE_BYTES = 64 * 2**20
 """Files above this are `file_too_large`."""

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from memkit import atomic
+from memkit.base import atomic
 from memkit.errors import MemkitError
 from memkit.formats.disk.source import READ_FLAGS
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from memkit.fences import Fences
+from memkit.base.fences import Fences
 
 _WIKI = re.compile(r"(!?)\[\[([^\[\]\n|#]{0,500})(?:#([^\[\]\n|]{0,500}))?(?:\|([^\[\]\n]{0,500}))?\]\]")
 _INLINE = re.compile(
@@ -58,7 +58,7 @@ class Link:
 def without_code(text: str, code: Fences) -> str:
     """`text` with blanks in the place of its fences and code spans; line and character numbers stay.
 
-    >>> from memkit.fences import fences
+    >>> from memkit.base.fences import fences
     >>> without_code("a `[[b]]` c", fences("a `[[b]]` c"))
     'a         c'
     """

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from memkit.fences import Heading, fences, headings
+from memkit.base.fences import Heading, fences, headings
 from memkit.formats.format import File
 from memkit.formats.linked.links import Link, links_in, without_code
 from memkit.formats.linked.relations import LINKS_TO, is_relation, names_file, written_in

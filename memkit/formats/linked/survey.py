@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from memkit.fences import fences
+from memkit.base.fences import fences
 from memkit.formats import facts
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Folder, Survey

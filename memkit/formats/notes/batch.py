@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.fences import fences
+from memkit.base.fences import fences
 from memkit.formats.disk.files import Content
 from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables, json_text
 from memkit.formats.spelling import EXPIRES, plain

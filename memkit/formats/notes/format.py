@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
+from memkit.base.fences import fences
 from memkit.errors import FormatError
-from memkit.fences import fences
 from memkit.formats.disk.source import Source, last_line
 from memkit.formats.faults import Rule, length, matches
 from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text

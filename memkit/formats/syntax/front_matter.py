@@ -18,11 +18,11 @@ from datetime import date, datetime, time
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from memkit.base.surrogates import RANGE
 from memkit.formats.syntax.json import Number, load_json
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
 from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
-from memkit.surrogates import RANGE
 
 _OPENING = re.compile(r"(?:[ \t]*\n)*+---[ \t]*\n")
 _CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: ten times as fast to find

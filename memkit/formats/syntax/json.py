@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple
 
+from memkit.base.surrogates import without_surrogates
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
-from memkit.surrogates import without_surrogates
 
 LINES = (".jsonl", ".ndjson")
 """The suffixes of files with one document per line."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memkit.fences import fences, is_heading, is_mark
+from memkit.base.fences import fences, is_heading, is_mark
 
 CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
 _TIME_OF_DAY = re.compile(

@@ -8,7 +8,7 @@ from calendar import monthrange
 from collections import Counter
 from datetime import UTC, datetime, time, timedelta
 
-from memkit.dates import Told, told, told_by_iso
+from memkit.base.dates import Told, told, told_by_iso
 from memkit.formats.syntax.json import Number
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -94,7 +94,7 @@ def states_date(value: object) -> bool:
 
 
 def time_of(value: object) -> datetime | None:
-    """The time of a date field as a naive moment in UTC, in any form of `memkit.dates.told`; a bare day is midnight."""
+    """The time of a date field as a naive moment in UTC, in any form of `memkit.base.dates.told`; a day is midnight."""
     found = _told(value)
     return found.moment if found else None
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
+from memkit.base.surrogates import without_surrogates
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
-from memkit.surrogates import without_surrogates
 
 ENDINGS = (".yaml", ".yml")
 """The suffixes of YAML files."""

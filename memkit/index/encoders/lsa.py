@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from memkit.base.hashes import digest
+from memkit.base.params import check_value
 from memkit.errors import NotFittedError
-from memkit.hashes import digest
 from memkit.index.encoders.base import TextEncoder, Texts, as_texts
-from memkit.params import check_value
 from memkit.text.letters import CYRILLIC_LETTERS
 
 _WORD = re.compile(r"\w+")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from memkit.base.hashes import digest
 from memkit.errors import MemkitError
-from memkit.hashes import digest
 from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread, package_folder
 from memkit.index.shelf import own_folder
 from memkit.index.store import unread

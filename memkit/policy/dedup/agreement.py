@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import rows_of
-from memkit.params import check_choice, check_column, check_value
+from memkit.base.duck import rows_of
+from memkit.base.params import check_choice, check_column, check_value
 from memkit.policy.dedup.pairs import OWNER
 from memkit.schemas import with_column
 from memkit.tables.statement import as_table

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.duck import literal, rows_of
+from memkit.base.duck import literal, rows_of
 from memkit.formats.syntax.copies import MARKED, PLACE
 from memkit.schemas import Floats, Ints, tuples_of
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.dates import DATE_WORDS
+from memkit.base.dates import DATE_WORDS
+from memkit.base.params import Moment, Reach, describe, estimator, param
 from memkit.display.names import names_in
 from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.params import Moment, Reach, describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, in_order, verdicts

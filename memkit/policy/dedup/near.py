@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.duck import rows_of
+from memkit.base.duck import rows_of
+from memkit.base.progress import bar
 from memkit.index.pairs import Pairs
 from memkit.policy.dedup.families import STEP, Families, Texts, mix
-from memkit.progress import bar
 from memkit.schemas import Ints, Mask
 
 _SIZE = 3

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.parallel import results
-from memkit.params import check_column
+from memkit.base.parallel import results
+from memkit.base.params import check_column
+from memkit.base.progress import bar
 from memkit.policy.dedup.clusters import components
 from memkit.policy.dedup.families import STEP, Families
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
-from memkit.progress import bar
 from memkit.schemas import Ints, Mask, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.chunk import without_text

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.duck import literal, rows_of
+from memkit.base.duck import literal, rows_of
 from memkit.errors import StaleIndexError
 from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
 from memkit.search.fitted.settings import FitSettings

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import identifier, rows_of
+from memkit.base.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.index.encoders.base import Vectors
 from memkit.index.postings import CANDIDATES

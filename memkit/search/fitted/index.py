@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from memkit.base.hashes import digest_of_rows
+from memkit.base.params import Moment, check_corpus, until_text
 from memkit.display.names import NAMED
 from memkit.errors import ParameterError, QueryError
-from memkit.hashes import digest_of_rows
 from memkit.index.cache import shared_cache
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
@@ -31,7 +32,6 @@ from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_k
 from memkit.index.near_words import NOTHING, Nearest, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
-from memkit.params import Moment, check_corpus, until_text
 from memkit.schemas import ASIDE, Ints, Mask, check_kinds
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from memkit.base.params import Estimator, estimator, param
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
-from memkit.params import Estimator, estimator, param
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
 from memkit.text.boilerplate import PATTERNS
 from memkit.text.chunk import PROSE_DOC

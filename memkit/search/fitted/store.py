@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from memkit.checked import with_fields
+from memkit.base.checked import with_fields
+from memkit.base.hashes import digest_of_file
+from memkit.base.params import Estimator
 from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
-from memkit.hashes import digest_of_file
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
-from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS, vectors_of
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import FitSettings

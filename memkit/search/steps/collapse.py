@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memkit.params import Estimator, Reach, estimator, param
+from memkit.base.params import Estimator, Reach, estimator, param
 from memkit.schemas import Floats, Ints
 from memkit.search.alike import NearPairs, Texts, collapse
 from memkit.search.state import UNIT, Groups, Pooled, Shortlist, State, nth_largest

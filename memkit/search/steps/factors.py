@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from memkit.base.params import Estimator, Reach, estimator, param
 from memkit.display.names import day_of
 from memkit.documents import cite
-from memkit.params import Estimator, Reach, estimator, param
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.fusion import group_starts

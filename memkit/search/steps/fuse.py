@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from memkit.params import Estimator, estimator, param
+from memkit.base.params import Estimator, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED
 from memkit.search.fitted.across import scores_across

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memkit.params import Estimator, estimator, param
+from memkit.base.params import Estimator, estimator, param
 from memkit.schemas import Floats, Ints
 from memkit.search.alike import NOWHERE, Alike, mmr
 from memkit.search.state import Pooled, State, count

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memkit.params import Estimator, Reach, estimator, param
+from memkit.base.params import Estimator, Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import Texts
 from memkit.search.state import UNIT, Pooled, Shortlist, State

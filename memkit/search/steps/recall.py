@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from memkit.base.params import Estimator, estimator, param
 from memkit.documents import cite
-from memkit.params import Estimator, estimator, param
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.context import AUTO
 from memkit.search.step import Look, Step

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from memkit.base.params import Estimator, Reach, estimator, param
 from memkit.index.rerank import Reranker, as_reranker
-from memkit.params import Estimator, Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED
 from memkit.search.fitted.arms import take_rows

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from memkit.base.params import Estimator, Reach, estimator, param, until_text
 from memkit.display.names import day_of
-from memkit.params import Estimator, Reach, estimator, param, until_text
 from memkit.schemas import STALE_WEIGHT, kinds_where
 from memkit.search.step import Look, Step
 from memkit.tables.sandbox import TIMEOUT_S

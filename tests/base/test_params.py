@@ -14,8 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from memkit.base.params import (
+    AsOf,
+    Estimator,
+    Param,
+    as_of_time,
+    check_choice,
+    describe,
+    estimator,
+    param,
+    record_as_of,
+)
 from memkit.errors import MemkitError, ParameterError
-from memkit.params import AsOf, Estimator, Param, as_of_time, check_choice, describe, estimator, param, record_as_of
 from memkit.search.retriever import Retriever
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, QueryError
-from memkit.themes.timeline import BAR
+from memkit.explore.themes.timeline import BAR
 
 KEY = "sk-" + "a1B2" * 8
 ROWS: list[dict[str, Any]] = [

@@ -26,7 +26,7 @@ import pytest
 from distributed.utils import get_mp_context
 
 import memkit as mk
-from memkit import parallel
+from memkit.base import parallel
 from memkit.errors import MemkitError, MissingExtraError
 from memkit.formats import reader
 from memkit.index import cache, pairs, postings
@@ -177,7 +177,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         """Workers read DuckDB's extension as this process does (tests/conftest.py)."""
 
         def setup(self, worker: Any) -> None:
-            from memkit import duck
+            from memkit.base import duck
 
             duck._OFFLINE["allow_unsigned_extensions"] = True
 
@@ -217,7 +217,7 @@ def killing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Any) -> It
             with victim.open("x") as file:
                 file.write(f"{os.getpid()}\n")
         except FileExistsError:
-            from memkit.parallel import _run_task
+            from memkit.base.parallel import _run_task
 
             return _run_task(asking, act, task)
         time.sleep(600)

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.duck import rows_of
+from memkit.base.params import Moment, as_of_time, until_text
 from memkit.change.diff import diff
-from memkit.duck import rows_of
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
 from memkit.formats.rows import Rows
-from memkit.params import Moment, as_of_time, until_text
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
 from memkit.schemas import TIMESTAMP, kinds_where, result_schema

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.dates import MONTHS, WEEKDAYS
-from memkit.duck import as_arrow, interruptible, session
+from memkit.base.dates import MONTHS, WEEKDAYS
+from memkit.base.duck import as_arrow, interruptible, session
 from memkit.schemas import Ints
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 from memkit.text.function_words import FUNCTION_WORDS

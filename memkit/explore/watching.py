@@ -17,11 +17,11 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
+from memkit.base.params import check_corpus, check_value
 from memkit.display.sheet import safe
 from memkit.errors import MemkitError, MissingExtraError, ParameterError, some_of
 from memkit.formats.disk.files import SKIPPED_FOLDERS, SKIPPED_WITH, is_passed_over
 from memkit.formats.registry import FORMATS, formats_for
-from memkit.params import check_corpus, check_value
 from memkit.tables.corpus import Corpus, home
 
 Signals = Callable[[threading.Event], Iterator[object]]

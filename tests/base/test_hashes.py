@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit import hashes
+from memkit.base import hashes
 
 TEXTS = ["", "чай", "a\x00b", "я" * 10_000]
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from memkit.dates import DATE_WORDS, MONTHS, WEEKDAYS, Named, told
+from memkit.base.dates import DATE_WORDS, MONTHS, WEEKDAYS, Named, told
 
 
 def english_names(word: str, names: tuple[Named, ...]) -> list[str]:

@@ -16,10 +16,10 @@ import pytest
 import memkit as mk
 from memkit.cli.app import app
 from memkit.errors import MemkitError, MissingExtraError
+from memkit.explore.watching import Watch, is_read, watch
 from memkit.formats.registry import FORMATS
 from memkit.panels.missing_panel import MissingPanel
 from memkit.tables.samples import write_files
-from memkit.watching import Watch, is_read, watch
 
 ENDINGS = tuple({ending for format in FORMATS for ending in format.endings})
 PATIENCE_S = 300.0
@@ -332,7 +332,7 @@ def test_the_overview_is_shown_again_after_a_save(
 
         return saves
 
-    monkeypatch.setattr("memkit.watching.saves_of", signals)
+    monkeypatch.setattr("memkit.explore.watching.saves_of", signals)
     with warnings.catch_warnings():
         code = app(["overview", str(folder), "--watch", "--as-of", "2026-03-01"], standalone_mode=False)
     out, err = capsys.readouterr()

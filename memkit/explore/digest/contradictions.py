@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.corpus_digest.span import Span, with_memories
-from memkit.duck import rows_of
+from memkit.base.duck import rows_of
+from memkit.explore.digest.span import Span, with_memories
 from memkit.policy.contradictions import contradictions as contradictions_of
 
 MOST = 5_000

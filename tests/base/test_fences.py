@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.fences import fences
+from memkit.base.fences import fences
 from memkit.tables.samples import write_files
 
 NESTED = "````\n```\n# code\n```\n````\n"

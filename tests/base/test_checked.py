@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memkit.checked import Kinds, json_object, with_fields
+from memkit.base.checked import Kinds, json_object, with_fields
 
 KINDS: Kinds = {"number": int, "name": str | None, "is_done": bool, "parts": list}
 GOOD = {"number": 5, "name": None, "is_done": False, "parts": []}

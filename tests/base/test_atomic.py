@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit import atomic
+from memkit.base import atomic
 
 
 @pytest.fixture

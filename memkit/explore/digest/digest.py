@@ -11,19 +11,19 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.corpus_digest.boxes import boxes
-from memkit.corpus_digest.contradictions import contradictions
-from memkit.corpus_digest.decisions import decisions
-from memkit.corpus_digest.names import LEAST_MENTIONS, new_names
-from memkit.corpus_digest.sentences import differing, new_sentences
-from memkit.corpus_digest.span import BASES, Span, expired_in, span_of
+from memkit.base.duck import rows_of
+from memkit.base.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
-from memkit.duck import rows_of
+from memkit.explore.digest.boxes import boxes
+from memkit.explore.digest.contradictions import contradictions
+from memkit.explore.digest.decisions import decisions
+from memkit.explore.digest.names import LEAST_MENTIONS, new_names
+from memkit.explore.digest.sentences import differing, new_sentences
+from memkit.explore.digest.span import BASES, Span, expired_in, span_of
 from memkit.formats.rows import Row
-from memkit.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user
 from memkit.tables.corpus import Corpus

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from memkit.dates import MONTHS, WEEKDAYS
-from memkit.duck import rows_of
+from memkit.base.dates import MONTHS, WEEKDAYS
+from memkit.base.duck import rows_of
 from memkit.schemas import tuples_of
 from memkit.text.analyse import analyse
 from memkit.text.function_words import FUNCTION_WORDS

@@ -17,8 +17,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import QueryError
-from memkit.surrogates import LONE_SURROGATE
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAMED_INTERRUPT = re.compile(r"(?:[^\n]* failed: )?KeyboardInterrupt:(?: <EMPTY MESSAGE>)?[ ]*(?:\n|\Z)")

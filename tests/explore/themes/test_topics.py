@@ -14,10 +14,10 @@ import pytest
 import memkit as mk
 from memkit.display.notebook import shown
 from memkit.errors import NotFittedError, ParameterError, QueryError
+from memkit.explore.themes.clusters import Clusters, cluster, most_clusters
+from memkit.explore.themes.words import words_of
 from memkit.index.encoders.base import unit_rows
 from memkit.schemas import NO_TOPIC
-from memkit.themes.clusters import Clusters, cluster, most_clusters
-from memkit.themes.words import words_of
 
 TEA = ["Зелёный чай с мятой", "Чёрный чай с лимоном", "Чай с мятой остыл", "Заварили зелёный чай", "Чай без лимона"]
 POOL = ["The connection pool is full", "A larger connection pool", "Pool of connections, ten", "Pools and connections"]

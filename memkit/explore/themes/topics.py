@@ -10,15 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.hashes import place
+from memkit.base.params import AsOf, Moment, check_value, describe
 from memkit.display.notebook import Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
-from memkit.hashes import place
+from memkit.explore.themes.clusters import Clusters, cluster
+from memkit.explore.themes.words import words_of
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
-from memkit.params import AsOf, Moment, check_value, describe
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Ints, result_schema
 from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.arms import take_rows
@@ -27,8 +29,6 @@ from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 from memkit.text.snippet import plain_line
-from memkit.themes.clusters import Clusters, cluster
-from memkit.themes.words import words_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memkit import progress
+from memkit.base import progress
 from memkit.index.cache import VectorCache
 from memkit.index.encoders.hashing import HashEncoder
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.params import AsOf, check_fitted, check_value, describe
 from memkit.display.notebook import Tabular
 from memkit.display.sheet import answerability_note
-from memkit.params import AsOf, check_fitted, check_value, describe
 from memkit.schemas import TIMESTAMP, result_schema
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from memkit.corpus_digest.span import Span
-from memkit.duck import rows_of
+from memkit.base.duck import rows_of
+from memkit.explore.digest.span import Span
 from memkit.formats.boxes import checklist_of
 from memkit.tables.boxes import TASK, unticked_sql
 

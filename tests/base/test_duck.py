@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.duck import connect, identifier, interruptible, laid_out, literal, session, transaction
+from memkit.base.duck import connect, identifier, interruptible, laid_out, literal, session, transaction
 from memkit.text.analyse import connect_fts
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -29,7 +29,7 @@ def test_nothing_is_printed_where_python_is_interactive() -> None:
     """DuckDB takes a program without a file for one, and shows there how far a statement of two seconds is."""
     shown = "print(con.execute(\"select current_setting('enable_progress_bar')\").fetchone())"
     every = "(duckdb.connect(), connect(), session())"
-    code = f"import duckdb\nfrom memkit.duck import connect, session\nfor con in {every}: {shown}"
+    code = f"import duckdb\nfrom memkit.base.duck import connect, session\nfor con in {every}: {shown}"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.split("\n") == ["(True,)", "(False,)", "(False,)", ""]
 

@@ -1,0 +1,1 @@
+"""What every room stands on: DuckDB, parameters, dates, hashes, files; it knows no memories."""
