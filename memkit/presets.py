@@ -45,7 +45,7 @@ def index_standard_pipeline() -> Pipeline:
 # A document's preset sets every parameter that affects ranking, so that memkit's defaults do not; features that the
 # documents do not mention are off.
 _PLAIN: dict[str, Any] = {
-    "analyser": "auto",
+    "analyzer": "auto",
     "lexical": "bm25",
     "searched": ("title", "tags", "text"),
     "ann": "auto",
@@ -83,11 +83,11 @@ _PLAIN: dict[str, Any] = {
     "future": None,
     "kinds_hidden": kinds_where(searched=False),
 }
-workspace: dict[str, Any] = _PLAIN | {"vector_weight": 0.7, "bm25_weight": 0.3, "normalise": "max"}
+workspace: dict[str, Any] = _PLAIN | {"vector_weight": 0.7, "bm25_weight": 0.3, "normalize": "max"}
 memory_v2: dict[str, Any] = _PLAIN | {
     "vector_weight": 1.0,
     "bm25_weight": 0.0,
-    "normalise": "none",
+    "normalize": "none",
     "decay": "e_folding",
     "decay_kinds": "*",
 }
@@ -106,7 +106,7 @@ memory_v2_context: dict[str, Any] = {
     "memory_chars": LIMITS["MEMORY.md"],
     "user_chars": LIMITS["USER.md"],
 }
-_RULE: dict[str, Any] = {"normalise": "calibrated", "function_word_weight": 0.1}
+_RULE: dict[str, Any] = {"normalize": "calibrated", "function_word_weight": 0.1}
 recommended_use = {"encoder": "use", "vector_weight": 0.2, "bm25_weight": 0.6, "gram_weight": 0.2} | _RULE
 recommended_e5 = {"encoder": "e5", "vector_weight": 0.29, "bm25_weight": 0.43, "gram_weight": 0.29} | _RULE
 evidence: dict[str, str] = {

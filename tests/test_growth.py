@@ -577,8 +577,8 @@ def connection() -> duckdb.DuckDBPyConnection:
     return con
 
 
-def analysed(analyser: str) -> Work:
-    sql = f"select len({analyse_sql('x', analyser)}) from (select ?::varchar as x)"  # noqa: S608  # memkit's own
+def analysed(analyzer: str) -> Work:
+    sql = f"select len({analyse_sql('x', analyzer)}) from (select ?::varchar as x)"  # noqa: S608  # memkit's own
     return lambda text: connection().execute(sql, [text]).fetchone()
 
 

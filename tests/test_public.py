@@ -18,6 +18,8 @@ import pytest
 
 import memkit as mk
 from memkit.base.params import Estimator
+from memkit.cli.common import settings
+from memkit.evaluation.grid import Grid
 from memkit.formats.facts import format_fact
 from memkit.policy.dedup.agreement import precision_recall
 from memkit.presets import DOCUMENTS, cite, evidence
@@ -270,3 +272,22 @@ def test_a_parameter_names_a_document_only_where_its_default_is_the_documents(do
     preset = mk.presets.RETRIEVER[document]
     named = [p for p in mk.Retriever.params().values() if p.source and p.source.startswith(DOCUMENTS[document].name)]
     assert {p.name: p.default for p in named if p.kind in ("int", "float")}.items() <= preset.items()
+
+
+def test_an_old_name_of_a_parameter_is_refused_with_its_new_one_wherever_it_is_written(
+    subtests: pytest.Subtests,
+) -> None:
+    search = mk.Retriever(encoder=None)
+    written: dict[str, Callable[[dict[str, Any]], object]] = {
+        "a call": lambda given: mk.Retriever(**given),
+        "set_params": lambda given: search.set_params(**given),
+        "with_params": lambda given: search.with_params(**given),
+        "a profile": lambda given: mk.Profile(retriever=given),
+        "--set": lambda given: settings(mk.Retriever.params(), [f"{n}={v}" for n, v in given.items()], "Retriever"),
+        "a grid": lambda given: Grid({name: [value] for name, value in given.items()}, refits=True),
+        "a grid without a fit": lambda given: Grid({name: [value] for name, value in given.items()}),
+    }
+    for old, now, value in (("normalise", "normalize", "max"), ("analyser", "analyzer", "none")):
+        for where, write in written.items():
+            with subtests.test(where, old=old), pytest.raises(mk.MemkitError, match=rf"It is called '{now}' now\.$"):
+                write({old: value})

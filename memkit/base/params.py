@@ -46,6 +46,13 @@ from memkit.errors import ParameterError, did_you_mean
 
 REQUIRED: Any = MISSING
 """Marks a parameter without a default: it must be given when the estimator is made."""
+FORMER: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "analyser": ("analyzer",),
+        "normalise": ("normalize",),
+    }
+)
+"""What took the place of a parameter's old name, anywhere in memkit: the first of these that is known there."""
 Zone = str | tzinfo | None
 """A time zone as a user gives it: a name, an offset from UTC, or a `tzinfo`; None is UTC."""
 _OFFSET = re.compile(r"UTC|(?:UTC)?([+-])([01]\d|2[0-3]):([0-5]\d)")
@@ -323,6 +330,17 @@ def param(default: Any, *, doc: str, kind: str | None = None, kw_only: bool = Tr
         declared["nullable"] = True
     declaration = Param(default=default, kind=kind, doc=doc, **declared)
     return field(default=default, kw_only=kw_only, metadata={"param": declaration})
+
+
+def hint_of(name: object, known: Iterable[str]) -> str:
+    """A sentence for the end of a message on an unknown parameter: what it is called now, or which is most similar.
+
+    >>> hint_of("analyser", ["analyzer", "pool"]), hint_of("pol", ["analyzer", "pool"]), hint_of("x", ["pool"])
+    (" It is called 'analyzer' now.", " Did you mean 'pool'?", '')
+    """
+    names = list(known)
+    now = next((new for new in FORMER.get(str(name), ()) if new in names), None)
+    return did_you_mean(name, names) if now is None else f" It is called {now!r} now."
 
 
 def check_value(owner: str, name: str, value: object, kind: str, **declared: Any) -> None:
@@ -827,7 +845,7 @@ class Estimator:
     @classmethod
     def _check_name(cls, name: str, names: Iterable[str]) -> None:
         if name not in names:
-            expected = f"Expected one of {', '.join(names)}.{did_you_mean(name, names)}"
+            expected = f"Expected one of {', '.join(names)}.{hint_of(name, names)}"
             raise ParameterError(f"{cls.__name__}: no parameter '{name}'. {expected}")
 
     @property

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 
 from memkit.base.duck import use_one_thread
-from memkit.base.params import Param, check_choice, path_of
+from memkit.base.params import Param, check_choice, hint_of, path_of
 from memkit.display.sheet import safe
-from memkit.errors import MemkitError, ParameterError, did_you_mean
+from memkit.errors import MemkitError, ParameterError
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
@@ -150,7 +150,7 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals or name not in declared:
-            hint = did_you_mean(name, declared)
+            hint = hint_of(name, declared)
             raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.{hint}")
         values[name] = declared[name].parse(text)
         declared[name].check(values[name], owner)

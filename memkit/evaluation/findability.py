@@ -267,7 +267,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     """The memories that no query can find."""
     search = questions.search
     index, memories, filled = search.over_all()._index(), search.corpus_.memories, _filled(search)
-    terms = Analyser(index.settings.analyser).terms(index.own_texts.to_pylist())
+    terms = Analyser(index.settings.analyzer).terms(index.own_texts.to_pylist())
     worded = {
         memory
         for memory, terms_of_chunk in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True)

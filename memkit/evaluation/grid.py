@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from memkit.base.params import Param, check_choice, check_value
-from memkit.errors import ParameterError, did_you_mean
+from memkit.base.params import Param, check_choice, check_value, hint_of
+from memkit.errors import ParameterError
 from memkit.schemas import Floats
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.settings import QuerySettings
@@ -145,7 +145,7 @@ def check_name(name: Any, refits: bool = False) -> None:
     if name not in QuerySettings.params():
         names = [*QuerySettings.params(), *(_AT_FIT if refits else ())]
         raise ParameterError(
-            f"grid: no parameter {name!r}. Expected some of {', '.join(names)}.{did_you_mean(name, names)}"
+            f"grid: no parameter {name!r}. Expected some of {', '.join(names)}.{hint_of(name, [*names, *_AT_FIT])}"
         )
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import memkit
 from memkit.base.hashes import digest_of_rows
-from memkit.base.params import AsOf, Estimator, Param, as_of_time, path_of
+from memkit.base.params import AsOf, Estimator, Param, as_of_time, hint_of, path_of
 from memkit.context import ContextBuilder
 from memkit.errors import FormatError, ParameterError, did_you_mean
 from memkit.formats.disk.files import check_file
@@ -100,7 +100,7 @@ class Profile:
         typed = {}
         for name, value in values.items():
             if name not in declared:
-                hint = did_you_mean(name, declared) or f" Expected one of {', '.join(declared)}."
+                hint = hint_of(name, declared) or f" Expected one of {', '.join(declared)}."
                 raise ParameterError(f"profile: no [{where}] parameter '{name}'.{hint}")
             typed[name] = _typed(declared[name], value, where)
         return typed

@@ -238,7 +238,7 @@ class Plan:
 
 def shares_candidates(s: Settings) -> bool:
     """Whether candidates of other arms make no difference to these settings, so that pools may be shared."""
-    return s.fusion in ("weighted", "rrf") and s.mmr_lambda == 1.0 and (s.normalise != "none" or s.fusion == "rrf")
+    return s.fusion in ("weighted", "rrf") and s.mmr_lambda == 1.0 and (s.normalize != "none" or s.fusion == "rrf")
 
 
 class Scorer:

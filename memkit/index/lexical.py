@@ -179,7 +179,7 @@ class BM25(_Lexical):
 
     _name = "bm25"
 
-    analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="How text becomes terms.")
+    analyzer: str = param("auto", choices=ANALYSERS, refit=True, doc="How text becomes terms.")
     k1: float = param(K1, low=0, refit=True, doc="Term-frequency saturation: higher lets repeats count longer.")
     b: float = param(B, low=0, high=1, unit="ratio", refit=True, doc="Length normalisation: 0 is none, 1 is full.")
     k3: float = param(
@@ -255,7 +255,7 @@ class BM25(_Lexical):
         return np.array([(0.0, limit or 1.0) for limit in limits]).reshape(-1, 2)
 
     def _count(self, texts: Texts) -> Postings:
-        return Postings.count(texts, self.analyser)
+        return Postings.count(texts, self.analyzer)
 
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
         weights: np.ndarray = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (self.norms_[rows] + counts)
@@ -267,7 +267,7 @@ class BM25(_Lexical):
         self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
         self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
         self.turn_norms_ = (None, self.idf_[:0])
-        self.function_terms_ = _function_terms(self.analyser)
+        self.function_terms_ = _function_terms(self.analyzer)
         self.is_function_ = np.zeros(len(df), bool)
         self.is_function_[_known_terms(postings, sorted(self.function_terms_))[0]] = True
         return self
@@ -294,7 +294,7 @@ class BM25(_Lexical):
         nearest: list[dict[str, str]] = []
         for query in queries:
             words = readable(query)
-            terms = zip(words, terms_by(self.analyser).terms(words), strict=True)
+            terms = zip(words, terms_by(self.analyzer).terms(words), strict=True)
             unknown = [(word, term) for word, (term, *others) in terms if not others and not sight.count(term)]
             near = [(word, self.near_words_.nearest(term, sight)) for word, term in unknown]
             nearest.append({word: term for word, term in near if term is not None})
@@ -331,7 +331,7 @@ class BM25(_Lexical):
         key = (tuple(queries), function_word_weight, self.k3)
         last_key, weighted = self._last
         if last_key != key:
-            terms_by_query = terms_by(self.analyser).terms(queries)
+            terms_by_query = terms_by(self.analyzer).terms(queries)
             weighted = [(terms, self._weigh(terms, function_word_weight)) for terms in terms_by_query]
             self._last = key, weighted
         return weighted
@@ -447,8 +447,8 @@ class Grams(CharGrams):
 
 
 @cache
-def _function_terms(analyser: str) -> frozenset[str]:
-    return frozenset(term for terms in terms_by(analyser).terms(sorted(FUNCTION_WORDS)) for term in terms)
+def _function_terms(analyzer: str) -> frozenset[str]:
+    return frozenset(term for terms in terms_by(analyzer).terms(sorted(FUNCTION_WORDS)) for term in terms)
 
 
 _SOUNDS = "абвгдеёжзийклмнопрстуфхцчшщыэюяіїєґ", "abvgdeejziiklmnoprstufhccssyeuaiieg"

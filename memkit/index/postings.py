@@ -163,20 +163,20 @@ class Postings(Lists):
         return values
 
     @classmethod
-    def count(cls, texts: Texts, analyser: str, respelled: Respelling | None = None) -> Self:
+    def count(cls, texts: Texts, analyzer: str, respelled: Respelling | None = None) -> Self:
         """Count the terms of `texts`; in several processes if joblib is configured so.
 
         `respelled` changes each piece of a text between blanks before it is cut into words.
         """
         if len(texts) > ROWS_A_TASK and workers() > 1:
             parts = (
-                (strings(texts[start : start + ROWS_A_TASK]), analyser, respelled)
+                (strings(texts[start : start + ROWS_A_TASK]), analyzer, respelled)
                 for start in range(0, len(texts), ROWS_A_TASK)
             )
             return cls.concatenated(list(results(cls.count, parts)))
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
-        pieces, spelled, terms = _pieces_and_terms(strings(texts), analyser, respelled)
+        pieces, spelled, terms = _pieces_and_terms(strings(texts), analyzer, respelled)
         # Pieces by row times terms by piece: each distinct piece was cut and stemmed once, and no string is sorted.
         if np.diff(spelled.starts)[pieces.numbers].sum() <= _FEW_TERMS:
             found = pieces.through(spelled)
@@ -361,12 +361,12 @@ class _Numbers:
         return csr_array((np.ones(len(self.numbers), np.float32), self.numbers, starts), (len(self), width))
 
 
-def _pieces_and_terms(texts: Any, analyser: str, respelled: Respelling | None) -> tuple[_Numbers, _Numbers, list[str]]:
+def _pieces_and_terms(texts: Any, analyzer: str, respelled: Respelling | None) -> tuple[_Numbers, _Numbers, list[str]]:
     """The pieces of each text between blanks, the terms of each distinct piece, and the terms in order.
 
     No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
     """
-    cut = terms_by(analyser)
+    cut = terms_by(analyzer)
     pieces, words, terms = (defaultdict[str, int](itertools.count().__next__) for _ in range(3))
     by_row = _Numbers.counted(
         ([(text or "").split() for text in block.to_pylist()] for block in _blocks(texts)), pieces

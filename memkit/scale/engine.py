@@ -331,7 +331,7 @@ class EngineIndex(MemoryIndex):
         engine = as_engine(self.settings.engine)
         if name not in self.held and engine is not None:
             s, encoder = self.settings, self.fingerprint if name == "vector" else None
-            state = repr((self.digests, s.analyser, s.lexical, s.centre, encoder))
+            state = repr((self.digests, s.analyzer, s.lexical, s.centre, encoder))
             owner = self.rows.owner[self.rows.memory]
             self.held[name] = EngineArm(engine, self.arms[name], name, state, owner, self.rows.filled)
         return self.held[name]

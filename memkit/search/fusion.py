@@ -110,7 +110,7 @@ def calibrate(query: Ints, score: Floats, zero: Floats, one: Floats, everywhere:
     Parameters
     ----------
     query, score
-        As for `normalise`.
+        As for `normalize`.
     zero, one : ndarray of float64, shape (n,)
         The scores that become 0 and 1, by candidate.
     everywhere : bool
@@ -131,7 +131,7 @@ def calibrate(query: Ints, score: Floats, zero: Floats, one: Floats, everywhere:
     return np.where(np.isnan(norm), last, norm)
 
 
-def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
+def normalize(query: Ints, score: Floats, how: str = "minmax") -> Floats:
     """Normalise the scores of one arm within each query; `calibrate` is the alternative.
 
     Parameters
@@ -157,13 +157,13 @@ def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
 
     Examples
     --------
-    >>> normalise(np.array([0, 0, 0]), np.array([4.0, 1.0, np.nan]), "max").tolist()
+    >>> normalize(np.array([0, 0, 0]), np.array([4.0, 1.0, np.nan]), "max").tolist()
     [1.0, 0.25, 0.0]
-    >>> normalise(np.array([0]), np.array([0.3]), "minmax").tolist()
+    >>> normalize(np.array([0]), np.array([0.3]), "minmax").tolist()
     [1.0]
     """
     if how not in _HOW:
-        check_choice("how", how, _HOW, "normalise")
+        check_choice("how", how, _HOW, "normalize")
     norm = np.zeros(len(score))
     finite = np.flatnonzero(np.isfinite(score))
     if finite.size:

@@ -88,10 +88,10 @@ def strongest_words(index: MemoryIndex, rows: Ints, visible: Mask) -> list[str]:
     df those of them that have its term. A word with a df of 0 finds nothing and is left out, as are stop words and
     numbers. Without an arm of words df is not known, and tf decides alone.
     """
-    analyser = index.settings.analyser if index.settings.analyser != "char" else "auto"
+    analyzer = index.settings.analyzer if index.settings.analyzer != "char" else "auto"
     text = without_secrets("\n".join(take_rows(index.own_texts, rows).to_pylist())).lower()
     words = [word for word in _WORD.findall(text) if word.replace("ё", "е") not in FUNCTION_WORDS]
-    terms = terms_by(analyser).terms(words)
+    terms = terms_by(analyzer).terms(words)
     counts = Counter(term for of_word in terms for term in dict.fromkeys(of_word))
     spelled: dict[str, str] = {}
     for word, of_word in zip(words, terms, strict=True):
@@ -104,7 +104,7 @@ def strongest_words(index: MemoryIndex, rows: Ints, visible: Mask) -> list[str]:
     n = int(others.sum())
     weights = {}
     for term in spelled:
-        frequency = sight.count(term) if sight.parts and analyser == index.settings.analyser else 1
+        frequency = sight.count(term) if sight.parts and analyzer == index.settings.analyzer else 1
         if frequency:
             weights[term] = counts[term] / (counts[term] + _SATURATION) * np.log1p(n / frequency)
     strongest = sorted(weights, key=lambda term: -weights[term])[:STRONGEST]  # stable: ties in the order of the text

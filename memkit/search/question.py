@@ -157,7 +157,7 @@ class Question:
             np.full(size, "NaT" if until is None else naive(until), "datetime64[us]"),
             [self.reading.sight] * size,
             self.settings.unit,
-            (self.settings.normalise, self.settings.across_weight),
+            (self.settings.normalize, self.settings.across_weight),
         )
 
     def ranked(self) -> Ranked:

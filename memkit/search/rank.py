@@ -372,7 +372,7 @@ def answerability(ranked: Ranked, settings: Any, n_queries: int) -> Floats | Non
     It is fitted on labelled sets (`tests/benchmarks/bench_answerable.py`) and is no probability: other queries have
     answers more often, or less.
     """
-    if settings.normalise != "calibrated":
+    if settings.normalize != "calibrated":
         return None
     best, gap = evidence(ranked, n_queries)
     likely: Floats = 1.0 / (1.0 + np.exp(-(_OFFSET + _OF_BEST * best + _OF_GAP * gap)))

@@ -102,36 +102,36 @@ def word_sql(column: str) -> str:
     return f"list_transform({spelling_sql(column)}, lambda spelling: {fold_sql('spelling')})"
 
 
-def term_sql(word: str, analyser: str = "auto") -> str:
+def term_sql(word: str, analyzer: str = "auto") -> str:
     """SQL expression: the terms of one word of `word_sql`, as VARCHAR[].
 
     Raises
     ------
     ParameterError
-        If `analyser` is not in `ANALYSERS`.
+        If `analyzer` is not in `ANALYSERS`.
     """
-    check_choice("analyser", analyser, ANALYSERS, "analyse")
-    if analyser == "char":
+    check_choice("analyzer", analyzer, ANALYSERS, "analyse")
+    if analyzer == "char":
         return _char_grams(word)
     parts = f"list_filter(string_split({word}, '_'), lambda part: part <> '')"
-    stems = f"list_transform({parts}, lambda part: {stem_sql('part', analyser)})"
+    stems = f"list_transform({parts}, lambda part: {stem_sql('part', analyzer)})"
     pairs = _grams(word, 2)
     return (
         f"case when length({word}) > 1 and {_within(word, _SYLLABLES)} then {pairs} || string_split({word}, '')"
         f" when length({word}) > 1 and {_within(word, _LETTERS)} then {pairs}"
-        f" when not contains({word}, '_') then [{stem_sql(word, analyser)}]"
+        f" when not contains({word}, '_') then [{stem_sql(word, analyzer)}]"
         f" when len({parts}) = 0 then [] else [{word}] || {stems} end"
     )
 
 
-def analyse_sql(column: str, analyser: str = "auto") -> str:
+def analyse_sql(column: str, analyzer: str = "auto") -> str:
     """SQL expression that turns a text into its terms, the same for documents and queries.
 
     Parameters
     ----------
     column : str
         A column or any other SQL expression of type VARCHAR.
-    analyser : str
+    analyzer : str
         One of `ANALYSERS`.
 
     Returns
@@ -143,24 +143,24 @@ def analyse_sql(column: str, analyser: str = "auto") -> str:
     Raises
     ------
     ParameterError
-        If `analyser` is not in `ANALYSERS`.
+        If `analyzer` is not in `ANALYSERS`.
 
     Examples
     --------
     >>> "stem(" in analyse_sql("body"), "stem(" in analyse_sql("body", "none")
     (True, False)
     """
-    return f"flatten(list_transform({word_sql(column)}, lambda word: {term_sql('word', analyser)}))"
+    return f"flatten(list_transform({word_sql(column)}, lambda word: {term_sql('word', analyzer)}))"
 
 
-def count_terms_sql(source: str, analyser: str = "auto") -> str:
+def count_terms_sql(source: str, analyzer: str = "auto") -> str:
     """SQL statement that counts the terms of many texts: columns doc, term, tf (int64).
 
     Parameters
     ----------
     source : str
         A table or view with the columns doc (any type) and body (VARCHAR).
-    analyser : str
+    analyzer : str
         One of `ANALYSERS`.
 
     Notes
@@ -170,21 +170,21 @@ def count_terms_sql(source: str, analyser: str = "auto") -> str:
     return f"""
         with spellings as materialized (
             select doc, unnest({spelling_sql("body")}) as spelling from {source}
-        ), vocabulary as materialized ({vocabulary_sql("spellings", analyser)})
+        ), vocabulary as materialized ({vocabulary_sql("spellings", analyzer)})
         select doc, term, count(*) as tf
         from (select doc, unnest(terms) as term from spellings join vocabulary using (spelling)) group by all
     """  # noqa: S608  # source is a name that memkit gives, the rest are this module's constants
 
 
-def vocabulary_sql(spellings: str, analyser: str = "auto") -> str:
+def vocabulary_sql(spellings: str, analyzer: str = "auto") -> str:
     """SQL statement: each distinct spelling in the table or view `spellings`, and its terms as VARCHAR[]."""
     distinct = f"select distinct spelling, {fold_sql('spelling')} as word from {spellings}"  # noqa: S608  # a name of memkit's
-    return f"select spelling, {term_sql('word', analyser)} as terms from ({distinct})"  # noqa: S608  # as above
+    return f"select spelling, {term_sql('word', analyzer)} as terms from ({distinct})"  # noqa: S608  # as above
 
 
-def stem_sql(word: str, analyser: str = "auto") -> str:
+def stem_sql(word: str, analyzer: str = "auto") -> str:
     """SQL expression: the stem of one word without ``_``, by its script, as VARCHAR."""
-    branches = [f"when {_within(word, _SCRIPTS[name])} then stem({word}, '{name}')" for name in _STEMMERS[analyser]]
+    branches = [f"when {_within(word, _SCRIPTS[name])} then stem({word}, '{name}')" for name in _STEMMERS[analyzer]]
     return f"case {' '.join(branches)} else {word} end" if branches else word
 
 
@@ -231,13 +231,13 @@ def _words_of(text: str) -> list[str] | None:
     return [text] if _SYLLABLE_RUN.fullmatch(text) and unicodedata.is_normalized("NFC", text) else None
 
 
-def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
+def analyse(texts: Sequence[str], analyzer: str = "auto") -> list[list[str]]:
     """The search terms of each text, in order and with repeats.
 
     Parameters
     ----------
     texts : sequence of str
-    analyser : {"auto", "russian", "english", "none", "char"}
+    analyzer : {"auto", "russian", "english", "none", "char"}
         As in `Retriever`.
 
     Returns
@@ -249,20 +249,20 @@ def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
     >>> analyse(["Пулы соединений", "snake_case", "東京"])
     [['пул', 'соединен'], ['snake_case', 'snake', 'case'], ['東京', '東', '京']]
     """
-    return terms_by(analyser).terms([texts] if isinstance(texts, str) else texts)
+    return terms_by(analyzer).terms([texts] if isinstance(texts, str) else texts)
 
 
-def terms_by(analyser: str) -> Analyser:
+def terms_by(analyzer: str) -> Analyser:
     """The shared `Analyser` of this process."""
-    return _terms_by(analyser, os.getpid())  # a forked process has its parent's memory and none of its threads
+    return _terms_by(analyzer, os.getpid())  # a forked process has its parent's memory and none of its threads
 
 
 class Analyser:
     """Turns texts into the same terms as `analyse_sql`, with a cache of words."""
 
-    def __init__(self, analyser: str = "auto") -> None:
-        check_choice("analyser", analyser, ANALYSERS, "Analyser")
-        self.analyser = analyser
+    def __init__(self, analyzer: str = "auto") -> None:
+        check_choice("analyzer", analyzer, ANALYSERS, "Analyser")
+        self.analyzer = analyzer
         self._con: duckdb.DuckDBPyConnection | None = None
         self._known: dict[str, list[str]] = {}
         self._lock = RLock()
@@ -289,19 +289,19 @@ class Analyser:
         terms: dict[str, list[str]] = {word: [] for word in words}
         simple = [word for word in terms if SIMPLE.fullmatch(word)]
         runs = [word for word in terms if _SYLLABLE_RUN.fullmatch(word)]
-        if self.analyser == "char":
+        if self.analyzer == "char":
             terms.update((word, _grams_of(f" {word} ", _SIZES)) for word in simple + runs)
         else:
             simple = [word for word in simple if "_" not in word]
-            stems = self._ask(stem_sql("x", self.analyser), simple)
+            stems = self._ask(stem_sql("x", self.analyzer), simple)
             terms.update((word, [stem]) for word, stem in zip(simple, stems, strict=True))
             terms.update((word, [*_grams_of(word, (2,)), *word]) for word in runs)
         if others := [*terms.keys() - {*simple, *runs}]:
-            terms.update(zip(others, self._ask(term_sql("x", self.analyser), others), strict=True))
+            terms.update(zip(others, self._ask(term_sql("x", self.analyzer), others), strict=True))
         return terms
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self.analyser,)  # a connection or a lock cannot be pickled
+        return type(self), (self.analyzer,)  # a connection or a lock cannot be pickled
 
     def _cached_terms(self, words: set[str]) -> dict[str, list[str]]:
         """A mapping with the terms of these words; it only grows, so that it may be read without the lock."""
@@ -331,8 +331,8 @@ class Analyser:
 
 
 @functools.cache
-def _terms_by(analyser: str, process: int) -> Analyser:
-    return Analyser(analyser)
+def _terms_by(analyzer: str, process: int) -> Analyser:
+    return Analyser(analyzer)
 
 
 _MONTHS = ",".join(f"{month.russian} {month.english}" for month in MONTHS)

@@ -32,7 +32,7 @@ AS_OF = "2026-03-01"
 NOTES, CHUNKS, FACTS, VECTORS, QUERIES = 6_000, 15_000, 60_000, 8_000, 200
 """At scale 1; a run takes about a minute for both."""
 SLOWER = 1.10
-SAME = {"chunk_tokens": 400, "overlap_tokens": 80, "gram_weight": 0.0, "fold": "none", "normalise": "minmax"}
+SAME = {"chunk_tokens": 400, "overlap_tokens": 80, "gram_weight": 0.0, "fold": "none", "normalize": "minmax"}
 
 
 # What each process does.

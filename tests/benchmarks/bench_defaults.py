@@ -37,7 +37,7 @@ FIT = {*FitSettings.params()}
 LARGE = 2_000_000
 """Characters of a set beyond which nothing is fitted but the default: its encoder would take minutes each time."""
 OTHERS: dict[str, list[dict[str, Any]]] = {
-    "normalise='calibrated'": [{"normalise": how} for how in ("minmax", "max", "rank")],
+    "normalize='calibrated'": [{"normalize": how} for how in ("minmax", "max", "rank")],
     "fusion='weighted'": [{"fusion": "rrf"}],
     "the encoder's weights": [
         {"vector_weight": 0.5, "bm25_weight": 0.5, "gram_weight": 0.0},

@@ -80,9 +80,9 @@ def policies(rounds: int, _: int) -> None:
 def words(rounds: int, _: int) -> None:
     """The terms of texts counted for an index."""
     counted = texts(COUNTED, tokens=60)
-    for analyser in ("auto", "char"):
-        (seconds,) = medians(rounds, {analyser: partial(Postings.count, counted, analyser)}).values()
-        print(f"terms ({analyser}) of {COUNTED:,} texts of 60 words: {seconds:.2f} s")
+    for analyzer in ("auto", "char"):
+        (seconds,) = medians(rounds, {analyzer: partial(Postings.count, counted, analyzer)}).values()
+        print(f"terms ({analyzer}) of {COUNTED:,} texts of 60 words: {seconds:.2f} s")
 
 
 PARTS = {"forget": forget, "patterns": policies, "words": words}

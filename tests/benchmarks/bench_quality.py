@@ -47,7 +47,7 @@ BEFORE = {
     "vector_weight": 0.5,
     "bm25_weight": 0.5,
     "gram_weight": 0.0,
-    "normalise": "minmax",
+    "normalize": "minmax",
     "function_word_weight": 1.0,
 }
 """The defaults until then, at fit and at query time."""

@@ -28,7 +28,7 @@ from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
 
-FUSION_ALONE = {"decay": "none", "fold": "none", "normalise": "minmax"}
+FUSION_ALONE = {"decay": "none", "fold": "none", "normalize": "minmax"}
 
 
 def labelled(chunks: list[str], n: int, seed: int = 0) -> tuple[pa.Table, pa.Table]:

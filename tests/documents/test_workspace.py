@@ -419,8 +419,8 @@ def test_serve_takes_a_preset_that_set_and_profile_win_over(
     CliRunner().invoke(app, [*call, "--set", "bm25_weight=0.5", "--set", "encoder=none", "--profile", str(path)])
     CliRunner().invoke(app, call)
     both, alone = (tools.live.parameters for tools in served)
-    assert (alone["vector_weight"], alone["bm25_weight"], alone["normalise"]) == (0.7, 0.3, "max")
-    assert (both["vector_weight"], both["bm25_weight"], both["normalise"]) == (0.4, 0.5, "max")
+    assert (alone["vector_weight"], alone["bm25_weight"], alone["normalize"]) == (0.7, 0.3, "max")
+    assert (both["vector_weight"], both["bm25_weight"], both["normalize"]) == (0.4, 0.5, "max")
 
 
 # --- bad input -------------------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def aging() -> dict[str, Any]:
     }
     right = [f"m{i:03}{'new' if day < '2026-07-01' else 'old'}" for i, day in enumerate(dates)]
     qrels = {"query_id": queries["query_id"], "memory_id": right, "relevance": [1] * 120}
-    search = mk.Retriever(encoder=None, fold="none", normalise="max", decay="none", decay_kinds="*").fit(
+    search = mk.Retriever(encoder=None, fold="none", normalize="max", decay="none", decay_kinds="*").fit(
         mk.from_table(memories)
     )
     return {

@@ -85,7 +85,7 @@ def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]
             "gram_weight": float(weights[2]) if weights[:2].any() or rng.random() < 0.9 else 1.0,
             "function_word_weight": float(rng.choice([0.1, 0.1, 1.0])),
             "across_weight": float(rng.choice([0, 0.5, 1])),
-            "normalise": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
+            "normalize": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
             "fusion": str(rng.choice(["weighted", "rrf"])),
             "rrf_k": int(rng.integers(0, 80)),
             "pool": int(rng.integers(1, 31)),
@@ -131,7 +131,7 @@ def test_each_setting_scores_as_evaluate_does(search_and_labels: Any) -> None:
             assert swept.table[metric][i].as_py() == mean
 
 
-@pytest.mark.parametrize("more", [{}, {"normalise": "none"}, {"mmr_lambda": 0.5}])
+@pytest.mark.parametrize("more", [{}, {"normalize": "none"}, {"mmr_lambda": 0.5}])
 def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(
     search_and_labels: Any, more: Any
 ) -> None:
@@ -380,7 +380,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
 def test_every_mixture_of_the_arms_scores_as_its_own_search_does(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
     arms = ("vector_weight", "bm25_weight", "gram_weight")
-    grid = {arms: mk.shares(0.5), "fusion": ["weighted", "rrf"], "normalise": ["calibrated", "minmax"]}
+    grid = {arms: mk.shares(0.5), "fusion": ["weighted", "rrf"], "normalize": ["calibrated", "minmax"]}
     swept = mk.sweep(search, queries, qrels, grid, "ndcg@5", as_of=DAY)
     for i in range(0, len(swept.settings), 3):
         alone = mk.evaluate(search.with_params(**swept.settings[i]), queries, qrels, "ndcg@5", as_of=DAY)

@@ -225,7 +225,7 @@ POSTINGS: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "settings that are no JSON": ("terms", lambda table: table.replace_schema_metadata({"memkit": "[" * 99999})),
     "an unknown setting": ("terms", with_settings(evil=1)),
     "a setting out of bounds": ("terms", with_settings(b=2.0, k1=-1.0)),
-    "a setting of another kind": ("terms", with_settings(analyser=["auto"])),
+    "a setting of another kind": ("terms", with_settings(analyzer=["auto"])),
     "rows that are a word": ("terms", with_settings(n_rows="3")),
     "rows that are true": ("terms", with_settings(n_rows=True)),
     "more rows than memory": ("terms", with_settings(n_rows=2**62)),

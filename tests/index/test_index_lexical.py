@@ -131,14 +131,14 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
     assert hits(fitted(CORPUS, arm), query)[0][0] == row
 
 
-@pytest.mark.parametrize("analyser", ANALYSERS)
-def test_terms_are_counted_as_one_sql_statement_counts_them(analyser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("analyzer", ANALYSERS)
+def test_terms_are_counted_as_one_sql_statement_counts_them(analyzer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postings, "_BLOCK", 3)  # of texts and of words, so that there are many
     with session() as con:
         load_fts(con)
         con.register("bodies", pa.table({"doc": range(len(CORPUS)), "body": CORPUS}))
-        expected = con.execute(count_terms_sql("bodies", analyser)).fetchall()
-    counted = postings.Postings.count(CORPUS, analyser)
+        expected = con.execute(count_terms_sql("bodies", analyzer)).fetchall()
+    counted = postings.Postings.count(CORPUS, analyzer)
     assert list(counted.terms) == sorted({term for _, term, _ in expected})
     lists = {term: counted.postings_of(number) for term, number in counted.terms.items()}
     assert sorted(expected) == sorted(
@@ -268,8 +268,8 @@ def test_a_fitted_arm_survives_a_pickle() -> None:
 
 
 def test_an_analyser_without_stems_keeps_inflections_apart() -> None:
-    assert hits(fitted(CORPUS, BM25(analyser="none")), "пулов") == []
-    assert [row for row, _ in hits(fitted(CORPUS, BM25(analyser="russian")), "поток connection")] == [1]
+    assert hits(fitted(CORPUS, BM25(analyzer="none")), "пулов") == []
+    assert [row for row, _ in hits(fitted(CORPUS, BM25(analyzer="russian")), "поток connection")] == [1]
 
 
 def test_char_grams_find_what_the_stemmer_misses() -> None:

@@ -449,7 +449,7 @@ def test_presets_and_profiles_are_set_by_keys(stage: Any, search: mk.Retriever, 
     tab.locator("details.profile summary").press("Enter")
     tab.get_by_label("preset", exact=True).select_option("workspace")
     stage.settle()
-    assert panel.params["normalise"] == "max"
+    assert panel.params["normalize"] == "max"
     tab.get_by_label("profile file, TOML or JSON").fill(str(tmp_path / "mine.toml"))
     tab.get_by_role("button", name="Save profile").press("Enter")
     tab.wait_for_function("document.querySelector('.said').textContent.startsWith('Saved')")
@@ -457,7 +457,7 @@ def test_presets_and_profiles_are_set_by_keys(stage: Any, search: mk.Retriever, 
     tab.evaluate("again()")
     tab.get_by_role("button", name="Load profile").press("Enter")
     stage.settle()
-    assert panel.params["normalise"] == "max"
+    assert panel.params["normalize"] == "max"
 
 
 def test_an_automatic_value_is_said_and_the_slider_starts_there(stage: Any, search: mk.Retriever) -> None:

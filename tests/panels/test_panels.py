@@ -313,7 +313,7 @@ def test_each_change_can_be_undone_and_made_again(panels: Mapping[str, Panel]) -
     panel.reset()
     assert panel.result.equals(first)
     panel.reset(mk.presets.workspace)
-    assert panel.params["normalise"] == "max"
+    assert panel.params["normalize"] == "max"
 
 
 @pytest.mark.parametrize(
@@ -1023,7 +1023,7 @@ def test_no_arm_is_asked_again_by_a_slider(search: mk.Retriever, monkeypatch: py
     )
     panel.press("pin")
     for values in ({"k": 3}, {"vector_weight": 0.0}, {"vector_weight": 0.7}, {"decay": "linear"}, {"pool": 50},
-                   {"mmr_lambda": 0.5}, {"min_score": 0.1}, {"normalise": "max"}, {"fusion": "rrf"}):  # fmt: skip
+                   {"mmr_lambda": 0.5}, {"min_score": 0.1}, {"normalize": "max"}, {"fusion": "rrf"}):  # fmt: skip
         panel.set(**values)
         _ = panel.body, panel.picture
     assert queries == []

@@ -116,7 +116,7 @@ def retriever_over(monkeypatch: pytest.MonkeyPatch) -> Fitter:
             "gram": GivenArm(gram or {}, len(rows)),
         }
         monkeypatch.setattr(search_index, "build_arm", lambda name, *_: arms[name])
-        return Retriever(**{"vector_weight": 0.5, "gram_weight": 0.0, "normalise": "minmax", **params}).fit(
+        return Retriever(**{"vector_weight": 0.5, "gram_weight": 0.0, "normalize": "minmax", **params}).fit(
             _corpus(*rows)
         )
 

@@ -170,7 +170,7 @@ def test_the_terms_that_are_heard_are_those_that_a_look_at_every_term_finds() ->
     for letters, words in (("abcehikopqstwxyz", latin), ("авкопстхцчшщыьё", cyrillic)):
         words += ["".join(draw.choice(list(letters), draw.integers(3, 9))) for _ in range(300)]
     chunks = pa.table({"chunk_id": ["0", "1"]})
-    arm = BM25(analyser="none").fit(chunks, [" ".join(latin), " ".join(cyrillic)])
+    arm = BM25(analyzer="none").fit(chunks, [" ".join(latin), " ".join(cyrillic)])
     known = Vocabulary(arm, None, 1.0, {})
     for script, (words, other_script) in enumerate(((latin, cyrillic), (cyrillic, latin))):
         terms = {other.replace("ё", "е") for other in other_script}

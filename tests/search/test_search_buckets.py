@@ -95,7 +95,7 @@ def assert_same(one: pa.Table, two: pa.Table) -> None:
 SETTINGS: list[dict[str, Any]] = [
     {},
     {"centre": "language"},
-    {"centre": "corpus", "normalise": "max", "fold": "none", "mmr_lambda": 0.6, "rerank": "hash", "rerank_n": 5},
+    {"centre": "corpus", "normalize": "max", "fold": "none", "mmr_lambda": 0.6, "rerank": "hash", "rerank_n": 5},
     {"encoder": None, "lexical": "char", "chunk_tokens": 3, "overlap_tokens": 1, "unit": "chunk"},
     {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
     {"prefer": "newest", "prefer_alike": 0.2, "fold": "none"},

@@ -128,7 +128,7 @@ def test_the_metadata_says_when_the_weights_are_not_the_encoders_own(corpus_of: 
 def test_a_chunk_in_another_script_gets_a_share_of_its_vectors_for_words(retriever_over: Any) -> None:
     rows = ["чай", "tea", "кофе"]
     answers = {"bm25": {"чай": {0: 0.2}}, "vector": {"чай": {0: 0.4, 1: 0.8, 2: 0.6}}}
-    search = retriever_over(rows, **answers, normalise="calibrated", across_weight=0.5)
+    search = retriever_over(rows, **answers, normalize="calibrated", across_weight=0.5)
     trace = {row["memory_id"]: row for row in search.trace("чай", as_of=DAY).to_pylist()}
     assert [trace[name]["fused"] for name in ("m0", "m1", "m2")] == pytest.approx([0.3, 0.5 * (0.8 + 0.4), 0.3])
     assert trace["m1"]["bm25"] is None

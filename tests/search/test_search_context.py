@@ -79,10 +79,10 @@ def rows_of(candidates: pa.Table) -> list[int]:
 def arms_over(texts: Sequence[str]) -> Iterator[BM25]:
     """An arm that was fitted, and one that was brought up to date: three texts are new, and one is gone."""
     ids = pa.table({"chunk_id": [str(row) for row in range(len(texts))]})
-    yield BM25(analyser="none", k3=1000.0).fit(ids, texts)
+    yield BM25(analyzer="none", k3=1000.0).fit(ids, texts)
     before = [texts[0], "чай чай никогда", *texts[1:100], *texts[103:]]
     former = np.array([0, *range(2, 101), *range(len(before), len(before) + 3), *range(101, len(before))])
-    old = BM25(analyser="none", k3=1000.0).fit(ids.slice(0, len(before)), before)
+    old = BM25(analyzer="none", k3=1000.0).fit(ids.slice(0, len(before)), before)
     yield old.updated(former, ids, pa.array(texts))
 
 

@@ -19,7 +19,7 @@ def test_a_hit_names_scores_ranks_weights_and_decay(retriever_over: Any) -> None
     day = datetime.fromisoformat(DAY).replace(tzinfo=UTC)
     rows = ["b", {"text": "a", "created_at": day - timedelta(days=30)}]
     search = retriever_over(
-        rows, bm25={"q": {0: 2.0, 1: 4.0}}, vector={"q": {0: 0.5}}, normalise="max", vector_weight=0.7, bm25_weight=0.3,
+        rows, bm25={"q": {0: 2.0, 1: 4.0}}, vector={"q": {0: 0.5}}, normalize="max", vector_weight=0.7, bm25_weight=0.3,
         decay_kinds="*",
     )  # fmt: skip  # reads as a table
     assert explain(search, "q", "m1", as_of=DAY) == (
@@ -56,7 +56,7 @@ def test_what_is_not_returned_names_the_cut(
         "g",
     ]
     answers = {"q": {0: 4.0, 1: 2.0, 2: 3.0, 3: 2.0, 4: 2.0, 5: 1.0}}
-    search = retriever_over(rows, bm25=answers, encoder=None, normalise="max", **params)
+    search = retriever_over(rows, bm25=answers, encoder=None, normalize="max", **params)
     sentence = explain(search, "q", memory_id, as_of=DAY, **call)
     assert sentence.startswith(f"'{memory_id}' is not returned: ")
     assert words + "." in sentence
@@ -70,7 +70,7 @@ def test_decay_and_likeness_are_named_as_the_cut(retriever_over: Any) -> None:
     )
     alike = retriever_over(
         ["a", "b", "c"], vector={"q": {0: 0.9, 1: 0.8, 2: 0.7}}, vectors=np.array([[1, 0], [1, 0], [0, 1]]),
-        vector_weight=1.0, normalise="none", mmr_lambda=0.5,
+        vector_weight=1.0, normalize="none", mmr_lambda=0.5,
     )  # fmt: skip  # reads as a table
     assert "subtracts 0.500 because it is similar to better hits" in explain(alike, "q", "m1", k=2, as_of=DAY)
 
@@ -108,5 +108,5 @@ def test_a_query_that_nothing_answers_is_told_and_its_answerability_is_with_the_
     assert answerability_note(hits) == "Answerability is low for '1': probably no memory answers."
     assert "Probably no memory answers" in explain(search, "возврат билетов на поезд и спит", "m1", as_of=DAY)
     assert "Probably" not in explain(search, "пул соединений", "m0", as_of=DAY)
-    other = search.with_params(normalise="max").search("пул", as_of=DAY)
+    other = search.with_params(normalize="max").search("пул", as_of=DAY)
     assert b"answerability" not in other.schema.metadata

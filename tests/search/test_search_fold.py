@@ -113,7 +113,7 @@ def test_the_first_hits_do_not_depend_on_k_and_folding_off_keeps_all_but_repetit
 
 def test_a_kind_weighs_what_it_is_given(retriever_over: Any) -> None:
     rows = [{"text": "a", "kind": "daily_log"}, {"text": "b", "kind": "long_term"}, "c"]
-    search = retriever_over(rows, bm25={"q": {0: 4.0, 1: 3.0, 2: 2.0}}, encoder=None, normalise="max")
+    search = retriever_over(rows, bm25={"q": {0: 4.0, 1: 3.0, 2: 2.0}}, encoder=None, normalize="max")
     weighed = search.with_params(kind_weights={"daily_log": 0.5})
     trace = weighed.trace("q", as_of=DAY).to_pylist()
     assert [(row["memory_id"], row["prior"], row["score"]) for row in trace] == [

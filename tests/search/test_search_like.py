@@ -190,7 +190,7 @@ def test_a_memory_without_text_is_like_nothing_and_all_settings_of_words_work() 
         {"memory_id": "a", "text": "東京都 pool_size"},
         {"memory_id": "b", "text": "東京 pool"},
     ]
-    for params in ({"encoder": "hash"}, {"lexical": "char"}, {"analyser": "char"}, {"bm25_weight": 0.0}):
+    for params in ({"encoder": "hash"}, {"lexical": "char"}, {"analyzer": "char"}, {"bm25_weight": 0.0}):
         search = mk.Retriever(**{"encoder": None, **params}).fit(table(rows))
         assert ids(search.like("empty")) == []
         assert ids(search.like("a"))[:1] == ["b"]

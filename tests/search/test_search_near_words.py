@@ -168,7 +168,7 @@ def test_a_sweep_over_the_weight_gives_the_scores_of_separate_searches() -> None
 def test_a_mask_of_sight_counts_the_rows_that_have_a_term() -> None:
     draw = np.random.default_rng(1)
     texts = [" ".join(draw.choice(["чай", "кот"], 1)) for _ in range(77)]
-    arm = BM25(analyser="none").fit(pa.table({"chunk_id": [str(i) for i in range(77)]}), texts)
+    arm = BM25(analyzer="none").fit(pa.table({"chunk_id": [str(i) for i in range(77)]}), texts)
     for share in (0.0, 0.3, 1.0):
         visible = draw.random(77) < share
         sight = Sight.over((arm.postings_, visible), (arm.postings_, None))

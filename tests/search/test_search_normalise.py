@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from memkit.errors import ParameterError
-from memkit.search.fusion import HOW, group_starts, normalise, rank_within, spread
+from memkit.search.fusion import HOW, group_starts, normalize, rank_within, spread
 
 NAN = np.nan
 finite = st.floats(-1e300, 1e300)
@@ -15,7 +15,7 @@ tables = st.lists(st.tuples(st.integers(0, 4), st.one_of(finite, st.just(NAN), s
 
 
 def one(scores: list[float], how: str) -> list[float]:
-    return normalise(np.zeros(len(scores), np.int64), np.array(scores), how).tolist()
+    return normalize(np.zeros(len(scores), np.int64), np.array(scores), how).tolist()
 
 
 def test_each_way_is_its_formula() -> None:
@@ -62,13 +62,13 @@ def test_a_difference_of_single_precision_is_no_difference() -> None:
 
 def test_queries_do_not_see_each_other() -> None:
     query = np.array([0, 0, 2, 2, 2])
-    norm = normalise(query, np.array([10.0, 5.0, 0.2, 0.1, 0.3]), "max")
+    norm = normalize(query, np.array([10.0, 5.0, 0.2, 0.1, 0.3]), "max")
     assert norm.tolist() == [1.0, 0.5, 0.2 / 0.3, 0.1 / 0.3, 1.0]
 
 
 def test_an_unknown_way_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ParameterError, match="one of 'max', 'minmax', 'rank', 'none'"):
-        normalise(np.zeros(1, np.int64), np.ones(1), "zscore")
+        normalize(np.zeros(1, np.int64), np.ones(1), "zscore")
 
 
 @settings(max_examples=50)
@@ -76,7 +76,7 @@ def test_an_unknown_way_is_refused_with_the_known_ones() -> None:
 def test_results_are_in_zero_to_one_and_keep_the_order(table: list[tuple[int, float]], how: str) -> None:
     query = np.array(sorted(q for q, _ in table), np.int64)
     score = np.array([s for _, s in table], np.float64)
-    norm = normalise(query, score, how)
+    norm = normalize(query, score, how)
     assert ((norm >= 0) & (norm <= 1)).all()
     for q in np.unique(query):
         mine = np.flatnonzero((query == q) & np.isfinite(score))

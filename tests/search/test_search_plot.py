@@ -23,7 +23,7 @@ def test_parts_add_up_to_the_score_and_the_loss_to_the_fused_score(retriever_ove
         bm25={"q": {0: 4.0, 1: 2.0}},
         vector={"q": {1: 0.9, 2: 0.3}},
         fusion=fusion,
-        normalise="max",
+        normalize="max",
         decay_kinds="*",
     )
     trace = search.trace("q", as_of=DAY)
@@ -40,7 +40,7 @@ def test_a_weighted_sum_is_shown_as_its_terms(retriever_over: Any) -> None:
         vector={"q": {1: 0.9}},
         vector_weight=0.7,
         bm25_weight=0.3,
-        normalise="max",
+        normalize="max",
     )
     parts = contributions(search.trace("q", as_of=DAY)).to_pydict()
     assert parts["bm25"] == pytest.approx([0.3 * 0.5, 0.3])

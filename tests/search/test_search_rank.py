@@ -44,7 +44,7 @@ def test_any_number_of_candidates_is_counted() -> None:
 
 def test_the_weighted_sum_of_normalised_scores_ranks(retriever_over: Any) -> None:
     search = retriever_over(
-        LATIN, bm25={"q": {0: 4.0, 1: 2.0}}, vector={"q": {1: 0.8, 2: 0.4}}, normalise="max", vector_weight=0.7
+        LATIN, bm25={"q": {0: 4.0, 1: 2.0}}, vector={"q": {1: 0.8, 2: 0.4}}, normalize="max", vector_weight=0.7
     )
     hits = search.search("q", as_of=DAY)
     assert shown(hits, "memory_id", "rank", "bm25", "vector") == [
@@ -57,7 +57,7 @@ def test_the_weighted_sum_of_normalised_scores_ranks(retriever_over: Any) -> Non
 
 def test_the_share_that_the_workspace_preset_gives_is_reached_by_bm25_alone(retriever_over: Any) -> None:
     search = retriever_over(
-        LATIN, bm25={"q": {0: 4.0, 1: 1.0}}, encoder=None, vector_weight=0.7, bm25_weight=0.3, normalise="max"
+        LATIN, bm25={"q": {0: 4.0, 1: 1.0}}, encoder=None, vector_weight=0.7, bm25_weight=0.3, normalize="max"
     )
     assert search.search("q", as_of=DAY)["score"].to_pylist() == [1.0, 0.25]
 
@@ -113,7 +113,7 @@ def test_a_median_factor_under_a_twentieth_is_noted(retriever_over: Any, old: in
 
 def test_what_only_decay_pushes_below_the_threshold_is_decayed_out(retriever_over: Any) -> None:
     rows = [aged(0, text="new"), aged(120, text="old"), aged(120, text="weak")]
-    search = retriever_over(rows, bm25={"q": {0: 4.0, 1: 4.0, 2: 1.0}}, encoder=None, normalise="max", min_score=0.3)
+    search = retriever_over(rows, bm25={"q": {0: 4.0, 1: 4.0, 2: 1.0}}, encoder=None, normalize="max", min_score=0.3)
     search = search.with_params(decay_kinds="*")
     assert shown(search.trace("q", as_of=DAY), "memory_id", "disposition") == [
         ("m0", "returned"),
@@ -123,7 +123,7 @@ def test_what_only_decay_pushes_below_the_threshold_is_decayed_out(retriever_ove
 
 
 def test_a_score_at_the_threshold_passes(retriever_over: Any) -> None:
-    search = retriever_over(LATIN, bm25={"q": {0: 4.0, 1: 1.0}}, encoder=None, normalise="max", min_score=0.25)
+    search = retriever_over(LATIN, bm25={"q": {0: 4.0, 1: 1.0}}, encoder=None, normalize="max", min_score=0.25)
     assert search.search("q", as_of=DAY).num_rows == 2
 
 
@@ -157,7 +157,7 @@ def test_mmr_moves_likeness_down_and_says_so(retriever_over: Any) -> None:
     vectors = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     scores = {0: 0.9, 1: 0.89, 2: 0.8, 3: 0.1}
     search = retriever_over(
-        LATIN, vector={"q": scores}, vectors=vectors, vector_weight=1.0, normalise="none", mmr_lambda=0.5
+        LATIN, vector={"q": scores}, vectors=vectors, vector_weight=1.0, normalize="none", mmr_lambda=0.5
     )
     assert search.search("q", k=2, as_of=DAY)["memory_id"].to_pylist() == ["m0", "m2"]
     trace = search.trace("q", k=2, as_of=DAY)
@@ -171,7 +171,7 @@ def test_mmr_moves_likeness_down_and_says_so(retriever_over: Any) -> None:
 
 def test_mmr_without_vectors_compares_terms(retriever_over: Any) -> None:
     rows = ["пул соединений базы", "пулы соединений базы", "деплой в пятницу"]
-    search = retriever_over(rows, bm25={"q": {0: 3.0, 1: 2.9, 2: 2.5}}, encoder=None, normalise="max", mmr_lambda=0.5)
+    search = retriever_over(rows, bm25={"q": {0: 3.0, 1: 2.9, 2: 2.5}}, encoder=None, normalize="max", mmr_lambda=0.5)
     search = search.with_params(fold="none")
     assert search.search("q", as_of=DAY)["memory_id"].to_pylist() == ["m0", "m2", "m1"]
 
@@ -215,7 +215,7 @@ scores = st.dictionaries(st.integers(0, 3), st.sampled_from([0.0, 0.1, 0.5, 0.50
 @given(
     bm25=scores,
     vector=scores,
-    normalise=st.sampled_from(["max", "minmax", "rank", "none"]),
+    normalize=st.sampled_from(["max", "minmax", "rank", "none"]),
     fusion=st.sampled_from(["weighted", "rrf"]),
     mmr_lambda=st.sampled_from([1.0, 0.5]),
     min_score=st.sampled_from([0.0, 0.3]),
@@ -257,7 +257,7 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
     repeats = Repeats(["one", "two", "three", "four"], Owners.single(4))
     candidates = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
     declared = QuerySettings(
-        normalise="max", kind_weights={"document": 0.8}, decay="half_life", decay_days=10.0, decay_kinds="*"
+        normalize="max", kind_weights={"document": 0.8}, decay="half_life", decay_days=10.0, decay_kinds="*"
     )
     index, day, never = SimpleNamespace(rows=rows, repeats=repeats), [DAY], ["NaT"]
     moments = (np.array(moment, "datetime64[us]") for moment in (day, never))
@@ -272,7 +272,7 @@ def test_what_speaks_for_an_answer_is_the_best_score_and_its_distance_to_the_nex
     texts = ["чай", "кофе", "липа", "клён", "река", "море", "гора", "поле", "окно", "дверь", "снег", "туман"]
     # Rows are by id, so m12, with the text of the first again, is the fifth; the others have 12, 11, …, 1.
     scores = dict(zip([0, 1, 2, 3, *range(5, 13)], range(12, 0, -1), strict=True)) | {4: 11.5}
-    scored = {"bm25": {"q": scores, "none": {}}, "encoder": None, "normalise": "max"}
+    scored = {"bm25": {"q": scores, "none": {}}, "encoder": None, "normalize": "max"}
     question = retriever_over([*texts, texts[0]], **scored).ask(["q", "none"], as_of=DAY)
     best, gap = evidence(question.ranked(), 2)
     assert best.tolist() == [1.0, 0.0]

@@ -112,7 +112,7 @@ ARMS: list[dict[str, Any]] = [
     {"encoder": None, "gram_weight": 0.4},
 ]
 FITS = [
-    *({"analyser": analyser} | arms for analyser, arms in zip(ANALYSERS, ARMS, strict=True)),
+    *({"analyzer": analyzer} | arms for analyzer, arms in zip(ANALYSERS, ARMS, strict=True)),
     {"encoder": None, "lexical": "char"},
     {"encoder": "hash", "ann": "ivf"},
     {"encoder": "hash", "searched": ("text",), "chunk_tokens": 10, "overlap_tokens": 3, "mmr_lambda": 0.5},
@@ -237,9 +237,9 @@ def test_full_text_in_sql_follows_a_refresh(tmp_path: Path) -> None:
 def test_another_setting_or_another_encoder_begins_anew(counted: list[int]) -> None:
     rows = {f"m{i}": {"text": f"кофе номер {i}"} for i in range(10)}
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus_of(rows))
-    search.set_params(analyser="none").fit(corpus_of(rows))
+    search.set_params(analyzer="none").fit(corpus_of(rows))
     assert counted == [10, 10]
-    assert_same(search, mk.Retriever(encoder=None, gram_weight=0.0, analyser="none").fit(corpus_of(rows)))
+    assert_same(search, mk.Retriever(encoder=None, gram_weight=0.0, analyzer="none").fit(corpus_of(rows)))
 
 
 @pytest.mark.parametrize("arm", [BM25(), CharGrams(), Grams()], ids=lambda arm: type(arm).__name__)

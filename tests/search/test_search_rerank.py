@@ -26,7 +26,7 @@ from memkit.search.retriever import Retriever
 
 DAY = "2026-03-01"
 FIVE = ["alpha", "beta", "gamma", "delta", "epsilon"]
-ONE_ARM = {"encoder": None, "vector_weight": None, "normalise": "max", "fold": "none"}
+ONE_ARM = {"encoder": None, "vector_weight": None, "normalize": "max", "fold": "none"}
 
 
 class Given:

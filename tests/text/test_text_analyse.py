@@ -39,14 +39,14 @@ def bare() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def terms(con: duckdb.DuckDBPyConnection, text: str, analyser: str = "auto") -> list[str]:
-    return list(one_value(con, f"select {analyse_sql('$1::varchar', analyser)}", [text]))
+def terms(con: duckdb.DuckDBPyConnection, text: str, analyzer: str = "auto") -> list[str]:
+    return list(one_value(con, f"select {analyse_sql('$1::varchar', analyzer)}", [text]))
 
 
-def terms_of_each(con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str) -> list[list[str]]:
+def terms_of_each(con: duckdb.DuckDBPyConnection, texts: list[str], analyzer: str) -> list[list[str]]:
     """As `terms`, of each of the texts: DuckDB plans the long statement once."""
     listed = "select unnest($1::varchar[]) as text, unnest(range(len($1))) as place"
-    sql = f"select {analyse_sql('text', analyser)} from ({listed}) order by place"  # noqa: S608  # no data in it
+    sql = f"select {analyse_sql('text', analyzer)} from ({listed}) order by place"  # noqa: S608  # no data in it
     return [list(of_text) for (of_text,) in con.execute(sql, [texts]).fetchall()]
 
 
@@ -82,7 +82,7 @@ def test_a_text_becomes_these_terms_with_and_without_the_extension(
 
 
 @pytest.mark.parametrize(
-    ("analyser", "expected"),
+    ("analyzer", "expected"),
     [
         ("auto", ["настройк", "connect"]),
         ("russian", ["настройк", "connections"]),
@@ -91,13 +91,13 @@ def test_a_text_becomes_these_terms_with_and_without_the_extension(
     ],
 )
 def test_an_analyser_stems_only_the_words_of_its_script(
-    con: duckdb.DuckDBPyConnection, analyser: str, expected: list[str]
+    con: duckdb.DuckDBPyConnection, analyzer: str, expected: list[str]
 ) -> None:
-    assert terms(con, "Настройка connections", analyser) == expected
+    assert terms(con, "Настройка connections", analyzer) == expected
 
 
 def test_an_unknown_analyser_is_refused_with_the_words_allowed() -> None:
-    with pytest.raises(ParameterError, match=r"'analyser' must be one of 'auto', 'russian'.*Got 'klingon'"):
+    with pytest.raises(ParameterError, match=r"'analyzer' must be one of 'auto', 'russian'.*Got 'klingon'"):
         analyse_sql("x", "klingon")
 
 
@@ -172,32 +172,32 @@ def test_char_grams_are_those_of_scikit_learn(con: duckdb.DuckDBPyConnection) ->
 
 
 @settings(max_examples=25)
-@given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyser=st.sampled_from(ANALYSERS))
+@given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyzer=st.sampled_from(ANALYSERS))
 def test_counting_a_table_equals_analysing_each_text(
-    con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str
+    con: duckdb.DuckDBPyConnection, texts: list[str], analyzer: str
 ) -> None:
     cursor = con.cursor()
     cursor.register("bodies", pa.table({"doc": range(len(texts)), "body": texts}))
-    counted = cursor.execute(count_terms_sql("bodies", analyser)).fetchall()
-    expected = [(doc, term) for doc, of_text in enumerate(terms_of_each(con, texts, analyser)) for term in of_text]
+    counted = cursor.execute(count_terms_sql("bodies", analyzer)).fetchall()
+    expected = [(doc, term) for doc, of_text in enumerate(terms_of_each(con, texts, analyzer)) for term in of_text]
     assert sorted((doc, term) for doc, term, tf in counted for _ in range(tf)) == sorted(expected)
 
 
 @settings(max_examples=25)
-@given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyser=st.sampled_from(ANALYSERS))
+@given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyzer=st.sampled_from(ANALYSERS))
 def test_terms_of_queries_equal_those_of_documents(
-    con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str
+    con: duckdb.DuckDBPyConnection, texts: list[str], analyzer: str
 ) -> None:
-    assert Analyser(analyser).terms(texts) == terms_of_each(con, texts, analyser)
+    assert Analyser(analyzer).terms(texts) == terms_of_each(con, texts, analyzer)
 
 
-@pytest.mark.parametrize("analyser", ["auto", "char"])
+@pytest.mark.parametrize("analyzer", ["auto", "char"])
 def test_terms_of_queries_are_equal_for_every_character_that_is_not_left_to_the_sql(
-    con: duckdb.DuckDBPyConnection, analyser: str
+    con: duckdb.DuckDBPyConnection, analyzer: str
 ) -> None:
     characters = [chr(code) for code in (*range(1, 0x3100), *range(0xFF00, 0xFFF0)) if SIMPLE.fullmatch(chr(code))]
     texts = [f"а{c}b {c} _{c}_ {c}{c}" for c in characters]
     con.register("every", pa.table({"place": range(len(texts)), "body": texts}))
-    expected = con.execute(f"select {analyse_sql('body', analyser)} from every order by place").fetchall()  # noqa: S608  # no data
+    expected = con.execute(f"select {analyse_sql('body', analyzer)} from every order by place").fetchall()  # noqa: S608  # no data
     assert len(characters) > 1500
-    assert Analyser(analyser).terms(texts) == [row[0] for row in expected]
+    assert Analyser(analyzer).terms(texts) == [row[0] for row in expected]

@@ -140,7 +140,7 @@ class Vocabulary:
         return encoded
 
     def _sounding(self, words: list[str], script: int) -> list[SimilarTerms]:
-        stems = terms_by(self._words.analyser).terms(words)
+        stems = terms_by(self._words.analyzer).terms(words)
         return [self._sounding_like(sound(next(iter(of_word), "")), script) for of_word in stems]
 
     def _sounding_like(self, query: str, script: int) -> SimilarTerms:
@@ -296,7 +296,7 @@ def _idf(arm: Any, word: str) -> float:
 
 
 def _stem(arm: Any, word: str) -> str | None:
-    return next(iter(terms_by(arm.analyser).terms([word])[0]), None)
+    return next(iter(terms_by(arm.analyzer).terms([word])[0]), None)
 
 
 def sound(word: str) -> str:

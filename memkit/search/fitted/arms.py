@@ -112,7 +112,7 @@ def lexical() -> Any:
 def _words(settings: FitSettings) -> Arm:
     if settings.lexical == "char":
         return cast(Arm, lexical().CharGrams())
-    return cast(Arm, lexical().BM25(analyser=settings.analyser, k3=_K3))
+    return cast(Arm, lexical().BM25(analyzer=settings.analyzer, k3=_K3))
 
 
 def _word_options(settings: QuerySettings) -> dict[str, Any]:

@@ -862,7 +862,7 @@ class MemoryIndex:
         """A word in sight whose term it is; the term itself if there is none."""
         rows = sight.rows(term)
         words = _WORDS.findall(self.texts[int(rows[0])].as_py().lower()) if len(rows) else []
-        terms = terms_by(self.settings.analyser).terms(words)
+        terms = terms_by(self.settings.analyzer).terms(words)
         return next((word for word, of_word in zip(words, terms, strict=True) if of_word == [term]), term)
 
     def arm_candidates(self, name: str, queries: Any, n: int, allowed: Mask | None, reading: Reading) -> pa.Table:
@@ -912,7 +912,7 @@ class MemoryIndex:
         if by_vectors and "vector" in self.arms:
             return Likeness(None, self.arms["vector"].vectors_)
         rows = np.unique(row)
-        return Likeness(rows, terms_by(self.settings.analyser).terms(take_rows(self.texts, rows).to_pylist()))
+        return Likeness(rows, terms_by(self.settings.analyzer).terms(take_rows(self.texts, rows).to_pylist()))
 
 
 def with_successors(candidates: pa.Table, successor_chunks: Ints, n: int) -> pa.Table:

@@ -28,7 +28,7 @@ class FitSettings(Estimator):
         group="first",
         doc="The embedding model: a name such as 'use' or 'e5', or what `as_encoder` takes; None: no vectors.",
     )
-    analyser: str = _fitted("auto", choices=ANALYSERS, doc="How text becomes terms: tokenising and stemming.")
+    analyzer: str = _fitted("auto", choices=ANALYSERS, doc="How text becomes terms: tokenising and stemming.")
     lexical: str = _fitted(
         "bm25",
         choices=LEXICAL,

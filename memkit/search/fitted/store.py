@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 """The folder of the Retriever in a saved corpus."""
 MANIFEST = "retriever.json"
-_VERSION = 4
+_VERSION = 5
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
 _FIELDS |= {"files": dict}
 _TRIES = 20

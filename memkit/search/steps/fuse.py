@@ -12,7 +12,7 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fusion import HOW, METHODS, Evidence, calibrate, fuse, normalise
+from memkit.search.fusion import HOW, METHODS, Evidence, calibrate, fuse, normalize
 from memkit.search.state import UNIT, Pooled, State, as_keys
 from memkit.search.step import Look, Step, only_with
 
@@ -37,9 +37,9 @@ class Fuse(Step):
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Fusion:
         is_rrf = settings.fusion == "rrf"
-        crosses = settings.normalise == "calibrated" and {"vector", "bm25"} <= set(weights)
+        crosses = settings.normalize == "calibrated" and {"vector", "bm25"} <= set(weights)
         return Fusion(
-            None if is_rrf else (settings.normalise, settings.across_weight if crosses else 0.0),
+            None if is_rrf else (settings.normalize, settings.across_weight if crosses else 0.0),
             settings.fusion,
             settings.rrf_k if is_rrf else 0,
             tuple(weights.get(arm, 0.0) for arm in arms),
@@ -110,7 +110,7 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
         # The queries of one arm follow those of another, so that one call normalises all.
         arms, queries = len(candidates.arms), candidates.query.max(initial=0) + 1
         query = np.concatenate([candidates.query + arm * queries for arm in range(arms)])
-        return normalise(query, candidates.raw.T.ravel(), how).reshape(arms, -1).T
+        return normalize(query, candidates.raw.T.ravel(), how).reshape(arms, -1).T
     query, raw, ends = candidates.query, candidates.raw, candidates.scale[candidates.query]
     columns = [
         calibrate(query, raw[:, column], ends[:, column, 0], ends[:, column, 1], KINDS[arm].everywhere)
@@ -127,7 +127,7 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
     return norm
 
 
-_across = only_with("across_weight", "normalise", "calibrated")
+_across = only_with("across_weight", "normalize", "calibrated")
 
 
 @estimator
@@ -140,13 +140,13 @@ class Params(Estimator):
         low=0,
         high=1,
         unit="ratio",
-        doc="Matching across alphabets, where the arm of words finds nothing (with normalise='calibrated'): a chunk in"
+        doc="Matching across alphabets, where the arm of words finds nothing (with normalize='calibrated'): a chunk in"
         " another alphabet than the query gets this share of its score by meaning as its score by words, and the"
         " remaining share from terms that mean or sound the same. A name that no text has in the query's alphabet is"
         " matched phonetically. 0: off.",
         acts_on=lambda settings, index: _across(settings, index) if settings.across_weight else None,
     )
-    normalise: str = param(
+    normalize: str = param(
         "calibrated",
         group="arms",
         choices=("calibrated", *HOW),
