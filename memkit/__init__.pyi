@@ -10,7 +10,6 @@ from memkit import presets as presets
 from memkit import records as records
 from memkit import schemas as schemas
 from memkit import testing as testing
-from memkit.change.budget import IndexBudget as IndexBudget
 from memkit.change.diff import diff as diff
 from memkit.change.edits import Edits as Edits
 from memkit.change.export import Export as Export
@@ -65,6 +64,7 @@ from memkit.explore.themes.topics import Topics as Topics
 from memkit.explore.themes.topics import topics as topics
 from memkit.explore.watching import watch as watch
 from memkit.formats.rules import rules as rules
+from memkit.hosts.claude.budget import IndexBudget as IndexBudget
 from memkit.index.cache import vector_cache as vector_cache
 from memkit.past.history import History as History
 from memkit.past.history import history as history

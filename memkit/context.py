@@ -35,8 +35,8 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
 from memkit.documents import cite
 from memkit.errors import ParameterError, did_you_mean
-from memkit.formats.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
-from memkit.formats.hermes import DELIMITER, LIMITS, chars, visible
+from memkit.hosts.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
+from memkit.hosts.hermes import DELIMITER, LIMITS, chars, visible
 from memkit.schemas import kinds_where, result_schema
 from memkit.tables.age import expired_sql
 from memkit.text.secrets import mask

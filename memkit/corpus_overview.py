@@ -25,11 +25,11 @@ from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.formats import reader
-from memkit.formats.claude import INDEX, loaded, targets_in, whole_of
 from memkit.formats.disk.source import above
 from memkit.formats.faults import ADVICE, tally
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
+from memkit.hosts.claude import INDEX, loaded, targets_in, whole_of
 from memkit.schemas import APPEND_ONLY, TIMESTAMP, result_schema, tuples_of
 from memkit.tables.age import BY_MONTH, moments_in
 from memkit.tables.corpus import Corpus

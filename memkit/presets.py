@@ -14,7 +14,7 @@ from memkit.documents import cite as cite
 from memkit.documents import index_policy as index_policy
 from memkit.documents import memory_v2_policy as memory_v2_policy
 from memkit.errors import did_you_mean
-from memkit.formats.hermes import LIMITS
+from memkit.hosts.hermes import LIMITS
 from memkit.policy.catalogue import policy_class
 from memkit.policy.pipeline import Pipeline
 from memkit.schemas import kinds_where

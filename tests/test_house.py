@@ -14,7 +14,7 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (338, "a layout more: formats/logseq.py; two rooms, base/ and explore/, each with its __init__"),
+    "modules": (343, "hosts/: one module of stores of pages became one a host, and the room has its __init__"),
     "lines of code": (51_000, "encodings, dreams, archives, odd heads are read; steps of search are declared"),
     "public names": (88, "as counted when the ceiling was made"),
     "lines of tests": (61_500, "as counted when the ceiling was made, and some room; with blanks"),

@@ -16,12 +16,12 @@ from memkit.change.edits import Edits, check_names
 from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.disk.source import decode, utf8
-from memkit.formats.hermes import Part, parts
-from memkit.formats.mcp_graph import items_of, places_of
 from memkit.formats.records.write import Place, json_places, yaml_places
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, Steps, line_end
 from memkit.formats.syntax.yaml import ENDINGS
+from memkit.hosts.hermes import Part, parts
+from memkit.hosts.mcp_graph import items_of, places_of
 from memkit.schemas import tuples_of
 from memkit.tables.corpus import Corpus, exact_text
 

@@ -32,7 +32,6 @@ from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refus
 from memkit.formats import spelling
 from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact
 from memkit.formats.format import MARKDOWN
-from memkit.formats.hermes import title_of
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT
 from memkit.formats.notes.format import check_fields, format_note
 from memkit.formats.reader import Options, read, read_with
@@ -40,6 +39,7 @@ from memkit.formats.rows import Row, slug_of
 from memkit.formats.spelling import plain
 from memkit.formats.syntax.values import end_of, end_text, text_of, time_of
 from memkit.formats.syntax.write import block
+from memkit.hosts.hermes import title_of
 from memkit.policy.admission import Admission
 from memkit.schemas import KINDS, WORDS, result_schema
 from memkit.tables.corpus import Corpus

@@ -14,7 +14,7 @@ from dataclasses import replace
 from memkit.change.draft import Draft
 from memkit.change.rename import links_of
 from memkit.errors import ChangeRefusedError, some_of
-from memkit.formats import claude, reader
+from memkit.formats import reader
 from memkit.formats.format import MARKDOWN
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.page import LISTED, said_in_front, says_words
@@ -22,6 +22,7 @@ from memkit.formats.rows import Row
 from memkit.formats.spelling import TYPES, plain
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Splice, plain_lines, spliced
+from memkit.hosts import claude
 from memkit.schemas import tuples_of
 from memkit.text.headings import says_something
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from memkit.change.draft import Document, Draft
 from memkit.errors import ChangeRefusedError
-from memkit.formats import hermes
 from memkit.formats.facts import parse_fact
 from memkit.formats.rows import Row
 from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.places import Head, Splice, Steps, syntax_of, with_values
 from memkit.formats.syntax.yaml import ENDINGS as YAML
+from memkit.hosts import hermes
 from memkit.schemas import APPEND_ONLY, IMPORTANCE_WORDS, IMPORTANCES
 
 _TAG = re.compile(r"\[imp:([^\]]*)\]")

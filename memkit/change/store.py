@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 from memkit.base.params import Zone
 from memkit.change.disk import folder_of
 from memkit.change.facts import LEAST_SCORE, FactStore
-from memkit.change.graph import GraphStore
-from memkit.change.hermes import HermesStore
 from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
-from memkit.change.pages import BasicMemoryStore, ClaudeStore, MemfsStore, SerenaStore
 from memkit.change.records import RecordStore
 from memkit.change.rename import PageStore
 from memkit.change.workspace import MemoryStorage
-from memkit.formats.hermes import LIMITS
+from memkit.hosts.basic_memory.store import BasicMemoryStore
+from memkit.hosts.claude.store import ClaudeStore
+from memkit.hosts.hermes import LIMITS
+from memkit.hosts.hermes.store import HermesStore
+from memkit.hosts.mcp_graph.store import GraphStore
+from memkit.hosts.memfs.store import MemfsStore
+from memkit.hosts.serena.store import SerenaStore
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile

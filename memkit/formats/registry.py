@@ -16,7 +16,7 @@ import pyarrow as pa
 from memkit.base.params import check_choice, describe
 from memkit.base.plugins import Plugins
 from memkit.errors import MemkitError, ParameterError
-from memkit.formats import basic_memory, claude, facts, hermes, logseq, mcp_graph, memfs, serena, workspace
+from memkit.formats import facts, logseq, workspace
 from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
 from memkit.formats.heads import UNREAD_HEAD, unread_head
@@ -27,6 +27,7 @@ from memkit.formats.owner import BY_TITLE, Owner
 from memkit.formats.records import format as records
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.syntax import front_matter
+from memkit.hosts import basic_memory, claude, hermes, mcp_graph, memfs, serena
 from memkit.schemas import KINDS, MEMORIES, WORDS, Kind, declare_kinds
 
 FORMATS: tuple[Format, ...] = (

@@ -104,7 +104,7 @@ def test_every_rule_code_has_a_case() -> None:
     # tests/test_schemas.py, tests/tables/test_tables_secrets.py, tests/plugins, tests/past/test_past_git.py
     of_tables = {"undeclared_kind", "secret", "format_failed", "too_many_files"}
     of_tables |= {"no_repository", "uncommitted", "same_mtime", "two_layouts"}  # tests/past/test_past_dates.py, here
-    of_tables |= {"index_too_long", "dead_link", "not_indexed", "duplicate_of_instructions"}  # test_formats_claude.py
+    of_tables |= {"index_too_long", "dead_link", "not_indexed", "duplicate_of_instructions"}  # test_claude.py
     assert shown | WRITERS.keys() | of_tables == SEVERITIES.keys()
 
 

@@ -15,7 +15,7 @@ import memkit as mk
 from memkit.change.draft import Draft
 from memkit.change.memories import remove_memory
 from memkit.errors import ChangeRefusedError, NotFoundError, PolicyRefusal
-from memkit.formats import hermes
+from memkit.hosts import hermes
 from memkit.tables.samples import write_files
 
 NOW = "2026-03-01T10:00:00Z"

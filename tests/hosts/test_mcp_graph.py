@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.formats.mcp_graph import items_of, places_of
+from memkit.hosts.mcp_graph import items_of, places_of
 from memkit.tables.samples import sample_data, write_files
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

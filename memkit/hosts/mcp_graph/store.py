@@ -15,9 +15,9 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
-from memkit.formats.mcp_graph import ENDINGS, LISTS, Item, is_object, items_of, key_of_type, places_of
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, line_end
+from memkit.hosts.mcp_graph import ENDINGS, LISTS, Item, is_object, items_of, key_of_type, places_of
 from memkit.tables.corpus import read
 
 _DEFAULT = "memory.jsonl"

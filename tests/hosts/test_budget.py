@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.formats.claude import loaded
+from memkit.hosts.claude import loaded
 
 HOME = ".claude/memory/"
 TOPIC = (

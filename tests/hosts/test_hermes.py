@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.formats import hermes
+from memkit.hosts import hermes
 from memkit.tables.samples import sample_data, write_files
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from memkit.formats.claude import is_skill
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey
 from memkit.formats.linked.layout import layout
@@ -16,6 +15,7 @@ from memkit.formats.linked.page import Page, kind_of_page
 from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.values import integer_of
+from memkit.hosts.claude import is_skill
 
 _FIELDS = frozenset(("description", "limit", "read_only", "label", "metadata"))
 """What the front matter of a file may say."""

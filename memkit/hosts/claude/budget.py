@@ -17,10 +17,10 @@ from memkit.base.params import Estimator, estimator, param
 from memkit.change.draft import Draft
 from memkit.errors import ChangeRefusedError
 from memkit.evaluation.known_items import import_log
-from memkit.formats.claude import INDEX, LONG_LINE, MOST_LINES, MOST_UNITS, TYPES_OF_TOPICS, loaded, targets_in
 from memkit.formats.rows import slug_of
 from memkit.formats.syntax.places import Splice, line_end, lines_of, spliced
 from memkit.formats.syntax.write import quoted
+from memkit.hosts.claude import INDEX, LONG_LINE, MOST_LINES, MOST_UNITS, TYPES_OF_TOPICS, loaded, targets_in
 
 _LINKED = re.compile(r"[ \t]*[-*+][ \t]+\[[^\[\]\n]*\]\([^()\n]*\.md\)[^\n]*")
 _BLANK = re.compile(r"\s+")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 import memkit as mk
-from memkit.formats.basic_memory import Observation, Relation, observation, relation
+from memkit.hosts.basic_memory import Observation, Relation, observation, relation
 from memkit.tables.samples import sample_data, write_files
 
 LAYOUTS = sample_data() / "layouts"

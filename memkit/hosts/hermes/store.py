@@ -11,9 +11,9 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
-from memkit.formats import hermes
-from memkit.formats.hermes import DELIMITER, FILES, LIMITS, Part
 from memkit.formats.syntax.places import Splice, line_end
+from memkit.hosts import hermes
+from memkit.hosts.hermes import DELIMITER, FILES, LIMITS, Part
 from memkit.schemas import result_schema
 
 TARGETS = {"memory": "MEMORY.md", "user": "USER.md"}

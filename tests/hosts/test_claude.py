@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.formats.claude import MOST_LINES, MOST_UNITS, loaded
+from memkit.hosts.claude import MOST_LINES, MOST_UNITS, loaded
 from memkit.schemas import KINDS
 from memkit.tables.samples import write_files
 
