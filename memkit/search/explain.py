@@ -82,7 +82,7 @@ def explained(question: Question, memory_id: str) -> str:
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else {}
     is_candidate = bool(row) and row["disposition"] not in STEPS.kept_out
     look = Look(question, memory, row if is_candidate else {})
-    beside = [step.beside(look) for step in reversed(STEPS)]
+    beside = [step.beside(look) for step in reversed(STEPS.telling["beside"])]
     if not is_candidate:
         left_out = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), "below_pool")
         return _joined(f"'{memory_id}' is not returned: {STEPS.drops[left_out](look)}.", *beside, _doubt(question))
@@ -99,9 +99,10 @@ def _joined(*sentences: str) -> str:
 
 def _score(look: Look) -> str:
     """The scores of the arms, and the way from these to the final score."""
-    told = {step.name: step.part(look) for step in STEPS}
+    acting = look.question.settings.acting()
+    told = {step: step.part(look) for step in STEPS.telling["part"] if step in acting}
     arms, *parts = filter(None, told.values())
-    is_changed = any(told[step.name] for step in STEPS if step.changes)
+    is_changed = any(step.changes for step, part in told.items() if part)
     return f"{arms}; {', '.join(parts)}" + (f", is {look.row['score']:.3f}" if is_changed else "")
 
 

@@ -376,7 +376,8 @@ def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[s
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
     """What an arm, `more` and the steps say of a question; the step that acts last, whose result one sees, first."""
-    of_steps = [step.note(question, ranked) for step in reversed(STEPS)]
+    acting = question.settings.acting()
+    of_steps = [step.note(question, ranked) for step in reversed(STEPS.telling["note"]) if step in acting]
     idle = idle_notes(question.settings, question.index)
     return " ".join(filter(None, (question.note, *more, *of_steps, *idle)))
 

@@ -34,7 +34,8 @@ Key = tuple[Any, ...]
 
 def key_of(settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Key:
     """The key of settings with `weights` by arm, among settings that use some of the `arms`."""
-    return tuple(step.key(settings, weights, arms) for step in STEPS.ranking)
+    acting = settings.acting()
+    return tuple(step.key(settings, weights, arms) if step in acting else None for step in STEPS.ranking)
 
 
 class Stage(NamedTuple):

@@ -30,6 +30,9 @@ class Steps:
 
     Attributes
     ----------
+    every : frozenset of Step
+    resting : tuple of Step
+        Those that parameters may turn off.
     ranking : tuple of Step
         Those that act on candidates; the others say which there are.
     drops : dict of str to callable
@@ -42,6 +45,8 @@ class Steps:
         Their places.
     columns : dict of str to float
         What they add to a trace, and its value where the step does nothing.
+    telling : dict of str to tuple of Step
+        By method of `Step`, the steps that say something there: in a score's sentence, beside it, or of a question.
     """
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
@@ -49,13 +54,18 @@ class Steps:
 
     def put(self, steps: tuple[Step, ...]) -> None:
         """Take these steps instead."""
-        self._steps = steps
+        self._steps, self.every = steps, frozenset(steps)
+        self.resting = tuple(step for step in steps if step.off and step.rests)
         self.ranking = tuple(step for step in steps if step.acts)
         self.drops = {word: why for step in steps for word, why in step.drops.items()}
         self.kept_out = frozenset(word for step in steps if step.keeps_out for word in step.drops)
         self.dispositions = (RETURNED, *(word for step in reversed(steps) for word in step.drops))
         self.codes: Mapping[str, int] = {word: code for code, word in enumerate(self.dispositions)}
         self.columns = {name: default for step in steps for name, default in step.columns.items()}
+        self.telling = {
+            way: tuple(step for step in steps if getattr(type(step), way) is not getattr(Step, way))
+            for way in ("part", "beside", "note")
+        }
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self._steps)
@@ -80,11 +90,11 @@ class QuerySettings(
 ):
     """Parameters of a query; a change acts at the next call."""
 
-    def acting(self) -> Iterator[Step]:
+    def acting(self) -> frozenset[Step]:
         """The steps that these parameters do not turn off."""
-        for step in STEPS:
-            if not step.off or any(getattr(self, name) != value for name, value in step.off.items()):
-                yield step
+        return STEPS.every.difference(
+            step for step in STEPS.resting if all(getattr(self, name) == value for name, value in step.off.items())
+        )
 
 
 STEPS = Steps(tuple(step for base in QuerySettings.__bases__ for step in getattr(base, "steps", ())))

@@ -97,7 +97,9 @@ class Step:
     lifts : float
         The most that it can add to a score beyond 1; inf if nobody knows.
     off : dict
-        The parameters with which it does nothing; empty if it is always there.
+        The parameters that turn it off; empty if it is always there.
+    rests : bool
+        Whether it is neither applied nor asked to say anything where it is off.
     """
 
     name: ClassVar[str] = ""
@@ -115,6 +117,7 @@ class Step:
     lifts: ClassVar[float] = 0.0
     bounded: ClassVar[bool] = False
     off: ClassVar[Mapping[str, Any]] = NOTHING
+    rests: ClassVar[bool] = True
 
     @property
     def acts(self) -> bool:

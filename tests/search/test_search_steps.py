@@ -45,6 +45,19 @@ def test_advice_tries_each_step_that_can_be_turned_off() -> None:
     assert why.endswith("It would be returned with decay='none' or min_score=0.")
 
 
+def test_a_step_that_is_off_is_not_asked_for_its_key_nor_for_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    for step in STEPS.resting:
+        for way in ("key", "part", "note"):
+            monkeypatch.setattr(type(step), way, lambda *_, name=step.name, way=way: asked.append((name, way)))
+    off = {name: value for step in STEPS.resting for name, value in step.off.items()}
+    search = mk.Retriever(encoder=None, **off).fit(mk.from_table({"memory_id": ["a"], "text": ["чай"]}))
+    assert search.search("чай", as_of=DAY).num_rows == 1
+    assert mk.explain(search, "чай", "a", as_of=DAY).startswith("'a' is hit 1")
+    assert {step.name for step in STEPS.resting} >= {"rerank", "prefer", "near", "mmr"}
+    assert asked == []
+
+
 class Linked(mk.extend.Factor):
     """Memories with tags rank a little higher."""
 

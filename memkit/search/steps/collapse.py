@@ -35,6 +35,7 @@ class MinScore(Step):
     bounded = True
     drops = {"below_min_score": lambda look: f"below min_score {look.question.settings.min_score:g}"}
     off = {"min_score": 0.0}
+    rests = False  # where scores have no bound, those below 0 are no hits
     cuts = True
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
@@ -96,8 +97,8 @@ class Near(Step):
     drops = {"folded": lambda look: f"but it is a near-duplicate of {_better(look)} (fold)"}
     off = {"fold": "none"}
 
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float | None:
-        return None if settings.fold == "none" else float(settings.fold_threshold)
+    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
+        return float(settings.fold_threshold)
 
     def gather(self, pooled: Pooled, keys: Sequence[float]) -> dict[Any, Any]:
         return {"texts": Texts(pooled.index.repeats, pooled.candidates.row), "least alike": min(keys)}

@@ -159,6 +159,7 @@ class Decay(Factor):
     blames = "decayed_out"
     shown = "decay"
     off = {"decay": "none"}
+    rests = False  # a trace has ages without decay too
     knows_all = True
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> DecayOf:

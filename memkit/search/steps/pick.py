@@ -35,8 +35,8 @@ class Mmr(Step):
     off = {"mmr_lambda": 1.0}
     reads_score = True
 
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float | None:
-        return float(settings.mmr_lambda) if settings.mmr_lambda < 1.0 else None
+    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
+        return float(settings.mmr_lambda)
 
     def gather(self, pooled: Pooled, keys: Sequence[float]) -> dict[Any, Any]:
         rows, arms = pooled.candidates.row, pooled.candidates.arms

@@ -32,8 +32,8 @@ class Prefer(Step):
     off = {"prefer": None}
     lifts = NEAR_TIE
 
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float | None:
-        return None if settings.prefer is None else float(settings.prefer_alike)
+    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
+        return float(settings.prefer_alike)
 
     def gather(self, pooled: Pooled, keys: Sequence[float]) -> dict[Any, Any]:
         texts = Texts(pooled.index.repeats, pooled.candidates.row)

@@ -43,7 +43,7 @@ class Rerank(Step):
     lifts = np.inf
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Reranking | None:
-        if settings.rerank is None or not settings.rerank_weight:
+        if not settings.rerank_weight:
             return None
         reranker = as_reranker(settings.rerank)
         return Reranking(reranker.name, settings.rerank_n, float(settings.rerank_weight), reranker)
