@@ -17,8 +17,8 @@ from memkit.evaluation.pools import Batch, Pools
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, Mask, result_schema, tuples_of
-from memkit.search.fitted.index import memories_where, seen_by
 from memkit.search.steps.recall import WEIGHTS
+from memkit.search.steps.scope import memories_where, seen_by
 from memkit.tables.age import later
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))

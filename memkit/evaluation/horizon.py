@@ -14,7 +14,7 @@ from memkit.base.params import Moment
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import Batch
 from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
-from memkit.search.fusion import TIE_DIGITS
+from memkit.search.alike import TIE_DIGITS
 from memkit.search.question import Question
 from memkit.search.state import Ranked
 from memkit.tables.age import later

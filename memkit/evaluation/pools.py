@@ -19,10 +19,11 @@ from memkit.evaluation.labels import read_run
 from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.ask import Settings, check_user
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import MemoryIndex, Scope
+from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question, bare_hits, idle_notes
 from memkit.search.settings import QuerySettings, scoping
 from memkit.search.state import Candidates, Pooled, merge
+from memkit.search.steps.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -382,7 +383,7 @@ def _without_masks(question: Question) -> Question:
     allowed = question.scope.allowed
     if allowed is not None and not allowed.any():
         return question
-    return replace(question, reading=replace(question.reading, scope=Scope(None, None, None, None)))
+    return replace(question, scope=Scope(None, None, None, None))
 
 
 def _joined(arms: tuple[str, ...], new: Candidates, earlier: Mapping[str, Candidates]) -> Candidates:

@@ -27,9 +27,9 @@ from memkit.plot.marks import Picture
 from memkit.plot.places import COLORS, Groups, deduplicator_of, grouped, places_of
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import Ints, Mask
-from memkit.search.fitted.index import memories_where
 from memkit.search.layout import METHODS, Layout, lay_out
 from memkit.search.retriever import Retriever
+from memkit.search.steps.scope import memories_where
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import Mask as Hidden
 from memkit.text.secrets import mask

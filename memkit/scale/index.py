@@ -38,22 +38,11 @@ from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, take_rows
 from memkit.search.fitted.context import AUTO
-from memkit.search.fitted.index import (
-    Answer,
-    MemoryIndex,
-    Reading,
-    Scope,
-    Searchable,
-    Where,
-    areas_of,
-    build_as,
-    make_scope,
-    memories_where,
-    replaced_by,
-)
+from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build_as
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
+from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, memories_where, replaced_by
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS
 from memkit.tables.untrusted import with_nulls
@@ -259,7 +248,7 @@ class BucketIndex:
 
     def answer(self, ask: Ask) -> Answer:
         """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of the small index."""
-        where: Where = ask.where
+        where: Predicate = ask.where
         if ask.where and _may_have_subquery(ask.where):
             where = memories_where(self.corpus.ask, ask.where, ask.settings.where_timeout_s)
         parts = [self.bucket(number) for number in self.corpus.needed(ask.user_id)]

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from memkit.index.cosine import cosines
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import take_rows
-from memkit.search.fusion import TIE_DIGITS
 from memkit.tables.owners import Owners
 from memkit.text.headings import without_moment
 
@@ -37,6 +36,8 @@ DROPPED = -1
 NOWHERE = np.iinfo(np.int64).max
 """The place of a candidate that is not shown."""
 Keys = NDArray[np.signedinteger[Any]]
+TIE_DIGITS = 6
+"""Encoders and engines differ in the seventh digit from batch to batch; a smaller difference means nothing."""
 
 
 def mmr(

@@ -19,8 +19,9 @@ from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.schemas import Ints, Mask
 from memkit.search.ask import Ask, Queries, Settings, check_user, checked_scope
 from memkit.search.fitted.arms import take_rows
-from memkit.search.fitted.index import MemoryIndex, visible_memories
+from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question, answered
+from memkit.search.steps.scope import visible_memories
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.secrets import mask, without_secrets

@@ -25,12 +25,13 @@ from memkit.index.rerank import as_reranker
 from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.arms import KINDS, take_rows
-from memkit.search.fitted.index import MemoryIndex, Reading, Scope, Searchable, replaced_by
+from memkit.search.fitted.index import MemoryIndex, Reading, Searchable
 from memkit.search.rank import answerability, multiplied, rank, unranked
 from memkit.search.settings import STEPS, scoping
 from memkit.search.state import Candidates, Pooled, Ranked
 from memkit.search.step import Step, queries_named
 from memkit.search.steps.recall import OUTSIDE
+from memkit.search.steps.scope import replaced_by
 from memkit.tables.age import naive
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
@@ -39,8 +40,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Question:
-    """Queries to an index, with settings and a moment, and the candidates that the arms retrieved for them.
+class Question(Reading):
+    """An `Ask` as an index reads it, and the candidates that the arms retrieved for it.
 
     Retrieving candidates is the costly part; ranking is arithmetic over arrays. So retrieve once, with all arms and the
     largest pool (candidates per arm), and rank under as many settings as you like: the results are those of separate
@@ -49,8 +50,6 @@ class Question:
     Attributes
     ----------
     index : MemoryIndex
-    reading : Reading
-        The `Ask`, with the memories that may be found and the weights of the arms; arms of weight 0 are left out.
     retrieved : Candidates
         The candidates that the arms retrieved.
     note : str
@@ -73,16 +72,10 @@ class Question:
     """
 
     index: MemoryIndex
-    reading: Reading
     retrieved: Candidates
     note: str = ""
     depth: int | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
-
-    @property
-    def ask(self) -> Ask:
-        """What was asked."""
-        return self.reading.ask
 
     @property
     def settings(self) -> Settings:
@@ -103,16 +96,6 @@ class Question:
     def moment(self) -> datetime:
         """For decay and expiry, in UTC; `scope` says which memories lie in the future."""
         return self.ask.moment.instant
-
-    @property
-    def scope(self) -> Scope:
-        """Which memories may be found."""
-        return self.reading.scope
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each arm that has one, with the sum 1."""
-        return self.reading.weights
 
     def with_params(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without retrieving again.
@@ -136,11 +119,11 @@ class Question:
     def under(self, settings: Settings, weights: dict[str, float], k: int | None = None) -> Self:
         """The same candidates under other settings and weights, and for another number of hits."""
         ask = replace(self.ask, settings=settings, k=self.k if k is None else k)
-        return replace(self, reading=replace(self.reading, ask=ask, weights=weights), unreached=[])
+        return replace(self, ask=ask, weights=weights, unreached=[])
 
     def at(self, moment: Moment) -> Self:
         """The same candidates at another moment."""
-        return replace(self, reading=replace(self.reading, ask=replace(self.ask, moment=moment)))
+        return replace(self, ask=replace(self.ask, moment=moment))
 
     def candidates(self) -> Candidates:
         """The best `pool` candidates of each arm that has a weight."""
@@ -155,7 +138,7 @@ class Question:
             self.ask.texts,
             np.full(size, naive(self.moment), "datetime64[us]"),
             np.full(size, "NaT" if until is None else naive(until), "datetime64[us]"),
-            [self.reading.sight] * size,
+            [self.sight] * size,
             self.settings.unit,
             (self.settings.normalize, self.settings.across_weight),
         )
@@ -174,15 +157,15 @@ class Question:
         if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
         # A superseded memory is shown as itself here, not as its successor.
-        reading = replace(self.reading, scope=replace(self.scope, successor_chunks=None))
-        return self.index.retrieve(reading, n, allowed)
+        as_itself = replace(self, scope=replace(self.scope, successor_chunks=None))
+        return self.index.retrieve(as_itself, n, allowed)
 
     @cached_property
     def read_as(self) -> dict[str, dict[str, str]]:
         """By query the words that no text has, and the nearest word of a text, which was searched in its place."""
         return {
-            query: {word: self.index.spelled(term, self.reading.sight) for word, term in nearest.items()}
-            for query, nearest in zip(self.queries.ids, self.reading.nearest, strict=False)
+            query: {word: self.index.spelled(term, self.sight) for word, term in nearest.items()}
+            for query, nearest in zip(self.queries.ids, self.nearest, strict=False)
             if nearest
         }
 
@@ -217,7 +200,8 @@ class Question:
 def answered(index: Searchable, ask: Ask) -> Question:
     """The question that `index` answers, with its candidates."""
     answer, note = or_by_words(index, ask.settings, lambda how: index.answer(replace(ask, settings=how)))
-    return Question(answer.index, replace(answer.reading, ask=ask), answer.candidates, note)
+    reading = vars(answer.reading) | {"ask": ask}
+    return Question(**reading, index=answer.index, retrieved=answer.candidates, note=note)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:

@@ -16,9 +16,8 @@ import numpy as np
 
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, NOWHERE, Keys
-from memkit.search.fusion import group_starts, spread
 from memkit.search.settings import STEPS
-from memkit.search.state import RETURNED, Pooled, Ranked, Shortlist, State, count
+from memkit.search.state import RETURNED, Pooled, Ranked, Shortlist, State, count, group_starts, spread
 from memkit.search.step import Factor, Step
 from memkit.search.steps.pick import BELOW
 

@@ -21,14 +21,53 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.alike import DROPPED, Keys
-from memkit.search.fusion import TIE_DIGITS, changes, group_starts, rank_within, spread
+from memkit.search.alike import DROPPED, TIE_DIGITS, Keys
 
 T = TypeVar("T")
+Value = TypeVar("Value", bound=np.generic)
 UNIT = 10.0**TIE_DIGITS
 """Scores are compared in units of 1 / `UNIT`; equal units tie."""
 RETURNED = "returned"
 """The disposition of a hit."""
+
+
+def changes(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each value differs from the one before it; the first always does."""
+    differs = np.ones(len(column), bool)
+    np.not_equal(column[1:], column[:-1], out=differs[1:])
+    return differs
+
+
+def group_starts(query: Ints) -> Ints:
+    """The index at which each query begins in the sorted column `query`."""
+    return changes(query).nonzero()[0]
+
+
+def spread(values: NDArray[Value], starts: Ints, size: int) -> NDArray[Value]:
+    """One value per query, repeated for each of its rows."""
+    ends = np.empty_like(starts)  # np.diff would take as long as all the rest
+    ends[:-1], ends[-1:] = starts[1:], size
+    return values.repeat(ends - starts)
+
+
+def rank_within(query: Ints, score: Floats) -> Ints:
+    """Rank of each row within its query, 1 for the highest score; ties share the better rank.
+
+    Examples
+    --------
+    >>> rank_within(np.array([0, 0, 0, 1]), np.array([0.5, 0.9, 0.5, 0.1])).tolist()
+    [2, 1, 2, 1]
+    """
+    rounded = score.round(TIE_DIGITS)
+    order = np.lexsort((-rounded, query))
+    place = np.arange(len(order))
+    query_start = changes(query[order])
+    run_start = query_start | changes(rounded[order])
+    first_of_run = np.maximum.accumulate(np.where(run_start, place, 0))
+    first_of_query = np.maximum.accumulate(np.where(query_start, place, 0))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = first_of_run - first_of_query + 1
+    return ranks
 
 
 class Candidates(NamedTuple):

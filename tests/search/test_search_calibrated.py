@@ -11,8 +11,9 @@ import pytest
 from memkit.index.dense import Dense
 from memkit.index.encoders.base import Calibration
 from memkit.index.lexical import BM25, Grams
-from memkit.search.fusion import arm_weights, calibrate
+from memkit.search.fitted.arms import arm_weights
 from memkit.search.retriever import Retriever
+from memkit.search.steps.fuse import calibrate
 from memkit.text.function_words import FUNCTION_WORDS
 
 DAY = "2026-03-01"

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.index.encoders.base import Calibration
-from memkit.search.fitted.arms import KINDS
-from memkit.search.fusion import METHODS, Evidence, Floats, arm_weights, fuse
+from memkit.search.fitted.arms import KINDS, arm_weights
 from memkit.search.settings import QuerySettings
+from memkit.search.steps.fuse import METHODS, Evidence, Floats, fuse
 
 NAN = np.nan
 

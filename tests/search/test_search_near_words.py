@@ -122,9 +122,9 @@ def test_words_in_other_letters_are_those_in_sight_too() -> None:
     rows = {"text": ["сервер Лиссабон", "сервер", "сервер Лисбон"], "user_id": ["v", "u", None], "memory_id": [*"abc"]}
     search = mk.Retriever(gram_weight=0.0, across_weight=0.6, fold="none").fit(mk.from_table(rows))
     sees = {who: search.ask("Lisbon server", user_id=who, as_of=DAY) for who in (None, "u")}
-    assert sees[None].reading.sight.count("лиссабон") == 1
-    assert sees["u"].reading.sight.count("лиссабон") == 0
-    assert sees["u"].reading.sight.count("лисбон") == 1
+    assert sees[None].sight.count("лиссабон") == 1
+    assert sees["u"].sight.count("лиссабон") == 0
+    assert sees["u"].sight.count("лисбон") == 1
 
 
 def test_after_an_edit_and_over_shards_words_are_read_as_by_a_fresh_index(tmp_path: Any) -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from memkit.errors import ParameterError
-from memkit.search.fusion import HOW, group_starts, normalize, rank_within, spread
+from memkit.search.state import group_starts, rank_within, spread
+from memkit.search.steps.fuse import HOW, normalize
 
 NAN = np.nan
 finite = st.floats(-1e300, 1e300)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import QueryError
 from memkit.search.ask import Queries, as_queries
-from memkit.search.fitted.index import memories_where
+from memkit.search.steps.scope import memories_where
 
 
 def test_one_text_several_texts_and_tables_are_queries() -> None:

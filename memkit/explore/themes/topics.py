@@ -24,8 +24,9 @@ from memkit.index.latent import latent_vectors
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Ints, result_schema
 from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.arms import take_rows
-from memkit.search.fitted.index import MemoryIndex, make_scope
+from memkit.search.fitted.index import MemoryIndex
 from memkit.search.retriever import Retriever
+from memkit.search.steps.scope import make_scope
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 from memkit.text.snippet import plain_line

@@ -23,7 +23,7 @@ from memkit.index.encoders.base import Vectors
 from memkit.index.lexical import plain_letters
 from memkit.index.near_words import Sight
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fusion import group_starts
+from memkit.search.state import group_starts
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import CYRILLIC_LETTERS

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.duck import literal, rows_of
-from memkit.errors import StaleIndexError
+from memkit.errors import ParameterError, StaleIndexError
 from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
 from memkit.search.fitted.settings import FitSettings
 from memkit.text.analyse import columns_read, may_have_text, searchable_sql
@@ -179,6 +180,43 @@ KINDS: dict[str, Kind] = {
     ),
 }
 """The arms by their column in hits and trace, in the order of the columns: words, meaning, letters."""
+
+
+def arm_weights(
+    requested: Mapping[str, float | None], arms: Iterable[str], stored: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, float]:
+    """The weight of each of `arms`, rescaled to the sum 1; an arm of weight 0 is left out.
+
+    Arms whose weight is None share the remaining weight in the proportions of `stored`.
+
+    Raises
+    ------
+    ParameterError
+        If a weight is negative, or all are 0.
+
+    Examples
+    --------
+    >>> arm_weights({"bm25": 0.3, "vector": 0.7}, ["bm25", "vector"])
+    {'bm25': 0.3, 'vector': 0.7}
+    >>> arm_weights({"bm25": 0.0, "vector": 1.0}, ["bm25"])  # no encoder: words alone, as the workspace document says
+    {'bm25': 1.0}
+    >>> arm_weights({"bm25": None, "vector": 0.5, "gram": None}, ["bm25", "vector", "gram"], {"bm25": 6, "gram": 2})
+    {'bm25': 0.375, 'vector': 0.5, 'gram': 0.125}
+    """
+    text = ", ".join(f"{arm}_weight={weight}" for arm, weight in requested.items())
+    explicit = {arm: weight for arm, weight in requested.items() if weight is not None}
+    if min(explicit.values(), default=0) < 0:
+        raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {text}.")
+    defaults = {arm: stored[arm] for arm in requested if arm not in explicit}
+    share = max(0.0, 1.0 - sum(explicit.values())) / (sum(defaults.values()) or 1.0)
+    weights = {arm: explicit[arm] if arm in explicit else share * defaults[arm] for arm in requested}
+    positive = {arm: weights[arm] for arm in arms if weights[arm] > 0}
+    if not positive and any(weights.values()):
+        positive = dict.fromkeys(arms, 1.0)
+    if not positive:
+        raise ParameterError(f"Retriever: no arm has a weight: {text}. Expected a weight above 0.")
+    total = sum(positive.values())
+    return {arm: weight / total for arm, weight in positive.items()}
 
 
 def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:

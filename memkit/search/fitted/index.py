@@ -1,6 +1,6 @@
 """The index that `Retriever.fit` builds: chunks, their arms, and arrays about them, for all query-time settings.
 
-`Rows` are the arrays by row, and a `Scope` the rows that a query may find by `where`, user, kind, expiry and creation.
+`Rows` are the arrays by row, and a `Reading` is a question as an index reads it.
 `Searchable` is the interface that a Retriever uses. `MemoryIndex` is the one in memory; a room above has one whose
 rows another engine holds, and one over many shards.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.hashes import digest_of_rows
-from memkit.base.params import Moment, check_corpus, until_text
+from memkit.base.params import check_corpus
 from memkit.display.names import NAMED
-from memkit.errors import ParameterError, QueryError
 from memkit.index.cache import shared_cache
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
@@ -39,6 +38,7 @@ from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_
 from memkit.search.fitted.arms import (
     KINDS,
     Arm,
+    arm_weights,
     build_arm,
     codes,
     make_chunks,
@@ -49,15 +49,13 @@ from memkit.search.fitted.arms import (
 )
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
 from memkit.search.fitted.settings import FitSettings
-from memkit.search.fusion import arm_weights, group_starts, spread
 from memkit.search.settings import QuerySettings
-from memkit.search.state import Candidates, merge
+from memkit.search.state import Candidates, group_starts, merge, spread
+from memkit.search.steps.scope import Scope, make_scope
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
-from memkit.tables.sandbox import QueryTimeoutError, parse_select
 from memkit.tables.statement import with_ends
 from memkit.text.analyse import terms_by
-from memkit.text.secrets import mask
 from memkit.text.when import in_days
 
 if TYPE_CHECKING:
@@ -239,266 +237,6 @@ def _successors(memories: pa.Table) -> Ints | None:
         if last[memory] in chain:
             last[memory] = -1
     return last
-
-
-_BARE = "select memory_id from memories where "
-Where: TypeAlias = str | pa.ChunkedArray | None
-
-
-def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -> pa.ChunkedArray:
-    """Ids of the memories that pass the predicate `where`.
-
-    Parameters
-    ----------
-    ask : callable
-        Runs a query over the corpus's tables, as `Corpus.ask` does.
-    where : str
-        One SQL predicate over the columns of ``memories``; a subquery may read other tables.
-    timeout_s : float, seconds
-        The time limit.
-
-    Raises
-    ------
-    QueryError
-        If it is not exactly one expression, DuckDB refuses it, or it takes too long.
-    """
-    try:
-        # Without brackets, nothing can close one and go on; within them, nothing can follow the expression.
-        if parse_select(_BARE + where).shape != parse_select(_BARE + "true").shape:
-            raise QueryError("one expression is expected, and nothing after it")
-        # The line break keeps a comment at the predicate's end from swallowing the bracket.
-        return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
-    except QueryTimeoutError as error:
-        raise QueryError(
-            f"where: expected an answer within {timeout_s:g} seconds. Got none for {mask(repr(where)):.200}: simplify"
-            " it, or raise where_timeout_s."
-        ) from error
-    except (QueryError, TypeError) as error:
-        raise QueryError(
-            f"where: expected one SQL predicate over the columns of memories, such as \"user_id = 'u1'\"."
-            f" Got {mask(repr(where)):.200}: {mask(str(error))}"
-        ) from error
-
-
-def seen_by(user_id: str, memories: pa.Table) -> Mask:
-    """Which memories a user sees: those of this `user_id` and of nobody."""
-    mask: Mask = pc.fill_null(pc.equal(memories["user_id"], user_id), True).to_numpy()
-    return mask
-
-
-def visible_memories(index: MemoryIndex, settings: QuerySettings, moment: Moment, user_id: str | None) -> Mask:
-    """Which memories the user may see, of the user and of nobody, without those created after the moment."""
-    visible = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
-    until = moment.unseen(settings.future)
-    return visible if until is None else visible & ~later(index.rows.created, until)
-
-
-def areas_of(index: MemoryIndex, ask: Ask) -> frozenset[str]:
-    """The areas that the scope of a question reaches, in small letters: of ``area:auth`` that one, of global none.
-
-    Those of a file are its folders, by name and by path; the keywords of the notes on it; and the areas of notes whose
-    subject or text names its path. Only notes that the question may see count.
-    """
-    kind, _, name = (ask.scope or "").partition(":")
-    if kind != "file":
-        return frozenset({name.casefold()} if name else ())
-    folders = name.split("/")[:-1]
-    areas = {*folders, *("/".join(folders[: depth + 1]) for depth in range(len(folders)))} - {""}
-    seen = visible_memories(index, ask.settings, ask.moment, ask.user_id)
-    notes = index.memories.select(["kind", "scope", "title", "text", "tags"]).filter(pa.array(seen))
-    notes = notes.filter(pc.equal(notes["kind"], "note"))
-    on_file = notes.filter(pc.equal(notes["scope"], ask.scope))["tags"]
-    areas |= set(pc.list_flatten(on_file).drop_null().to_pylist())
-    of_areas = notes.filter(pc.starts_with(notes["scope"], "area:"))
-    pattern = rf"(^|[^\pL\pN_./-])(\./)?{re.escape(name)}\.?($|[^\pL\pN_./-])"
-    named = [pc.fill_null(pc.match_substring_regex(of_areas[column], pattern), False) for column in ("title", "text")]
-    scopes = of_areas["scope"].filter(pc.or_(*named)).to_pylist()
-    return frozenset(area.casefold() for area in (*areas, *(scope.removeprefix("area:").strip() for scope in scopes)))
-
-
-def _beyond(ask: Ask, areas: frozenset[str], memories: pa.Table) -> Mask:
-    """The notes that apply to another file than the question's scope says, or to an area that is none of `areas`."""
-    scope = memories["scope"]
-    names = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(scope, len("area:")))
-    name_known = pa.array([name is not None and name.casefold() in areas for name in names.to_pylist()], pa.bool_())
-    other_area = pc.and_(pc.starts_with(scope, "area:"), pc.invert(name_known))
-    other_file = pc.and_(pc.starts_with(scope, "file:"), pc.not_equal(scope, ask.scope))
-    beyond = pc.and_(pc.equal(memories["kind"], "note"), pc.or_(other_area, other_file))
-    mask: Mask = pc.fill_null(beyond, False).to_numpy()
-    return mask
-
-
-@dataclass(frozen=True)
-class Unseen:
-    """Of the memories that pass all filters, how many are newer than the moment of the query.
-
-    Attributes
-    ----------
-    until : datetime
-        The last instant that is visible.
-    created, undated, updated : int
-        The memories created later, which are hidden; of the others, those without a date of creation, and those updated
-        later.
-    """
-
-    until: datetime
-    created: int = 0
-    undated: int = 0
-    updated: int = 0
-
-    @classmethod
-    def from_rows(cls, rows: Rows, until: datetime, future: Mask | None, filtered: Mask | None) -> Self:
-        """Count the memories."""
-        updated = later(rows.dated, until)
-        if future is None and not updated.any():
-            return cls(until)
-        passes = np.ones(len(updated), bool) if filtered is None else ~filtered
-        created, visible = (0, passes) if future is None else (int((passes & future).sum()), passes & ~future)
-        return cls(until, created, int((visible & np.isnat(rows.created)).sum()), int((visible & updated).sum()))
-
-    def __add__(self, other: Self) -> Self:
-        created, undated = self.created + other.created, self.undated + other.undated
-        return type(self)(self.until, created, undated, self.updated + other.updated)
-
-    def __str__(self) -> str:
-        """A sentence; empty if no memory is newer."""
-        if not self.created and not self.updated:
-            return ""
-        hidden = "1 memory" if self.created == 1 else f"{self.created:,} memories"
-        until = until_text(self.until)
-        message = f"{hidden} created after {until} {'is' if self.created == 1 else 'are'} hidden."
-        undated = f"{self.undated:,} {'has' if self.undated == 1 else 'have'} no created_at" if self.undated else ""
-        updated = f"{self.updated:,} {'was' if self.updated == 1 else 'were'} updated later" if self.updated else ""
-        newer = " and ".join(filter(None, (undated, updated)))
-        return f"{message} Of the others, {newer}." if newer else message
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The memories that are left out, by reason; None if a reason leaves out none.
-
-    Attributes
-    ----------
-    filtered, expired, future : ndarray of bool, shape (n_memories,), or None
-    allowed : ndarray of bool, shape (n_chunks,), or None
-        Chunks that may be found; None: all.
-    unseen : Unseen or None
-        Counts of memories newer than the moment of the query; None if it hides nothing.
-    unknown_user : str or None
-        The user of the query, if no memory is of that user.
-    deprecated, superseded : ndarray of bool, shape (n_memories,), or None
-        Left out by their status.
-    successor_chunks : ndarray of int64, shape (n_chunks,), or None
-        For a chunk of a superseded memory the chunk of its successor that is found in its place, else -1.
-    replaced : pa.Table or None
-        As `replaced_by` for all that was found, where that is over many shards; None: the masks tell.
-    beyond : ndarray of bool, shape (n_memories,), or None
-        Of the filtered ones, notes that apply to something else than the question's scope.
-    """
-
-    filtered: Mask | None
-    expired: Mask | None
-    future: Mask | None
-    allowed: Mask | None
-    unseen: Unseen | None = None
-    unknown_user: str | None = None
-    deprecated: Mask | None = None
-    superseded: Mask | None = None
-    successor_chunks: Ints | None = None
-    replaced: pa.Table | None = None
-    beyond: Mask | None = None
-
-    @property
-    def until(self) -> datetime | None:
-        """Memories created after this are hidden; None if none are."""
-        return None if self.unseen is None else self.unseen.until
-
-    def reasons(self) -> list[tuple[str, Mask]]:
-        """The reasons that leave out any memory; the last one counts for a memory with several."""
-        by_status = {"deprecated": self.deprecated, "superseded": self.superseded}
-        masks = by_status | {"expired": self.expired, "future": self.future, "filtered": self.filtered}
-        return [(word, mask) for word, mask in masks.items() if mask is not None]
-
-
-def make_scope(index: MemoryIndex, ask: Ask, where: Where, areas: frozenset[str] | None = None) -> Scope:
-    """The scope of a question in an index: `where`, the user, what notes apply to, and the settings that hide memories.
-
-    `where` is the question's predicate, or the ids of the memories that pass it; the memories that the queries are
-    asked `without` are left out. `areas` are those of the question's scope, where the index is one of several; None:
-    as `areas_of` finds them.
-    """
-    memories, rows, how, moment, user_id = index.memories, index.rows, ask.settings, ask.moment, ask.user_id
-    ids, excluded = memories["memory_id"], []
-    if ask.queries.without:
-        excluded.append(pc.is_in(ids, value_set=pa.array(ask.queries.without, pa.string())).to_numpy())
-    if where is not None:
-        if not isinstance(where, (str, pa.ChunkedArray)):
-            raise ParameterError(
-                f"where: expected a SQL predicate as text, such as \"user_id = 'u1'\". Got {where!r:.100}."
-            )
-        passed = memories_where(index.corpus.ask, where, how.where_timeout_s) if isinstance(where, str) else where
-        excluded.append(~pc.is_in(ids, value_set=passed).to_numpy())
-    unknown = None
-    if user_id is not None:
-        unknown = None if pc.any(pc.equal(memories["user_id"], user_id)).as_py() else user_id
-        excluded.append(~seen_by(user_id, memories))
-    beyond = None
-    if ask.scope is not None:
-        beyond = _beyond(ask, areas_of(index, ask) if areas is None else areas, memories)
-        excluded.append(beyond)
-    if (hidden := rows.hidden(how.kinds_hidden)) is not None:
-        excluded.append(hidden)
-    is_expired = rows.expired(moment.last_visible)
-    if how.expired == "only":
-        excluded.append(np.ones(len(ids), bool) if is_expired is None else ~is_expired)
-    filtered = np.logical_or.reduce(excluded) if excluded else None
-    expired = is_expired if how.expired == "hide" else None
-    until = moment.unseen(how.future)
-    future = None if until is None else rows.future(until)
-    gone = [mask for mask in (filtered, expired, future) if mask is not None]
-    out = np.logical_or.reduce(gone) if gone else None
-    deprecated = rows.deprecated if how.status == "obey" else None
-    superseded, successor_chunks = _succession(rows, out) if how.status == "obey" else (None, None)
-    reasons = [mask for mask in (out, deprecated, superseded) if mask is not None]
-    allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
-    unseen = None if until is None else Unseen.from_rows(rows, until, future, filtered)
-    return Scope(
-        filtered, expired, future, allowed, unseen, unknown, deprecated, superseded, successor_chunks, beyond=beyond
-    )
-
-
-def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]:
-    """The memories whose successor the query may show, and for each of their chunks the successor's first chunk.
-
-    A memory stays where it is if its successor is left out (`out`), deprecated itself, or has no text.
-    """
-    if rows.successor is None:
-        return None, None
-    to = rows.successor
-    first = np.minimum(np.searchsorted(rows.memory, to), max(len(rows.memory) - 1, 0))
-    shows = (to >= 0) & (rows.memory[first] == to) if len(rows.memory) else np.zeros(len(to), bool)
-    for hidden in (out, rows.deprecated):
-        shows &= True if hidden is None else ~hidden[to]
-    if rows.filled is not None:
-        shows &= rows.filled[first]
-    superseded = shows if out is None else shows & ~out
-    if not superseded.any():
-        return None, None
-    return superseded, np.where(superseded, first, -1)[rows.memory]
-
-
-def replaced_by(memories: pa.Table, rows: Rows, scope: Scope, ids: pa.ChunkedArray) -> pa.Table:
-    """The superseded memories in whose place one of the memories `ids` is shown: their names, and its id as `by`."""
-    superseded = np.empty(0, np.int64) if scope.superseded is None else np.flatnonzero(scope.superseded)
-    known = memories.column_names
-    named = memories.select([name for name in NAMED if name in known])
-    by = (
-        memories["memory_id"]
-        if rows.successor is None
-        else take_rows(memories["memory_id"], rows.successor[superseded])
-    )
-    replaced = take_rows(named, superseded).append_column("by", by.slice(0, len(superseded)))
-    return replaced.filter(pc.is_in(replaced["by"], value_set=ids))
 
 
 _BACKGROUND = 256

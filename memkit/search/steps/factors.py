@@ -12,8 +12,7 @@ from memkit.display.names import day_of
 from memkit.documents import cite
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
-from memkit.search.fusion import group_starts
-from memkit.search.state import Pooled, Ranked, State
+from memkit.search.state import Pooled, Ranked, State, group_starts
 from memkit.search.step import Factor, Look, Step, queries_named
 from memkit.tables.age import DECAY_KINDS, FORMS, ages, decay_reach, factors, stale
 
