@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterable
@@ -12,11 +13,12 @@ from typing import Any
 
 from memkit.base.fences import fences, headings, is_mark
 from memkit.base.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
+from memkit.base.progress import heard
 from memkit.change.disk import folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
-from memkit.errors import ChangeRefusedError, ParameterError, QueryError
+from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError
 from memkit.formats.syntax.places import line_end
 from memkit.formats.syntax.speech import clock_of, escaped, turn_of
 from memkit.formats.syntax.values import day_of
@@ -25,6 +27,9 @@ from memkit.schemas import tuples_of
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus, read
 
+_LOG = logging.getLogger("memkit")
+_ONE = threading.Lock()
+"""Held by the thread that encodes: a second one finds the vectors of the first in the cache."""
 _MAX_SLUG = 30
 _SESSION = re.compile(r"\d{4}-\d{2}-\d{2}-.+\.md")
 _OPEN_FOR = timedelta(hours=4)
@@ -210,15 +215,23 @@ class Live:
         Gives the part of a corpus that is searched; by default all of it.
     timezone : str or tzinfo, optional
         As for `memkit.read`.
+    encode : {"now", "later"} or int
+        As for `Retriever.fit`; what is left for later is encoded beside the calls.
     parameters
         Those of `Retriever`.
     """
 
     def __init__(
-        self, root: Path, select: Callable[[Corpus], Corpus] | None = None, timezone: Zone = None, **parameters: Any
+        self,
+        root: Path,
+        select: Callable[[Corpus], Corpus] | None = None,
+        timezone: Zone = None,
+        encode: str | int = "now",
+        **parameters: Any,
     ) -> None:
         self.root, self.select, self.parameters, self._lock = root, select, parameters, threading.RLock()
-        self.timezone = zone_of("search", timezone)
+        self.timezone, self.encode = zone_of("search", timezone), encode
+        self._encoding: threading.Thread | None = None
         self._corpus: Corpus | None = None
         self._fitted: tuple[Corpus, Retriever] | None = None
 
@@ -234,8 +247,33 @@ class Live:
             corpus = self.corpus()
             if self._fitted is None or corpus.tables != self._fitted[0].tables:
                 searched = self.select(corpus) if self.select else corpus
-                self._fitted = corpus, Retriever(**self.parameters).fit(searched)
+                self._fitted = corpus, Retriever(**self.parameters).fit(searched, encode=self.encode)
+                self._encode_later()
             return self._fitted[1]
+
+    def _encode_later(self) -> None:
+        """Start to encode what the last fit left for later, unless a thread does so."""
+        if self._encoding is None and self._waiting() is not None:
+            self._encoding = threading.Thread(target=self._encode_beside, daemon=True)
+            self._encoding.start()
+
+    def _waiting(self) -> Retriever | None:
+        """The last fit, if texts of it wait."""
+        return self._fitted[1] if self._fitted is not None and self._fitted[1].index_.waiting_note() else None
+
+    def _encode_beside(self) -> None:
+        """Encode, in silence, until nothing waits; a failure is logged, and the next fit tries again."""
+        search = self._waiting()
+        while search is not None:
+            try:
+                with heard(lambda *_: None), _ONE:
+                    search.encode()
+            except MemkitError as error:
+                _LOG.warning("memkit: answers stay by words and letters for now. %s", error)
+                search = None
+            with self._lock:
+                search = search and self._waiting()
+                self._encoding = None if search is None else self._encoding
 
 
 class MemoryIndex:

@@ -6,8 +6,10 @@ Exit codes: 0 fine, 1 `check` found errors, 2 wrong usage or unreadable input (o
 from __future__ import annotations
 
 import copy
+import json
 import sys
 from collections.abc import Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
@@ -19,8 +21,10 @@ from typer.models import CommandInfo
 from memkit import __version__
 from memkit.base.params import check_choice
 from memkit.cli.common import (
+    ENCODE_LIMIT,
     AsOfOption,
     DatesOption,
+    EncodeLimitOption,
     FormatsOption,
     HiddenOption,
     HtmlOption,
@@ -40,12 +44,14 @@ from memkit.cli.common import (
     load_history,
     policy_values,
     profile_of,
+    say_waiting,
     settings,
 )
 from memkit.cli.groups import grouped
 from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import safe, visible
 from memkit.errors import ParameterError, did_you_mean
+from memkit.schemas import WORDS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -243,18 +249,60 @@ def search(
         str | None, typer.Option(help="Show only these columns of hits or memories: rank,title,…")
     ] = None,
     sets: SetOption = None,
+    encode_limit: EncodeLimitOption = ENCODE_LIMIT,
     as_json: JsonOption = False,
     *,
     reading: Reading,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
+    from memkit.search.question import retold
+
     corpus = load(path, reading)
-    retriever = fitted(corpus, preset, sets, profile)
+    retriever = fitted(corpus, preset, sets, profile, encode_limit)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of, user_id=user, scope=scope)
+    table = retold(table, retriever.index_, "")
+    say_waiting(retriever, path)
     if columns is not None:
         table = _chosen(table, retriever.corpus_.memories, [name.strip() for name in columns.split(",")])
+    elif as_json:
+        arms = list(json.loads((table.schema.metadata or {})[b"arms"]))
+        table = table.append_column("arms", pa.array([arms] * table.num_rows, WORDS))
     show(table, as_json, None if columns is None else table.column_names)
+
+
+@app.command()
+@grouped
+def encode(
+    path: PathArgument,
+    preset: PresetOption = None,
+    profile: ProfileOption = None,
+    sets: SetOption = None,
+    as_json: JsonOption = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Fill the cache of vectors with a folder's texts, so that search finds them by meaning; it may be interrupted.
+
+    What is encoded is kept as it goes, and the next call goes on from there. Give the options of the searches to come.
+    """
+    from memkit.index.cache import shared_cache
+
+    if (folder := shared_cache().folder) is None:
+        raise ParameterError(
+            "encode: expected a folder that keeps vectors. Got none: MEMKIT_CACHE turns it off, or others may write"
+            " there. Set MEMKIT_CACHE to a folder of your own."
+        )
+    begun = perf_counter()
+    index = fitted(load(path, reading), preset, sets, profile, "later").encode().index_.whole
+    if "vector" not in index.arms:
+        why = index.absent.get("vector", "vector_weight is 0")
+        raise ParameterError(f"encode: expected a search by meaning. Got none: {why}.")
+    row = {"texts": len(index.texts), "encoder": index.fingerprint, "seconds": round(perf_counter() - begun, 1)}
+    if as_json:
+        print_json(pa.Table.from_pylist([row | {"folder": str(folder)}]))
+    else:
+        print(safe(f"{row['texts']:,} texts have vectors of {row['encoder']}, kept in {folder}."))
 
 
 def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
@@ -343,6 +391,7 @@ def context(
     ] = None,
     profile: ProfileOption = None,
     sets: SetOption = None,
+    encode_limit: EncodeLimitOption = ENCODE_LIMIT,
     as_json: JsonOption = False,
     *,
     reading: Reading,
@@ -359,8 +408,9 @@ def context(
         **(loaded.context if loaded else {}),
         **settings(ContextBuilder.params(), sets, "ContextBuilder"),
     }
-    builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset, None, profile)})
-    built = builder.build(corpus, user, message, as_of)
+    retriever = fitted(corpus, preset, None, profile, encode_limit)
+    built = ContextBuilder(**{**values, "retriever": retriever}).build(corpus, user, message, as_of)
+    say_waiting(retriever, path)
     if as_json:
         print_json(built.table)
     else:

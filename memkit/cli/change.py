@@ -16,7 +16,9 @@ import typer
 import memkit
 from memkit.base.checked import json_object
 from memkit.cli.common import (
+    ENCODE_LIMIT,
     AsOfOption,
+    EncodeLimitOption,
     FormatsOption,
     JsonOption,
     PathArgument,
@@ -425,6 +427,7 @@ def serve(
         str | None, typer.Option("--user", help="Serve this user alone; other users' memories are invisible.")
     ] = None,
     timezone: TimezoneOption = None,
+    encode_limit: EncodeLimitOption = ENCODE_LIMIT,
 ) -> None:
     """Serve a folder's memory to agents as an MCP server (extra mcp), on standard input and output or by HTTP."""
     import os
@@ -438,7 +441,8 @@ def serve(
 
     given, loaded = settings(Retriever.params(), sets, "Retriever"), profile_of(profile)
     values = {"encoder": "use", **preset_values(preset), **(loaded.retriever if loaded else {}), **given}
-    tools = Tools(path, values, log=not no_log and not read_only, profile=loaded, user=user, timezone=timezone)
+    log = not no_log and not read_only
+    tools = Tools(path, values, log=log, profile=loaded, user=user, timezone=timezone, encode_limit=encode_limit)
     server = make_server(tools, read_only=read_only)
     try:
         if not read_only:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
@@ -88,6 +89,16 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="Set a parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
 ]
+ENCODE_LIMIT = 2_000
+"""New texts that a verb encodes before it answers; of more, `memkit encode` makes the vectors."""
+EncodeLimitOption = Annotated[
+    int,
+    typer.Option(
+        "--encode-limit",
+        help="Where more texts than these are new, answer by words and letters; `memkit encode` adds meaning.",
+        min=0,
+    ),
+]
 ProfileOption = Annotated[
     Path | None, typer.Option("--profile", help="Tuned settings: a TOML or JSON file of mk.Profile.")
 ]
@@ -157,7 +168,13 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
     return values
 
 
-def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
+def fitted(
+    corpus: Corpus,
+    preset: str | None,
+    sets: list[str] | None,
+    profile: Path | None = None,
+    encode: str | int = "now",
+) -> Retriever:
     """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
     from memkit.search.retriever import Retriever
 
@@ -165,11 +182,22 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     loaded = profile_of(profile, preset)
     given = {**(loaded.retriever if loaded else {}), **settings(Retriever.params(), sets, "Retriever")}
     console = Console(stderr=True)
-    with console.status("encoding …") if console.is_terminal else nullcontext():
-        search = Retriever(**chosen).give(**given).fit(corpus)
+    with console.status("indexing …") if console.is_terminal else nullcontext():
+        search = Retriever(**chosen).give(**given).fit(corpus, encode=encode)
     for difference in loaded.differences(search) if loaded else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search
+
+
+def say_waiting(search: Retriever, path: Path) -> None:
+    """Say on standard error where meaning does not count yet, and what changes that."""
+    from memkit.index.cache import shared_cache
+
+    remedy = f"memkit encode {shlex.quote(str(path))} encodes them"
+    if shared_cache().folder is None:
+        remedy = "--encode-limit encodes more at once, as MEMKIT_CACHE keeps no vectors"
+    if note := search.index_.waiting_note(remedy):
+        print(safe(f"memkit: {note}"), file=sys.stderr)
 
 
 def preset_values(preset: str | None) -> dict[str, Any]:

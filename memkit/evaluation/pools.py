@@ -114,7 +114,9 @@ def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterat
 
 
 def _strict(search: Any) -> Any:
-    """The search, set to raise where its encoder cannot be reached, whatever its own setting."""
+    """The search with all its texts encoded, set to raise where its encoder cannot be reached, whatever it says."""
+    if hasattr(search, "encode"):
+        search.encode()
     if getattr(search, "on_encoder_error", "raise") == "raise":
         return search
     return search.with_params(on_encoder_error="raise")

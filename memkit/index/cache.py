@@ -179,6 +179,24 @@ class VectorCache:
                 self._keep(shelf, fingerprint, batch, vectors)
         return self._collect(fingerprint, keys, known, ask, listed)
 
+    def new(self, encoder: Encoder, keys: Iterable[Key]) -> int:
+        """How many documents `encode` would have to encode, by the hashes of their texts; none that it does not keep.
+
+        Examples
+        --------
+        >>> from memkit.index.encode import as_encoder
+        >>> cache, encoder = VectorCache(), as_encoder("hash")
+        >>> _ = cache.encode(encoder, ["чай"])
+        >>> cache.new(encoder, [content_key(text, "document") for text in ("чай", "кофе", "кофе")])
+        1
+        """
+        if getattr(encoder, "refitted", False):
+            return 0
+        fingerprint = encoder.fingerprint
+        missing = {key for key in keys if (fingerprint, key) not in self._memory}
+        shelf = self._shelf if getattr(encoder, "lasting", True) else None
+        return len(missing - shelf.known(fingerprint, list(missing)) if shelf else missing)
+
     def put(self, encoder: Encoder, texts: Texts, vectors: Vectors) -> None:
         """Add vectors of documents, those of `texts` row by row, that `encoder` made elsewhere."""
         if getattr(encoder, "refitted", False):

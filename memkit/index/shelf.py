@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ _PAGE = 16384  # small pages would be half empty with vectors of 2 kB
 _PATIENCE = 20.0  # seconds that one process waits for another
 _BETWEEN = 0.01
 _LOG_MODE = "wal"
+_OF_KEYS = "select {} from models join vectors on model = models.id where fingerprint = ? and key in ({})"
 _AT_ONCE = 500
 _MARGIN = 50  # beyond its bound the file loses a 50th, so that not every batch has to make room
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -82,6 +83,14 @@ class Shelf:
         with suppress(MemkitError):
             return self._run(lambda con: _get(con, fingerprint, keys))
         return {}
+
+    def known(self, fingerprint: str, keys: Sequence[Key]) -> set[Key]:
+        """Those of `keys` that are there, without reading their vectors; none if the file cannot be read."""
+        if not keys or not self.path.exists():
+            return set()
+        with suppress(MemkitError):
+            return self._run(lambda con: {row[0] for row in _rows(con, fingerprint, keys, "key")})
+        return set()
 
     def put(self, fingerprint: str, keys: Sequence[Key], vectors: Vectors) -> None:
         """Add vectors, and replace those of known keys.
@@ -215,17 +224,19 @@ def _identity(con: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _get(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key]) -> dict[Key, Vectors]:
-    model = con.execute("select id, dim from models where fingerprint = ?", [fingerprint]).fetchone()
-    if model is None:
-        return {}
-    sql = "select key, vector, check_sum from vectors where model = ? and key in ({})"
-    parts = (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
-    rows = (con.execute(sql.format(",".join("?" * len(part))), (model[0], *part)) for part in parts)
     return {
         key: np.frombuffer(vector, np.float32)
-        for key, vector, check_sum in chain.from_iterable(rows)
-        if len(vector) == 4 * model[1] and zlib.crc32(vector, zlib.crc32(key)) == check_sum
+        for key, vector, check_sum, dim in _rows(con, fingerprint, keys, "key, vector, check_sum, dim")
+        if len(vector) == 4 * dim and zlib.crc32(vector, zlib.crc32(key)) == check_sum
     }
+
+
+def _rows(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key], columns: str) -> Iterator[tuple[Any, ...]]:
+    """These columns of the vectors of `keys`."""
+    parts = (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))
+    return chain.from_iterable(
+        con.execute(_OF_KEYS.format(columns, ",".join("?" * len(part))), (fingerprint, *part)) for part in parts
+    )
 
 
 def _put(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key], vectors: Vectors, max_bytes: int) -> None:

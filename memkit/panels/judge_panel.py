@@ -101,6 +101,8 @@ class JudgePanel(Panel):
         session: Session | None = None,
     ) -> None:
         check_fitted("panels.judge", search)
+        for judged_search in filter(None, (search, other)):
+            judged_search.encode()
         known_answers = None
         if queries is None:
             queries, answers = known_items(search.corpus_, KNOWN)

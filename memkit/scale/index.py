@@ -131,6 +131,15 @@ class BucketIndex:
         self.arms: dict[str, Any] = dict.fromkeys(self.names)
         self.fingerprint = as_encoder(settings.encoder).fingerprint if VECTOR in self.names else None
         self.absent: dict[str, str] = {} if settings.encoder is not None else {VECTOR: "encoder is None"}
+        self.encode_limit: int | None = None
+
+    def encode(self, how: QuerySettings) -> int:
+        """Encode nothing: buckets are encoded at fit, as their statistics need all vectors."""
+        return 0
+
+    def waiting_note(self, remedy: str = "") -> str:
+        """No sentence, as meaning never waits."""
+        return ""
 
     def _collected(self) -> Statistics:
         """The saved statistics, else those counted in the buckets."""

@@ -363,7 +363,17 @@ def _note(question: Question, ranked: Ranked, *more: str) -> str:
     acting = question.settings.acting()
     of_steps = [step.note(question, ranked) for step in reversed(STEPS.telling["note"]) if step in acting]
     idle = idle_notes(question.settings, question.index)
-    return " ".join(filter(None, (question.note, *more, *of_steps, *idle)))
+    return " ".join(filter(None, (question.note, *more, *of_steps, *idle, question.index.waiting_note())))
+
+
+def retold(hits: pa.Table, index: Searchable, remedy: str) -> pa.Table:
+    """Hits whose note says otherwise what lets meaning count; without a `remedy` it says nothing of that."""
+    metadata, told = dict(hits.schema.metadata or {}), index.waiting_note()
+    if not told:
+        return hits
+    other = index.waiting_note(remedy) if remedy else ""
+    note = metadata.get(b"note", b"").replace(told.encode(), other.encode()).strip()
+    return hits.replace_schema_metadata({**metadata, b"note": note})
 
 
 def idle_notes(settings: Settings, index: Searchable, names: Iterable[str] | None = None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from memkit.base.params import AsOf, estimator, path_of
+from memkit.base.params import AsOf, check_choice, check_value, estimator, path_of
 from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
@@ -25,6 +26,8 @@ from memkit.tables.manifest import TOTALS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
+
+_LOG = logging.getLogger("memkit")
 
 
 @estimator
@@ -63,7 +66,7 @@ class Retriever(FitSettings, QuerySettings):
     [{'rank': 1, 'text': 'Пул соединений: десять.'}]
     """
 
-    def fit(self, corpus: Corpus, y: object = None) -> Self:
+    def fit(self, corpus: Corpus, y: object = None, *, encode: str | int = "now") -> Self:
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
         Vectors of known texts come from the cache; arms that were saved with the corpus come from its folder. Until the
@@ -79,6 +82,11 @@ class Retriever(FitSettings, QuerySettings):
             It is not changed: `corpus_` is a copy with the table ``chunks``. Of `Buckets` (shards) only collection
             statistics are kept; a query opens the shards it needs, and scores as one index would. For traces, sweeps
             and audits see `over_all`.
+        encode : {"now", "later"} or int
+            Whether texts without a vector are encoded now, whatever time that takes, or by `encode`. A number: now if
+            they are at most so many. Until all are encoded, words and letters answer, and the metadata's ``arms`` and
+            ``note`` of a result say so. Measures (`evaluate`, `compare`, `sweep`, `tune`, `audit`, the judge panel)
+            encode first. Buckets and encoders that learn from the corpus are encoded now.
 
         Raises
         ------
@@ -92,9 +100,34 @@ class Retriever(FitSettings, QuerySettings):
         reusable = None if former is None or _changed(former.settings, settings) else former
         begun = perf_counter()
         index = index_for(corpus, settings, query_settings, reusable)
+        index.encode_limit = _limit(encode)
         or_by_words(index, query_settings, index.ready)
         self.fit_seconds_ = perf_counter() - begun
         return self._set_index(index)
+
+    def encode(self) -> Self:
+        """Encode the texts that `fit` left for later; from then on meaning counts too.
+
+        What is encoded is kept in the cache (`mk.vector_cache`) as it goes: what was interrupted goes on from there.
+        Searches by other threads go on by words and letters meanwhile.
+
+        Raises
+        ------
+        MemkitError
+            If the encoder fails.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> corpus = mk.from_table({"text": ["Десять соединений в пуле"]})
+        >>> search = Retriever(encoder="hash").fit(corpus, encode="later")
+        >>> list(search.arms_), list(search.encode().arms_)
+        (['bm25', 'gram'], ['bm25', 'gram', 'vector'])
+        """
+        begun = perf_counter()
+        if new := self._index().encode(Settings.from_estimator(self)):
+            _LOG.warning("memkit: %s texts were encoded in %.1f seconds.", f"{new:,}", perf_counter() - begun)
+        return self
 
     def fitted(self, corpus: Corpus) -> Self:
         """This Retriever if it was fitted on the memories of `corpus`, else a copy fitted on them.
@@ -118,7 +151,8 @@ class Retriever(FitSettings, QuerySettings):
         Retriever
             This Retriever, fitted on the refreshed corpus; unchanged if that fails.
         """
-        return self.fit(self._index().corpus.refresh())
+        index = self._index()
+        return self.fit(index.corpus.refresh(), encode="now" if index.encode_limit is None else index.encode_limit)
 
     def search(
         self,
@@ -386,6 +420,15 @@ class Retriever(FitSettings, QuerySettings):
 
     def _state(self) -> str:
         return str(self.__dict__.get("index_", "not fitted"))
+
+
+def _limit(encode: str | int) -> int | None:
+    """The most new texts that a fit encodes; None: all."""
+    if isinstance(encode, str):
+        check_choice("encode", encode, ("now", "later"), "Retriever.fit")
+        return None if encode == "now" else 0
+    check_value("Retriever.fit", "encode", encode, "int", low=0, unit="texts")
+    return encode
 
 
 def _changed(settings: FitSettings, other: FitSettings) -> list[str]:

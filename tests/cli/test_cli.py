@@ -164,7 +164,32 @@ def test_search_json_has_the_columns_of_hits(run: Run, folder: Path) -> None:
     rows = json.loads(out)
     assert code == 0
     assert [(row["rank"], row["memory_id"]) for row in rows] == [(1, "facts:users/anna/profile.md#pf_1")]
-    assert list(rows[0]) == HITS
+    assert list(rows[0]) == [*HITS, "arms"]
+
+
+def test_search_answers_by_words_and_says_what_fetches_meaning(run: Run, folder: Path) -> None:
+    (folder / "users" / "anna" / "archive.md").write_text(
+        "- [id:ar_1] [t:archive] [imp:low] Однажды видела белую сову\n", encoding="utf-8"
+    )
+    asked = ("search", folder, "сова", "--set", "encoder=hash", "--as-of", "2026-01-01", "--encode-limit", "0")
+    code, out, err = run(*asked, "--json")
+    assert (code, json.loads(out)[0]["arms"]) == (0, ["bm25", "gram"])
+    assert f"texts are not encoded; memkit encode {folder} encodes them." in err
+    assert "not encoded" not in run(*asked)[1]  # standard error alone says it
+    code, out, err = run("encode", folder, "--set", "encoder=hash", "--json")
+    assert (code, json.loads(out)[0]["texts"]) == (0, 4)
+    code, out, err = run(*asked, "--json")
+    assert "vector" in json.loads(out)[0]["arms"]
+    assert err == ""
+
+
+def test_encode_needs_a_place_and_an_encoder(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "expected a search by meaning" in run("encode", folder, "--set", "encoder=none")[2]
+    monkeypatch.setenv("MEMKIT_CACHE", "off")
+    assert "expected a folder that keeps vectors" in run("encode", folder)[2]
+    (folder / "MEMORY.md").write_text("# Филин\n\nНикем ещё не виден.\n", encoding="utf-8")
+    asked = ("search", folder, "филин", "--set", "encoder=hash", "--encode-limit", "0", "--json")
+    assert "--encode-limit encodes more at once" in run(*asked)[2]
 
 
 def test_that_it_encodes_is_no_output(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +197,7 @@ def test_that_it_encodes_is_no_output(run: Run, folder: Path, monkeypatch: pytes
     code, out, err = run("search", folder, "чай", "--set", "encoder=none", "--as-of", "2026-01-01", "--json")
     assert code == 0
     assert json.loads(out)
-    assert "encoding" in err
+    assert "indexing" in err
 
 
 def test_search_filters_before_the_cut_and_traces(run: Run, folder: Path) -> None:

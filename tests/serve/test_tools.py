@@ -6,6 +6,7 @@ import inspect
 import json
 import time
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -66,6 +67,28 @@ def test_what_is_written_is_found_at_once(tools: Tools) -> None:
     assert "Выкатили бота." in text
     assert "Десять" not in text
     assert int(tools.memory_reindex()["id"]) >= 3
+
+
+def test_what_is_new_is_encoded_beside_the_calls(tmp_path: Path) -> None:
+    may_encode, texts = Event(), [f"# Пул {number}\n\nсоединений: {number}\n" for number in range(3)]
+    root = mk.testing.write_files(tmp_path, {"MEMORY.md": "\n".join(texts)})
+
+    def encode(texts: list[str]) -> list[list[float]]:
+        may_encode.wait(60)
+        return [[float(len(text)), 1.0] for text in texts]
+
+    tools = Tools(root, {"encoder": mk.extend.as_encoder(encode)}, log=False, encode_limit=2)
+    asked = tools.memory_search("соединений")
+    assert len(asked["results"]) == 3
+    assert "3 of 3 texts are not encoded; they are encoded beside the calls." in asked["note"]
+    encoding = tools.live._encoding
+    assert encoding is not None
+    tools.memory_append("Живёт в Казани.")
+    assert "Казани" in tools.memory_search("Казань", k=1)["results"][0]["content"]  # what is written meanwhile is found
+    may_encode.set()
+    encoding.join(60)
+    assert "encoded" not in tools.memory_search("соединений")["note"]
+    assert "vector" in tools.live.retriever().arms_
 
 
 def test_a_call_walks_once_over_a_folder_that_did_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -298,7 +298,12 @@ class Searchable(Protocol):
     def digests(self) -> dict[str, Any]: ...
     @property
     def whole(self) -> MemoryIndex: ...
+
+    encode_limit: int | None
+
+    def waiting_note(self, remedy: str = "", /) -> str: ...
     def ready(self, how: QuerySettings, /) -> None: ...
+    def encode(self, how: QuerySettings, /) -> int: ...
     def is_fitted_on(self, corpus: Corpus, /) -> bool: ...
     def weights(self, settings: QuerySettings, /) -> dict[str, float]: ...
     def answer(self, ask: Ask, /) -> Answer: ...
@@ -350,6 +355,10 @@ class MemoryIndex:
         A cache: id and names of memories, by row.
     term_vectors : dict of str to dict
         A cache: vectors of single terms, by the encoder's fingerprint.
+    encode_limit : int or None
+        The arm of meaning waits where more texts than these would have to be encoded; None: it never waits.
+    n_waiting : int
+        The number of texts that the arm of meaning waits for; 0: it does not, -1: nobody has counted them.
     without : dict of str to tuple
         A cache: a search over the same corpus in which some memories lack a column, by that column, after their ids.
     """
@@ -368,6 +377,8 @@ class MemoryIndex:
     sources: list[Source] = field(default_factory=list)
     names: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
     term_vectors: dict[str, TermVectors] = field(default_factory=dict)
+    encode_limit: int | None = None
+    n_waiting: int = -1
     without: dict[str, tuple[pa.Array, Any]] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
@@ -385,11 +396,25 @@ class MemoryIndex:
         encoded = shared_cache().encoded
         self.weights(how)
         _ = self.turns  # an unknown column is an error at fit
-        new = shared_cache().encoded - encoded
-        if new and how.across_weight and self.vocabulary is not None:
-            n_chars = pc.sum(pc.utf8_length(self.texts)).as_py()
-            self.vocabulary.prepare(n_chars * new // max(len(self.texts), new))
+        self._prepare_terms(how, shared_cache().encoded - encoded)
         self.sources = [source for source in self.sources if not isinstance(source, Former)]
+
+    def encode(self, how: QuerySettings) -> int:
+        """Build the arm of meaning if it waits; the number of texts that were encoded."""
+        if self.n_waiting <= 0:
+            return 0
+        encoded = shared_cache().encoded
+        self.arms["vector"] = build_arm("vector", self.settings, self.chunks, self.texts)
+        self.n_waiting, new = 0, shared_cache().encoded - encoded
+        vars(self).pop("vocabulary", None)
+        self._prepare_terms(how, new)
+        return new
+
+    def _prepare_terms(self, how: QuerySettings, n_encoded: int) -> None:
+        """Encode the terms too, after so many texts, where that takes little of their time."""
+        if n_encoded and how.across_weight and self.vocabulary is not None:
+            n_chars = pc.sum(pc.utf8_length(self.texts)).as_py()
+            self.vocabulary.prepare(n_chars * n_encoded // max(len(self.texts), n_encoded))
 
     @property
     def whole(self) -> MemoryIndex:
@@ -473,13 +498,15 @@ class MemoryIndex:
             If no arm has a weight.
         """
         requested = {name: kind.weight(settings) for name, kind in KINDS.items()}
-        stored = Calibration() if requested["vector"] == 0 else self.stored or Calibration()
-        weights = arm_weights(requested, [name for name in KINDS if name not in self.absent], stored._asdict())
+        waits = requested["vector"] != 0 and self.waits
+        stored = Calibration() if requested["vector"] == 0 or waits else self.stored or Calibration()
+        present = [name for name in KINDS if name not in self.absent and not (name == "vector" and waits)]
+        weights = arm_weights(requested, present, stored._asdict())
         for name in weights:
             if name in self.arms or not self.chunks.num_rows:
                 continue
             try:
-                existing = next(filter(None, (source(self, name) for source in self.sources)), None)
+                existing = self._existing(name, self.sources)
                 self.arms[name] = existing or build_arm(name, self.settings, self.chunks, self.texts)
             except ImportError as error:
                 if name != "vector":
@@ -489,6 +516,39 @@ class MemoryIndex:
                 return self.weights(settings)
         return weights
 
+    def _existing(self, name: str, sources: Iterable[Source]) -> Any:
+        """The arm from the first source that has it."""
+        return next(filter(None, (source(self, name) for source in sources)), None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the arm of meaning waits for more texts than may be encoded unasked."""
+        if self.encode_limit is None or "vector" in self.arms or "vector" in self.absent:
+            return False
+        if self.n_waiting < 0:
+            self.n_waiting = self._count_waiting(self.encode_limit)
+        return self.n_waiting > 0
+
+    def _count_waiting(self, limit: int) -> int:
+        """How many texts are new to the encoder, where they are more than `limit`; else 0."""
+        saved = self._existing("vector", [source for source in self.sources if not isinstance(source, Former)])
+        if saved is not None:
+            self.arms["vector"] = saved
+            return 0
+        try:
+            encoder = as_encoder(self.settings.encoder)
+        except ImportError:  # the warning comes when the arm is built
+            return 0
+        new = shared_cache().new(encoder, self.keys.tolist())
+        return new if new > limit else 0
+
+    def waiting_note(self, remedy: str = "search.encode() encodes them") -> str:
+        """A sentence where meaning does not count yet, and what changes that."""
+        if not self.waits:
+            return ""
+        texts = f"{self.n_waiting:,} of {len(self.texts):,} texts are not encoded"
+        return f"Answered by words and letters: meaning does not count yet, as {texts}; {remedy}."
+
     def vectors(self, may_take_time: bool) -> pa.Table | None:
         """The table ``vectors`` of SQL; None where there is no encoder, or where none was asked yet and must not be."""
         encoded = self.encoded() if may_take_time or "vector" in self.arms else None
@@ -496,6 +556,8 @@ class MemoryIndex:
 
     def encoded(self) -> Vectors | None:
         """The vector of each chunk by the encoder, whose arm is built if need be; None where there is no encoder."""
+        if self.waits:
+            self.encode(QuerySettings(across_weight=0.0))
         if "vector" not in self.arms and "vector" not in self.absent:
             self.weights(QuerySettings(vector_weight=1.0))
         return self.arms["vector"].vectors_ if "vector" in self.arms else None
@@ -542,7 +604,7 @@ class MemoryIndex:
     @property
     def is_steady(self) -> bool:
         """Whether the best n of each arm are the first of its best 2 n; approximate indexes do not promise it."""
-        return self.turns is None and all(getattr(arm, "index_", None) is None for arm in self.arms.values())
+        return self.turns is None and all(getattr(arm, "index_", None) is None for arm in [*self.arms.values()])
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
