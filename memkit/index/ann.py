@@ -6,16 +6,20 @@ copies. Only rows are returned: `memkit.index.nearest` scores them again on the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memkit.index.encoders.base import Vectors
 from memkit.schemas import Ints, Mask
 
 # Below this share of allowed rows a copy of them is cheaper than a selector that is asked about every row.
 _COPY_BELOW = 0.1
+_AT_ONCE = 1_000_000
+Bits = NDArray[np.uint8]
 
 
 def _faiss() -> Any:
@@ -42,6 +46,26 @@ def _knn(queries: Vectors, vectors: Vectors, k: int, chosen: Any) -> Ints:
     arrays = (faiss.swig_ptr(queries), faiss.swig_ptr(vectors))
     faiss.knn_inner_product(*arrays, dim, len(queries), n, k, faiss.swig_ptr(scores), faiss.swig_ptr(rows), chosen)
     return rows
+
+
+def near_bits(rows: Bits, others: Bits, most: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Which of some rows of bits differ from which others in at most `most` bits, and in how many; some at a time.
+
+    >>> rows = np.array([[0, 0, 0, 0, 0, 0, 0, 0], [255, 1, 0, 0, 0, 0, 0, 0]], np.uint8)
+    >>> [[side.tolist() for side in pairs] for pairs in near_bits(rows, rows, 8)]
+    [[[0, 1], [0, 1], [0, 0]]]
+    """
+    index = _faiss().IndexBinaryFlat(8 * rows.shape[1])
+    index.add(np.ascontiguousarray(others))
+    step = max(1, _AT_ONCE // len(others))
+    for start in range(0, len(rows), step):
+        # FAISS wants less than the radius.
+        ends, apart, found = index.range_search(np.ascontiguousarray(rows[start : start + step]), most + 1)
+        yield (
+            np.repeat(np.arange(start, start + len(ends) - 1), np.diff(ends).astype(np.int64)),
+            found,
+            apart.astype(np.int64),
+        )
 
 
 def selector(mask: Mask) -> Any:

@@ -311,6 +311,7 @@ def _title(title: str, path: str, declared: Owner, stems: set[str]) -> str:
     return _plain(title)
 
 
+@lru_cache(65_536)
 def _plain(title: str) -> str:
     return "" if _ID.fullmatch(title.strip()) else comparable(folded(title))
 

@@ -130,7 +130,7 @@ class Conflicts:
         """
         flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
         facts.read(np.append(left, right))
-        for rule in (_in_places, _replaced, _shown):
+        for rule in (_in_places, _shown):
             # A pair that one rule keeps apart is not asked of the next, which costs more.
             open_ = np.flatnonzero(~flags.any(axis=1) & (facts.text[left] != facts.text[right]))
             flags[open_] = rule(facts, left[open_], right[open_])
@@ -146,39 +146,35 @@ class Conflicts:
 
 
 def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
-    """The numbers, dates and negations that differ in corresponding sentences."""
-    flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
-    places = facts.places
-    whole = places.differences(facts.whole[left], facts.whole[right])
-    open_ = whole.any(axis=1)
-    is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
-    short = np.flatnonzero(open_ & is_short)
-    alike = places.content.dice(facts.whole[left[short]], facts.whole[right[short]], 0.0)
-    short = short[(alike == 0) | (alike >= _ALIKE_FACTS)]
-    flags[short, :_VALUE] = whole[short]
-    for some in _parts(facts.units, left, right, np.flatnonzero(open_ & ~is_short), _MOST_PLACES):
-        met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
-        many = met.n > _MOST_PLACES
-        flags[some[many], :_VALUE] = whole[some[many]]
-        chosen = _like_places(met, places.content.dice(met.left, met.right, _ALIKE))
-        differ = places.differences(met.left[chosen], met.right[chosen])
-        for column in range(_VALUE):
-            flags[some[met.pair[chosen][differ[:, column]]], column] = True
-    return flags
+    """The numbers, dates, negations and words that differ in corresponding sentences.
 
-
-def _replaced(facts: Facts, left: Ints, right: Ints) -> Mask:
-    """The names, identifiers, units and other words that stand in for others in corresponding sentences."""
+    Words are names, identifiers, units and others that stand in for those of the other text.
+    """
     flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
-    texts = facts.places.texts.__getitem__
+    places, texts = facts.places, facts.places.texts.__getitem__
+    said = facts.differences(left, right)
+    differs = np.logical_or.reduce(said, axis=1)
     is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
     short = np.flatnonzero(is_short)
-    flags[short, _VALUE] = facts.words.differ(facts.whole[left[short]], facts.whole[right[short]], texts)
+    a, b = facts.whole(left[short]), facts.whole(right[short])
+    asked = differs[short]
+    alike = places.dice(a[asked], b[asked], 0.0)
+    counts = short[asked][(alike == 0) | (alike >= _ALIKE_FACTS)]
+    flags[counts, :_VALUE] = said[counts]
+    open_ = ~flags[short].any(axis=1)
+    flags[short[open_], _VALUE] = facts.words.differ(a[open_], b[open_], texts)
     for some in _parts(facts.units, left, right, np.flatnonzero(~is_short), _MOST_PLACES):
         met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
-        chosen = _like_places(met, facts.places.content.dice(met.left, met.right, _ALIKE))
-        differ = facts.words.differ(met.left[chosen], met.right[chosen], texts)
-        flags[some[met.pair[chosen][differ]], _VALUE] = True
+        many = some[met.n > _MOST_PLACES]
+        flags[many, :_VALUE] = said[many]
+        chosen = _like_places(met, places.dice(met.left, met.right, _ALIKE))
+        pair, a, b = some[met.pair[chosen]], met.left[chosen], met.right[chosen]
+        differ = (places.said(a) != places.said(b)) & differs[pair, None]
+        for column in range(_VALUE):
+            flags[pair[differ[:, column]], column] = True
+        # What differs in a number is not asked for its words, which costs more.
+        open_ = ~flags[pair].any(axis=1)
+        flags[pair[open_][facts.words.differ(a[open_], b[open_], texts)], _VALUE] = True
     return flags
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.base import hashes
 from memkit.base.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import contradiction
@@ -116,27 +117,60 @@ class Facts:
         self.places = Places(reader)
         self.statements = Statements(reader)
         self.words = Words(reader, synonyms)
-        self.whole: Ints = np.full(len(texts), -1)
-        """The place that a whole text is; -1 where it was not read."""
         self.text: Ints = np.full(len(texts), -1)
         """The number of a text; equal texts have one."""
         self.lengths: Ints = np.zeros(len(texts), np.int64)
-        self._text_numbers = Numbers()
-        self._units: dict[int, Ints] = {}
+        self._number = Numbers()
+        self._parts: list[Ints] = []
+        self._units: list[Ints] = []
         self._stated: dict[int, Ints] = {}
 
     def read(self, rows: Ints) -> None:
-        """Read texts, each once."""
-        for row in bar("reading texts", np.unique(rows[self.whole[rows] < 0]).tolist(), leave=False):
+        """Cut texts into their places, each text once."""
+        for row in bar("reading texts", np.unique(rows[self.text[rows] < 0]).tolist(), leave=False):
             text = self.texts[row]
-            number = self.text[row] = self._text_numbers(text)
-            if number not in self._units:
-                self._units[number] = np.array(list(dict.fromkeys(map(self.places, _UNIT.split(text)))), np.int64)
-            self.lengths[row], self.whole[row] = len(text), self.places(text)
+            number = self.text[row] = self._number(text)
+            self.lengths[row] = len(text)
+            if number == len(self._parts):
+                parts = [self.places(part) for part in _UNIT.split(text)]
+                self._parts.append(np.array(parts, np.int64))
+                self._units.append(np.array(list(dict.fromkeys(parts)), np.int64))
+
+    def whole(self, rows: Ints) -> Ints:
+        """The place that each text is as a whole."""
+        once, places = np.unique(rows, return_inverse=True)
+        return np.array([self.places(self.texts[row]) for row in once.tolist()], np.int64)[places.ravel()]
 
     def units(self, rows: Ints) -> list[Ints]:
         """The places of texts, each once and in order."""
         return [self._units[number] for number in self.text[rows].tolist()]
+
+    def differences(self, left: Ints, right: Ints) -> Mask:
+        """Whether pairs of texts differ as a whole in numbers, dates and negations; shape (pairs, 3).
+
+        What a text says is the sum of what its places say, so only places that one of two texts has are read.
+        """
+        differ = np.zeros((len(left), len(SAID)), bool)
+        sizes = np.array([len(parts) for parts in self._parts], np.int64)
+        n = np.cumsum(sizes[self.text[left]] + sizes[self.text[right]])
+        for some in np.split(np.arange(len(left)), np.flatnonzero(np.diff(n // _AT_ONCE)) + 1):
+            sides = [[self._parts[number] for number in self.text[side[some]].tolist()] for side in (left, right)]
+            pair = np.concatenate([np.repeat(np.arange(len(some)), [*map(len, side)]) for side in sides])
+            place = np.concatenate([*sides[0], *sides[1], _NONE])
+            counts = np.ones(len(place), np.int64)
+            counts[sum(map(len, sides[0])) :] = -1
+            order = np.lexsort((place, pair))
+            pair, place = pair[order], place[order]
+            first = np.flatnonzero(np.append(True, (np.diff(pair) != 0) | (np.diff(place) != 0))[: len(pair)])
+            if not len(first):
+                continue
+            counts = np.add.reduceat(counts[order], first)
+            only = np.flatnonzero(counts)
+            pair, place = pair[first[only]], place[first[only]]
+            sums = np.zeros((len(some), len(SAID)), np.int64)
+            np.add.at(sums, pair, self.places.said(place) * counts[only, None])
+            differ[some] = sums != 0
+        return differ
 
     def stated(self, rows: Ints) -> list[Ints]:
         """The statements of texts, each once and in order."""
@@ -148,31 +182,57 @@ class Facts:
         return [self._stated[number] for number in self.text[rows].tolist()]
 
 
+SAID = ("numbers", "dates", "negations")
+"""What is compared of two places, and of two texts as a whole."""
+
+
 class Places:
-    """Distinct sentences and lines, with their traits as columns."""
+    """Distinct sentences and lines, which are read when asked for, with their traits as columns."""
 
     def __init__(self, reader: Reader) -> None:
-        self._number, self._value, self._term = Numbers(), Numbers(), Numbers()
-        self._read = WordReader(reader)
-        self._facts: list[tuple[int, int, int]] = []
+        self._number, self._term = Numbers(), Numbers()
+        self._traits = WordReader(reader)
+        self._said: Ints = np.zeros((0, len(SAID)), np.int64)
+        self._is_read: Mask = np.zeros(0, bool)
+        self._content = Sets()
         self.texts: list[str] = []
-        self.content = Sets()
 
     def __call__(self, text: str) -> int:
-        known = self._number.of.get(text)
-        if known is None:
-            known = self._number(text)
+        """The number of a place."""
+        number = self._number(text)
+        if number == len(self.texts):
             self.texts.append(text)
-            traits = self._read(text)
-            self._facts.append((self._value(traits.numbers), self._value(traits.dates), traits.negations))
-            self.content.put(known, [self._term(term) for term in traits.content])
-        return known
+        return number
 
-    def differences(self, left: Ints, right: Ints) -> Mask:
-        """Whether pairs of places differ in numbers, dates and negations; shape (pairs, 3)."""
-        facts = np.array(self._facts, dtype=np.int64).reshape(-1, 3)
-        differ: Mask = facts[left] != facts[right]
-        return differ
+    def said(self, places: Ints) -> Ints:
+        """What places say in numbers, dates and negations, each as one number; shape (places, 3).
+
+        Equal ones say the same, and that of several places is the sum of theirs.
+        """
+        self._read(places)
+        return self._said[places]
+
+    def dice(self, left: Ints, right: Ints, least: float) -> Floats:
+        """The Dice coefficient of the words of pairs of places, exact where it is at least `least`, else 0."""
+        self._read(np.append(left, right))
+        return self._content.dice(left, right, least)
+
+    def _read(self, places: Ints) -> None:
+        more = len(self.texts) - len(self._said)
+        if more:
+            self._said = np.concatenate([self._said, np.zeros((more, len(SAID)), np.int64)])
+            self._is_read = np.append(self._is_read, np.zeros(more, bool))
+        new = places[~self._is_read[places]]
+        for place in np.unique(new).tolist():
+            numbers, dates, n_denials, content = self._traits(self.texts[place])
+            self._said[place] = sum(map(_code, numbers)), sum(map(_code, dates)), n_denials
+            self._content.put(place, [self._term(term) for term in content])
+        self._is_read[new] = True
+
+
+def _code(value: str) -> int:
+    """A number for a value, so that the sum of those of some values says which they are."""
+    return hashes.place(value) >> 16  # sums of thousands stay below 64 bits
 
 
 class Statements:

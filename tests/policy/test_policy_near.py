@@ -30,7 +30,7 @@ def _small_blocks() -> Iterator[None]:
     """Texts are read in blocks, which here are small, so that few texts are several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(near, "STEP", 4)
-        patch.setattr(near, "_LETTERS_A_MATCH", 3)
+        patch.setattr(near, "_SMALL", 6)
         patch.setattr(families, "STEP", 4)
         yield
 
@@ -69,14 +69,14 @@ def test_lexical_pairs_are_all_found_with_their_cosine(texts: list[str], n_scope
     assert dict(zip(zip(i.tolist(), j.tolist(), strict=True), cosines.tolist(), strict=True)) == expected
 
 
-def test_minhash_finds_what_the_join_finds_on_texts_that_differ_in_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minhash_finds_what_signatures_find_on_texts_that_differ_in_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("абвгдежзиклмнопрст"), 6)) for _ in range(400)]
     texts = [" ".join(rng.choice(words, 8)) for _ in range(150)]
     texts += [text[:20] + "ъ" + text[21:] for text in texts]
     scopes = np.zeros(len(texts), dtype=np.int64)
     exact = near.lexical_pairs(near.trigrams(texts, scopes), 0.9)
-    monkeypatch.setattr(near, "_EXACT_PRODUCTS", 0)
+    monkeypatch.setattr(near, "_MOST_BITS", 0)
     hashed = near.lexical_pairs(near.trigrams(texts, scopes), 0.9)
     assert len(exact[0]) == 150
     assert [part.tolist() for part in hashed] == [part.tolist() for part in exact]

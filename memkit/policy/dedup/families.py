@@ -119,10 +119,10 @@ class _Words(NamedTuple):
             some = texts[blocks[-1]]
             some = some if isinstance(some, pa.Array) else pa.array(some, pa.large_string())
             words = pc.split_pattern_regex(some, r"[^\pL\pN]+")
-            flat = pc.list_flatten(words)
-            is_word = pc.not_equal(flat, "")
+            encoded = pc.list_flatten(words).dictionary_encode()
+            is_word = pc.not_equal(encoded.indices, pc.index(encoded.dictionary, ""))
             owners.append(pc.list_parent_indices(words).filter(is_word).to_numpy().astype(np.int32))
-            parts.append(flat.filter(is_word).dictionary_encode())
+            parts.append(pa.DictionaryArray.from_arrays(encoded.indices.filter(is_word), encoded.dictionary))
         parts = pa.chunked_array(parts).unify_dictionaries().chunks
         written = parts[0].dictionary
         small = pc.utf8_lower(written)
@@ -138,11 +138,15 @@ class _Words(NamedTuple):
             self.word[code] * several + scopes[some][text]
             for some, text, code in zip(self.blocks, self.text, self.code, strict=True)
         ]
-        # A text counts once, however often it has the word.
-        once = [np.unique(key * STEP + text) // STEP for key, text in zip(keys, self.text, strict=True)]
-        known, counts = np.unique(np.concatenate(once), return_counts=True)
-        few = known[counts < _MANY]
-        return [np.isin(key, few) for key in keys]
+        known = pa.chunked_array([*map(pa.array, keys)]).dictionary_encode().unify_dictionaries()
+        keys = [chunk.indices.to_numpy() for chunk in known.chunks]
+        counts = np.zeros(len(known.chunk(0).dictionary), np.int64)
+        for key, text in zip(keys, self.text, strict=True):
+            # A text counts once, however often it has the word.
+            once = np.sort(text.astype(np.int64) * len(counts) + key)
+            once = once[np.append(True, once[1:] != once[:-1])[: len(once)]]
+            counts += np.bincount(once % len(counts), minlength=len(counts))
+        return [(counts < _MANY)[key] for key in keys]
 
 
 def _flags(values: pa.Array) -> Mask:

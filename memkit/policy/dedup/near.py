@@ -1,9 +1,10 @@
 """Pairs of texts by substring or by trigrams, within bounded memory.
 
 Both finders rest on the sets of character trigrams. A text that lies within another has all its trigrams there, so
-the postings of its rarest one hold every candidate. Two sets of cosine t share one of their rarest trigrams, so only
-those are joined (prefix filtering: Chaudhuri, Ganti, Kaushik 2006; Bayardo, Ma, Srikant 2007), and candidates are
-counted out. Where a scope is so large that this join would not end soon, MinHash (Broder 1997) names the candidates.
+the postings of its rarest one hold every candidate. Two sets of cosine t differ in few trigrams, so two signatures of
+which each trigram flips one bit differ in no more bits: FAISS counts those, of texts of nearly one size at a time, and
+only the pairs that are left are counted out. Where a scope is so large that this would not end soon, MinHash (Broder
+1997) names the candidates.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 
 from memkit.base.duck import rows_of
 from memkit.base.progress import bar
+from memkit.index.ann import Bits, near_bits
 from memkit.index.pairs import Pairs
 from memkit.policy.dedup.families import STEP, Families, Texts, mix
 from memkit.schemas import Ints, Mask
@@ -29,15 +32,20 @@ from memkit.schemas import Ints, Mask
 _SIZE = 3
 _BATCH_CHARS = 20_000_000
 _BATCH_PRODUCTS = 1_000_000
+"""Pairs that are in memory at once, where all of a scope or of a key of MinHash are looked at."""
 _BATCH_PAIRS = 20_000
 _BATCH_PARTS = 100_000
 _BATCH_LETTERS = 8_000_000
 """Bytes of texts that are looked for in others at once."""
-_LETTERS_A_MATCH = 50
-"""For so many trigrams of a text, one more of the first ones must be shared: fewer candidates for as many products."""
-_SIZES = 8
+_SMALL = 256
+"""Of a scope of fewer texts every pair is looked at; FAISS is asked about larger ones."""
+_SIZE_STEP = 1.1
+"""The ratio of the sizes from which texts are of two groups."""
+_BITS_A_TRIGRAM = 8
+"""Bits of a signature for each trigram that may differ; with fewer, texts without much in common look alike."""
 _SIGNATURE = 16  # 64-bit words
-_EXACT_PRODUCTS = 200_000_000
+_MOST_BITS = 3_000_000_000_000
+"""Bits that are compared at most, some ten seconds; beyond, MinHash takes less."""
 _BANDS, _BAND_ROWS = 24, 5
 # Guards the borders of integer counts against the last digit of a product of floats.
 _MARGIN = 1e-9
@@ -52,18 +60,35 @@ class Grams:
 
     matrix: Any
     sizes: Ints
+    scopes: Ints
 
     @cached_property
     def signatures(self) -> NDArray[np.uint64]:
         """Shape (words, texts): each trigram flips one bit, so that two differ in no more bits than their sets do."""
         words, step = np.empty((_SIGNATURE, len(self.sizes)), dtype=np.uint64), 1024
         for start in range(0, len(self.sizes), step):
-            sizes, ends = self.sizes[start : start + step], self.matrix.indptr[start : start + step + 1]
-            bit = mix(self.matrix.indices[ends[0] : ends[-1]].astype(np.uint64)) % np.uint64(64 * _SIGNATURE)
-            cell = np.repeat(np.arange(len(sizes)) * (64 * _SIGNATURE), sizes) + bit.astype(np.int64)
-            odd = (np.bincount(cell, minlength=len(sizes) * 64 * _SIGNATURE) & 1).astype(np.uint8)
-            words[:, start : start + step] = np.packbits(odd).view(np.uint64).reshape(-1, _SIGNATURE).T
+            some = np.arange(start, min(start + step, len(self.sizes)))
+            words[:, some] = self._signed(some, 64 * _SIGNATURE).view(np.uint64).T
         return words
+
+    def signed(self, rows: Ints, bits: int) -> Bits:
+        """Signatures of so many bits, a power of two; shape (rows, bytes)."""
+        if bits > 64 * _SIGNATURE:
+            return self._signed(rows, bits)
+        known = np.ascontiguousarray(self.signatures[:, rows].T).view(np.uint8)
+        signed: Bits = np.bitwise_xor.reduce(known.reshape(len(rows), -1, bits // 8), axis=1)
+        return signed
+
+    def _signed(self, rows: Ints, bits: int) -> Bits:
+        sizes, starts = self.sizes[rows], self.matrix.indptr[rows].astype(np.int64)
+        bit = self._mixed[self.matrix.indices[_ranges(starts, sizes)]] & (bits - 1)
+        flips = np.bincount(bit + np.repeat(np.arange(len(rows)) * bits, sizes), minlength=len(rows) * bits)
+        signed: Bits = np.packbits((flips & 1).astype(np.uint8)).reshape(len(rows), -1)
+        return signed
+
+    @cached_property
+    def _mixed(self) -> Ints:
+        return (mix(np.arange(self.matrix.shape[1])) >> np.uint64(1)).astype(np.int64)
 
 
 def normalise(texts: Sequence[str]) -> list[str]:
@@ -100,10 +125,13 @@ def _blocks(texts: Texts) -> Iterator[list[str]]:
 
 def _trigrams(texts: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
     letters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
-    owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
-    whole = np.flatnonzero(owner[: -_SIZE + 1] == owner[_SIZE - 1 :]) if len(owner) >= _SIZE else _NONE
+    lengths = np.array([*map(len, texts)], np.int64)
     # 21 bits hold a code point, so three of them are an exact key.
-    return owner[whole], letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42
+    keys = letters[:-2] | letters[1:-1] << 21 | letters[2:] << 42
+    whole, ends = np.ones(len(letters), bool), np.cumsum(lengths)
+    for last in range(1, _SIZE):
+        whole[ends[ends >= last] - last] = False
+    return np.repeat(np.arange(len(texts)), np.maximum(0, lengths - _SIZE + 1)), keys[whole[: len(keys)]]
 
 
 def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
@@ -137,17 +165,17 @@ def _sets(blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]], scopes: Ints) -> 
     counts = np.zeros(len(parts[0].dictionary) if parts else 0, np.int64)
     for part in parts:
         counts += np.bincount(part.indices.to_numpy(), minlength=len(counts))
-    rank = np.empty(len(counts), dtype=np.int32)
-    rank[np.argsort(counts, kind="stable")] = np.arange(len(counts), dtype=np.int32)
-    gram, done = np.empty(int(sizes.sum()), np.int32), 0
-    for part in parts:
-        gram[done : done + len(part)] = rank[part.indices.to_numpy()]
-        done += len(part)
+    rank = np.empty(len(counts), dtype=np.int64)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))
+    gram, ends = np.empty(int(sizes.sum()), np.int32), np.append(0, np.cumsum(sizes))
+    for part, start in zip(parts, range(0, len(scopes), STEP), strict=True):
+        # A sort of whole numbers takes a third of the time that sorting within rows does.
+        owner = np.repeat(np.arange(len(sizes[start : start + STEP])), sizes[start : start + STEP])
+        cells = np.sort(owner * len(counts) + rank[part.indices.to_numpy()])
+        gram[ends[start] : ends[start] + len(part)] = cells - owner * len(counts)
     del parts
-    ends = np.append(0, np.cumsum(sizes)).astype(np.int32)
-    matrix = sparse.csr_matrix((np.ones(len(gram), dtype=bool), gram, ends), shape=(len(scopes), len(counts)))
-    matrix.sort_indices()
-    return Grams(matrix, sizes)
+    rows = np.ones(len(gram), bool), gram, ends.astype(np.int32)
+    return Grams(sparse.csr_matrix(rows, shape=(len(scopes), len(counts))), sizes, scopes)
 
 
 def _listed(blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]], n: int) -> tuple[Ints, list[pa.DictionaryArray]]:
@@ -157,11 +185,13 @@ def _listed(blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]], n: int) -> tupl
     sizes, parts = np.zeros(n, np.int64), list[pa.DictionaryArray]()
     for start, (owner, keys) in zip(range(0, n, STEP), blocks, strict=True):
         encoded = pa.array(keys.astype(np.int64)).dictionary_encode()
-        width = max(1, len(encoded.dictionary))
+        width, some = max(1, len(encoded.dictionary)), sizes[start : start + STEP]
         cells = np.sort(owner.astype(np.int64) * width + encoded.indices.to_numpy())
         cells = cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]]  # np.unique hashes, ten times as long
-        sizes[start : start + STEP] = np.bincount(cells // width, minlength=len(sizes[start : start + STEP]))
-        parts.append(pa.DictionaryArray.from_arrays((cells % width).astype(np.int32), encoded.dictionary))
+        begins = np.arange(len(some) + 1) * width
+        some[:] = np.diff(np.searchsorted(cells, begins))
+        indices = (cells - np.repeat(begins[:-1], some)).astype(np.int32)
+        parts.append(pa.DictionaryArray.from_arrays(indices, encoded.dictionary))
     return sizes, parts
 
 
@@ -256,52 +286,74 @@ def lexical_pairs(grams: Grams, floor: float, families: Families | None = None) 
 
 
 def _candidates(grams: Grams, floor: float, families: Families) -> Iterator[tuple[Ints, Ints]]:
-    # Texts near enough must share a trigram already among their rarest ones (prefix filtering, Bayardo et al. 2007).
-    # For a cosine of `floor` the longer text shares at least floor² of its trigrams and the shorter at least `floor`
-    # of its own. If no shared one were among the first of a text, too few would be left after them. So the product of
-    # two sparse matrices that hold only these first ones finds every pair, and leaves out most of the rest unseen.
-    # With some more of the first ones (`_at_least`), so many more must be shared among them: few others share as many.
+    """The pairs that may be near enough, some at a time; a pair may come twice."""
+    rows = np.flatnonzero(grams.sizes)
+    rows = rows[np.argsort(grams.scopes[rows], kind="stable")]
+    scopes = np.split(rows, np.flatnonzero(np.diff(grams.scopes[rows])) + 1)
+    small = np.concatenate([_NONE, *(scope for scope in scopes if len(scope) < _SMALL)])
+    yield from _likely(grams, floor, families, _equal_keys(small, grams.scopes[small]))
+    for scope in scopes:
+        if len(scope) >= _SMALL:
+            yield from _of_large(grams, floor, families, scope)
+
+
+def _likely(
+    grams: Grams, floor: float, families: Families, pairs: Iterator[tuple[Ints, Ints]]
+) -> Iterator[tuple[Ints, Ints]]:
+    """The pairs among these that no template keeps apart, and that may share enough."""
+    for i, j in pairs:
+        for start in range(0, len(i), _BATCH_PRODUCTS):
+            some = slice(start, start + _BATCH_PRODUCTS)
+            may_be = families.may_pair(i[some], j[some])
+            one, other = i[some][may_be], j[some][may_be]
+            likely = _may_share(grams, one, other, floor * np.sqrt(grams.sizes[one] * grams.sizes[other]) - _MARGIN)
+            yield one[likely], other[likely]
+
+
+def _of_large(grams: Grams, floor: float, families: Families, scope: Ints) -> Iterator[tuple[Ints, Ints]]:
     # Texts of templates meet those of none, and one another only where their gaps are filled alike.
-    members, lone = np.flatnonzero(families.is_member), np.flatnonzero(~families.is_member)
-    yield from _equal_keys(members, families.gaps[members])
-    # A text is the longer one of none that is shorter than `floor`² of it.
-    least = np.minimum(
-        _at_least(grams.sizes), np.maximum(1, np.ceil(floor * floor * grams.sizes - _MARGIN).astype(np.int64))
-    )
-    longer = _prefix(grams, floor * floor, least)
-    shorter = _prefix(grams, floor, _at_least(grams.sizes / (floor * floor)))
-    every = np.arange(len(grams.sizes))
-    sides = [*_by_size(grams.sizes, lone, every, floor), *_by_size(grams.sizes, members, lone, floor)]
-    works = [np.cumsum(longer[rows] @ np.asarray(shorter[others].sum(axis=0)).ravel()) for rows, others in sides]
-    if sum(work[-1] for work in works if len(work)) > _EXACT_PRODUCTS:
-        yield from _hashed(grams, families)
+    is_member, sizes = families.is_member[scope], grams.sizes
+    yield from _equal_keys(scope[is_member], families.gaps[scope[is_member]])
+    members, lone = (_by_size(sizes, scope[chosen]) for chosen in (is_member, ~is_member))
+    met = [
+        (longer, shorter, _bits(int(sizes[longer].max()), floor))
+        for longer, shorter in chain(product(lone, lone), product(lone, members), product(members, lone))
+        if sizes[shorter].min() <= sizes[longer].max()
+        and floor * floor * sizes[longer].min() - _MARGIN <= sizes[shorter].max()
+    ]
+    if sum(len(longer) * len(shorter) * bits for longer, shorter, bits in met) > _MOST_BITS:
+        yield from _likely(grams, floor, families, _hashed(grams, families, scope))
         return
-    for (rows, others), work in zip(sides, works, strict=True):
-        parts = np.split(rows, np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1)
-        across = shorter[others].T.tocsr()
-        for some in bar("near texts", parts, leave=False):
-            met = longer[some] @ across
-            n_met = np.diff(met.indptr)
-            many = np.flatnonzero(met.data >= np.repeat(least[some], n_met))
-            i = some[np.searchsorted(met.indptr, many, side="right") - 1]
-            j = others[met.indices[many]]
-            size_i, size_j = grams.sizes[i], grams.sizes[j]
-            fits = (i != j) & (size_j <= size_i) & (size_j >= floor * floor * size_i - _MARGIN)
+    for longer, shorter, bits in bar("near texts", met, leave=False):
+        greatest = sizes[longer].max(), min(sizes[longer].max(), sizes[shorter].max())
+        signatures = grams.signed(longer, bits), grams.signed(shorter, bits)
+        for one, other, apart in near_bits(*signatures, int(_most_apart(*greatest, floor))):
+            i, j = longer[one], shorter[other]
+            fits = (i != j) & (apart <= _most_apart(sizes[i], sizes[j], floor))
             yield i[fits], j[fits]
 
 
-def _by_size(sizes: Ints, rows: Ints, others: Ints, floor: float) -> Iterator[tuple[Ints, Ints]]:
-    """Some rows with those of the `others` that are no longer, and long enough to be near: half of all work."""
-    for some in np.array_split(rows[np.argsort(sizes[rows], kind="stable")], _SIZES):
-        if len(some):
-            least, most = sizes[some[0]], sizes[some[-1]]
-            yield some, others[(sizes[others] <= most) & (sizes[others] >= floor * floor * least - _MARGIN)]
+def _most_apart(one: Any, other: Any, floor: float) -> Any:
+    """In how many trigrams texts of these sizes differ at most, where their cosine is at least `floor`."""
+    return one + other - 2 * floor * np.sqrt(one * other) + _MARGIN
 
 
-def _hashed(grams: Grams, families: Families) -> Iterator[tuple[Ints, Ints]]:
+def _by_size(sizes: Ints, rows: Ints) -> list[Ints]:
+    """Rows by their size, a group for each `_SIZE_STEP`."""
+    group = (np.log(sizes[rows]) / np.log(_SIZE_STEP)).astype(np.int64)
+    order = np.argsort(group, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1) if len(rows) else []
+
+
+def _bits(size: int, floor: float) -> int:
+    """Bits of a signature of so many trigrams: a power of two, and from 64 on, as FAISS is fast at."""
+    return 1 << max(6, round(log2(max(1.0, _BITS_A_TRIGRAM * (1 - floor) * size))))
+
+
+def _hashed(grams: Grams, families: Families, full: Ints) -> Iterator[tuple[Ints, Ints]]:
     """MinHash: texts that agree in the least hashes of a band; at cosine 0.85 a pair is missed once in 400."""
-    full = np.flatnonzero(grams.sizes)
-    ends = np.append(0, np.cumsum(grams.sizes[full]))
+    sizes = grams.sizes[full]
+    ends = np.append(0, np.cumsum(sizes))
     blocks = [slice(start, start + STEP) for start in range(0, len(full), STEP)]
     mixed = mix(np.arange(grams.matrix.shape[1]))
     salts = mix(np.arange(_BANDS * _BAND_ROWS)) | np.uint64(1)
@@ -310,9 +362,9 @@ def _hashed(grams: Grams, families: Families) -> Iterator[tuple[Ints, Ints]]:
         for salt in band:
             hashed = (mixed * salt) >> np.uint64(32)
             for block in blocks:
-                start = ends[block.start]
-                some = hashed[grams.matrix.indices[start : ends[min(block.stop, len(full))]]]
-                key[block] = mix(key[block] ^ np.minimum.reduceat(some, ends[:-1][block] - start))
+                starts = grams.matrix.indptr[full[block]].astype(np.int64)
+                some = hashed[grams.matrix.indices[_ranges(starts, sizes[block])]]
+                key[block] = mix(key[block] ^ np.minimum.reduceat(some, ends[:-1][block] - ends[block.start]))
         yield from _met(full, key, families)
 
 
@@ -341,30 +393,10 @@ def _equal_keys(rows: Ints, key: NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:
         yield rows[:-step][same], rows[step:][same]
 
 
-def _at_least(sizes: NDArray[Any]) -> Ints:
-    """How many of their first trigrams two texts must share, by the size of the longer one."""
-    least: Ints = 1 + (sizes / _LETTERS_A_MATCH + _MARGIN).astype(np.int64)
-    return least
-
-
-def _prefix(grams: Grams, ratio: float, least: Ints) -> Any:
-    """The rarest trigrams of each text, as many as hold `least` of those that it shares with `ratio` of its own."""
-    from scipy import sparse
-
-    matrix = grams.matrix
-    kept = np.where(grams.sizes > 0, grams.sizes - np.ceil(ratio * grams.sizes - _MARGIN).astype(np.int64) + least, 0)
-    kept = np.minimum(kept, grams.sizes)
-    chosen = matrix.indices[_ranges(matrix.indptr[:-1].astype(np.int64), kept)]
-    ones = np.ones(len(chosen), dtype=np.int32)
-    return sparse.csr_matrix((ones, chosen, np.append(0, np.cumsum(kept)).astype(np.int32)), shape=matrix.shape)
-
-
 def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
     """The pairs among these whose cosine is at least `floor`."""
     if not len(i):
         return i, j, np.empty(0)
-    likely = _may_share(grams, i, j, floor * np.sqrt(grams.sizes[i] * grams.sizes[j]) - _MARGIN)
-    i, j = i[likely], j[likely]
     shared = np.empty(len(i))
     for start in range(0, len(i), _BATCH_PAIRS):
         some = slice(start, start + _BATCH_PAIRS)
