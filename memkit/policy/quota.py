@@ -55,52 +55,65 @@ class Quota(Policy):
     max_working: int = _param("max_working", "Limit of working facts of a user.", low=0, unit="facts")
 
     def _sql(self) -> str:
+        profile, working = int(self.max_profile), int(self.max_working)
         return f"""with numbered as (
     -- a table of one's own has no row
     select * replace (coalesce(row, row_number() over () - 1) as row)
     from (select null::bigint as row where false union all by name from input)
 ),
 facts as (
-    select row, memory_id, user_id, kind, path, line_start,
+    select row, memory_id, user_id, path, line_start,
         coalesce(updated_at, created_at) as known,
         case when known > $until then $until else known end as dated,
-        coalesce(importance, 'normal') as weight
+        case when kind <> 'archive' then kind when importance in ('low', 'high') then importance else 'normal' end
+            as part
     from numbered
     where {kind_in(kinds_where(counted=True))} and not {expired_sql()}
 ),
 -- only the facts of users over a limit need an order
 crowded as (
-    select user_id
+    select user_id,
+        count(*) filter (where part = 'profile') as profiles,
+        count(*) filter (where part = 'working') as workings,
+        count(*) filter (where part = 'low') as lows,
+        count(*) filter (where part in ('low', 'normal')) as weak,
+        count(*) - greatest(0, profiles - {profile}) - greatest(0, workings - {working})
+            - {int(self.max_facts)} as excess
     from facts
     group by user_id
-    having count(*) > {int(self.max_facts)}
-        or count(*) filter (where kind = 'profile') > {int(self.max_profile)}
-        or count(*) filter (where kind = 'working') > {int(self.max_working)}
+    having excess > 0 or profiles > {profile} or workings > {working}
 ),
 placed as (
     select facts.*,
-        kind <> 'archive' and row_number() over (partition by facts.user_id, kind order by {_OLDEST_FIRST})
-            > case kind when 'profile' then {int(self.max_profile)} else {int(self.max_working)} end as refused
+        row_number() over (partition by facts.user_id, part order by {_OLDEST_FIRST}) as place,
+        coalesce(place > case part when 'profile' then {profile} when 'working' then {working} end, false) as refused
     from facts semi join crowded on facts.user_id is not distinct from crowded.user_id
 ),
-weighed as (
-    select placed.*,
-        -- the fact just saved, which what is refused is not
-        row_number() over (partition by user_id order by refused, {_OLDEST_FIRST})
-            = count(*) filter (where not refused) over (partition by user_id) as newest,
-        kind = 'archive' and weight <> 'high' and not newest as evictable
+-- the last of each part that stays; the newest of these was just saved
+last as (
+    select user_id, part, max(place) as place
     from placed
+    where not refused
+    group by user_id, part
+),
+newest as (
+    select user_id, row, part
+    from placed semi join last on placed.user_id is not distinct from last.user_id
+        and placed.part = last.part and placed.place = last.place
+    qualify row_number() over (partition by user_id order by {_OLDEST_FIRST}) = count(*) over (partition by user_id)
 ),
 ranked as (
-    select row, evictable, refused,
-        count(*) filter (where not refused) over (partition by user_id) - {int(self.max_facts)} as excess,
-        count(*) filter (where evictable) over (partition by user_id) as evictables,
-        row_number() over (partition by user_id, evictable order by weight <> 'low', {_OLDEST_FIRST}) as place
-    from weighed
+    select placed.row, refused, excess,
+        placed.part in ('low', 'normal') and placed.row is distinct from newest.row as evictable,
+        if(placed.part = 'low', place, lows - if(newest.part = 'low', 1, 0) + place) as turn,
+        weak - if(newest.part in ('low', 'normal'), 1, 0) as evictables
+    from placed
+        join crowded on placed.user_id is not distinct from crowded.user_id
+        left join newest on placed.user_id is not distinct from newest.user_id
 )
 select numbered.*,
-    case when refused then 'limit' when evictable and place <= excess then 'evicted' end as reason,
+    case when refused then 'limit' when evictable and turn <= excess then 'evicted' end as reason,
     reason is null as keep,
-    case when evictable and excess > 0 then place end as evict_rank,
+    case when evictable and excess > 0 then turn end as evict_rank,
     greatest(0, coalesce(excess - evictables, 0)) as over_limit
 from numbered left join ranked using (row)"""  # noqa: S608  # declared parameters only, quoted
