@@ -118,7 +118,7 @@ def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[An
     yield mk.panels.surface(swept), Move("", ("ArrowRight", "ArrowLeft"))
     yield mk.panels.decay(search, as_of=DAY), Move("decay days")
     yield mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)), Move("lexical threshold, ratio")
-    yield mk.panels.policy(corpus, "admission", as_of=DAY), Move("max chars")
+    yield mk.panels.policy(corpus, "admission", as_of=DAY), Move("min chars")
     yield mk.panels.policy(corpus, "quota", as_of=DAY), Move("forward, days")
     yield mk.panels.policy(corpus, "expiry", as_of=DAY), Move("forward, days")
     user = {"user_id": "u1"} if corpus.memories.num_rows > 10_000 else {}

@@ -148,6 +148,9 @@ class Stage:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body are two writes. The second would wait, in some panels always, for an acknowledgement of the first
+    # that the other side holds back for 40 ms.
+    disable_nagle_algorithm = True
 
     def __init__(self, stage: Stage, *args: Any) -> None:
         self.stage = stage
@@ -172,9 +175,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self._name():
+            widget = self.stage.widget
             time.sleep(self.stage.slowness)
-            self.stage.widget._on_message(self.stage.widget, message, [])
-            self._answer(self.stage.packed(False), "application/json")
+            widget._on_message(widget, message, [])
+            # Meanwhile another page may be shown: what it has to be sent is not told to this one.
+            if self._name():
+                self._answer(self.stage.packed(False), "application/json")
 
     def _name(self) -> str | None:
         """What is asked for, below the number of the page that asks; what an earlier page asks for still is refused."""
