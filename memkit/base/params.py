@@ -33,7 +33,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from pathlib import Path
@@ -726,7 +726,9 @@ class Estimator:
         """Refuse an undeclared name before Python does, as Python would not suggest the right name."""
         for name in named:
             cls._check_name(name, cls._declared)
-        return super().__new__(cls)
+        made = super().__new__(cls)
+        made._give(named)
+        return made
 
     def __init__(self, *positional: Any, **named: Any) -> None:
         if positional or any(p.default is REQUIRED for p in self._declared.values()):
@@ -778,6 +780,7 @@ class Estimator:
             else:
                 self._check_name(name, self._declared if name in self._declared else self.get_params())
                 setattr(self, name, value)
+        self._give(values)
         return self
 
     def with_params(self, **values: Any) -> Self:
@@ -804,11 +807,13 @@ class Estimator:
         acts_on = self._declared[name].acts_on
         return None if acts_on is None else acts_on(self, subject)
 
-    def give(self, **values: Any) -> Self:
-        """`set_params` for values that somebody typed: `idle` then looks at them even where they are the defaults."""
-        self.set_params(**values)
-        self.__dict__["_given"] = frozenset({*self.__dict__.get("_given", ()), *values})
-        return self
+    def _give(self, names: Collection[str]) -> None:
+        """Note which parameters somebody has named: `idle` looks at them even where they have their defaults.
+
+        Nobody types most of the parameters at once: a preset has them all, and so have a copy and a panel.
+        """
+        if names and 2 * len(names) <= len(self._declared):
+            vars(self)["_given"] = vars(self).get("_given", frozenset()).union(names)
 
     def idle(self, subject: Any, names: Iterable[str] | None = None) -> dict[str, str]:
         """By parameter a sentence on each whose value acts on nothing in `subject`.
@@ -818,7 +823,7 @@ class Estimator:
         subject : object
             What the declarations' `acts_on` take: the index or table that the parameters are used on.
         names : iterable of str, optional
-            The parameters to look at; None: those that somebody gave, as `give` says or as their value is not the
+            The parameters to look at; None: those that somebody gave, by their names or as their value is not the
             default.
         """
         if names is None:

@@ -340,7 +340,7 @@ def policy(
             "--preset", preset, [name for name, policies in presets.POLICY.items() if cls.name in policies], "policy"
         )
         values = presets.POLICY[preset][cls.name]
-    judge = cls(**values).give(**settings(cls.params(), sets, cls.__name__))
+    judge = cls(**values).set_params(**settings(cls.params(), sets, cls.__name__))
     _judge(judge, load(path, reading), as_of, as_json)
 
 

@@ -183,7 +183,7 @@ def fitted(
     given = {**(loaded.retriever if loaded else {}), **settings(Retriever.params(), sets, "Retriever")}
     console = Console(stderr=True)
     with console.status("indexing …") if console.is_terminal else nullcontext():
-        search = Retriever(**chosen).give(**given).fit(corpus, encode=encode)
+        search = Retriever(**chosen).set_params(**given).fit(corpus, encode=encode)
     for difference in loaded.differences(search) if loaded else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search

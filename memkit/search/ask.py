@@ -51,8 +51,9 @@ class Settings(QuerySettings):
 
     def with_params(self, **values: Any) -> Self:
         """A copy with other `values`; raises ParameterError for a value or name that is not declared."""
-        own = {name: getattr(self, name) for name in QuerySettings.params()}
-        return self.from_estimator(QuerySettings(**own).set_params(**values))
+        other = QuerySettings(**{name: getattr(self, name) for name in QuerySettings.params()})
+        vars(other)["_given"] = vars(self)["_given"]
+        return self.from_estimator(other.set_params(**values))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 import memkit as mk
 
@@ -86,13 +86,29 @@ def test_two_searches_that_differ_in_what_acts_on_nothing_are_not_compared_in_si
 
 
 def test_a_measure_ends_its_sentence_with_what_acts_on_nothing(logs: mk.Retriever) -> None:
-    for search in (logs.with_params(decay_days=30.0), copy.copy(logs).give(decay_days=60.0)):
+    for search in (logs.with_params(decay_days=30.0), logs.with_params(decay_days=60.0)):
         found = mk.evaluate(search, QUERIES, QRELS)
         assert str(found).endswith(f". {NOTHING_DECAYS}")
         (sheet,) = found._sheets()
         assert [NOTHING_DECAYS in text for text in (sheet.heading, *sheet.notes)].count(True) == 1
     assert NOTHING_DECAYS not in str(mk.evaluate(logs, QUERIES, QRELS))
-    assert note(copy.copy(logs).give(decay_days=60.0).search("чай")) == NOTHING_DECAYS
+
+
+def test_a_value_that_is_the_default_too_was_given_where_somebody_named_it() -> None:
+    corpus = mk.from_table(LOGS)
+    named = mk.Retriever(encoder=None, decay_days=60.0)
+    by_name = [named, named.with_params(pool=50), mk.Retriever(encoder=None).set_params(decay_days=60.0)]
+    whole = [clone(named), mk.Retriever(**{**mk.presets.workspace, "encoder": None})]
+    for said, searches in ((NOTHING_DECAYS, by_name), ("", [mk.Retriever(encoder=None), *whole])):
+        for search in searches:
+            search.fit(corpus)
+            assert note(search.search("чай")) == said
+            assert note(mk.evaluate(search, QUERIES, QRELS).table) == said
+    nothing_archived = {"decay_kinds": ("archive",), "decay_days": 60.0}
+    table = mk.Decay(**nothing_archived).transform(pa.table(LOGS))
+    assert note(table) == NOTHING_DECAYS
+    told = note(mk.replay(pa.table(LOGS), mk.Decay(**nothing_archived), mk.Decay(**nothing_archived)))
+    assert NOTHING_DECAYS in told
 
 
 def test_replay_begins_with_how_many_change_and_says_what_answers_for_decay() -> None:
