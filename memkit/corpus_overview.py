@@ -24,6 +24,7 @@ from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.errors import count_of
 from memkit.formats import reader
 from memkit.formats.disk.source import above
 from memkit.formats.faults import ADVICE, tally
@@ -498,9 +499,9 @@ def _findings(
     how = ["all compared" if duplicates.is_complete else estimate]
     if n_apart := duplicates.counts["never_merging"]:
         how.append(f"{n_apart:,} more are alike and differ in what counts, so that none is a duplicate")
-    users = f", of {counts['users']:,} users" if counts["users"] else ""
+    users = f", of {count_of(counts['users'], 'user')}" if counts["users"] else ""
     return [
-        ("memories", size, f"in {counts['files']:,} file{'s' * (counts['files'] != 1)}{users}"),
+        ("memories", size, f"in {count_of(counts['files'], 'file')}{users}"),
         ("kinds", len(kinds), ", ".join(f"{row['counts']} {row['values']}" for row in kinds[:6])),
         ("dated", dated, f"from {counts['since']} to {counts['until']}" if dated else ""),
         ("undated", size - dated, "not affected by decay" if size > dated else ""),

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from memkit.base.duck import check_unicode, rows_of
 from memkit.base.params import Moment, Reach, estimator, param
 from memkit.documents import cite
+from memkit.errors import count_of
 from memkit.schemas import TABLES, check_kinds
 from memkit.tables.age import DECAY_KINDS, FORMS, age_sql, decay_reach, decay_sql, decaying, decays_sql, factor_sql
 from memkit.tables.statement import Annotator, as_table, input_table
@@ -145,7 +146,7 @@ def kinds_note(table: Any, kinds: Sequence[str] = DECAY_KINDS["policy"]) -> str:
     --------
     >>> rows = {"text": ["a"], "kind": ["daily_log"], "created_at": ["2026-01-01"]}
     >>> kinds_note(pa.table(rows))
-    "By the policy 1 of 1 memories decay, in a search 0: its decay_kinds are 'profile', 'working', 'archive'."
+    "By the policy 1 of 1 memory decay, in a search 0: its decay_kinds are 'profile', 'working', 'archive'."
     """
     of_search = DECAY_KINDS["search"]
     if set(kinds) == set(of_search):
@@ -155,6 +156,6 @@ def kinds_note(table: Any, kinds: Sequence[str] = DECAY_KINDS["policy"]) -> str:
         return ""
     names = ", ".join(map(repr, of_search))
     return (
-        f"By the policy {here.count:,} of {here.of:,} memories decay, in a search {there.count:,}: its decay_kinds are"
-        f" {names}."
+        f"By the policy {here.count:,} of {count_of(here.of, 'memory')} decay, in a search {there.count:,}: its"
+        f" decay_kinds are {names}."
     )

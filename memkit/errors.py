@@ -6,6 +6,7 @@ Defects in files are rows of the ``problems`` table instead; an exception is rai
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 _MAX_COMPARED = 50
@@ -74,6 +75,40 @@ def some_of(names: Sequence[str], most: int = 5) -> str:
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+_ES = re.compile("(s|x|z|ch|sh)$")
+
+
+def count_of(n: int, one: str, several: str = "") -> str:
+    """So many of a thing: the number with its noun.
+
+    Parameters
+    ----------
+    n : int
+    one : str
+        The noun for one.
+    several : str, optional
+        The noun for others, where it does not follow from `one`.
+
+    Examples
+    --------
+    >>> count_of(1, "memory"), count_of(1200, "memory"), count_of(0, "match"), count_of(2, "day")
+    ('1 memory', '1,200 memories', '0 matches', '2 days')
+    """
+    return f"{n:,} {one if n == 1 else several or plural(one)}"
+
+
+def plural(noun: str) -> str:
+    """The plural of an English noun, with what it is of.
+
+    >>> [plural(noun) for noun in ("query", "key", "box", "candidate of a query")]
+    ['queries', 'keys', 'boxes', 'candidates of a query']
+    """
+    head, of, whole = noun.partition(" of ")
+    if head.endswith("y") and head[-2:-1] not in "aeiou":
+        return f"{head[:-1]}ies{of}{whole}"
+    return f"{head}{'es' if _ES.search(head) else 's'}{of}{whole}"
 
 
 class MemkitError(Exception):

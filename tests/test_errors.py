@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,30 @@ def test_an_error_hides_the_secrets_that_it_quotes(tmp_path: Path) -> None:
                 said.append(str(error))
     assert len(said) > 10
     assert not [message for message in said if token in message]
+
+
+_COUNTED = re.compile(r"\{(?!count_of)[^{}]*(?::,|num_rows|len\([^{}]*\))[^{}]*\} [a-z]+s\b")
+_NEVER_ONE = ("{row['count']:,} times", "{len(kept):,} users")
+"""Counts that are more than one where they are said."""
+
+
+def test_what_is_counted_on_a_screen_is_one_thing_or_several() -> None:
+    package = Path(mk.__file__).parent
+    sources = [path for room in ("panels", "display", "cli", "plot") for path in sorted((package / room).glob("*.py"))]
+    said = [(path.name, one[0]) for path in sources for one in _COUNTED.finditer(path.read_text(encoding="utf-8"))]
+    assert [one for one in said if one[1] not in _NEVER_ONE] == []
+    one = mk.from_table({"text": ["чай"], "kind": ["archive"], "created_at": ["2026-01-01"]})
+    search = mk.Retriever(encoder=None).fit(one)
+    panels = [
+        mk.panels.table(one),
+        mk.panels.policy(one, "decay"),
+        mk.panels.policy(one, "admission"),
+        mk.panels.search(search, "чай"),
+        mk.panels.decay(search),
+    ]
+    for panel in panels:
+        assert not re.search(r"\b1 (rows|memories|hits|candidates|chunks|values)\b", panel.html + panel.words)
+    assert "1 memory" in repr(one)
+    assert str(mk.decay.Decay(decay_days=9, decay_kinds=("entry",)).reach("decay_days", one.memories)).startswith(
+        "decay acts on 0 of 1 memory;"
+    )

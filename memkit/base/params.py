@@ -42,7 +42,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import pyarrow as pa
 
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 
 REQUIRED: Any = MISSING
 """Marks a parameter without a default: it must be given when the estimator is made."""
@@ -148,8 +148,8 @@ class Reach:
         What to do where the value acts on none, or why it does.
     what : str
         What acts: "decay" for each of its parameters.
-    things : str
-        What is counted.
+    thing : str
+        What is counted, one of it.
     verb : str
 
     Examples
@@ -162,11 +162,11 @@ class Reach:
     of: int
     to_do: str
     what: str
-    things: str = "memories"
+    thing: str = "memory"
     verb: str = "acts on"
 
     def __str__(self) -> str:
-        counted = f"{self.what} {self.verb} {self.count:,} of {self.of:,} {self.things}"
+        counted = f"{self.what} {self.verb} {self.count:,} of {count_of(self.of, self.thing)}"
         return f"{counted}; {self.to_do}" if self.to_do else counted
 
 

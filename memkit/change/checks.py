@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.errors import ChangeRefusedError
+from memkit.errors import ChangeRefusedError, count_of
 from memkit.formats import reader
 from memkit.formats.facts import COUNTED, parse_fact
 from memkit.formats.reader import Options, Reading
@@ -109,14 +109,14 @@ def counted(after: Mapping[str, str], read_file: ReadFile) -> Iterator[dict[str,
             continue
         before, sha256 = read_file(meta)
         span = _counter_span(before, counter)
-        facts = str(facts_in(text))
-        if before is not None and span and before[slice(*span)] != facts:
+        facts = facts_in(text)
+        if before is not None and span and before[slice(*span)] != str(facts):
             yield {
                 "path": meta,
                 "policy": "counters",
-                "reason": f"{name} will have {facts} facts",
+                "reason": f"{name} will have {count_of(facts, 'fact')}",
                 "before": before[slice(*span)],
-                "after": facts,
+                "after": str(facts),
                 "at": span[0],
                 "sha256": sha256,
             }

@@ -19,7 +19,7 @@ from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, Names, check_changed, check_new, folder_of
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
 from memkit.display.notebook import Tabular, shown
-from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError
+from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError, count_of
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.disk.source import utf8
 from memkit.formats.reader import Reading
@@ -389,7 +389,7 @@ class Edits(Tabular):
         files = len(set(self.table["path"].to_pylist()))
         count, in_files = pc.sum(self.refused["count"]).as_py() or 0, self.refused.num_rows
         refused = f"; {count} refused" if count else ""
-        refused += f" in {in_files} file{'s' * (in_files > 1)}" if count > in_files else ""
+        refused += f" in {count_of(in_files, 'file')}" if count > in_files else ""
         return f"Edits({operations or 'nothing'}; {files} files{refused})"
 
 

@@ -10,7 +10,7 @@ from memkit.base.params import Estimator, estimator, param
 from memkit.change.checks import facts_in
 from memkit.change.draft import Draft
 from memkit.change.memories import entry_of, record_text, update_entry
-from memkit.errors import ChangeRefusedError
+from memkit.errors import ChangeRefusedError, count_of
 from memkit.formats.facts import COUNTED
 from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
@@ -66,7 +66,7 @@ def _count(draft: Draft, problem: Row) -> None:
     meta, field = problem["path"], problem["field"]
     path = posixpath.join(posixpath.dirname(meta), f"{COUNTED[field]}.md")
     facts = facts_in(draft.text(path)) if draft.exists(path) else 0
-    reason = f"{COUNTED[field]}.md has {facts} fact{'s' * (facts != 1)}"
+    reason = f"{COUNTED[field]}.md has {count_of(facts, 'fact')}"
     draft.splice("update", meta, draft.document(meta).json.set_value([field], facts), reason)
 
 

@@ -25,7 +25,7 @@ from memkit.cli.common import (
 from memkit.cli.groups import grouped
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -316,7 +316,9 @@ def _points(declared: list[Param], name: str, text: str) -> list[Any]:
     if len(declared) > 1:
         rows = [part.split(",") for part in text.split(";")]
         if wrong := [row for row in rows if len(row) != len(declared)]:
-            raise ParameterError(f"--grid: expected {len(declared)} values for {name}. Got {','.join(wrong[0])!r}.")
+            raise ParameterError(
+                f"--grid: expected {count_of(len(declared), 'value')} for {name}. Got {','.join(wrong[0])!r}."
+            )
         return [
             tuple(parameter.parse(value.strip()) for parameter, value in zip(declared, row, strict=True))
             for row in rows

@@ -19,6 +19,7 @@ from memkit.base.duck import printable, rows_of
 from memkit.base.params import describe
 from memkit.display.notebook import shown
 from memkit.display.sheet import visible
+from memkit.errors import count_of
 from memkit.formats.faults import SEVERITIES, tally
 from memkit.text.secrets import Mask
 
@@ -70,7 +71,9 @@ def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secr
             out.print(Text(f"  {visible(hide(message))}"), soft_wrap=True)
         if len(messages) > most:
             out.print(Text(f"  … and {len(messages) - most} more (--json lists all)", style="dim"))
-    out.print(Text(f"{memories} memories read. {tally([*problems['severity'].to_pylist(), *_unlisted(secrets)])}."))
+    out.print(
+        Text(f"{count_of(memories, 'memory')} read. {tally([*problems['severity'].to_pylist(), *_unlisted(secrets)])}.")
+    )
     if secrets:
         typed = visible(f"memkit check {shlex.quote(str(path))} --secrets")
         found = f"{secrets} of these {'is a secret' if secrets == 1 else 'are secrets'} in memories"

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from memkit.display.sheet import ROWS, Cell, Sheet, is_number
 from memkit.display.views import Column
-from memkit.errors import some_of
+from memkit.errors import count_of, some_of
 from memkit.text.snippet import marked
 
 # Colours come from the page that it stands on; what is added is see-through, so that it shows on both grounds.
@@ -175,7 +175,7 @@ def _foot(sheet: Sheet, shown: int, no_room: Sequence[str] = ()) -> str:
     parts = []
     if sheet.hint or shown < sheet.total:
         ask = f"mk.show(result, rows={min(sheet.total, 100)}) shows more, .to_pandas() has all"
-        parts.append(sheet.hint or f"{shown} of {sheet.total:,} rows; {ask}")
+        parts.append(sheet.hint or f"{shown} of {count_of(sheet.total, 'row')}; {ask}")
     for words, names in (("further columns", sheet.hidden_columns), ("no room for", no_room)):
         if names:
             parts.append(f"{words}: {some_of(names)}")

@@ -19,7 +19,7 @@ from memkit.display.draw import as_html, as_text
 from memkit.display.page import PICTURED
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import ANY, view_of
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
@@ -156,11 +156,11 @@ def shown(
         table = _table(result)
     _check_columns(columns, table)
     if lazy and table.num_rows > rows:
-        hint, table = f"the first {rows} rows; {hint}", table.slice(0, rows)
+        hint, table = f"the first {count_of(rows, 'row')}; {hint}", table.slice(0, rows)
     elif table.num_rows <= rows:
         hint = ""
     else:
-        hint = f"{rows} of {table.num_rows:,} rows; {hint}" if hint else ""
+        hint = f"{rows} of {count_of(table.num_rows, 'row')}; {hint}" if hint else ""
     return Shown(sheet_of(table, rows, show_secrets, columns, hint, partial=lazy and bool(hint)))
 
 

@@ -18,7 +18,7 @@ from memkit.base.fences import fences, headings
 from memkit.base.params import describe
 from memkit.display.names import NAMED, SHOWN, day_of, kept_of, name_of, names_in, place_of
 from memkit.display.views import ANY, Column, View, view_of
-from memkit.errors import some_of
+from memkit.errors import count_of, some_of
 from memkit.schemas import is_verbatim
 from memkit.text.secrets import Mask, mask
 from memkit.text.snippet import SNIPPET, snippet
@@ -251,7 +251,8 @@ def sheet_of_kinds(memories: pa.Table, problems: int, rows: int = ROWS, show_sec
     counts = counts.sort_by([("format", "ascending"), ("kind", "ascending")])
     named = describe(counts.rename_columns(["format", "kind", "memories"]), memkit="kinds")
     return replace(
-        sheet_of(named, rows, show_secrets), heading=f"{memories.num_rows:,} memories, {problems:,} problems"
+        sheet_of(named, rows, show_secrets),
+        heading=f"{count_of(memories.num_rows, 'memory')}, {count_of(problems, 'problem')}",
     )
 
 
@@ -489,8 +490,7 @@ def _names_in_table(table: pa.Table, first: pa.Table, chosen: list[Column]) -> d
 
 
 def _heading(view: View, count: int, facts: dict[str, str], hide: _Words, queries: dict[str, str]) -> str:
-    plural = f"{view.word[:-1]}ies" if view.word.endswith("y") else f"{view.word}s"
-    words = f"{count:,} {view.word if count == 1 else 'users and days' if view.word == 'user and day' else plural}"
+    words = count_of(count, view.word, "users and days" if view.word == "user and day" else "")
     words += f" for “{hide(next(iter(queries.values())), 80)}”" if len(queries) == 1 else ""
     if facts.get("policy"):
         words = f"{hide(facts['policy'])}: {words}"

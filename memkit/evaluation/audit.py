@@ -19,6 +19,7 @@ from memkit.base.progress import bar
 from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
+from memkit.errors import count_of
 from memkit.evaluation.findability import (
     AuditQuestions,
     contradictions_of,
@@ -104,10 +105,10 @@ class Audit(Result):
 
     def __str__(self) -> str:
         first, *others = self.table.to_pylist()
-        head = f"{first['count']:,} of {first['of']:,} memories {_WORDS[first['audit']][0]}"
+        head = f"{first['count']:,} of {count_of(first['of'], 'memory')} {_WORDS[first['audit']][0]}"
         if first["audit"] == "unreached":
             n_found = first["of"] - first["count"]
-            head = f"{n_found:,} of {first['of']:,} memories are found by the queries that ask for them"
+            head = f"{n_found:,} of {count_of(first['of'], 'memory')} are found by the queries that ask for them"
             head += f", {first['count']:,} are not" if first["count"] else ""
         counts = [f"{row['count']:,} {_WORDS[row['audit']][0]}" for row in others if row["count"]]
         return f"{head}. {', '.join(counts)}" if counts else head
@@ -294,7 +295,7 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
     if name == "contradictions":
         n_memories = pc.count_distinct(table["by_id"]).as_py()
         if n_memories < table.num_rows:
-            note = f"{table.num_rows:,} contradictions of {n_memories:,} memories: {note}"
+            note = f"{count_of(table.num_rows, 'contradiction')} of {count_of(n_memories, 'memory')}: {note}"
     return {"count": n_memories, "of": memories, "note": note}
 
 

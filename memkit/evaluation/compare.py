@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from memkit.base.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.evaluation.evaluation import Task, check_seed, deepest, known_mean, nullable
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import QRELS, read_queries
@@ -354,7 +354,7 @@ HOW_TO_JUDGE = "mk.panels.judge(search, queries, qrels, first=result.{}) opens e
 
 def unjudged_could_change(n: int) -> str:
     """The reason for no verdict where judging `n` hits could change it."""
-    return f"{n} unjudged hit{'s' * (n > 1)} could change the verdict: judge {'these' if n > 1 else 'this one'} first"
+    return f"{count_of(n, 'unjudged hit')} could change the verdict: judge {'these' if n > 1 else 'this one'} first"
 
 
 def first_to_judge(

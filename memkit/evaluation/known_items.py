@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from memkit.base.dates import MONTHS, WEEKDAYS
 from memkit.base.params import check_choice, check_column, check_corpus, check_value, describe
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.evaluation.labels import as_arrow_table, qrels_of, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
 from memkit.formats.linked.links import links_in
@@ -162,7 +162,7 @@ def known_item_note(queries: pa.Table) -> str:
     if not counts:
         return ""
     (field, count), *others = counts.most_common()
-    first = f"{'1 query asks' if count == 1 else f'{count:,} queries ask'} for a memory {ASKED_BY[field]}"
+    first = f"{count_of(count, 'query asks', 'queries ask')} for a memory {ASKED_BY[field]}"
     parts = [first, *(f"{count:,} {ASKED_BY[field]}" for field, count in others)]
     return f"Known items, made from memories and not asked by people: {', '.join(parts)}."
 
@@ -441,7 +441,9 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     if not queries:
         raise ParameterError("import_log: expected a query of which something was shown or used. Got none.")
     qrels = read_qrels(qrels_of([*chain.from_iterable(judged.values())]))
-    note = f"{n_empty} of {table.num_rows} queries are left out: nothing was shown or used." if n_empty else ""
+    note = (
+        f"{n_empty} of {count_of(table.num_rows, 'query')} are left out: nothing was shown or used." if n_empty else ""
+    )
     rows = list(queries.values())
     columns = {name: [query[name] for query in rows] for name in rows[0]}
     return describe(read_queries(columns), note=note), qrels

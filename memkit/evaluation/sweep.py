@@ -19,7 +19,7 @@ import pyarrow as pa
 from memkit.base.duck import connect
 from memkit.base.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.checkpoint import recorded_facts
 from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
 from memkit.evaluation.grid import Grid, Setting, at_fit, at_query
@@ -153,7 +153,7 @@ class Sweep(Result):
         chosen = ", ".join(f"{key}={value}" for key, value in self.settings[self.best].items())
         n_queries = {"n_queries": self.queries.num_rows, "unit": self.task.unit_name}
         units = {"n_units": int(self.task.unit.max()) + 1}
-        over = f"{len(self.settings):,} settings, each scored on {size(n_queries | units)}."
+        over = f"{count_of(len(self.settings), 'setting')}, each scored on {size(n_queries | units)}."
         if best[name] is None:
             return f"{over} No query has {name!r} under any setting, as none has hits."
         as_it_is = f"{default[name]:.3f}" if default[name] is not None else "no hits"
@@ -291,7 +291,9 @@ def _of_fits(fits: Mapping[str, float]) -> str:
     """How long the fits took, as a sentence; empty where none was made."""
     if not fits:
         return ""
-    return f"{len(fits)} sets of parameters act at fit; their fits took {sum(fits.values()):.1f} s together."
+    return (
+        f"{count_of(len(fits), 'set')} of parameters act at fit; their fits took {sum(fits.values()):.1f} s together."
+    )
 
 
 def _scores(

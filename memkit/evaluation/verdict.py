@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.base.checked import json_object
-from memkit.errors import FormatError
+from memkit.errors import FormatError, count_of
 from memkit.evaluation.selection import RESAMPLES, Contest, Retuned, expected_gain, retune
 from memkit.evaluation.statistics import (
     FEWEST,
@@ -151,9 +151,7 @@ class Verdict:
         if self.counts is None:
             return ""
         better, same, worse = self.counts
-        return (
-            f"b is better for {better:,} quer{'y' if better == 1 else 'ies'}, equal for {same:,}, worse for {worse:,}"
-        )
+        return f"b is better for {count_of(better, 'query')}, equal for {same:,}, worse for {worse:,}"
 
     def _chance(self) -> str:
         if self.low is None or self.p is None:
@@ -173,7 +171,7 @@ class Verdict:
         """How many more queries to label; empty where that is not known, or the verdict is settled."""
         if self.needed is None:
             return ""
-        queries = f"{self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
+        queries = count_of(self.needed.queries, "more query", "more queries")
         groups = f"{self.needed.groups:,} more {unit_noun(self.unit, self.needed.groups)}"
         count = queries if self.unit == "query_id" else f"{queries} of {groups}"
         return f"label about {count} to {'settle it' if self.low is not None else 'get a verdict at all'}"

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from memkit.base.params import check_corpus, check_value
 from memkit.display.sheet import safe
-from memkit.errors import MemkitError, MissingExtraError, ParameterError, some_of
+from memkit.errors import MemkitError, MissingExtraError, ParameterError, count_of, some_of
 from memkit.formats.disk.files import SKIPPED_FOLDERS, SKIPPED_WITH, is_passed_over
 from memkit.formats.registry import FORMATS, formats_for
 from memkit.tables.corpus import Corpus, home
@@ -61,7 +61,7 @@ class Change:
     def __str__(self) -> str:
         n, files = self.corpus.memories.num_rows, some_of(self.paths, _SHOWN)
         files = "the folder" if self.paths == _FOLDER else files
-        counted = f"{n:,} memories, {n - self.n_before:+,}" if n != self.n_before else f"{n:,} memories"
+        counted = count_of(n, "memory") + (f", {n - self.n_before:+,}" if n != self.n_before else "")
         return safe(f"Read again after {files} changed: {counted}." if self.paths else self.error)
 
 
@@ -215,8 +215,8 @@ class Watch:
 
     def __repr__(self) -> str:
         state = "" if self.is_running else ", stopped"
-        faults = f", {len(self.errors)} errors, last: {safe(self.errors[-1])}" if self.errors else ""
-        counted = f"{self.corpus.memories.num_rows:,} memories, read again {self.n_readings:,} ×"
+        faults = f", {count_of(len(self.errors), 'error')}, last: {safe(self.errors[-1])}" if self.errors else ""
+        counted = f"{count_of(self.corpus.memories.num_rows, 'memory')}, read again {self.n_readings:,} ×"
         return f"Watch({counted}{state}{faults})"
 
 

@@ -12,6 +12,7 @@ from memkit.context import Context, ContextBuilder, Gathered
 from memkit.display.draw import graphic
 from memkit.display.sheet import Cell
 from memkit.display.views import IN_WORDS
+from memkit.errors import count_of
 from memkit.panels.panel import QUERY, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
@@ -114,7 +115,7 @@ class ContextPanel(Panel):
 
     def _status(self, answer: Context) -> str:
         cut = Counter(line.reason for line in answer.lines if line.reason)
-        return f"{len(answer.text):,} characters; left out: " + (
+        return f"{count_of(len(answer.text), 'character')}; left out: " + (
             ", ".join(f"{n} {IN_WORDS.get(reason, reason)}" for reason, n in cut.most_common()) or "nothing"
         )
 
@@ -157,7 +158,9 @@ class ContextPanel(Panel):
             sum_ += len(line.line) + 1
             rows.append(f'<tr><td class="n">{sum_:,}</td>{_cells(line.line, "")}</tr>')
         cut = (
-            f"limit: {used:,} of {limit:,} characters are used" if used else f"empty: all {limit:,} characters are free"
+            f"limit: {used:,} of {count_of(limit, 'character')} are used"
+            if used
+            else f"empty: all {count_of(limit, 'character')} are free"
         )
         rows.append(f'<tr class="mkcut"><td class="n">{limit:,}</td><td colspan="2">{cut}</td></tr>')
         counts: Counter[str] = Counter()
@@ -174,7 +177,7 @@ class ContextPanel(Panel):
             f'<th scope="col"{kind}>{name}</th>'
             for name, kind in (("characters so far", ' class="n"'), ("line", ""), ("why left out", ' class="w"'))
         )
-        head = f"<h4>{html.escape(block)}: {len(lines_kept):,} of {len(lines):,} memories</h4>{bar}"
+        head = f"<h4>{html.escape(block)}: {len(lines_kept):,} of {count_of(len(lines), 'memory')}</h4>{bar}"
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         return f'<div class="mk">{head}{table}{foot}</div>'
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, Moment, Param
 from memkit.decay import Decay, kinds_note
 from memkit.display.names import names_of
+from memkit.errors import count_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
@@ -157,9 +158,8 @@ class DecayPanel(Panel):
         if not self._decaying(answer):
             return self._nothing_decays(answer)
         factor = answer.table["factor"].to_numpy()
-        words = (
-            f"{answer.day:%Y-%m-%d}: {int((factor < _FADED).sum()):,} of {len(factor):,} memories keep less than 5 %"
-        )
+        faded = f"{int((factor < _FADED).sum()):,} of {count_of(len(factor), 'memory')}"
+        words = f"{answer.day:%Y-%m-%d}: {faded} keep less than 5 %"
         if self._labelled is None:
             return words
         return f"{words}; {_STALE} {'at rest' if self.session.is_moving else f'{self.stale:.3f}'}"
@@ -216,7 +216,7 @@ class DecayPanel(Panel):
     def _exempt(self, answer: Answer) -> str:
         """A sentence on the memories whose factor stays 1, by their kind or importance."""
         n = pc.sum(pc.equal(answer.table["note"], "exempt")).as_py() or 0
-        subject = "1 memory keeps" if n == 1 else f"{n:,} memories keep"
+        subject = count_of(n, "memory keeps", "memories keep")
         return paragraph(f"{subject} the factor 1, exempt by kind or importance." if n else "")
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.base import atomic
 from memkit.base.params import Param
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.evaluation.labels import as_arrow_table
 from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values
 from memkit.panels.parts import paragraph, rows_html
@@ -133,9 +133,8 @@ class DedupPanel(Panel):
         picture = similarity_of(self.dedup.distinct_, self._threshold)
         n_able = counts["pairs"] - counts["never_merging"]
         n_never = counts["never_merging"]
-        never = "; 1 hollow one never does" if n_never == 1 else f"; {n_never:,} hollow ones never do"
-        never = never if n_never else ""
-        title = f"{counts['merging']:,} of {n_able:,} pairs merge at {self._threshold:g}{never}"
+        never = f"; {count_of(n_never, 'hollow one never does', 'hollow ones never do')}" if n_never else ""
+        title = f"{counts['merging']:,} of {count_of(n_able, 'pair')} merge at {self._threshold:g}{never}"
         return replace(picture, title=title)
 
     def _code(self, state: State) -> str:
@@ -147,8 +146,7 @@ class DedupPanel(Panel):
 
     def _status(self, answer: pa.Table) -> str:
         counts = _counts(answer)
-        memories = "1 memory" if counts["refused"] == 1 else f"{counts['refused']:,} memories"
-        clusters = "1 cluster" if counts["clusters"] == 1 else f"{counts['clusters']:,} clusters"
+        memories, clusters = count_of(counts["refused"], "memory"), count_of(counts["clusters"], "cluster")
         return f"{memories} of {clusters} would be refused; {self._judged()}"
 
     @property
@@ -196,7 +194,7 @@ class DedupPanel(Panel):
         flags = {_word(flag): pc.sum(pairs[flag]).as_py() or 0 for flag in FLAGS}
         flags[OWNER] = pc.sum(pc.is_valid(pairs[OWNER])).as_py() or 0
         counts = [f"{word} {count:,}" for word, count in flags.items() if count]
-        never = "1 pair never merges" if n == 1 else f"{n:,} pairs never merge"
+        never = count_of(n, "pair never merges", "pairs never merge")
         by = f"{never}, by what differs: {', '.join(counts)}"
         return f"{by}. Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
 

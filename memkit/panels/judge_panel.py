@@ -16,7 +16,7 @@ from memkit.base.duck import literal
 from memkit.base.params import AsOf, Moment, Param, check_fitted, check_value, describe
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.evaluation.compare import first_to_judge
 from memkit.evaluation.evaluation import Task
 from memkit.evaluation.known_items import known_items
@@ -231,8 +231,8 @@ class JudgePanel(Panel):
         return call_code("mk.labels.judgements", [_plain(row) for row in rows], grades=self.grades, **after)
 
     def _status(self, answer: pa.Table) -> str:
-        decisions = "1 decision" if self.looks == 1 else f"{self.looks:,} decisions"
-        words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go, {decisions} in this session"
+        words = f"{answer.num_rows:,} judged, {len(self._waiting):,} to go,"
+        words += f" {count_of(self.looks, 'decision')} in this session"
         if self._path is not None:
             words += f"; kept in {self._path.name}"
         if self._other_judge is not None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from memkit.base.duck import literals
 from memkit.base.params import AsOf, Estimator, Param, check_fitted, estimator, param
 from memkit.display.names import names_of
-from memkit.errors import MissingExtraError, ParameterError, did_you_mean
+from memkit.errors import MissingExtraError, ParameterError, count_of, did_you_mean
 from memkit.explore.themes.topics import Topics
 from memkit.explore.themes.topics import topics as find_topics
 from memkit.panels.panel import QUERY, Action, Panel, call_code, moment_of
@@ -342,7 +342,9 @@ class MapPanel(Panel):
 
     def _status(self, answer: Answer) -> str:
         n = len(answer.layout.points)
-        words = f"{n:,} memories" if answer.chosen is None else f"{len(answer.order):,} of {n:,} memories chosen"
+        words = count_of(n, "memory")
+        if answer.chosen is not None:
+            words = f"{len(answer.order):,} of {words} chosen"
         left_out = answer.layout.left_out
         without = f"; {left_out:,} without text {'has' if left_out == 1 else 'have'} no place" if left_out else ""
         return f"{words}, {answer.layout.by}{without}"

@@ -16,7 +16,7 @@ from memkit.base.params import AsOf, Estimator, Moment, Param
 from memkit.display.notebook import shown
 from memkit.display.page import write_page
 from memkit.display.sheet import texts_in
-from memkit.errors import MemkitError, ParameterError, did_you_mean
+from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.evaluation.profile import Profile
 from memkit.panels.controls import control
 from memkit.panels.page import Displayed
@@ -107,7 +107,7 @@ class Panel(Displayed):
         return ""
 
     def _status(self, answer: Any) -> str:
-        return f"{_table(answer).num_rows:,} rows"
+        return count_of(_table(answer).num_rows, "row")
 
     def _press(self, action: str) -> None:
         """Do what this button of `actions` is for."""

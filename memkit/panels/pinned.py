@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.errors import count_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.grid import at_query
 from memkit.evaluation.metrics import parse_metrics
@@ -109,12 +110,11 @@ class PinnedComparison:
         """The strip as HTML."""
         if not pinned:
             n = self.task.queries.num_rows
-            noun = "labelled query" if n == 1 else "labelled queries"
-            return f"<p>{n:,} {noun}. <b>Pin</b> a setting, to see a verdict on every other.</p>"
+            return f"<p>{count_of(n, 'labelled query')}. <b>Pin</b> a setting, to see a verdict on every other.</p>"
         if is_moving:
             difference, n = self.rough(live, pinned)
             n_queries = self.task.queries.num_rows
-            so_far = f"{difference:+.3f} on {n} of {n_queries} queries; on all when the slider rests."
+            so_far = f"{difference:+.3f} on {n} of {count_of(n_queries, 'query')}; on all when the slider rests."
             return f"<p><b>…</b></p><p>{_METRIC} {so_far}</p>"
         strip = self.strip(live, pinned)
         v = strip.verdict

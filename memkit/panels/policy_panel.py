@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment, Param
 from memkit.display.notebook import shown
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Session, State
@@ -150,7 +150,7 @@ class PolicyPanel(Panel):
         if self.section == "classifier":
             kinds = pc.value_counts(pc.fill_null(answer["kind"], "(none)")).to_pylist()
             rows = sorted(((row["values"], row["counts"]) for row in kinds), key=lambda row: (-row[1], row[0]))
-            return counts_of(rows, f"{answer.num_rows:,} rows by the kind that they get")
+            return counts_of(rows, f"{count_of(answer.num_rows, 'row')} by the kind that they get")
         if self.section not in _OVER_TIME or self._text(state) or self._is_large:
             return reasons_of(answer)
         return _forecast_of(self._forecast(state), self.session.moment_of(state), state[QUERY]["forward"])
@@ -198,7 +198,7 @@ class PolicyPanel(Panel):
 
     def _status(self, answer: pa.Table) -> str:
         if "keep" not in answer.column_names:
-            return f"{self._moment(self.session.state).instant:%Y-%m-%d}: {answer.num_rows:,} rows"
+            return f"{self._moment(self.session.state).instant:%Y-%m-%d}: {count_of(answer.num_rows, 'row')}"
         kept = pc.sum(answer["keep"]).as_py() or 0
         is_part = self.session.is_moving and self._is_large and not self._text(self.session.state)
         part = " of a part; all of them at rest" if is_part else ""

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Estimator, Param, check_corpus, estimator, param
 from memkit.display.notebook import shown
+from memkit.errors import count_of
 from memkit.panels.panel import Panel, call_code, moment_of
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
@@ -141,7 +142,7 @@ class RecordsPanel(Panel):
         if show == "age":
             day = f"{self._moment(self.session.state).instant:%Y-%m-%d}"
             n_dateless = pc.sum(pc.equal(self.corpus.memories["kind"], "wisdom_fact")).as_py() or 0
-            facts = f"{n_dateless:,} wisdom fact" + ("s" if n_dateless != 1 else "")
+            facts = count_of(n_dateless, "wisdom fact")
             others = f"; {facts} without an age, as its format has no date" if n_dateless else ""
             return f"{status}, {pc.sum(answer['stale']).as_py() or 0:,} stale on {day}{others}"
         return status

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from memkit.base.progress import heard
-from memkit.errors import MemkitError
+from memkit.errors import MemkitError, count_of
 from memkit.panels.state import Section
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.retriever import Retriever
@@ -115,7 +115,7 @@ class Refits:
             return self.running
         if self.known(params) == "there" and self.values_of(params):
             fit = self.get(params)
-            return f"This fit took {fit.fit_seconds_:.1f} s: {fit.chunks_.num_rows:,} chunks."
+            return f"This fit took {fit.fit_seconds_:.1f} s: {count_of(fit.chunks_.num_rows, 'chunk')}."
         return f"A change is fitted when the slider rests{self._about()}."
 
     def _about(self) -> str:

@@ -20,7 +20,7 @@ from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
 from memkit.display.views import IN_WORDS
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.grid import at_query
 from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, changed_values, fit_to, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
@@ -317,7 +317,7 @@ class SearchPanel(Panel):
     def _status(self, answer: Answer) -> str:
         running = [self._refits.running.rstrip(".")] if self._refits.running else []
         words = Counter(answer.trace["disposition"].to_pylist())
-        hits = "1 hit" if answer.table.num_rows == 1 else f"{answer.table.num_rows:,} hits"
+        hits = count_of(answer.table.num_rows, "hit")
         others = ", ".join(f"{n} {IN_WORDS[word]}" for word, n in words.most_common() if word != "returned")
         undated = self._undated(answer)
         ranks = f"{'hit' if len(undated) == 1 else 'hits'} {', '.join(map(str, undated))}"

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from memkit.base.duck import identifier, interruptible, literal, rows_of, session, worded
 from memkit.base.params import Param, check_value
 from memkit.display.sheet import begun, lines_of, texts_in, visible
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.panels.panel import Action, Name, Panel, call_code
 from memkit.panels.parts import cut, paragraph
 from memkit.panels.state import Section, Session, State
@@ -280,7 +280,7 @@ class TablePanel(Panel):
 
     def _status(self, answer: Rows) -> str:
         n, total = answer.n, self.data.num_rows
-        count = f"{n:,} rows" if n == total else f"{n:,} of {total:,} rows"
+        count = ("" if n == total else f"{n:,} of ") + count_of(total, "row")
         if not n:
             return f"{count}; no row has these letters" if total else count
         return f"{count}; {_place(answer)}"
@@ -483,9 +483,7 @@ def _bins(name: str, column: pa.ChunkedArray) -> Picture:
     values = _seconds(column) if is_time else pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     values = values[np.isfinite(values)]
     absent = len(column) - len(values)
-    title = f"{name}: {len(values):,} {'value' if len(values) == 1 else 'values'}" + (
-        f", {absent:,} empty" if absent else ""
-    )
+    title = f"{name}: {count_of(len(values), 'value')}" + (f", {absent:,} empty" if absent else "")
     if not len(values):
         return _nothing(title, "no value")
     if not np.isfinite(float(values.max()) - float(values.min())):
@@ -568,7 +566,7 @@ def _ranked(name: str, values: list[str], counted: pa.Table, n: int) -> Picture:
     named = list(zip(map(_label, values), counted["n"].to_pylist(), strict=True))
     n_values = counted["n_values"][0].as_py() if named else 0
     most = f"the {len(named)} most frequent of " if n_values > len(named) else ""
-    title = f"{name}: {most}{n_values:,} {'value' if n_values == 1 else 'values'} in {n:,} rows"
+    title = f"{name}: {most}{count_of(n_values, 'value')} in {count_of(n, 'row')}"
     if not named:
         return _nothing(title, "no value")
     counts, places = counted["n"].to_numpy(), np.arange(len(named))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from memkit.display.views import IN_WORDS
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.schemas import Floats
 from memkit.text.secrets import mask
@@ -170,7 +170,7 @@ def stages(result: Any, ax: Axes | None = None) -> Axes:
         raise ParameterError("plot.stages: expected mk.evaluate(…, stages=True). Got a result without stages.")
     rows = [(row["disposition"], row["n"]) for row in table.to_pylist()]
     total, lost = sum(count for _, count in rows), sum(count for word, count in rows if word != "returned")
-    ax = axes_for(ax, f"{lost:,} relevant {'memory' if lost == 1 else 'memories'} of {total:,} lost")
+    ax = axes_for(ax, f"{count_of(lost, 'relevant memory')} of {total:,} lost")
     colours = [_BLUE if word == "returned" else _RED for word, _ in rows]
     rows = [(IN_WORDS.get(word, word), count) for word, count in rows]
     ax.barh([word for word, _ in rows], [count for _, count in rows], color=colours)
@@ -267,7 +267,9 @@ def power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> A
     ax.grid(alpha=0.3)
     ax.legend(frameon=False, fontsize=8)
     rows = zip(sizes.tolist(), *lines.values(), strict=True)
-    return with_words(ax, [(f"{size:,} queries", ", ".join(f"{value:.3f}" for value in row)) for size, *row in rows])
+    return with_words(
+        ax, [(count_of(size, "query"), ", ".join(f"{value:.3f}" for value in row)) for size, *row in rows]
+    )
 
 
 def _inside(tick: float, lines: dict[str, Floats]) -> bool:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from memkit.base.duck import rows_of
 from memkit.base.params import AsOf
 from memkit.decay import Decay
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.plot.axes import COLOURS, FAINT, FAINTER, axes_for, say_empty, with_words
 from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
 from memkit.schemas import Ints
@@ -153,8 +153,8 @@ def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
     marks.append(Dots(age[sampled], np.full(len(sampled), -0.05), "#777777", shape="|", size=40, alpha=0.5))
     tenths = np.bincount(np.minimum((factor * 10).astype(int), 9), minlength=10).tolist()
     rows = [(f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", n) for tenth, n in enumerate(tenths) if n]
-    n_kept = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
-    title = f"{n_kept} dated memories keep more than half of their weight"
+    n_kept = f"{int((factor > 0.5).sum()):,} of {count_of(len(age), 'dated memory')}"
+    title = f"{n_kept} keep more than half of their weight"
     across = Axis(-0.02 * farthest, 1.03 * farthest, "age, days")
     return Picture(title, marks, across, Axis(-0.08, 1.02, "factor"), rows)
 
@@ -230,7 +230,7 @@ def reasons_of(table: pa.Table) -> Picture:
     words = pc.if_else(table["keep"], "kept", pc.fill_null(table["reason"], "refused"))
     counted = {row["values"]: row["counts"] for row in pc.value_counts(words).to_pylist()}
     rows = sorted(counted.items(), key=lambda row: (row[0] != "kept", -row[1], row[0]))
-    return counts_of(rows, f"{counted.get('kept', 0):,} of {table.num_rows:,} rows kept")
+    return counts_of(rows, f"{counted.get('kept', 0):,} of {count_of(table.num_rows, 'row')} kept")
 
 
 def budgets(context: Context, ax: Axes | None = None) -> Axes:

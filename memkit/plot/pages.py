@@ -9,7 +9,7 @@ import numpy as np
 
 from memkit.base.duck import rows_of
 from memkit.base.params import check_corpus
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Dots, Line, Mark, Picture, Text
 
@@ -137,16 +137,12 @@ def _picture(
     last = max(ring.values())
     for number in range(last + 1):
         points = np.array([places[path] for path in ring if ring[path] == number])
-        label = f"{_links(number)} away" if number else "the page"
+        label = f"{count_of(number, 'link')} away" if number else "the page"
         marks.append(Dots(points[:, 0], points[:, 1], COLOURS[number % len(COLOURS)], label, size=60.0 / (number + 1)))
     names = [path for path in ring if ring[path] <= 1][:_NAMED]
     marks += [Text(*places[path], short(titles.get(path) or path, 24)) for path in names]
     room = Axis(-last - 0.3, last + 0.9, ticks=())
     others = len(ring) - 1
-    title = f"{titles.get(page) or page} ({page}): {others:,} page{'s' * (others != 1)} within {_links(last or 1)}"
-    rows = [(titles.get(path) or path, f"{_links(ring[path])} away") for path in ring if path != page]
+    title = f"{titles.get(page) or page} ({page}): {count_of(others, 'page')} within {count_of(last or 1, 'link')}"
+    rows = [(titles.get(path) or path, f"{count_of(ring[path], 'link')} away") for path in ring if path != page]
     return Picture(title, marks, room, Axis(-last - 0.3, last + 0.3, ticks=()), rows)
-
-
-def _links(number: int) -> str:
-    return f"{number} link{'s' * (number != 1)}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, as_of_time, check_choice
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.plot.axes import COLOURS, FAINT, short
 from memkit.plot.marks import Axis, Dots, Mark, Picture
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -110,7 +110,7 @@ def _largest(values: pa.ChunkedArray, none: str = "") -> Groups:
     others, has_none = len(named) - len(kept), len(named) < len(counts)
     codes = pc.fill_null(pc.index_in(values, value_set=pa.array(kept, pa.string())), len(kept)).to_numpy()
     codes = codes.astype(np.int64) + np.where(pc.equal(values, none).to_numpy(), int(others > 0), 0)
-    names = [*kept, *([f"{others:,} others"] if others else []), *([none] if has_none else [])]
+    names = [*kept, *([count_of(others, "other")] if others else []), *([none] if has_none else [])]
     colours = [*COLOURS[: len(kept)], *([_GREY] if others else []), *([FAINT] if has_none else [])]
     return Groups(tuple(names), tuple(colours), codes)
 
@@ -219,7 +219,7 @@ def places_of(
 ) -> Picture:
     """What `map` draws; of more than `most` memories an even sample, and of those chosen too."""
     n, counts = len(layout.points), groups.counts
-    title = f"{n:,} {'memory' if n == 1 else 'memories'} {layout.by}, coloured by {color}"
+    title = f"{count_of(n, 'memory')} {layout.by}, coloured by {color}"
     title += "" if chosen is None else f"; {int(chosen.sum()):,} chosen"
     bright = np.ones(n, bool) if chosen is None else chosen
     size = float(np.clip(_AREA / max(n, 1), _LEAST_AREA, _MOST_AREA))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment
 from memkit.display.sheet import titles_of
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.plot.axes import COLOURS, FAINTER, axes_for, short, with_words
 from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts
@@ -62,7 +62,7 @@ def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
         raise ParameterError(f"plot.funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
     counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
     rows = [(word, counted[word]) for word in STEPS.dispositions if word in counted]
-    return counts(rows, f"{trace.num_rows:,} candidates", ax, "candidates")
+    return counts(rows, count_of(trace.num_rows, "candidate"), ax, "candidates")
 
 
 def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
@@ -106,7 +106,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
         for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
             ranks.setdefault(memory_id, [np.nan] * len(days))[index] = rank
     is_own, named = ax is None, _distinct_titles(names)
-    ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{short(query)}”")
+    ax = axes_for(ax, f"ranks of {count_of(len(ranks), 'hit')} for “{short(query)}”")
     for index, (memory_id, row) in enumerate(ranks.items()):
         style = ("-", "--", ":", "-.")[index // len(COLOURS) % 4]
         (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[index % len(COLOURS)])
@@ -174,7 +174,7 @@ def contributions_of(trace: pa.Table, most: int | None = None) -> Picture:
     table = parts_of(trace)
     bars = table.slice(0, most)
     some = f"the first {bars.num_rows} of " if bars.num_rows < table.num_rows else ""
-    title = f"what the scores of {some}{table.num_rows:,} hits are made of"
+    title = f"what the scores of {some}{count_of(table.num_rows, 'hit')} are made of"
     names = [short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())]
     if not names:
         return Picture(title, [], Axis(0, 1, "score"), Axis(3.5, -0.5, ticks=[]), empty="nothing was found")

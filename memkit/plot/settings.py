@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.base.params import check_choice, check_column, check_value
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import MARKS, Axis, Bars, Dots, Line, Mark, Picture
 from memkit.policy.dedup.pairs import never_merges
@@ -107,7 +107,7 @@ def surface_of(swept: Any, names: Sequence[str], metric: str, near: Mask, marked
         marks.append(Dots([across[index]], [up[index]], colour, label, sign, size=_AROUND, filled=False))
     hidden = [name for name in swept.settings[0] if name not in names and len(axis_values(swept, name)) > 1]
     of_all = f"; each point the best over {', '.join(hidden)}" if hidden else ""
-    title = f"{metric} of {len(means):,} settings, {low:.3f} (small) to {high:.3f} (large){of_all}"
+    title = f"{metric} of {count_of(len(means), 'setting')}, {low:.3f} (small) to {high:.3f} (large){of_all}"
     rows = []
     for index in list(dict.fromkeys([*marked.values(), *firsts]))[:_LISTED]:
         words = [*(label for label, at in marked.items() if at == index), *([_NEAR] if near[index] else [])]
@@ -210,7 +210,7 @@ def pool(swept: Any, ax: Axes | None = None) -> Axes:
     ).sort_by("pool")
     pools = table["pool"].to_pylist()
     with_others = f", {', '.join(f'{name}={value}' for name, value in chosen.items())}" if chosen else ""
-    ax = axes_for(ax, f"what a pool of {pools[0]:,} to {pools[-1]:,} chunks an arm finds{with_others}")
+    ax = axes_for(ax, f"what a pool of {pools[0]:,} to {count_of(pools[-1], 'chunk')} an arm finds{with_others}")
     for name, colour, sign in zip(swept.metrics, COLOURS, "os^Dv<>p", strict=False):
         ax.plot(pools, table[name].to_pylist(), f"{sign}--", color=colour, lw=1, label=name)
     ax.set(xscale="log", xlabel="pool, chunks of each arm", ylabel="mean", ylim=(-0.02, 1.02))
@@ -251,7 +251,7 @@ def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
             )
     frame = table.to_pandas()
     ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
-    ax = axes_for(ax, f"{len(frame):,} thresholds, {ends}")
+    ax = axes_for(ax, f"{count_of(len(frame), 'threshold')}, {ends}")
     styles = {"precision": (COLOURS[0], "o-"), "recall": (COLOURS[1], "s--"), "contradiction_rate": (COLOURS[5], "^:")}
     names = [name for name in styles if name in frame.columns]
     for name in names:
@@ -319,7 +319,7 @@ def similarity_of(pairs: pa.Table, threshold: float = 0.9) -> Picture:
     rows = [(span, int(n)) for span, n in zip(spans, counts, strict=True)]
     rows += [(f"{span}, never merge", int(n)) for span, n in zip(spans, never, strict=True) if n]
     mergeable = values[~apart]
-    title = f"{int((mergeable >= threshold).sum()):,} of {len(mergeable):,} pairs at {threshold:g} or above"
+    title = f"{int((mergeable >= threshold).sum()):,} of {count_of(len(mergeable), 'pair')} at {threshold:g} or above"
     title += f"; {int(apart.sum()):,} never merge" if apart.any() else ""
     room = 0.02 * max(1.0 - edges[0], 1e-9)
     across, up = Axis(edges[0] - room, 1.0 + room, "similarity"), Axis(0, top, "pairs")

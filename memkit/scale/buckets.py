@@ -17,7 +17,7 @@ from memkit.base.checked import with_fields
 from memkit.base.hashes import digest_of_file
 from memkit.base.parallel import results
 from memkit.base.params import check_value
-from memkit.errors import MemkitError, ParameterError, refused
+from memkit.errors import MemkitError, ParameterError, count_of, refused
 from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.schemas import TABLES, without_rows
 from memkit.search.fitted.index import Searchable
@@ -152,7 +152,7 @@ class Buckets(Corpus):
     __deepcopy__ = __copy__
 
     def __repr__(self) -> str:
-        return f"Buckets({self.n_memories:,} memories in {len(self)} buckets)"
+        return f"Buckets({count_of(self.n_memories, 'memory')} in {count_of(len(self), 'bucket')})"
 
     def _repr_html_(self) -> str:
         return f"<pre>{self!r}</pre>"

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.parallel import results
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.cosine import SCORE_DIGITS, STEP
@@ -154,7 +154,7 @@ class BucketIndex:
         return total
 
     def __str__(self) -> str:
-        return f"{self.corpus!r}, {self.statistics.n_rows:,} chunks; arms: {', '.join(self.names)}"
+        return f"{self.corpus!r}, {count_of(self.statistics.n_rows, 'chunk')}; arms: {', '.join(self.names)}"
 
     @property
     def digests(self) -> dict[str, Any]:

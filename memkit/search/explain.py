@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from memkit.base.duck import check_unicode
 from memkit.base.params import AsOf, check_fitted
 from memkit.display.sheet import likelihood
-from memkit.errors import QueryError, did_you_mean
+from memkit.errors import QueryError, count_of, did_you_mean
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, trace_table
@@ -76,7 +76,7 @@ def explained(question: Question, memory_id: str) -> str:
     memory = pc.index(ids, memory_id).as_py()
     if memory < 0:
         hint = did_you_mean(memory_id, ids.to_pylist())
-        expected = f"expected the memory_id of one of {len(ids)} memories"
+        expected = f"expected the memory_id of one of {count_of(len(ids), 'memory')}"
         raise QueryError(mask(f"explain: {expected}. Got {memory_id!r}.{hint}"))
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else {}

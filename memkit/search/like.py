@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memkit.base.duck import check_unicode
 from memkit.base.params import AsOf, Moment, check_value
-from memkit.errors import NotFoundError, did_you_mean, some_of
+from memkit.errors import NotFoundError, count_of, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.schemas import Ints, Mask
 from memkit.search.ask import Ask, Queries, Settings, check_user, checked_scope
@@ -72,7 +72,7 @@ def _memory_row(index: MemoryIndex, memory_id: str, visible: Mask) -> int:
         return int(place)
     known = take_rows(index.memories["memory_id"], np.flatnonzero(visible)).to_pylist()
     hint = did_you_mean(memory_id, known)
-    expected = f"expected the memory_id of one of {len(known):,} memories"
+    expected = f"expected the memory_id of one of {count_of(len(known), 'memory')}"
     raise NotFoundError(mask(f"Retriever.like: {expected}. Got {memory_id!r:.200}.{hint}"))
 
 

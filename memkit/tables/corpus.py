@@ -38,6 +38,7 @@ from memkit.errors import (
     ParameterError,
     StaleSourceError,
     VersionError,
+    count_of,
 )
 from memkit.formats import reader
 from memkit.formats.disk.files import HIDDEN, MAX_FILE_BYTES, digest_of, home_of, is_remembered_root, remember_root
@@ -335,7 +336,7 @@ class Corpus(Displayed):
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     mk.from_table({"text": ["чай"]}).save(folder)
         ...     mk.open(folder)
-        Corpus(1 memories: 1 other; 0 problems)
+        Corpus(1 memory: 1 other; 0 problems)
         """
         count, path = self.buckets if buckets is None else buckets, path_of("save", folder)
         if count is None:
@@ -452,7 +453,8 @@ class Corpus(Displayed):
     def __repr__(self) -> str:
         kinds = self.memories.group_by("kind").aggregate([("memory_id", "count")]).sort_by("kind").to_pylist()
         counts = ", ".join(f"{row['memory_id_count']} {row['kind'] or 'other'}" for row in kinds)
-        return f"Corpus({self.memories.num_rows} memories: {counts or 'none'}; {self.problems.num_rows} problems)"
+        memories, problems = count_of(self.memories.num_rows, "memory"), count_of(self.problems.num_rows, "problem")
+        return f"Corpus({memories}: {counts or 'none'}; {problems})"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> list[Sheet]:
         return [sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets)]

@@ -67,4 +67,4 @@ def test_a_parameter_that_acts_on_nothing_is_named_by_search_and_policy(run: Any
         kinds = ["--set", "decay_kinds=archive"]
         for days in (30, 60):  # the default too, as somebody typed it
             _, out, err = run(*verb, "--set", f"decay_days={days}", *kinds)
-            assert "decay acts on 0 of 1 memories" in " ".join((out + err).split())
+            assert "decay acts on 0 of 1 memory" in " ".join((out + err).split())

@@ -269,6 +269,6 @@ def test_an_empty_table_and_a_filter_that_leaves_nothing_are_explained() -> None
     assert (panel.status, panel.marks.empty) == ("0 rows", "no value")
     panel = mk.panels.table({"text": ["чай"]})
     panel.set(filter="кофе")
-    assert panel.status == "0 of 1 rows; no row has these letters"
+    assert panel.status == "0 of 1 row; no row has these letters"
     with pytest.raises(mk.ParameterError, match="Did you mean 'text'"):
         panel.set(sort="texd")

@@ -89,7 +89,7 @@ def test_a_memory_beyond_the_pool_is_scored_on_its_own(retriever_over: Any) -> N
 
 def test_an_unknown_id_names_those_that_look_like_it(retriever_over: Any) -> None:
     search = retriever_over([{"memory_id": "facts:u1#pf_001", "text": "a"}], encoder=None)
-    with pytest.raises(QueryError, match=r"one of 1 memories. Got 'facts:u1#pf_01'. Did you mean 'facts:u1#pf_001'\?"):
+    with pytest.raises(QueryError, match=r"one of 1 memory. Got 'facts:u1#pf_01'. Did you mean 'facts:u1#pf_001'\?"):
         explain(search, "q", "facts:u1#pf_01")
 
 

@@ -130,5 +130,5 @@ def test_a_policy_shows_what_its_parameters_do_not_reach() -> None:
     found = mk.Deduplicator(encoder=None, lexical_threshold=0.999).fit(pa.table(near))
     top = found.pairs_["similarity"].to_pylist()
     assert note(found.transform(pa.table(near))) == (
-        f"lexical_threshold=0.999 merges 0 of 1 pairs; the most similar lexical pair has {top[0]:.3g}."
+        f"lexical_threshold=0.999 merges 0 of 1 pair; the most similar lexical pair has {top[0]:.3g}."
     )

@@ -369,7 +369,7 @@ def test_the_notebook_view_is_escaped(corpus_of: Any) -> None:
     view = Retriever(encoder=Named())._repr_html_()
     assert "<script>" not in view
     assert "not fitted" in view
-    assert "1 memories, 1 chunks; arms: bm25" in Retriever(encoder=None).fit(corpus_of("пул"))._repr_html_()
+    assert "1 memory, 1 chunk; arms: bm25" in Retriever(encoder=None).fit(corpus_of("пул"))._repr_html_()
 
 
 def test_a_heading_without_text_is_never_a_hit_and_the_rest_is_found(corpus_of: Any) -> None:

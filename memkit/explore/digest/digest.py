@@ -17,6 +17,7 @@ from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
+from memkit.errors import count_of
 from memkit.explore.digest.boxes import boxes
 from memkit.explore.digest.contradictions import contradictions
 from memkit.explore.digest.decisions import decisions
@@ -133,7 +134,7 @@ class Digest(Tabular):
 
     def _counts(self) -> str:
         counts = [(SECTIONS[name], rows.num_rows) for name, rows in self.tables.items()]
-        return ", ".join(f"{n:,} {kind.one if n == 1 else kind.many}" for kind, n in counts if n) or "nothing"
+        return ", ".join(count_of(n, kind.one, kind.many) for kind, n in counts if n) or "nothing"
 
     def _section(self, name: str, most: int, show_secrets: bool) -> Sheet:
         declared, rows = SECTIONS[name], self.tables[name]
@@ -238,7 +239,7 @@ def digest(
     box_rows, n_older = boxes(span)
     if n_older:
         notes.append(
-            f"{n_older:,} older checkbox{'es are' if n_older > 1 else ' is'} still open: `open_tasks` lists them."
+            f"{count_of(n_older, 'older checkbox is', 'older checkboxes are')} still open: `open_tasks` lists them."
         )
     contradicted, n_compared = contradictions(span)
     if n_compared < span.after.memories.num_rows:
@@ -315,7 +316,7 @@ def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
     for name in new_names(texts, span.before.memories, least):
         first = min(name.sentences, key=lambda number: (texts[number][1], number))  # a heading says least of it
         where = sentences.slice(first, 1).select(["date", "memory_id", "path", "line", "title", "text"]).to_pylist()[0]
-        counted = f"{name.spelling}, {name.count:,} mention{'s' * (name.count != 1)}"
+        counted = f"{name.spelling}, {count_of(name.count, 'mention')}"
         rows.append({"section": "names", "what": counted, **where})
     return rows
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from memkit.base.duck import rows_of
 from memkit.base.params import Moment, as_of_time, until_text
 from memkit.change.diff import diff
-from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, count_of
 from memkit.formats.rows import Rows
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
@@ -97,14 +97,14 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
     rows = Rows()
     versions, _ = versions_of(corpus.root.resolve(), ends.last, rows, ends.n_commits + 1)
     changes, n_moved = _compared(before, after, versions, since)
-    notes = [f"From git: {ends.n_commits:,} commit{'s' * (ends.n_commits != 1)} in this time."]
+    notes = [f"From git: {count_of(ends.n_commits, 'commit')} in this time."]
     if ends.begins is not None:
         notes.append(f"The history begins on {ends.begins.date()}: what its first commit holds is not listed as new.")
     undated = pc.sum(pc.is_null(changes["date"])).as_py() or 0
     if undated and ends.after is None:
-        notes.append(f"{undated:,} change{'s' * (undated != 1)} without a date: in no commit yet.")
+        notes.append(f"{count_of(undated, 'change')} without a date: in no commit yet.")
     if n_moved:
-        notes.append(f"{n_moved:,} memor{'ies' if n_moved > 1 else 'y'} moved to another file, unchanged.")
+        notes.append(f"{count_of(n_moved, 'memory')} moved to another file, unchanged.")
     notes += [str(row["message"]) for row in rows.table("problems").to_pylist()]
     return Span(since, until.last_visible, "git", before, after, changes, tuple(notes)), ""
 
@@ -205,7 +205,7 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     if dated.null_count:
         n, total = dated.null_count, memories.num_rows
         words = "has no date, and is" if n == 1 else "have no date, and are"
-        notes.append(f"{n:,} of {total:,} memories {words} not listed as new.")
+        notes.append(f"{n:,} of {count_of(total, 'memory')} {words} not listed as new.")
     return Span(since, until, "dates", states[0], states[1], changes, tuple(notes))
 
 

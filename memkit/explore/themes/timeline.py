@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, check_fitted, check_value, describe
 from memkit.display.notebook import Tabular
 from memkit.display.sheet import answerability_note
+from memkit.errors import count_of
 from memkit.schemas import TIMESTAMP, result_schema
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask
@@ -50,7 +51,7 @@ class Timeline(Tabular):
         n, undated = self.table.num_rows, self.table["date"].null_count
         dates = self.table["date"].drop_null()
         ends = f" from {dates[0].as_py().date()} to {dates[-1].as_py().date()}" if len(dates) else ""
-        return f"{n:,} {'memory' if n == 1 else 'memories'} on “{mask(self.theme)}”{ends}, {undated:,} without a date"
+        return f"{count_of(n, 'memory')} on “{mask(self.theme)}”{ends}, {undated:,} without a date"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot each dated memory at its date and score: `mk.plot.timeline`.

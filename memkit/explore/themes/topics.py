@@ -14,7 +14,7 @@ from memkit.base.hashes import place
 from memkit.base.params import AsOf, Moment, check_value, describe
 from memkit.display.notebook import Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, count_of
 from memkit.explore.themes.clusters import Clusters, cluster
 from memkit.explore.themes.words import words_of
 from memkit.index.centre import Centring
@@ -89,9 +89,7 @@ class Topics(Tabular):
     def __str__(self) -> str:
         named = self.table.filter(pc.greater(self.table["topic"], 0)).num_rows
         without = self.memories.num_rows - int(pc.sum(pc.greater(self.memories["topic"], 0)).as_py() or 0)
-        return (
-            f"{named:,} topic{'' if named == 1 else 's'} of {self.memories.num_rows:,} memories, {without:,} have none"
-        )
+        return f"{count_of(named, 'topic')} of {count_of(self.memories.num_rows, 'memory')}, {without:,} have none"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         sheet = sheet_of(self.table, rows, show_secrets)

@@ -35,9 +35,9 @@ def _pairs_above(policy: Any, name: str, kind: str) -> Reach | None:
         return None
     similarity = policy.pairs_.filter(pc.equal(policy.pairs_["kind"], kind))["similarity"].to_numpy()
     if kind not in policy.kinds:
-        return Reach(0, len(similarity), f"kinds leaves {kind!r} out", name, "pairs")
+        return Reach(0, len(similarity), f"kinds leaves {kind!r} out", name, "pair")
     top = f"the most similar {kind} pair has {similarity.max(initial=0):.3g}"
-    return Reach(int((similarity >= threshold).sum()), len(similarity), top, f"{name}={threshold:g}", "pairs", "merges")
+    return Reach(int((similarity >= threshold).sum()), len(similarity), top, f"{name}={threshold:g}", "pair", "merges")
 
 
 @estimator

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from memkit.base.hashes import digest_of_rows
 from memkit.base.params import check_corpus
 from memkit.display.names import NAMED
+from memkit.errors import count_of
 from memkit.index.cache import shared_cache
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
@@ -383,7 +384,7 @@ class MemoryIndex:
 
     def __str__(self) -> str:
         arms = ", ".join(f"{a} ({self.fingerprint})" if a == "vector" else a for a in self.arms) or "none yet"
-        return f"{self.memories.num_rows:,} memories, {self.chunks.num_rows:,} chunks; arms: {arms}"
+        return f"{count_of(self.memories.num_rows, 'memory')}, {count_of(self.chunks.num_rows, 'chunk')}; arms: {arms}"
 
     def ready(self, how: QuerySettings) -> None:
         """Build the arms that have a weight, and drop the reference to the former index, which is as large as this one.

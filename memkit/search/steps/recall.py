@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from memkit.base.params import Estimator, estimator, param
 from memkit.documents import cite
+from memkit.errors import count_of
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.context import AUTO
 from memkit.search.step import Look, Step
@@ -59,7 +60,7 @@ class Boilerplate(Step):
             return ""
         n_left_out = len(text) - len(counted)
         what = "boilerplate or targets of links, which are not searched"
-        return f"Of its {len(text):,} characters {n_left_out:,} are {what}."
+        return f"Of its {count_of(len(text), 'character')} {n_left_out:,} are {what}."
 
 
 class Turns(Step):

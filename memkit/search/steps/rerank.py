@@ -113,20 +113,20 @@ def _ends(values: Floats, rows: Mask) -> tuple[Floats, Floats]:
     return least, most
 
 
-_CANDIDATES = "candidates of a query"
+_CANDIDATE = "candidate of a query"
 
 
 def _rerank(settings: Any, index: Any) -> Reach | None:
     if settings.rerank is None:
         return None
     count = settings.rerank_n if settings.rerank_weight else 0
-    return Reach(count, settings.rerank_n, "rerank_weight is 0", "rerank", _CANDIDATES)
+    return Reach(count, settings.rerank_n, "rerank_weight is 0", "rerank", _CANDIDATE)
 
 
 def _of_reranker(settings: Any, index: Any) -> Reach | None:
     if settings.rerank is not None:
         return _rerank(settings, index)
-    return Reach(0, settings.pool, "no reranker is given: rerank='e5' is one", "rerank", _CANDIDATES)
+    return Reach(0, settings.pool, "no reranker is given: rerank='e5' is one", "rerank", _CANDIDATE)
 
 
 @estimator

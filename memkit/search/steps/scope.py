@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from memkit.base.params import Estimator, Moment, Reach, estimator, param, until_text
 from memkit.display.names import NAMED, day_of
-from memkit.errors import ParameterError, QueryError
+from memkit.errors import ParameterError, QueryError, count_of
 from memkit.schemas import STALE_WEIGHT, Ints, Mask, kinds_where
 from memkit.search.fitted.arms import take_rows
 from memkit.search.step import Look, Step
@@ -156,9 +156,10 @@ class Unseen:
         """A sentence; empty if no memory is newer."""
         if not self.created and not self.updated:
             return ""
-        hidden = "1 memory" if self.created == 1 else f"{self.created:,} memories"
         until = until_text(self.until)
-        message = f"{hidden} created after {until} {'is' if self.created == 1 else 'are'} hidden."
+        message = (
+            f"{count_of(self.created, 'memory')} created after {until} {'is' if self.created == 1 else 'are'} hidden."
+        )
         undated = f"{self.undated:,} {'has' if self.undated == 1 else 'have'} no created_at" if self.undated else ""
         updated = f"{self.updated:,} {'was' if self.updated == 1 else 'were'} updated later" if self.updated else ""
         newer = " and ".join(filter(None, (undated, updated)))
