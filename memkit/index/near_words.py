@@ -95,7 +95,8 @@ class NearWords:
     """
 
     def __init__(self, terms: Iterable[str]) -> None:
-        self._terms = [term for term in terms if len(term) >= _SHORTEST_TERM and term.isalpha()]
+        named = (term for term in terms if len(term) >= _SHORTEST_TERM and term.isalpha())
+        self._terms = sorted(named, key=len)
         self._sizes = np.array([len(term) for term in self._terms], np.int64)
         self._letters = _letters(self._terms, self._sizes)
 
@@ -103,9 +104,9 @@ class NearWords:
         """Terms that at most so many edits (Damerau-Levenshtein) part from `term`, with their distance."""
         from rapidfuzz.distance import DamerauLevenshtein
 
-        few = np.flatnonzero(np.abs(self._sizes - len(term)) <= most)
-        differing = np.bitwise_count(self._letters[few] ^ _letters([term], np.array([len(term)])))
-        for index in few[differing <= 2 * most].tolist():
+        first, last = np.searchsorted(self._sizes, (len(term) - most, len(term) + most + 1))
+        differing = np.bitwise_count(self._letters[first:last] ^ _letters([term], np.array([len(term)])))
+        for index in (first + np.flatnonzero(differing <= 2 * most)).tolist():
             distance = DamerauLevenshtein.distance(term, self._terms[index], score_cutoff=most)
             if distance <= most:
                 yield distance, self._terms[index]

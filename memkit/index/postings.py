@@ -373,7 +373,7 @@ def _pieces_and_terms(texts: Any, analyzer: str, respelled: Respelling | None) -
     )
     spelled = list(pieces) if respelled is None else list(map(respelled, pieces))
     by_piece = _Numbers.counted(map(cut.words, _blocks(spelled)), words)
-    by_word = _Numbers.counted((list(cut.terms_of_words(some).values()) for some in _blocks(list(words))), terms)
+    by_word = _Numbers.counted((cut.terms_at_fit(some, len(words)) for some in _blocks(list(words))), terms)
     ordered = sorted(terms)
     places = np.empty(len(ordered), np.int32)
     places[[terms[term] for term in ordered]] = np.arange(len(ordered))

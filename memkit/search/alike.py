@@ -31,6 +31,7 @@ _KEPT = 4096
 _FEW, _FEW_KEPT = 400, 64
 """Pairs are cached for questions of at most `_FEW` texts, and for `_FEW_KEPT` questions: some megabytes."""
 _READ_AT_ONCE = 256
+_PAIRS_AT_ONCE = 4096
 DROPPED = -1
 """The key of a dropped candidate."""
 NOWHERE = np.iinfo(np.int64).max
@@ -199,6 +200,7 @@ class Repeats:
     def __init__(self, texts: list[str] | pa.ChunkedArray, owners: Owners) -> None:
         self._texts, self._owners = texts, owners
         self._bits = np.zeros((len(owners), _BITS // 8), np.uint8)  # pages take memory only when they are written
+        self._sizes = np.zeros(len(owners), np.uint16)
         self._is_read = np.zeros(len(owners), bool)
         self._grams: dict[int, Ints] = {}
         self._shared: dict[tuple[int, int], int] = {}
@@ -208,28 +210,28 @@ class Repeats:
     def likely(self, rows: Ints, threshold: float) -> NDArray[np.bool_]:
         """Which pairs of the texts `rows` may reach the threshold and have one owner.
 
-        A bit vector per text, with a bit for each hashed trigram, rules out most pairs. The result is cached: a moving
-        slider asks for the same candidates again.
+        A bit vector per text, with a bit for each hashed trigram, rules out most pairs, most of them by the numbers
+        of bits alone. The result is cached: a moving slider asks for the same candidates again.
         """
         key = (rows.tobytes(), threshold)
         if key in self._likely:
             return self._likely[key]
         self.read(rows)
-        shared = _shared_bits(self._bits[rows])
-        size = np.sqrt(shared.diagonal())
-        near: NDArray[np.bool_] = shared >= (threshold - _DOUBT) * size * size[:, None]
-        near &= self._owners.same(rows[:, None], rows) | self._named(rows, near)
+        left, right = np.triu_indices(len(rows), 1)
+        owned = self._owners.may_share(rows[left], rows[right])
+        left, right = left[owned], right[owned]
+        size = self._sizes[rows]
+        least = (threshold - _DOUBT) * np.sqrt(size[left].astype(float) * size[right])
+        reach = np.minimum(size[left], size[right]) >= least
+        left, right, least = left[reach], right[reach], least[reach]
+        reach = _shared_bits(self._bits, rows[left], rows[right]) >= least
+        left, right = left[reach], right[reach]
+        is_one = self._owners.one(rows[left], rows[right])
+        near = np.zeros((len(rows), len(rows)), bool)
+        near[left[is_one], right[is_one]] = near[right[is_one], left[is_one]] = True
         if len(rows) <= _FEW:
             _keep(self._likely, key, near, _FEW_KEPT)
         return near
-
-    def _named(self, rows: Ints, near: Mask) -> Mask:
-        """Which of the pairs that are `near` have one owner as their texts name it."""
-        named = np.zeros_like(near)
-        for left, right in np.argwhere(np.triu(near & self._owners.may_name(rows[:, None], rows), 1)).tolist():
-            named[left, right] = self._owners.names(int(rows[left]), int(rows[right]))
-        both: Mask = named | named.T
-        return both
 
     def read(self, rows: Ints) -> None:
         """Compute the bit vectors of `rows`, which costs less for many at once."""
@@ -237,6 +239,7 @@ class Repeats:
         for start in range(0, len(new), _READ_AT_ONCE):
             batch = new[start : start + _READ_AT_ONCE]
             self._bits[batch] = _bits(self._texts_at(batch))
+            self._sizes[batch] = _sizes(self._bits[batch])
             self._is_read[batch] = True  # after the bits are written: another thread may read them
 
     def same(self, one: int, other: int, threshold: float) -> bool:
@@ -365,18 +368,20 @@ def _bits(texts: Sequence[str]) -> NDArray[np.uint8]:
     return np.packbits(is_set.reshape(-1, _BITS), axis=1)
 
 
-def _shared_bits(bits: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """How many bits are set in both of each two rows.
+def _sizes(bits: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    """How many bits are set in each row."""
+    sizes: NDArray[np.uint16] = np.bitwise_count(bits.view(np.uint64)).sum(axis=1, dtype=np.uint16)
+    return sizes
+
+
+def _shared_bits(bits: NDArray[np.uint8], left: Ints, right: Ints) -> NDArray[np.uint16]:
+    """How many bits are set in both rows of each pair.
 
     A matrix product would be shared among threads, and where other processes use the cores, these wait for each other:
     for 100 and 300 rows that took 25 to 40 times the processor time of the work.
     """
-    shared = np.zeros((len(bits), len(bits)), np.uint16)
-    both, count = np.empty(shared.shape, np.uint64), np.empty(shared.shape, np.uint8)
-    for word in np.ascontiguousarray(bits.view(np.uint64).T):
-        np.bitwise_and(word[:, None], word, out=both)
-        shared += np.bitwise_count(both, out=count)
-    return shared.astype(np.float32)
+    blocks = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(left), _PAIRS_AT_ONCE)]
+    return np.concatenate([np.empty(0, np.uint16), *(_sizes(bits[left[some]] & bits[right[some]]) for some in blocks)])
 
 
 def _signs(texts: Sequence[str]) -> NDArray[np.uint32]:

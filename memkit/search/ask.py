@@ -9,6 +9,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from memkit.errors import ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
 from memkit.index.rerank import as_reranker
 from memkit.search.settings import QuerySettings
+from memkit.text.when import in_days
 
 
 class Settings(QuerySettings):
@@ -278,3 +280,10 @@ class Ask:
     def texts(self) -> tuple[str, ...]:
         """The texts of the queries."""
         return self.queries.texts
+
+    @cached_property
+    def dated(self) -> tuple[str, ...]:
+        """The texts with the dates that they name, if the settings say so; else as they are."""
+        if not self.settings.read_dates:
+            return self.texts
+        return tuple(in_days(text, self.moment.instant.date()) for text in self.texts)

@@ -342,20 +342,23 @@ def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[s
     """The best window of each hit's memory around its chunk, and where it is in the memory's text."""
     index = question.index
     memories = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
-    places, patterns = list[tuple[int, int]](), index.settings.boilerplate
-    for query, chunk, memory in zip(hits.query.tolist(), chunks, memories, strict=True):
+    places, littered = list[tuple[int, int]](), index.rows.littered
+    is_littered = np.zeros(len(hits.row), bool) if littered is None else littered[hits.row]
+    for query, chunk, memory, has_litter in zip(hits.query.tolist(), chunks, memories, is_littered, strict=True):
         text = memory or ""
         start = max(0, text.find(chunk))
         end = start + len(chunk)
-        window_start = max(0, start - SNIPPET)
-        hidden = [
-            (window_start + a, window_start + b)
-            for a, b in boilerplate.spans(text[window_start : end + SNIPPET], patterns)
-        ]
+        hidden = _boilerplate_around(text, start, end, index.settings.boilerplate) if has_litter else []
         places.append(window(text, question.queries.texts[query], SNIPPET, start, end, hidden))
     snippets = [(memory or "")[start:end] for memory, (start, end) in zip(memories, places, strict=True)]
     starts, ends = (pa.array([place[side] for place in places], pa.int64()) for side in (0, 1))
     return {"snippet": pa.array(snippets, pa.string()), "snippet_start": starts, "snippet_end": ends}
+
+
+def _boilerplate_around(text: str, start: int, end: int, patterns: Sequence[str]) -> list[tuple[int, int]]:
+    """Where boilerplate is in a chunk of `text` and as far around it as a snippet reaches."""
+    first = max(0, start - SNIPPET)
+    return [(first + a, first + b) for a, b in boilerplate.spans(text[first : end + SNIPPET], patterns)]
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:

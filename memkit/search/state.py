@@ -150,11 +150,17 @@ def merge(answers: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Fl
     return Candidates(tuple(answers), query, row, raw, rank, pool, scale)
 
 
+def _array(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column without nulls; one in one piece is not copied."""
+    values: NDArray[Any] = column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy()
+    return values
+
+
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def _columns(table: pa.Table) -> tuple[Ints, Ints, Floats]:
-    query, row, score = (table[name].to_numpy() for name in ("query", "row", "score"))
+    query, row, score = (_array(table[name]) for name in ("query", "row", "score"))
     finite = np.isfinite(score)
     if finite.all():
         return query, row, score

@@ -146,12 +146,18 @@ class Owners:
             is_same &= codes[left] == codes[right]
         return is_same
 
-    def may_name(self, left: Ints, right: Ints) -> Mask:
-        """Whether two rows of one user and store have a title each or one alone, so that `names` may unite them."""
-        is_possible: Mask = self._has_title[left] | self._has_title[right]
-        for codes in (self.users, self.stores):
-            is_possible &= codes[left] == codes[right]
-        return is_possible & ~self.same(left, right)
+    def may_share(self, left: Ints, right: Ints) -> Mask:
+        """Whether two rows are of one user and store: others never have one owner."""
+        is_shared: Mask = (self.users[left] == self.users[right]) & (self.stores[left] == self.stores[right])
+        return is_shared
+
+    def one(self, left: Ints, right: Ints) -> Mask:
+        """Whether each pair of rows has one owner, by label or as their texts name it; each of them `may_share` one."""
+        is_one = self.same(left, right)
+        unlike = np.flatnonzero(~is_one & (self._has_title[left] | self._has_title[right]))
+        pairs = zip(left[unlike].tolist(), right[unlike].tolist(), strict=True)
+        is_one[unlike] = [self.names(*pair) for pair in pairs]
+        return is_one
 
     def names(self, left: int, right: int) -> bool:
         """Whether both texts name the subject of the one or of the other."""

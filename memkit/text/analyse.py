@@ -222,6 +222,8 @@ _PIECE = re.compile(rf"[^\s\0-/:-@\[-^`{{-\x9f{_SIGNS}]+")
 _SOFT_HYPHEN = "\u00ad"
 _SIMPLE_WORD = re.compile(r"\w+")
 _KNOWN_WORDS_MAX = 200_000
+_CORPUS_WORDS_MAX = 100_000
+"""Some 25 MB. DuckDB takes a millisecond to stem one word, as long as all else of a question."""
 
 
 def _words_of(text: str) -> list[str] | None:
@@ -300,6 +302,12 @@ class Analyser:
             terms.update(zip(others, self._ask(term_sql("x", self.analyzer), others), strict=True))
         return terms
 
+    def terms_at_fit(self, words: list[str], n_words: int) -> list[list[str]]:
+        """The terms of each of some of a corpus's `n_words` words, kept for its questions unless they are too many."""
+        is_kept = self.analyzer != "char" and n_words <= _CORPUS_WORDS_MAX
+        terms = self._cached_terms(set(words)) if is_kept else self.terms_of_words(words)
+        return [terms[word] for word in words]
+
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.analyzer,)  # a connection or a lock cannot be pickled
 
@@ -308,7 +316,8 @@ class Analyser:
         with self._lock:
             if len(self._known) > _KNOWN_WORDS_MAX:
                 self._known = {}
-            self._known.update(self.terms_of_words(words.difference(self._known)))
+            if new := words.difference(self._known):
+                self._known.update(self.terms_of_words(new))
             return self._known
 
     def _ask(self, expression: str, values: Iterable[str]) -> list[Any]:

@@ -74,12 +74,14 @@ def times(text: str, today: date) -> list[Span]:
     """
     remaining, spans = text.lower(), []
     for pattern, parse in _forms() if _NAMED.search(remaining) else ():
-        for match in pattern.finditer(remaining):
+        matches = list(pattern.finditer(remaining))
+        for match in matches:
             try:
                 spans += parse(match, today)
             except (ValueError, OverflowError):  # no such day, or beyond the calendar
                 continue
-        remaining = pattern.sub(lambda match: "#" * len(match[0]), remaining)
+        if matches:
+            remaining = pattern.sub(lambda match: "#" * len(match[0]), remaining)
     return list(dict.fromkeys(spans))
 
 

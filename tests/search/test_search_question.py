@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memkit as mk
 from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.search.ask import Settings
+from memkit.search.fitted.index import MemoryIndex, build_as
 from memkit.search.fitted.settings import FitSettings
 from memkit.search.question import bare_hits, hits_table, trace_table
 from memkit.search.retriever import Retriever
@@ -126,3 +128,24 @@ def test_each_parameter_of_the_retriever_is_declared_once_and_acts_when_it_says(
     assert all(p.refit for p in fit.values())
     assert not any(p.refit for p in query.values())
     assert Settings.from_estimator(Retriever(pool=7)).get_params() == QuerySettings(pool=7).check_params()
+
+
+def test_a_question_in_words_of_the_corpus_asks_nobody_for_stems_and_reads_its_dates_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = {"text": ["Соединениям пула всегдашним верили", "чай"], "created_at": ["2026-01-01"] * 2}
+    search, read = Retriever(encoder=None, gram_weight=0.0).fit(mk.from_table(rows)), list[str]()
+    monkeypatch.setattr("memkit.text.analyse.Analyser._ask", lambda *_: pytest.fail("a word was stemmed anew"))
+    monkeypatch.setattr("memkit.search.ask.in_days", lambda text, day: read.append(text) or text)
+    assert search.search("всегдашним соединениям верили", as_of=DAY).num_rows == 1
+    assert read == ["всегдашним соединениям верили"]
+
+
+def test_nothing_is_compared_with_a_moment_after_the_last_memory() -> None:
+    corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кот"], "created_at": ["2026-02-01", None]})
+    rows = build_as(MemoryIndex, corpus, FitSettings(encoder=None)).rows
+    before, after = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
+    assert (rows.has_later(before), rows.has_later(after)) == (True, False)
+    is_future = rows.future(before)
+    assert is_future is not None
+    assert (is_future.tolist(), rows.future(after)) == ([True, False], None)

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from memkit.base.duck import connect
 from memkit.schemas import Floats
+from memkit.search.fitted.arms import make_chunks
 from memkit.search.fitted.index import Rows, make_rows
+from memkit.search.fitted.settings import FitSettings
 from memkit.search.rank import unranked
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Pooled, merge
 from memkit.tables.age import FORMS, age_sql, decay_sql
-from memkit.text.chunk import Chunker
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 moments = st.none() | st.datetimes(datetime(1990, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))
@@ -36,8 +37,7 @@ memories = st.fixed_dictionaries(
 def rows_of(memories_of: Any) -> Callable[..., tuple[Rows, pa.Table]]:
     def make(*rows: dict[str, object]) -> tuple[Rows, pa.Table]:
         table = memories_of(rows)
-        chunks = Chunker().transform(table)
-        return make_rows(table, chunks, chunks["text"]), table
+        return make_rows(table, make_chunks(table, FitSettings())), table
 
     return make
 

@@ -44,6 +44,22 @@ def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
     assert {*everything.search("Ниночка", as_of="2026-03-01")["memory_id"].to_pylist()} == {"a", "b", "c"}
 
 
+def test_boilerplate_is_looked_for_in_a_snippet_where_a_fit_saw_some_after_a_refit_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"a": f"<!-- seen -->\n{'Пул соединений вырос. ' * 20}", "b": f"{'Пул соединений мал. ' * 20}"}
+    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(
+        mk.from_table({"memory_id": [*texts], "text": [*texts.values()]})
+    )
+    looked: list[str] = []
+    monkeypatch.setattr("memkit.text.boilerplate.spans", lambda text, patterns: looked.append(text[:4]) or [(0, 14)])
+    assert not any("seen" in snippet for snippet in search.search("пул", as_of="2026-03-01")["snippet"].to_pylist())
+    texts["c"] = "Пул стоит."
+    search.fit(mk.from_table({"memory_id": [*texts], "text": [*texts.values()]}))
+    assert search.search("пул", as_of="2026-03-01").num_rows == 3
+    assert looked == ["<!--", "<!--"]
+
+
 def test_a_section_of_boilerplate_alone_is_not_searched(tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").write_text("## Итоги\n\n<!-- сведено -->\n---\n\n## Чай\n\nЗелёный.\n", "utf-8")
     search = mk.Retriever(encoder=None).fit(mk.read(tmp_path))

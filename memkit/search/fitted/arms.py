@@ -235,7 +235,8 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
 def make_chunks(memories: pa.Table, settings: FitSettings) -> pa.Table:
     """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings).
 
-    Both are without boilerplate. A chunk of boilerplate alone is left out, where its memory has others.
+    Both are without boilerplate; ``littered`` says whether the memory has any. A chunk of boilerplate alone is left
+    out, where its memory has others.
     """
     chunker = Chunker(
         chunk_tokens=settings.chunk_tokens,
@@ -246,7 +247,8 @@ def make_chunks(memories: pa.Table, settings: FitSettings) -> pa.Table:
     chunks = chunker.transform(memories.filter(pa.array(says(stripped))))
     of_memory = places(chunks["memory_id"], memories["memory_id"])
     texts = _evidence_of_chunks(chunks["text"], memories["text"], stripped["text"], of_memory, settings.boilerplate)
-    chunks = chunks.append_column("evidence", texts)
+    is_littered = _differ(memories["text"], stripped["text"])[of_memory]
+    chunks = chunks.append_column("evidence", texts).append_column("littered", pa.array(is_littered))
     if not texts.equals(chunks["text"]):
         is_mere = has_alnum(chunks["text"]) & ~has_alnum(texts)
         has_others = np.bincount(of_memory[~is_mere], minlength=len(memories) + 1)[of_memory] > 0
@@ -255,6 +257,14 @@ def make_chunks(memories: pa.Table, settings: FitSettings) -> pa.Table:
     without_context = [name for name in settings.searched if name not in _CONTEXT] or settings.searched
     columns = {"searched": settings.searched, "own": without_context}
     return searched_texts(memories, chunks, columns, chunks["evidence"]).drop_columns("evidence")
+
+
+def _differ(one: pa.ChunkedArray, other: pa.ChunkedArray) -> Mask:
+    """Whether the two texts of each row differ."""
+    if one is other:
+        return np.zeros(len(one), bool)
+    differs: Mask = pc.fill_null(pc.not_equal(one, other), False).to_numpy()
+    return differs
 
 
 def _evidence_of_chunks(

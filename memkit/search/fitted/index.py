@@ -57,7 +57,6 @@ from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
 from memkit.tables.statement import with_ends
 from memkit.text.analyse import terms_by
-from memkit.text.when import in_days
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of an index: one value per chunk (`memory`, `twin`, `text`, `filled`) or per memory (the others).
+    """Columns of an index: one value per chunk (`memory`, `twin`, `text`, `filled`, `littered`) or per memory.
 
     Attributes
     ----------
@@ -97,6 +96,8 @@ class Rows:
         Row of the memory that supersedes it, the last one of a chain; -1 for none; None if no memory has one.
     aside : ndarray of bool, shape (n_memories,), or None
         What is archived or a draft; None if there is none.
+    littered : ndarray of bool, shape (n_chunks,), or None
+        Chunks of memories with boilerplate; None if there are none.
     stale_at : ndarray of datetime64[us], shape (n_memories,), or None
         From when on it should be checked again; NaT if it says no such time; None if no memory does.
     """
@@ -116,6 +117,7 @@ class Rows:
     successor: Ints | None = None
     stale_at: NDArray[np.datetime64] | None = None
     aside: Mask | None = None
+    littered: Mask | None = None
 
     @cached_property
     def has_dates(self) -> bool:
@@ -153,8 +155,19 @@ class Rows:
 
     def future(self, until: datetime) -> Mask | None:
         """Memories created after `until`; None if no memory was. One without a date does not count."""
+        if not self.has_later(until):
+            return None
         is_future = later(self.created, until)
         return is_future if is_future.any() else None
+
+    def has_later(self, until: datetime) -> bool:
+        """Whether any memory was created or changed after `until`."""
+        return bool(later(self._last, until))
+
+    @cached_property
+    def _last(self) -> Any:
+        """The last moment at which a memory was created or changed; NaT if none has a date."""
+        return np.fmax.reduce(np.append(self.created, self.dated), initial=np.datetime64("NaT"))
 
 
 def refit() -> Any:
@@ -167,16 +180,17 @@ def refit() -> Any:
 Known = tuple[Rows, Ints, Ints]
 
 
-def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, former: Known | None = None) -> Rows:
-    """The columns of `memories` and of their `chunks`; `texts` are the chunks' own texts.
+def make_rows(memories: pa.Table, chunks: pa.Table, former: Known | None = None) -> Rows:
+    """The columns of `memories` and of their `chunks`, as `make_chunks` returns them.
 
     Parameters
     ----------
     former : tuple (Rows, ndarray of int64, ndarray of int64, each of shape (n_chunks,)), optional
         The former columns, the former row of each chunk (beyond the last one for a new chunk), and its memory.
     """
-    memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
+    texts, memory = chunks["own"], former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     owner, _ = codes(memories["user_id"].combine_chunks())
+    littered = chunks["littered"].to_numpy()
     text, filled = text_codes(texts) if former is None else refit().text_codes_since(texts, *former[:2])
     all_differ = text.max(initial=-1) == len(text) - 1
     kind, kinds = codes(memories["kind"].combine_chunks())
@@ -185,6 +199,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
         text=text,
         twin=text if all_differ else _twins(memories, memory, text),
         filled=None if filled.all() else filled,
+        littered=littered if littered.any() else None,
         owner=owner,
         file=codes(pc.coalesce(memories["path"], memories["memory_id"]).combine_chunks())[0],
         kind=(kind, tuple(kinds.to_pylist())),
@@ -634,17 +649,12 @@ class MemoryIndex:
 
     def arm_queries(self, ask: Ask, arms: Iterable[str]) -> dict[str, Any]:
         """The queries for each arm: texts (times are replaced by dates for the arms that search those) or vectors."""
-        dated = self._with_dates(ask.texts, ask.moment.instant) if ask.settings.read_dates else ask.texts
+        # Where no dates are searched, memories may contain the words as such.
+        dated = ask.dated if self.is_dated and "date" in self.settings.searched else ask.texts
         queries: dict[str, Any] = {name: dated if KINDS[name].reads_dates else ask.texts for name in arms}
         if ask.queries.vectors is not None and "vector" in queries:
             queries["vector"] = ask.queries.vectors
         return queries
-
-    def _with_dates(self, texts: Sequence[str], moment: datetime) -> Sequence[str]:
-        """`texts` with times replaced by dates, if dates are searched; else memories may contain the words as such."""
-        if "date" not in self.settings.searched or not self.is_dated:
-            return texts
-        return [in_days(text, moment.date()) for text in texts]
 
     def sight(self, visible: Mask | None) -> Sight:
         """The terms of the chunks `visible`; None: of all."""
@@ -762,8 +772,8 @@ def build_as(
     else:
         chunker = partial(make_chunks, settings=settings)
         memories, table, former = refit().refit_tables(before, corpus_memories, order, chunker)
-    chunks, texts, own_texts = table.drop_columns(["searched", "own"]), table["searched"], table["own"]
-    rows = make_rows(memories, chunks, own_texts, former and (former[0].rows, *former[1:]))
+    chunks, texts, own_texts = table.drop_columns(["littered", "searched", "own"]), table["searched"], table["own"]
+    rows = make_rows(memories, table, former and (former[0].rows, *former[1:]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     index = kind(corpus, corpus_memories, settings, order, memories, chunks, texts, own_texts, rows, absent=absent)
     if former is not None:

@@ -141,9 +141,9 @@ class Unseen:
     @classmethod
     def from_rows(cls, rows: Rows, until: datetime, future: Mask | None, filtered: Mask | None) -> Self:
         """Count the memories."""
-        updated = later(rows.dated, until)
-        if future is None and not updated.any():
+        if not rows.has_later(until):
             return cls(until)
+        updated = later(rows.dated, until)
         passes = np.ones(len(updated), bool) if filtered is None else ~filtered
         created, visible = (0, passes) if future is None else (int((passes & future).sum()), passes & ~future)
         return cls(until, created, int((visible & np.isnat(rows.created)).sum()), int((visible & updated).sum()))
