@@ -289,6 +289,7 @@ def strange_folder() -> dict[str, str]:
         "docs/b.md": "# А\n\nОтгружаем  заказы по вторникам и четвергам.\n",
         "docs/c.md": f"# В\n\nКлюч {KEY} лежит в сейфе.\n",
         "docs/d.md": "\n",
+        "memory/2026-02-01.md": "# 2026-02-01\n\n- Source: telegram\n- Session ID: 7\n",
         "docs/e.md": "## Заголовок\n",
     }
     return files
@@ -316,12 +317,18 @@ def test_a_thing_has_one_count_wherever_it_is_shown(tmp_path: Path) -> None:
     assert notes["memories that repeat another"].startswith(f"{in_logs} of {going} lie in logs, which no plan cuts")
     how = audits.tables["shadowed"]["how"].to_pylist()
     assert len(how) - how.count("newer version") == going
+    to_do = dict(zip(*(audits.table[name].to_pylist() for name in ("audit", "to_do")), strict=True))["shadowed"]
+    assert f"shows which of {going - in_logs} it removes" in to_do
+    assert f"{in_logs} lie in logs, which no plan cuts" in to_do
 
     silent = audits.tables["unsearchable"].to_pylist()
     assert count_of["empty below the heading"] == sum(row["why"] == "no text" for row in silent) == 3
 
     listed = sum(overview.tables["problems"]["count"].to_pylist())
     assert count_of["problems"] == listed == corpus.problems.num_rows + count_of["secrets"]
+    digest = mk.digest(corpus, since="2000-01-01", until=DAY)
+    told = [row for row in digest.table.to_pylist() if row["section"] == "contradictions"]
+    assert len(told) == audits.tables["contradictions"].num_rows
     rows = {row["audit"]: row for row in audits.table.to_pylist()}
     assert rows["unreached"]["of"] - rows["unreached"]["count"] == rows["horizon"]["of"]
 

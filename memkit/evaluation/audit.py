@@ -32,6 +32,7 @@ from memkit.evaluation.findability import (
 from memkit.evaluation.horizon import LATER, NEVER, horizon_of
 from memkit.evaluation.pools import revision_of
 from memkit.evaluation.result import Result
+from memkit.schemas import APPEND_ONLY
 
 _DAYS = 3650
 _WORDS = {
@@ -54,7 +55,7 @@ _TO_DO = {
     "unreached": "Give each a heading or keywords in the words that people will ask with, and split long ones.",
     "hubs": "Split these by subject, or shorten them.",
     "unsearchable": "Write a sentence below each heading, or remove it; what search leaves out by kind may stay.",
-    "shadowed": "Merge or remove the older: mk.plan(corpus, 'deduplicator') shows how.",
+    "shadowed": "Correct the older of two versions, or mark it as superseded.",
     "contradictions": "Keep the one that is right, and correct the other or mark it as superseded.",
     "horizon": "Give high importance to what must stay, or raise decay_days.",
     "outdated": "Check what is stale and set a new day; status='obey' hides the others where a successor may be shown.",
@@ -73,6 +74,7 @@ _WHY = IN_WORDS | {
     "out of the first k": "overtaken by others",
     "no text": "without a text",
     "no word": "without a word",
+    "boilerplate": "with what chat programs write alone",
     "kind not searched": "of a kind that search leaves out (kinds_hidden)",
 }
 _HOW = {"duplicate": "by a duplicate", "part of a longer one": "by a longer one", "newer version": "by a newer version"}
@@ -192,8 +194,8 @@ def audit(
         the queries that may see it; times, the ratio to chance; own, how many queries are for it. The worst come first.
     unsearchable
         Memories that no query can find: memory_id, kind, and why: ``no text`` (blank except for headings), ``no word``
-        (signs only, so that only its day and the headings above it can be asked for), ``kind not searched``
-        (`kinds_hidden`).
+        (signs only, so that only its day and the headings above it can be asked for), ``boilerplate`` (only what chat
+        programs write around messages), ``kind not searched`` (`kinds_hidden`).
     shadowed
         Memories of which the same user has a near-duplicate or a newer version: memory_id; by_id, the one that shadows
         it; how: ``duplicate``, ``part of a longer one`` or ``newer version``; similarity; differs, what a newer version
@@ -239,7 +241,7 @@ def audit(
     tables = {name: _add_table(name, AUDITS[name](questions), questions) for name in names}
     rows = [{"audit": name, **_summary(name, table, questions)} for name, table in tables.items()]
     for row in rows:
-        row["to_do"] = _TO_DO[row["audit"]] if row["count"] else ""
+        row["to_do"] = _to_do(row["audit"], tables[row["audit"]], questions) if row["count"] else ""
     table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **revision_of(search)), questions.moment)
     return Audit(table, tables)
 
@@ -297,6 +299,23 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
         if n_memories < table.num_rows:
             note = f"{count_of(table.num_rows, 'contradiction')} of {count_of(n_memories, 'memory')}: {note}"
     return {"count": n_memories, "of": memories, "note": note}
+
+
+def _to_do(name: str, table: pa.Table, questions: AuditQuestions) -> str:
+    """What a person can do about it: of duplicates, what a plan does with them, and what none does."""
+    if name != "shadowed":
+        return _TO_DO[name]
+    memories = questions.search.corpus_.memories
+    repeats = table["memory_id"].filter(pc.not_equal(table["how"], "newer version"))
+    kinds = memories["kind"].take(pc.index_in(repeats, value_set=memories["memory_id"]))
+    in_logs = pc.sum(pc.is_in(kinds, value_set=pa.array(APPEND_ONLY, pa.string()))).as_py() or 0
+    going = len(repeats) - in_logs
+    told = (
+        (going, f"mk.plan(corpus, 'deduplicator') shows which of {going:,} it removes, and why not others."),
+        (in_logs, f"{in_logs:,} lie in logs, which no plan cuts: search folds them."),
+        (table.num_rows - len(repeats), _TO_DO[name]),
+    )
+    return " ".join(sentence for n, sentence in told if n)
 
 
 def _unreached_note(table: pa.Table, alone: int, k: int) -> str:

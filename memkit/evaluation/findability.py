@@ -24,7 +24,7 @@ from memkit.schemas import REPLACED, result_schema, tuples_of
 from memkit.search.ask import check_user
 from memkit.tables.age import later
 from memkit.text.analyse import Analyser
-from memkit.text.chunk import has_alnum
+from memkit.text.chunk import has_alnum, without_text
 
 OWN_WORDS = "own words"
 _ASKED = 16
@@ -274,9 +274,11 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
         if terms_of_chunk
     }
     filled |= _of_signs(memories)
+    silent = set(memories["memory_id"].filter(pa.array(without_text(memories))).to_pylist())
     rows = []
     for memory, kind in tuples_of(memories, "memory_id", "kind"):
-        why = "no text" if memory not in filled else "" if memory in worded else "no word"
+        unworded = "" if memory in worded else "no word" if memory in filled else "boilerplate"
+        why = "no text" if memory in silent else unworded
         why = _NOT_SEARCHED if kind in search.kinds_hidden else why
         if why:
             rows.append({"memory_id": memory, "kind": kind, "why": why})

@@ -103,6 +103,25 @@ def test_what_one_owner_says_twice_is_a_duplicate(case: str, tmp_path: Path) -> 
     assert judged["keep"].to_pylist().count(False) == 1
 
 
+def test_the_document_compares_within_a_user_whatever_the_subject(tmp_path: Path) -> None:
+    """Memory v2 knows no subjects, so its preset merges what profile, archive and any other page of a user repeat."""
+    preset = mk.presets.memory_v2_policy["deduplicator"] | {"encoder": None}
+    for case, files in {**KEPT, **MERGED}.items():
+        corpus = read(files, tmp_path / case)
+        judged = mk.Deduplicator(**preset).fit(corpus).transform(corpus)
+        kept = judged.filter(judged["keep"])["text"].to_pylist()
+        assert sum(FACT in text for text in kept) == (2 if case == "users" else 1), case
+
+
+def test_the_sample_has_one_true_duplicate_and_headings_are_none() -> None:
+    corpus = mk.read(mk.sample_data())
+    for owner in ("same", "any"):
+        judged = mk.Deduplicator(encoder=None, owner=owner).fit(corpus).transform(corpus)
+        going = judged.filter(pc.invert(judged["keep"])).select(["memory_id", "duplicate_of"]).to_pylist()
+        archive = "facts:facts/users/anna/archive.md#ar_00"
+        assert going == [{"memory_id": f"{archive}4", "duplicate_of": f"{archive}3"}]
+
+
 def test_repeated_text_is_one_row_for_each_further_memory_and_any_owner_merges_it(tmp_path: Path) -> None:
     names = [f"имя{letter}" for letter in "абвгдежз"]
     corpus = read({"memory.jsonl": graph(*names)}, tmp_path)
