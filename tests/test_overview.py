@@ -289,7 +289,7 @@ def strange_folder() -> dict[str, str]:
         "docs/b.md": "# А\n\nОтгружаем  заказы по вторникам и четвергам.\n",
         "docs/c.md": f"# В\n\nКлюч {KEY} лежит в сейфе.\n",
         "docs/d.md": "\n",
-        "memory/2026-02-01.md": "# 2026-02-01\n\n- Source: telegram\n- Session ID: 7\n",
+        "docs/f.md": "# Е\n\n<!-- сведено -->\n",
         "docs/e.md": "## Заголовок\n",
     }
     return files
@@ -323,6 +323,7 @@ def test_a_thing_has_one_count_wherever_it_is_shown(tmp_path: Path) -> None:
 
     silent = audits.tables["unsearchable"].to_pylist()
     assert count_of["empty below the heading"] == sum(row["why"] == "no text" for row in silent) == 3
+    assert [row["memory_id"] for row in silent if row["why"] == "boilerplate"] == ["workspace:docs/f.md#е"]
 
     listed = sum(overview.tables["problems"]["count"].to_pylist())
     assert count_of["problems"] == listed == corpus.problems.num_rows + count_of["secrets"]
