@@ -81,6 +81,7 @@ from memkit.policy.split_plan import SplitPlan as SplitPlan
 from memkit.scale.buckets import write_buckets as write_buckets
 from memkit.search.explain import contributions as contributions
 from memkit.search.explain import explain as explain
+from memkit.search.fitted.settings import Index as Index
 from memkit.search.retriever import Retriever as Retriever
 from memkit.tables.corpus import Corpus as Corpus
 from memkit.tables.corpus import open_lake

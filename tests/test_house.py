@@ -17,7 +17,10 @@ CEILINGS = {
     "modules": (343, "hosts/: one module of stores of pages became one a host, and the room has its __init__"),
     "lines of code": (51_000, "encodings, dreams, archives, odd heads are read; steps of search are declared"),
     "public names": (88, "as counted when the ceiling was made"),
-    "lines of tests": (61_500, "as counted when the ceiling was made, and some room; with blanks"),
+    "lines of tests": (
+        63_000,
+        "mk.Index, encoding later, hosts, a corpus like life; with blanks",
+    ),
     "longest module": (650, "memkit/change/export.py has 623 lines of code"),
 }
 _SILENT = (

@@ -283,11 +283,16 @@ def test_an_old_name_of_a_parameter_is_refused_with_its_new_one_wherever_it_is_w
         "set_params": lambda given: search.set_params(**given),
         "with_params": lambda given: search.with_params(**given),
         "a profile": lambda given: mk.Profile(retriever=given),
-        "--set": lambda given: settings(mk.Retriever.params(), [f"{n}={v}" for n, v in given.items()], "Retriever"),
+        "--set": lambda given: settings(mk.Retriever.all_params(), [f"{n}={v}" for n, v in given.items()], "Retriever"),
         "a grid": lambda given: Grid({name: [value] for name, value in given.items()}, refits=True),
         "a grid without a fit": lambda given: Grid({name: [value] for name, value in given.items()}),
     }
-    for old, now, value in (("normalise", "normalize", "max"), ("analyser", "analyzer", "none")):
+    former = {
+        "normalise": ("normalize", "max"),
+        "analyser": ("index__analyzer", "none"),
+        "chunk_tokens": ("index__chunk_tokens", 400),
+    }
+    for old, (now, value) in former.items():
         for where, write in written.items():
             with subtests.test(where, old=old), pytest.raises(mk.MemkitError, match=rf"It is called '{now}' now\.$"):
                 write({old: value})

@@ -52,7 +52,7 @@ FORMER: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "normalise": ("normalize",),
     }
 )
-"""What took the place of a parameter's old name, anywhere in memkit: the first of these that is known there."""
+"""What took the place of a parameter's old name, anywhere in memkit: one of these, or an inner estimator's."""
 Zone = str | tzinfo | None
 """A time zone as a user gives it: a name, an offset from UTC, or a `tzinfo`; None is UTC."""
 _OFFSET = re.compile(r"UTC|(?:UTC)?([+-])([01]\d|2[0-3]):([0-5]\d)")
@@ -195,6 +195,10 @@ class Param:
         What the parameter acts on, in classes with many: help and tables list parameters by group, 'first' first.
     recalls : bool
         Whether a search must ask its arms anew where it changes.
+    of : type or None
+        For 'object': the class of `Estimator` that the value is an instance of; None stands for one of its defaults.
+    shares : str
+        The parameter with `of` whose estimator has a parameter of this name too: both are one value, given in either.
     acts_on : callable or None
         A function of the estimator and of what it works on (a search's question or index, a policy's table) to the
         `Reach` of the parameter's value there; None where the value has nothing to act on by intention.
@@ -217,11 +221,15 @@ class Param:
     star: bool = False
     group: str = ""
     recalls: bool = False
+    of: type[Estimator] | None = None
+    shares: str = ""
     acts_on: Callable[[Any, Any], Reach | None] | None = field(default=None, compare=False)
 
     @property
     def expected(self) -> str:
         """The constraint in words, as messages show it."""
+        if self.of is not None:
+            return f"{self.of.__name__}(...) or None"
         article = "" if self.choices else "an " if self.type[0] in "io" else "a "
         return article + self.type + (f", {self.unit}" if self.unit else "") + (" or None" if self.nullable else "")
 
@@ -247,7 +255,7 @@ class Param:
         if value is None:
             return self.nullable or self.kind == "object"
         if self.kind == "object":
-            return True
+            return self.of is None or isinstance(value, self.of)
         if self.star and value == "*":
             return True
         if isinstance(value, bool) and self.kind != "bool":
@@ -337,9 +345,12 @@ def hint_of(name: object, known: Iterable[str]) -> str:
 
     >>> hint_of("analyser", ["analyzer", "pool"]), hint_of("pol", ["analyzer", "pool"]), hint_of("x", ["pool"])
     (" It is called 'analyzer' now.", " Did you mean 'pool'?", '')
+    >>> hint_of("chunk_tokens", ["pool", "index__chunk_tokens"])  # it is an inner estimator's
+    " It is called 'index__chunk_tokens' now."
     """
     names = list(known)
-    now = next((new for new in FORMER.get(str(name), ()) if new in names), None)
+    wanted = {str(name), *FORMER.get(str(name), ())}
+    now = next((new for new in names if new.rpartition("__")[2] in wanted), None)
     return did_you_mean(name, names) if now is None else f" It is called {now!r} now."
 
 
@@ -660,6 +671,10 @@ def _declare(cls: Any, declared: Mapping[str, Param]) -> None:
     for name, p in declared.items():
         if p.stands_for is not None:
             setattr(cls, name, _StandsFor(name, p.stands_for))
+        elif p.of is not None:
+            setattr(cls, name, _Part(name, p.of))
+        elif p.shares:
+            setattr(cls, name, _Shared(p))
         elif p.default is not REQUIRED:
             setattr(cls, name, p.default)
     cls._undocumented = cls.__dict__.get("_undocumented", cls.__doc__)
@@ -714,6 +729,44 @@ class _StandsFor:
         vars(owner)[self.name] = value
 
 
+class _Part:
+    """A parameter that is an estimator; where it was not given, one is made when it is first read, to be changed."""
+
+    def __init__(self, name: str, kind: type[Estimator]) -> None:
+        self.name, self.kind = name, kind
+
+    def __get__(self, owner: object, cls: type) -> Any:
+        if owner is None:
+            return None
+        if vars(owner).get(self.name) is None:
+            vars(owner)[self.name] = self.kind()
+        return vars(owner)[self.name]
+
+    def __set__(self, owner: object, value: object) -> None:
+        vars(owner)[self.name] = value
+
+
+class _Shared:
+    """A parameter that an estimator among the parameters has too: the value given here, else the one there."""
+
+    def __init__(self, declared: Param) -> None:
+        self.declared = declared
+
+    def __get__(self, owner: object, cls: type) -> Any:
+        if owner is None:
+            return self.declared.default
+        own, part = (vars(owner).get(name) for name in (self.declared.name, self.declared.shares))
+        is_here = not isinstance(part, Estimator) or not _equal(own, self.declared.default)
+        return own if is_here else getattr(part, self.declared.name)
+
+    def __set__(self, owner: object, value: object) -> None:
+        vars(owner)[self.declared.name] = value
+
+
+def _equal(value: Any, other: Any) -> bool:
+    return value is other or (type(value) is type(other) and bool(value == other))
+
+
 class Estimator:
     """The part of scikit-learn's contract that needs only declared parameters: get, set, clone, tag and show them."""
 
@@ -725,7 +778,7 @@ class Estimator:
     def __new__(cls, *positional: Any, **named: Any) -> Self:
         """Refuse an undeclared name before Python does, as Python would not suggest the right name."""
         for name in named:
-            cls._check_name(name, cls._declared)
+            cls._check_name(name, cls._declared if name in cls._declared else cls.all_params())
         made = super().__new__(cls)
         made._give(named)
         return made
@@ -734,11 +787,31 @@ class Estimator:
         if positional or any(p.default is REQUIRED for p in self._declared.values()):
             named = inspect.signature(type(self)).bind(*positional, **named).arguments
         vars(self).update({name: named.get(name, p.default) for name, p in self._declared.items()})
+        self.set_params(**{name: value for name, value in named.items() if name not in self._declared})
 
     @classmethod
     def params(cls) -> Mapping[str, Param]:
         """The declared parameters by name, in order."""
         return cls._declared
+
+    @classmethod
+    def all_params(cls) -> Mapping[str, Param]:
+        """The declared parameters, in place of an estimator among them its own: ``index__chunk_tokens``.
+
+        These are the names of grids, profiles and the command line; `value_of` reads what they name.
+        """
+        listed: dict[str, Param] = {}
+        for name, p in cls._declared.items():
+            inner = p.of.params() if p.of else {}
+            own = {f"{name}__{key}": replace(one, name=f"{name}__{key}") for key, one in inner.items()}
+            listed |= {key: one for key, one in own.items() if not cls._is_shared(key)} if p.of else {name: p}
+        return listed
+
+    @classmethod
+    def _is_shared(cls, name: str) -> bool:
+        """Whether a name of `get_params` names what another one does."""
+        outer, _, key = name.partition("__")
+        return key in cls._declared and cls._declared[key].shares == outer
 
     @classmethod
     def describe_params(cls) -> pa.Table:
@@ -771,17 +844,34 @@ class Estimator:
         Raises
         ------
         ParameterError
-            For a name that is not declared.
+            For a name that is not declared, or two values of one parameter.
         """
-        for name, value in values.items():
+        for name in sorted(values, key=lambda name: "__" in name):  # an estimator is there before what is set of it
             outer, _, key = name.partition("__")
             if key and outer in (inner := self._inner()):
-                inner[outer].set_params(**{key: value})
+                part = inner[outer]
+                if outer in self._declared and self._declared[outer].of:
+                    part = copy.copy(part)  # a copy of this estimator has it too, and keeps its values
+                    setattr(self, outer, part)
+                part.set_params(**{key: values[name]})
             else:
                 self._check_name(name, self._declared if name in self._declared else self.get_params())
-                setattr(self, name, value)
+                setattr(self, name, values[name])
         self._give(values)
+        self._check_shared()
         return self
+
+    def value_of(self, name: str) -> Any:
+        """The value of a parameter by its name in `all_params`.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> mk.Retriever(index=mk.Index(chunk_tokens=400)).value_of("index__chunk_tokens")
+        400
+        """
+        outer, _, key = name.partition("__")
+        return getattr(self._inner()[outer], key) if key else self._read(name)
 
     def with_params(self, **values: Any) -> Self:
         """A copy with other parameters that shares everything fitted, at no cost.
@@ -792,8 +882,8 @@ class Estimator:
             For a name that is not declared, a value that is not allowed, or a parameter that acts at fit.
         """
         for name in values:
-            self._check_name(name, self._declared)
-            if self._declared[name].refit:
+            self._check_name(name, self._declared if name in self._declared else self.all_params())
+            if self._declared[name.partition("__")[0]].refit:
                 raise ParameterError(
                     f"{type(self).__name__}.with_params: expected parameters that need no fit. Got '{name}', which acts"
                     " at fit: use set_params and fit."
@@ -834,7 +924,8 @@ class Estimator:
 
     def check_params(self, **overrides: Any) -> dict[str, Any]:
         """All parameters, checked, with `overrides` applied; None is replaced by the value that it stands for."""
-        values = {name: getattr(self, name) for name in self._declared} | overrides
+        self._check_shared()
+        values = {name: self._read(name) for name in self._declared} | overrides
         for name, declared in self._declared.items():
             if values[name] is None and declared.stands_for is not None:
                 values[name] = declared.stands_for
@@ -845,13 +936,27 @@ class Estimator:
     def _inner(self) -> dict[str, Any]:
         """The estimators among the parameters, by name."""
         values = {name: self._stored(name) for name, p in self._declared.items() if p.kind == "object"}
-        return {n: v for n, v in values.items() if hasattr(v, "get_params") and not isinstance(v, type)}
+        made = {name: p.of() for name, p in self._declared.items() if p.of and values[name] is None}
+        return {n: v for n, v in (values | made).items() if hasattr(v, "get_params") and not isinstance(v, type)}
 
     @classmethod
     def _check_name(cls, name: str, names: Iterable[str]) -> None:
-        if name not in names:
+        if name not in names and not cls._is_shared(name):
             expected = f"Expected one of {', '.join(names)}.{hint_of(name, names)}"
             raise ParameterError(f"{cls.__name__}: no parameter '{name}'. {expected}")
+
+    def _check_shared(self) -> None:
+        """Raise where a parameter that an estimator among the parameters has too was given there and here."""
+        for name, p in self._declared.items():
+            part = vars(self).get(p.shares)
+            if isinstance(part, Estimator):
+                here, there = self._stored(name), part._stored(name)
+                are_given = self._is_given(name, p) and part._is_given(name, part._declared[name])
+                if are_given and not _equal(here, there):
+                    raise ParameterError(
+                        f"{type(self).__name__}: expected one '{name}'. Got {here!r:.80}, and {there!r:.80} in its"
+                        f" {p.shares}."
+                    )
 
     @property
     def is_fitted(self) -> bool:
@@ -877,16 +982,19 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _is_given(self, name: str, declared: Param) -> bool:
-        is_other = not self._is_default(name, declared) and getattr(self, name) != declared.stands_for
+        is_other = not self._is_default(name, declared) and self._read(name) != declared.stands_for
         return is_other or name in self.__dict__.get("_given", ())
 
     def _is_default(self, name: str, declared: Param) -> bool:
-        value, default = self._stored(name), declared.default
-        return value is default or (type(value) is type(default) and bool(value == default))
+        return _equal(self._stored(name), declared.default)
 
     def _stored(self, name: str) -> Any:
         """The value as it was given: of a parameter that was declared since, its default."""
         return vars(self).get(name, self._declared[name].default)
+
+    def _read(self, name: str) -> Any:
+        """The value as it is used; an estimator that was not given is None, as reading the attribute would make it."""
+        return self._stored(name) if self._declared[name].of else getattr(self, name)
 
     def _state(self) -> str:
         """A few words on what is fitted, for the display in a notebook."""
@@ -894,7 +1002,7 @@ class Estimator:
 
     def _repr_html_(self) -> str:
         """The parameters as an HTML table, with changed ones marked, and what is fitted."""
-        rows = [(p, getattr(self, n), not self._is_default(n, p)) for n, p in self._declared.items()]
+        rows = [(p, self._read(n), not self._is_default(n, p)) for n, p in self._declared.items()]
         return html_table(repr(self), self._state(), rows)
 
 

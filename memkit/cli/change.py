@@ -439,7 +439,7 @@ def serve(
     from memkit.serve.server import make_server, serve_http, serve_stdio
     from memkit.serve.tools import Tools
 
-    given, loaded = settings(Retriever.params(), sets, "Retriever"), profile_of(profile)
+    given, loaded = settings(Retriever.all_params(), sets, "Retriever"), profile_of(profile)
     values = {"encoder": "use", **preset_values(preset), **(loaded.retriever if loaded else {}), **given}
     log = not no_log and not read_only
     tools = Tools(path, values, log=log, profile=loaded, user=user, timezone=timezone, encode_limit=encode_limit)

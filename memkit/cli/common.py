@@ -180,7 +180,7 @@ def fitted(
 
     chosen = preset_values(preset)
     loaded = profile_of(profile, preset)
-    given = {**(loaded.retriever if loaded else {}), **settings(Retriever.params(), sets, "Retriever")}
+    given = {**(loaded.retriever if loaded else {}), **settings(Retriever.all_params(), sets, "Retriever")}
     console = Console(stderr=True)
     with console.status("indexing …") if console.is_terminal else nullcontext():
         search = Retriever(**chosen).set_params(**given).fit(corpus, encode=encode)

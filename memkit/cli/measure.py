@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memkit.base.params import Param, check_choice
+from memkit.base.params import Param, check_choice, hint_of
 from memkit.cli.common import (
     AsOfOption,
     FormatsOption,
@@ -25,7 +25,7 @@ from memkit.cli.common import (
 from memkit.cli.groups import grouped
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
-from memkit.errors import ParameterError, count_of, did_you_mean
+from memkit.errors import ParameterError, count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -293,13 +293,13 @@ def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
     if not options:
         arms = [name for name in WEIGHTS if name != "vector_weight" or search.encoder is not None]
         return {tuple(arms): shares(0.1, len(arms))}
-    declared = type(search).params()
+    declared = type(search).all_params()
     axes: dict[Any, Any] = {}
     for option in options:
         name, equals, text = option.partition("=")
         names = tuple(parameter.strip() for parameter in name.split(","))
         if not equals or (unknown := [parameter for parameter in names if parameter not in declared]):
-            hint = did_you_mean(unknown[0], declared) if equals else ""
+            hint = hint_of(unknown[0], declared) if equals else ""
             raise ParameterError(f"--grid: expected NAME=VALUES. Got {option!r}.{hint}")
         key = names if len(names) > 1 else name.strip()
         if key in axes:

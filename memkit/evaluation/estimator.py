@@ -205,8 +205,8 @@ def as_objective(
 ) -> Objective:
     """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
 
-    What acts at fit, such as ``chunk_tokens``, may vary too: the search is then fitted once for each of its values
-    (again for one that came more than three others ago), so give it a short list.
+    What acts at fit, such as ``index__chunk_tokens``, may vary too: the search is then fitted once for each of its
+    values (again for one that came more than three others ago), so give it a short list.
 
     The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run `mk.compare`
     on the others, or give `mk.tune` the best trials as its grid.

@@ -14,12 +14,11 @@ import numpy as np
 from memkit.base.params import Param, check_choice, check_value, hint_of
 from memkit.errors import ParameterError
 from memkit.schemas import Floats
-from memkit.search.fitted.settings import FitSettings
-from memkit.search.settings import QuerySettings
+from memkit.search.retriever import Retriever
 
 Setting = dict[str, Any]
 """Values of parameters by name; all others are the Retriever's own."""
-_AT_FIT = {name: declared for name, declared in FitSettings.params().items() if declared.kind != "object"}
+_AT_FIT = {name: p for name, p in Retriever.all_params().items() if p.refit and p.kind != "object"}
 """The parameters that act at fit and that a grid may name: those of the index, not its encoder or engine."""
 SAMPLERS = ("sobol", "random")
 _MOST_POINTS = 1_000_000
@@ -136,14 +135,15 @@ def check_name(name: Any, refits: bool = False) -> None:
     """Raise unless `name` is a query-time parameter or, with `refits`, one of the index."""
     if refits and name in _AT_FIT:
         return
-    if name in FitSettings.params():
+    declared = Retriever.all_params()
+    if name in declared and declared[name].refit:
         raise ParameterError(
             f"grid: '{name}' acts at fit. Expected query-time parameters"
             + (f", or {', '.join(_AT_FIT)}" if refits else "")
             + "; fit a Retriever for each value of it, and compare those."
         )
-    if name not in QuerySettings.params():
-        names = [*QuerySettings.params(), *(_AT_FIT if refits else ())]
+    if name not in declared:
+        names = [known for known, p in declared.items() if not p.refit or (refits and known in _AT_FIT)]
         raise ParameterError(
             f"grid: no parameter {name!r}. Expected some of {', '.join(names)}.{hint_of(name, [*names, *_AT_FIT])}"
         )
@@ -161,14 +161,14 @@ def _point(names: tuple[str, ...], value: Any, several: bool) -> tuple[Any, ...]
 
 def declared_of(name: str) -> Param:
     """The declaration of a parameter that a grid may name."""
-    return _AT_FIT[name] if name in _AT_FIT else QuerySettings.params()[name]
+    return Retriever.all_params()[name]
 
 
 def at_fit(setting: Setting) -> Setting:
     """The values of a setting that act at fit.
 
-    >>> at_fit({"pool": 50, "chunk_tokens": 200})
-    {'chunk_tokens': 200}
+    >>> at_fit({"pool": 50, "index__chunk_tokens": 200})
+    {'index__chunk_tokens': 200}
     """
     return {name: value for name, value in setting.items() if name in _AT_FIT}
 

@@ -141,8 +141,10 @@ class Profile:
                 into, section = sections["policies"], part.name
             else:
                 raise ParameterError(f"profile: expected a Retriever, policies or a ContextBuilder. Got {part!r:.80}.")
-            values = {name: value for name, value in part.get_params(deep=False).items() if name != "retriever"}
-            nulls = {name for name, declared in part.params().items() if declared.default is None}
+            declared = _declared(section)
+            stored = part.get_params()
+            values = {name: stored[name] for name in declared}
+            nulls = {name for name, p in declared.items() if p.default is None}
             # None need not be written where it is the default; no TOML can hold it.
             into[section] = {name: value for name, value in values.items() if value is not None or name not in nulls}
         sections["evidence"]["changed"] = [name for name, _, _ in _differing(sections)]
@@ -327,7 +329,7 @@ def _declared(section: str) -> Mapping[str, Param]:
     if section == "evidence":
         return EVIDENCE
     if section == "retriever":
-        return Retriever.params()
+        return Retriever.all_params()
     if section == "context":
         return {name: declared for name, declared in ContextBuilder.params().items() if name != "retriever"}
     return Deduplicator.params() if section == "dedup" else policy_class(section).params()

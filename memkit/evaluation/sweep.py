@@ -196,7 +196,8 @@ def sweep(
         A list of values by parameter, such as ``{"pool": [50, 100], "vector_weight": mk.steps(0, 1, 0.1)}``.
         A tuple of names takes tuples of values: ``{("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}``.
         With `sample`, an axis may be a distribution of ``scipy.stats``. A parameter of the index, such as
-        ``chunk_tokens``, may vary too: for each of its values a copy of the search is fitted once on the same memories.
+        ``index__chunk_tokens``, may vary too: for each of its values a copy of the search is fitted once on the same
+        memories.
     metrics : str or sequence of str
         As for `evaluate`.
     sample : int, optional
@@ -336,17 +337,18 @@ def refitted(search: Any, setting: Setting) -> Any:
 
     Vectors of chunks that are the same come from the cache.
     """
-    changed = {name: value for name, value in at_fit(setting).items() if getattr(search, name) != value}
+    changed = {name: value for name, value in at_fit(setting).items() if search.value_of(name) != value}
     return copy.copy(search).set_params(**changed).fit(search._index().corpus) if changed else search
 
 
 def check_fit(search: Any, setting: Setting) -> None:
     """Raise where no index can be built with the values of `setting`, before others are built."""
-    chunk, overlap = (setting.get(name, getattr(search, name)) for name in ("chunk_tokens", "overlap_tokens"))
+    names = "index__chunk_tokens", "index__overlap_tokens"
+    chunk, overlap = (setting.get(name, search.value_of(name)) for name in names)
     if overlap >= chunk:
         raise ParameterError(
-            f"grid: expected 'overlap_tokens' below 'chunk_tokens'. Got {overlap} and {chunk}; name them together, as"
-            f' in {{("chunk_tokens", "overlap_tokens"): [({chunk}, {chunk // 5})]}}.'
+            f"grid: expected '{names[1]}' below '{names[0]}'. Got {overlap} and {chunk}; name them together, as in"
+            f" {{{names}: [({chunk}, {chunk // 5})]}}."
         )
 
 
@@ -403,7 +405,7 @@ def _kind_of_value(value: Any) -> Any:
 
 def _with_default(points: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:
     """Each setting with all parameters that vary, the search's own included, and the number of that one."""
-    default = {name: getattr(search, name) for name in names}
+    default = {name: search.value_of(name) for name in names}
     settings = [default | setting for setting in points]
     if default not in settings:
         settings.append(default)

@@ -17,7 +17,6 @@ from typing import Any
 from memkit.base.progress import heard
 from memkit.errors import MemkitError, count_of
 from memkit.panels.state import Section
-from memkit.search.fitted.settings import FitSettings
 from memkit.search.retriever import Retriever
 from memkit.text.chunk import Chunker
 
@@ -56,8 +55,8 @@ class Refits:
 
     def values_of(self, params: Section) -> dict[str, Any]:
         """Those of the values that act at fit, where they are not the search's own."""
-        names = (name for name in FitSettings.params() if name in params)
-        return {name: params[name] for name in names if params[name] != getattr(self._search, name)}
+        names = (name for name, declared in Retriever.all_params().items() if declared.refit and name in params)
+        return {name: params[name] for name in names if params[name] != self._search.value_of(name)}
 
     def known(self, params: Section) -> str:
         """Whether the fit is "there", has "failed", or neither."""
@@ -181,5 +180,6 @@ def check_chunks(search: Retriever, params: Section) -> None:
     ------
     ParameterError
     """
-    chunk, overlap = (params.get(name, getattr(search, name)) for name in ("chunk_tokens", "overlap_tokens"))
+    names = "index__chunk_tokens", "index__overlap_tokens"
+    chunk, overlap = (params.get(name, search.value_of(name)) for name in names)
     Chunker(chunk_tokens=chunk, overlap_tokens=overlap).check_params()

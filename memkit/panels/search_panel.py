@@ -33,7 +33,6 @@ from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
 from memkit.search.explain import explained
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.settings import FitSettings
 from memkit.search.question import Question, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import STEPS, QuerySettings, scoping
@@ -43,7 +42,7 @@ from memkit.text.secrets import mask
 
 PINNED = "pinned"
 _TIMEOUTS = ("where_timeout_s",)
-_OF_FIT = ("chunk_tokens", "overlap_tokens")
+_OF_FIT = ("index__chunk_tokens", "index__overlap_tokens")
 """Parameters that act at fit and have a slider."""
 _NEAR, _DRAWN = 4, 16
 _HEADINGS = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$", re.MULTILINE)
@@ -152,13 +151,13 @@ class SearchPanel(Panel):
         if queries is not None:
             self.against = PinnedComparison(self._refits.get, queries, qrels, Moment.from_as_of(as_of), where)
         query_values = {"query": query, "where": where, "user_id": user_id, "as_of": moment_of(as_of), "k": k}
-        values = {name: getattr(search, name) for name in self.declared}
+        values = {name: search.value_of(name) for name in self.declared}
         super().__init__(values, query_values, session, search, search.corpus_)
 
     @property
     def declared(self) -> Mapping[str, Param]:
         """Every query-time parameter, and of those that act at fit the two of chunks, where one index has them all."""
-        index, of_fit = self.search.index_, FitSettings.params()
+        index, of_fit = self.search.index_, Retriever.all_params()
         can_refit = index.whole is index and index.settings.engine == "local"
         return {**QuerySettings.params(), **({name: of_fit[name] for name in _OF_FIT} if can_refit else {})}
 
@@ -200,7 +199,7 @@ class SearchPanel(Panel):
 
     def _fitted_values(self, params: Section) -> dict[str, Any]:
         """The values, those of the fit that is shown in place of what is not there yet."""
-        return {**params, **{name: getattr(self._fit, name) for name in FitSettings.params() if name in params}}
+        return {**params, **{name: self._fit.value_of(name) for name in _OF_FIT if name in params}}
 
     def set(self, **values: Any) -> None:
         """As `Panel.set`; ``memory_id`` may be words of the memory's id, title or text too."""
@@ -271,8 +270,9 @@ class SearchPanel(Panel):
         question = self.answer.question
         given = question.settings.idle(question.index)
         days = question.settings.idle(question.index, ["decay_days"]) if question.settings.decay != "none" else {}
-        of_fit = {"chunk_tokens": self._refits.words(self.session.state[self.section])}
-        return {**super().notes, **given, **days, **(of_fit if "chunk_tokens" in self.declared else {})}
+        first = _OF_FIT[0]
+        of_fit = {first: self._refits.words(self.session.state[self.section])} if first in self.declared else {}
+        return {**super().notes, **given, **days, **of_fit}
 
     @property
     def idle(self) -> Collection[str]:
@@ -305,13 +305,15 @@ class SearchPanel(Panel):
 
     def _code_of_fit(self, state: State, name: str) -> str:
         """A search with the values of the state, which is fitted anew; objects are those of the search."""
-        own = self.search.get_params(deep=False)
-        values = {**own, **{key: value for key, value in state[self.section].items() if key in own}}
-        changes = {
-            key: values[key] if _is_written(values[key]) else Name(f"{name}.{key}")
-            for key, declared in Retriever.params().items()
-            if values[key] not in (declared.default, declared.stands_for or declared.default)
-        }
+        given, changes, of_index = state[self.section], dict[str, Any](), dict[str, Any]()
+        for key, declared in Retriever.all_params().items():
+            value = given[key] if key in given else self.search.value_of(key)
+            if value not in (declared.default, declared.stands_for or declared.default):
+                outer, _, inner = key.partition("__")
+                written = value if _is_written(value) else Name(f"{name}.{key.replace('__', '.')}")
+                (of_index if inner else changes)[inner or outer] = written
+        if of_index:
+            changes["index"] = Name(call_code("mk.Index", **of_index))
         return f"{call_code('mk.Retriever', **changes)}.{call_code('fit', self._corpus_name(self.search))}"
 
     def _status(self, answer: Answer) -> str:

@@ -70,7 +70,7 @@ class SurfacePanel(Panel):
     @property
     def declared(self) -> Mapping[str, Param]:
         """The parameters that the sweep varied."""
-        return {name: Retriever.params()[name] for name in self.names}
+        return {name: Retriever.all_params()[name] for name in self.names}
 
     def _cache_key(self, state: State) -> Any:
         return repr([state[self.section].get(name) for name in self.names])

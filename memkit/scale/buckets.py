@@ -21,7 +21,7 @@ from memkit.errors import MemkitError, ParameterError, count_of, refused
 from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.schemas import TABLES, without_rows
 from memkit.search.fitted.index import Searchable
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.search.retriever import index_for
 from memkit.search.settings import QuerySettings
 from memkit.tables.above import scale
@@ -273,7 +273,7 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
 
 
 @index_for.register
-def _(corpus: Buckets, settings: FitSettings, how: QuerySettings, before: Searchable | None = None) -> Searchable:
+def _(corpus: Buckets, settings: Index, how: QuerySettings, before: Searchable | None = None) -> Searchable:
     """An index over buckets; nothing of a former index is reused."""
     index: Searchable = scale("index").bucket_index(corpus, settings, how)
     return index

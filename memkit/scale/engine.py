@@ -312,9 +312,7 @@ class EngineIndex(MemoryIndex):
         as_engine(self.settings.engine)
         super().ready(how)
         if self.settings.context_column not in (None, AUTO):
-            raise ParameterError(
-                "Retriever: 'context_column' looks at all rows of a conversation: engine='local' alone."
-            )
+            raise ParameterError("Index: 'context_column' looks at all rows of a conversation: engine='local' alone.")
         for name in self.arms:
             _ = (arm := self._held(name)).collection
             arm.offload()

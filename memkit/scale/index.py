@@ -39,7 +39,7 @@ from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, take_rows
 from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build_as
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, memories_where, replaced_by
@@ -102,7 +102,7 @@ _PartCandidates = tuple[Part, dict[str, pa.Table]]
 """A bucket's index, and what each arm found there."""
 
 
-def count(folder: Path, trusted: bool, number: int, settings: FitSettings, arms: Sequence[str]) -> Statistics:
+def count(folder: Path, trusted: bool, number: int, settings: Index, arms: Sequence[str]) -> Statistics:
     """The statistics of a bucket; the vectors of its texts are then in the cache."""
     index = build_as(MemoryIndex, Buckets(folder, trusted).bucket(number), settings)
     postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
@@ -120,7 +120,7 @@ class BucketIndex:
         The arms whose statistics are counted; others need a new fit.
     """
 
-    def __init__(self, corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> None:
+    def __init__(self, corpus: Buckets, settings: Index, arms: Sequence[str]) -> None:
         self.corpus: Buckets = corpus
         self.settings, self.names = settings, tuple(arms)
         self.statistics = self._collected()
@@ -434,13 +434,13 @@ def rows_of(index: MemoryIndex, memory: Ints) -> pa.Table:
     return with_nulls(take_rows(index.memories, memory), TABLES["memories"])[0]
 
 
-def bucket_index(corpus: Buckets, settings: FitSettings, how: QuerySettings) -> BucketIndex:
+def bucket_index(corpus: Buckets, settings: Index, how: QuerySettings) -> BucketIndex:
     """The index over a sharded corpus, with the arms that have a weight."""
     check_settings(settings)
     return BucketIndex(corpus, settings, list(empty_index(settings).weights(how)))
 
 
-def check_settings(settings: FitSettings) -> None:
+def check_settings(settings: Index) -> None:
     """Raise if buckets cannot be searched with these settings."""
     if getattr(as_encoder(settings.encoder), "refitted", False) if settings.encoder is not None else False:
         raise ParameterError("Retriever: an encoder that learns from the corpus needs one index: fit to whole().")
@@ -466,6 +466,6 @@ def _save_counted(folder: Path, index: MemoryIndex, arms: Sequence[str]) -> None
     statistics.save(folder / key_of(Buckets(folder.parent), index.settings, arms))
 
 
-def empty_index(settings: FitSettings) -> MemoryIndex:
+def empty_index(settings: Index) -> MemoryIndex:
     """An empty index, for the weights of the arms."""
     return build_as(MemoryIndex, Corpus({"memories": TABLES["memories"].empty_table()}), settings)

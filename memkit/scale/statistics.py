@@ -31,7 +31,7 @@ from memkit.scale.buckets import VECTORS, Buckets
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.tables.lake import write_parquet
 from memkit.tables.manifest import BUCKETS
 from memkit.tables.untrusted import open_member, read_parquet
@@ -214,7 +214,7 @@ def _sum_of(terms: pa.Table) -> pa.Table:
     return summed.cast(_TERMS).sort_by([("arm", "ascending"), ("term", "ascending")])
 
 
-def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:
+def key_of(corpus: Buckets, settings: Index, arms: Sequence[str]) -> str:
     """The name of the statistics of these buckets with these settings."""
     assert corpus.folder is not None
     values = settings.check_params() | {"engine": ""}  # the lists that None stands for are part of it

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from memkit.base.params import AsOf, check_choice, check_value, estimator, path_of
+from memkit.base.params import AsOf, check_choice, check_value, estimator, param, path_of
 from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import ENCODER_DOC, Index
 from memkit.search.fitted.store import FOLDER, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
 from memkit.search.question import Question, answered, check_added, hits_table, joined, or_by_words, trace_table
@@ -31,7 +31,7 @@ _LOG = logging.getLogger("memkit")
 
 
 @estimator
-class Retriever(FitSettings, QuerySettings):
+class Retriever(QuerySettings):
     """Hybrid search by words (BM25), meaning (vectors) and letters (character n-grams).
 
     The stages, in order:
@@ -66,6 +66,23 @@ class Retriever(FitSettings, QuerySettings):
     [{'rank': 1, 'text': 'Пул соединений: десять.'}]
     """
 
+    encoder: Any = param(
+        "use",
+        kind="object",
+        refit=True,
+        group="first",
+        shares="index",
+        doc=f"{ENCODER_DOC} It is the index's, which may be given it instead.",
+    )
+    index: Index | None = param(
+        None,
+        kind="object",
+        of=Index,
+        refit=True,
+        group="fit",
+        doc="What `fit` makes: chunks, terms, vectors, arms; None: `Index` with its defaults.",
+    )
+
     def fit(self, corpus: Corpus, y: object = None, *, encode: str | int = "now") -> Self:
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
@@ -95,7 +112,8 @@ class Retriever(FitSettings, QuerySettings):
         MemkitError
             If the encoder fails. If its service cannot be reached, `on_encoder_error` decides.
         """
-        settings, query_settings = self._fit_settings(), Settings.from_estimator(self)
+        query_settings, settings = Settings.from_estimator(self), self._index_settings()
+        settings.check_params()
         former: Searchable | None = self.__dict__.get("index_")
         reusable = None if former is None or _changed(former.settings, settings) else former
         begun = perf_counter()
@@ -353,7 +371,7 @@ class Retriever(FitSettings, QuerySettings):
         NotFittedError
         """
         index = self._index()
-        save_index(index, self.get_params(deep=False), path_of("save", folder).absolute())
+        save_index(index, self._query_params(), path_of("save", folder).absolute())
 
     @classmethod
     def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None, *, trust: bool = False) -> Self:
@@ -378,7 +396,8 @@ class Retriever(FitSettings, QuerySettings):
             If the memories or the encoder are not those of `save`.
         """
         index, params = load_index(path_of("load", folder).absolute(), corpus, encoder, trust)
-        return cls(**params)._set_index(index)
+        settings = index.settings.get_params(deep=False)
+        return cls(**params, encoder=settings.pop("encoder"), index=Index(**settings))._set_index(index)
 
     def __getstate__(self) -> dict[str, Any]:
         if "index_" in self.__dict__:
@@ -392,10 +411,7 @@ class Retriever(FitSettings, QuerySettings):
 
     def _set_index(self, index: Searchable) -> Self:
         """Search `index` from now on, with a copy of its corpus."""
-        fitted = index.settings.get_params(deep=False)
-        corpus = fitted_corpus(
-            index, lambda: self.get_params(deep=False) | fitted, lambda: Settings.from_estimator(self)
-        )
+        corpus = fitted_corpus(index, self._query_params, lambda: Settings.from_estimator(self))
         self.index_, self.corpus_, self.arms_ = index, corpus, index.arms
         return self
 
@@ -403,15 +419,22 @@ class Retriever(FitSettings, QuerySettings):
         index: Searchable | None = self.__dict__.get("index_")
         if index is None:
             raise NotFittedError("Retriever: expected fit(corpus) before this.")
-        if changed := _changed(index.settings, self):
+        if changed := _changed(index.settings, self._index_settings()):
             raise NotFittedError(
-                f"Retriever: '{changed[0]}' was changed after fit and acts at fit. Call fit(corpus) again."
+                f"Retriever: '{changed[0]}' of its index was changed after fit and acts at fit. Call fit(corpus) again."
             )
         return index
 
-    def _fit_settings(self) -> FitSettings:
+    def _query_params(self) -> dict[str, Any]:
         params = self.get_params(deep=False)
-        return FitSettings(**{name: params[name] for name in FitSettings.params()})
+        return {name: params[name] for name in QuerySettings.params()}
+
+    def _index_settings(self) -> Index:
+        """The parameters of the index, with the encoder, as they are now."""
+        given = self.get_params(deep=False)["index"]
+        settings = Index() if given is None else copy.copy(given)
+        settings.encoder = self.encoder
+        return settings
 
     @property
     def chunks_(self) -> pa.Table:
@@ -431,7 +454,7 @@ def _limit(encode: str | int) -> int | None:
     return encode
 
 
-def _changed(settings: FitSettings, other: FitSettings) -> list[str]:
+def _changed(settings: Index, other: Index) -> list[str]:
     """Names of the parameters whose values differ."""
     return [name for name in settings.params() if not _same(getattr(settings, name), getattr(other, name))]
 
@@ -441,9 +464,7 @@ def _same(left: object, right: object) -> bool:
 
 
 @singledispatch
-def index_for(
-    corpus: Corpus, settings: FitSettings, how: QuerySettings, before: Searchable | None = None
-) -> Searchable:
+def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searchable | None = None) -> Searchable:
     """Build the index of `corpus`, with the arms that `how` needs; other parameters as for `build_as`.
 
     Raises
@@ -457,7 +478,7 @@ def index_for(
     return index
 
 
-def _kind(settings: FitSettings) -> type[MemoryIndex]:
+def _kind(settings: Index) -> type[MemoryIndex]:
     if settings.engine == "local":
         return MemoryIndex
     kind: type[MemoryIndex] = scale("engine").EngineIndex
@@ -470,7 +491,7 @@ def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: 
     Parameters
     ----------
     params, how : callable
-        Return the parameters of the Retriever, and its query-time settings, when the copy is saved.
+        Return the query-time parameters of the Retriever as given, and as settings, when the copy is saved.
     """
     corpus = copy.copy(index.corpus)
     corpus.attach(TOTALS, lambda folder: scale("index").save_statistics(folder, index, how()))

@@ -10,7 +10,7 @@ from memkit.base.params import adopt, check_choice, disown, estimator
 from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.search.state import RETURNED
 from memkit.search.step import Step
 from memkit.search.steps import (
@@ -111,7 +111,7 @@ def _checked(name: str, step: Any) -> Step:
         raise ParameterError(f"register: expected an instance of a Step with a name. Got {step!r:.80} as {name!r:.80}.")
     taken = {
         "name": {one.name for one in STEPS},
-        "parameter": {*QuerySettings.params(), *FitSettings.params()},
+        "parameter": {*QuerySettings.params(), *Index.params()},
         "column": {*STEPS.columns, *(f"{arm}{end}" for arm in KINDS for end in ("", "_rank", "_norm"))},
         "disposition": {*STEPS.dispositions},
     }

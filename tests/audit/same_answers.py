@@ -84,8 +84,11 @@ def probe_hits(mk: Any) -> Probe:
     yield "hits where", search.search(texts, k=7, where="user_id = 'anna' or user_id is null", as_of=AS_OF)
     days = pd.DataFrame({"text": texts[:20], "as_of": [AS_OF, "2026-02-10"] * 10})
     yield "hits by day", search.search(days, k=5)
+    chunks = {"chunk_tokens": 400, "overlap_tokens": 80}
     for params in ({"encoder": None}, {"encoder": "hash", "lexical": "char"}, {"encoder": "hash", "centre": "corpus"}):
-        fitted = mk.Retriever(**params, chunk_tokens=400, overlap_tokens=80).fit(search.corpus_)
+        of_index = {**params, **chunks}
+        index = {"index": mk.Index(**of_index)} if hasattr(mk, "Index") else of_index
+        fitted = mk.Retriever(**({"encoder": params["encoder"]} | index)).fit(search.corpus_)
         yield f"hits fitted {params}", fitted.search(texts, k=10, as_of=AS_OF)
     hits = search.search(texts[:10], k=2, as_of=AS_OF)
     why = [

@@ -51,7 +51,9 @@ def main() -> int:
     for seed in range(first, first + corpora):
         rng = np.random.default_rng(seed)
         corpus = drawn.drawn_corpus(seed, int(rng.integers(5, 150)))
-        search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=20, expired="hide").fit(corpus)
+        search = mk.Retriever(
+            encoder="hash", index=mk.Index(chunk_tokens=8, overlap_tokens=0), pool=20, expired="hide"
+        ).fit(corpus)
         queries, qrels = drawn.drawn_labels(seed + 1, corpus)
         qrels["valid_to"] = [
             drawn.DAY - pd.Timedelta(days=int(d)) if d < 60 else None for d in rng.integers(-99, 200, len(qrels))

@@ -284,7 +284,7 @@ def test_a_retrievers_help_has_five_parameters_first_and_every_other_one_under_w
         re.findall(r"^- (\w+): ((?:.|\n  )+)$", doc.partition("act on:")[2].partition("Parameters\n")[0], re.M)
     )
     listed = {group: re.findall(r"`(\w+)`", names) for group, names in groups.items()}
-    assert list(listed) == ["first", "fit", "scope", "arms", "time", "output"]
+    assert list(listed) == ["first", "scope", "arms", "time", "output", "fit"]
     assert len(listed["first"]) == 5
     in_order = [name for names in listed.values() for name in names]
     assert in_order == re.findall(r"^(\w+) : ", doc.partition("-------\n")[2].partition("\n\n")[0], re.M)

@@ -77,7 +77,7 @@ def save(options: argparse.Namespace) -> None:
     print(f"asking {mk.__file__}", flush=True)
     for name in options.sets or names(options.folder):
         labelled = read(name, options)
-        column = {"context_column": "scope"} if name.endswith(TALKS) else {}
+        column = {"index__context_column": "scope"} if name.endswith(TALKS) else {}
         search = mk.Retriever(**column, **options.set).fit(Corpus({"memories": labelled.memories}))
         run = bench_defaults.first_hits(search.with_params(decay="none", kinds_hidden=(), future="keep"), labelled)
         pq.write_table(run, file_of(options.out, name))

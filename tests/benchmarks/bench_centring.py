@@ -42,7 +42,9 @@ def main() -> None:
     print(f"{date.today()}, {os.cpu_count()} cores, encoder {options.encoder}, {len(ids)} texts of two languages")
     print("centre    " + "".join(f"{f'nDCG@{K} of {lang} queries':>26}" for lang in LANGUAGES))
     for centre in CENTRES:
-        search = mk.Retriever(encoder=options.encoder, centre=centre, vector_weight=1.0, decay="none").fit(corpus)
+        search = mk.Retriever(
+            encoder=options.encoder, index=mk.Index(centre=centre), vector_weight=1.0, decay="none"
+        ).fit(corpus)
         means = [mean_ndcg(search, read[lang], options.limit) for lang in LANGUAGES]
         print(f"{centre:<10}" + "".join(f"{mean:>26.3f}" for mean in means))
 

@@ -26,14 +26,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import memkit as mk
-from memkit.search.fitted.settings import FitSettings
 from memkit.tables.corpus import Corpus
 
 if TYPE_CHECKING:  # an older commit, asked by bench_before.py, has it elsewhere
     from memkit.evaluation.compare import Comparison
 
 METRIC, K = "ndcg@10", 10
-FIT = {*FitSettings.params()}
+FIT = {name for name, declared in mk.Retriever.all_params().items() if declared.refit}
 LARGE = 2_000_000
 """Characters of a set beyond which nothing is fitted but the default: its encoder would take minutes each time."""
 OTHERS: dict[str, list[dict[str, Any]]] = {
@@ -44,16 +43,16 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
         {"vector_weight": 0.7, "bm25_weight": 0.3, "gram_weight": 0.0},
         {"gram_weight": 0.0},
     ],
-    "chunk_tokens=100": [{"chunk_tokens": size, "overlap_tokens": size // 5} for size in (200, 400)],
-    "overlap_tokens=20": [{"overlap_tokens": 0}],
-    "all columns searched": [{"searched": ("title", "tags", "text")}],
+    "chunk_tokens=100": [{"index__chunk_tokens": size, "index__overlap_tokens": size // 5} for size in (200, 400)],
+    "overlap_tokens=20": [{"index__overlap_tokens": 0}],
+    "all columns searched": [{"index__searched": ("title", "tags", "text")}],
     "fold='near'": [{"fold": "none"}],
     "read_dates=True": [{"read_dates": False}],
     "function_word_weight=0.1": [{"function_word_weight": weight} for weight in (0.0, 0.3, 1.0)],
     "near_words=0.8": [{"near_words": weight} for weight in (0.0, 0.5, 1.0)],
     "across_weight=0.6": [{"across_weight": weight} for weight in (0.0, 0.3, 0.8, 1.0)],
-    "centre='none'": [{"centre": "language"}],
-    "context_column of turns": [{"context_column": None}],
+    "centre='none'": [{"index__centre": "language"}],
+    "context_column of turns": [{"index__context_column": None}],
 }
 RUN = pa.schema(
     [("query_id", pa.string()), ("memory_id", pa.string()), ("rank", pa.int64()), ("alike", pa.list_(pa.string()))]
@@ -122,9 +121,9 @@ def settings(labelled: bench_quality.Labelled) -> Iterator[dict[str, Any]]:
     large = sum(map(len, labelled.memories["text"].to_pylist())) > LARGE
     yield {}
     for params in OTHERS.values():
-        yield from (one for one in params if "context_column" not in one and not (large and FIT & {*one}))
+        yield from (one for one in params if "index__context_column" not in one and not (large and FIT & {*one}))
     if labelled.name in TURNS:
-        yield {"context_column": "scope"}
+        yield {"index__context_column": "scope"}
 
 
 def measured(folder: Path, questions: str, held: str, options: argparse.Namespace) -> Part:
@@ -156,9 +155,13 @@ def measured(folder: Path, questions: str, held: str, options: argparse.Namespac
 def compared(parts: list[Part], other: dict[str, Any], group: str) -> Comparison:
     """The default, b, against another setting over some sets."""
     a, b = repr(other), "{}"
-    parts = [part for part in parts if a in part.runs or "context_column" in other]
-    if "context_column" in other:
-        parts, a, b = [part for part in parts if part.labelled.name in TURNS], "{}", repr({"context_column": "scope"})
+    parts = [part for part in parts if a in part.runs or "index__context_column" in other]
+    if "index__context_column" in other:
+        parts, a, b = (
+            [part for part in parts if part.labelled.name in TURNS],
+            "{}",
+            repr({"index__context_column": "scope"}),
+        )
     queries, qrels = (pd.concat([getattr(part, name) for part in parts]) for name in ("queries", "qrels"))
     one, two = (pa.concat_tables([part.runs[name] for part in parts]) for name in (a, b))
     mean_of = "units" if group == "set" else None

@@ -64,8 +64,8 @@ def main(root: Path, questions: Path) -> None:
         settings = {"kind_weights": dict.fromkeys(LISTS, weight)}
         answered = [(rows, hits_of(root / name, rows, **settings)) for name, rows in folders.items()]
         print(f"{weight} | " + " | ".join(f"{value:.3f}" for value in scores(answered)))
-    columns = tuple(name for name in mk.Retriever().params()["searched"].stands_for if name != "heading_path")
-    answered = [(rows, hits_of(root / name, rows, searched=columns)) for name, rows in folders.items()]
+    columns = tuple(name for name in mk.Index.params()["searched"].stands_for if name != "heading_path")
+    answered = [(rows, hits_of(root / name, rows, index__searched=columns)) for name, rows in folders.items()]
     print("nothing above sections | " + " | ".join(f"{value:.3f}" for value in scores(answered)))
 
 
@@ -75,7 +75,7 @@ def over_wikis() -> None:
     for name in WIKIS:
         with TemporaryDirectory() as folder:
             questions = questions_of(Path(folder), name)
-            for label, settings in {"with targets": {"boilerplate": with_targets}, "as it is": {}}.items():
+            for label, settings in {"with targets": {"index__boilerplate": with_targets}, "as it is": {}}.items():
                 cells = []
                 for kind in dict.fromkeys(row["kind"] for row in questions):
                     rows = [row for row in questions if row["kind"] == kind]

@@ -42,7 +42,7 @@ DEPTH = 100
 METRICS = ("nDCG@10", "recall@5", "recall@10", "MRR")
 """MRR of the first `DEPTH` hits."""
 CROSSED = (("xquad_ru", "xquad_en"), ("xquad_en", "xquad_ru"))
-BEFORE_FIT = {"chunk_tokens": 400, "overlap_tokens": 80, "searched": ("title", "tags", "text")}
+BEFORE_FIT = {"index__chunk_tokens": 400, "index__overlap_tokens": 80, "index__searched": ("title", "tags", "text")}
 BEFORE = {
     "vector_weight": 0.5,
     "bm25_weight": 0.5,

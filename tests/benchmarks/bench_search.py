@@ -28,6 +28,7 @@ from generate import queries, texts
 
 from memkit.index.encoders.base import unit_rows
 from memkit.schemas import MEMORIES
+from memkit.search.fitted.settings import Index
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 
@@ -94,7 +95,7 @@ def measure(size: int, dim: int, n_queries: int, ann: str) -> dict[str, float]:
     """One row of the table."""
     chunks = texts(size)
     start = time.perf_counter()
-    search = Retriever(encoder=WordVectors(dim), ann=ann).fit(corpus_of(chunks))
+    search = Retriever(encoder=WordVectors(dim), index=Index(ann=ann)).fit(corpus_of(chunks))
     fit = time.perf_counter() - start
     query_texts = queries(chunks, n_queries)
     search.search(query_texts, as_of=AS_OF)

@@ -139,7 +139,9 @@ def speed(folder: Path, size: int) -> None:
     joined = [f"{texts[a]} {texts[b]} {row}" for row, (a, b) in enumerate(pairs.tolist())]
     vectors = dict(zip(joined, 0.8 * base[pairs[:, 0]] + 0.2 * base[pairs[:, 1]], strict=True))
     search = mk.Retriever(
-        encoder=lambda some: np.stack([vectors.get(t, base[0]) for t in some]), vector_weight=1.0, ann="exact"
+        encoder=lambda some: np.stack([vectors.get(t, base[0]) for t in some]),
+        vector_weight=1.0,
+        index=mk.Index(ann="exact"),
     )
     search.fit(mk.from_table({"text": joined}))
     begin, wall = time.process_time(), time.perf_counter()

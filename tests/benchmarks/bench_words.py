@@ -88,7 +88,9 @@ def turns(labelled: bench_quality.Labelled, folder: Path, encoder: str) -> Itera
     talks = pa.array(["/".join(map(str, one)) for one in values])
     memories = labelled.memories.set_column(labelled.memories.schema.get_field_index("scope"), "scope", talks)
     searches = {
-        str(column): mk.Retriever(encoder=encoder, context_column=column).fit(Corpus({"memories": memories}))
+        str(column): mk.Retriever(encoder=encoder, index=mk.Index(context_column=column)).fit(
+            Corpus({"memories": memories})
+        )
         for column in (None, "scope")
     }
     yield "turns", {name: put(search, labelled) for name, search in searches.items()}

@@ -298,7 +298,7 @@ def test_the_index_has_the_documents_numbers(root: Path, encoder: object) -> Non
     index = mk.MemoryIndex(mk.MemoryStorage(root), encoder=encoder)
     oracle = mk.Retriever(**{**mk.presets.workspace, "encoder": encoder}).fit(mk.read(root))
     assert (mk.presets.workspace["vector_weight"], mk.presets.workspace["bm25_weight"]) == (0.7, 0.3)
-    assert (mk.presets.workspace["chunk_tokens"], mk.presets.workspace["overlap_tokens"]) == (400, 80)
+    assert (mk.presets.workspace["index__chunk_tokens"], mk.presets.workspace["index__overlap_tokens"]) == (400, 80)
     expected = oracle.search("зелёный чай бота", k=5).to_pylist()
     results = index.search("зелёный чай бота")
     assert [(result.content, result.file_path, result.line_start, result.score) for result in results] == [

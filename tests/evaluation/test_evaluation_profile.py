@@ -56,7 +56,8 @@ def test_every_section_comes_back_from_toml_and_json(whole: mk.Profile, tmp_path
 
 def test_what_it_makes_is_what_it_was_made_of(whole: mk.Profile) -> None:
     search = fitted("чай", "пул", decay_kinds="*", kind_weights={"daily_log": 0.7}, min_score=1e-05, fold_threshold=0.9)
-    assert mk.Retriever(**whole.retriever).get_params() == search.get_params()
+    made = mk.Retriever(**whole.retriever)
+    assert all(made.value_of(name) == search.value_of(name) for name in mk.Retriever.all_params())
     quota = mk.presets.memory_v2_policy["quota"]
     assert whole.policies["quota"] == quota
     assert mk.Quota(**whole.policies["quota"]).get_params() == quota

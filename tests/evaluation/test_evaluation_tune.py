@@ -524,13 +524,13 @@ def test_one_query_has_no_verdict_and_no_warning(corpus: dict[str, Any]) -> None
 def test_a_size_of_chunks_is_tuned_and_the_chosen_search_is_fitted_with_it() -> None:
     texts = ["\n".join(f"слово{i} слово{j} и ещё{j}" for j in range(12)) for i in range(12)]
     corpus = mk.from_table({"memory_id": [f"m{i}" for i in range(12)], "text": texts})
-    search = mk.Retriever(encoder=None, overlap_tokens=0).fit(corpus)
+    search = mk.Retriever(encoder=None, index=mk.Index(overlap_tokens=0)).fit(corpus)
     queries = {"query_id": [str(i) for i in range(12)], "text": [f"слово{i} ещё3" for i in range(12)]}
     qrels = {"query_id": queries["query_id"], "memory_id": [f"m{i}" for i in range(12)], "relevance": [1] * 12}
-    found = mk.tune(search, queries, qrels, {"chunk_tokens": [12, 100], "min_score": [0.0, 0.9]}, "mrr")
+    found = mk.tune(search, queries, qrels, {"index__chunk_tokens": [12, 100], "min_score": [0.0, 0.9]}, "mrr")
     tried = found.sweep_
-    assert {row["chunk_tokens"] for row in tried.settings} == {12, 100}
-    assert found.search_.chunk_tokens == found.chosen_params_["chunk_tokens"]
+    assert {row["index__chunk_tokens"] for row in tried.settings} == {12, 100}
+    assert found.search_.index.chunk_tokens == found.chosen_params_["index__chunk_tokens"]
     assert found.search_.search("слово3 ещё3", k=1)["memory_id"].to_pylist() == ["m3"]
     with_size = mk.tune(search, queries, qrels, tried, "mrr", epsilon=0.0)
     assert with_size.chosen_params_ == found.chosen_params_

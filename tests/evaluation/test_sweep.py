@@ -111,7 +111,9 @@ def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]
 @pytest.fixture(scope="module")
 def search_and_labels() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
     corpus = drawn_corpus(1)
-    search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=20, decay_kinds="*").fit(corpus)
+    search = mk.Retriever(
+        encoder="hash", index=mk.Index(chunk_tokens=8, overlap_tokens=0), pool=20, decay_kinds="*"
+    ).fit(corpus)
     return search, *drawn_labels(2, corpus)
 
 
@@ -354,7 +356,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
     """`Question.with_params` equals a search, by its own test; tests/audit has users, days, and thousands."""
     rng = np.random.default_rng(seed)
     corpus = drawn_corpus(seed + 7, 40)
-    search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=30).fit(corpus)
+    search = mk.Retriever(encoder="hash", index=mk.Index(chunk_tokens=8, overlap_tokens=0), pool=30).fit(corpus)
     queries, qrels = drawn_labels(seed, corpus, 5)
     queries = queries.assign(user_id=None, as_of=None)
     metrics = parse_metrics(["ndcg@5", "recall@3", "map", "judged@4", "stale@4"])
@@ -438,7 +440,7 @@ def long_corpus_and_labels() -> tuple[mk.Corpus, pd.DataFrame, pd.DataFrame]:
 
 
 SIZES = {
-    ("chunk_tokens", "overlap_tokens"): [(10, 0), (100, 20), (25, 10)],
+    ("index__chunk_tokens", "index__overlap_tokens"): [(10, 0), (100, 20), (25, 10)],
     "vector_weight": [0.2, 0.6],
     "unit": ["memory", "chunk"],
 }
@@ -448,8 +450,8 @@ def test_sizes_of_chunks_vary_as_separate_fits_do(long_corpus_and_labels: Any) -
     corpus, queries, qrels = long_corpus_and_labels
     search = mk.Retriever(encoder="hash", pool=20).fit(corpus)
     swept = mk.sweep(search, queries, qrels, SIZES, ["ndcg@5", "mrr"], as_of=DAY)
-    assert swept.table.select(["chunk_tokens", "vector_weight", "unit"]).to_pylist()[:5] == [
-        {"chunk_tokens": size, "vector_weight": weight, "unit": unit}
+    assert swept.table.select(["index__chunk_tokens", "vector_weight", "unit"]).to_pylist()[:5] == [
+        {"index__chunk_tokens": size, "vector_weight": weight, "unit": unit}
         for size, weight, unit in [
             *((10, 0.2, "memory"), (10, 0.2, "chunk"), (10, 0.6, "memory"), (10, 0.6, "chunk")),
             (100, 0.2, "memory"),
@@ -461,7 +463,7 @@ def test_sizes_of_chunks_vary_as_separate_fits_do(long_corpus_and_labels: Any) -
         for metric in ("ndcg@5", "mrr"):
             np.testing.assert_array_equal(swept.matrix(metric)[row], one.per_query[metric].to_numpy())
     assert len({tuple(row) for row in swept.matrix("ndcg@5").tolist()}) > 4  # the size of a chunk makes a difference
-    assert search.chunk_tokens == 100
+    assert search.index.chunk_tokens == 100
     assert len(set(swept.fit_seconds)) == 3  # (100, 20) is the search's own
     assert re.search(r"3 sets of parameters act at fit; their fits took [\d.]+ s", str(swept.table.schema.metadata))
     assert swept.settings[swept.default]["vector_weight"] is None
@@ -470,7 +472,7 @@ def test_sizes_of_chunks_vary_as_separate_fits_do(long_corpus_and_labels: Any) -
 def test_a_sweep_of_several_fits_goes_on_from_its_files(long_corpus_and_labels: Any, tmp_path: Path) -> None:
     corpus, queries, qrels = long_corpus_and_labels
     search = mk.Retriever(encoder=None).fit(corpus)
-    grid = {"chunk_tokens": [25, 50], "min_score": [0, 0.5]}
+    grid = {"index__chunk_tokens": [25, 50], "min_score": [0, 0.5]}
     first, again = (mk.sweep(search, queries, qrels, grid, as_of=DAY, resume=tmp_path / "file") for _ in range(2))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "file.1", "file.2"]
     np.testing.assert_array_equal(first.matrix(), again.matrix())
@@ -479,5 +481,5 @@ def test_a_sweep_of_several_fits_goes_on_from_its_files(long_corpus_and_labels: 
 def test_sizes_that_exclude_each_other_are_refused_before_anything_is_fitted(long_corpus_and_labels: Any) -> None:
     corpus, queries, qrels = long_corpus_and_labels
     search = mk.Retriever(encoder=None).fit(corpus)
-    with pytest.raises(mk.ParameterError, match=r"'overlap_tokens' below 'chunk_tokens'\. Got 20 and 20; name them"):
-        mk.sweep(search, queries, qrels, {"chunk_tokens": [200, 20]})
+    with pytest.raises(mk.ParameterError, match=r"'index__chunk_tokens'\. Got 20 and 20; name them"):
+        mk.sweep(search, queries, qrels, {"index__chunk_tokens": [200, 20]})

@@ -130,12 +130,12 @@ def test_an_objective_fits_what_acts_at_fit_once_for_each_value(search_and_label
         def suggest_categorical(self, name: str, choices: list[int]) -> int:
             return self.size
 
-    objective = mk.as_objective(search, queries, qrels, {"chunk_tokens": [21, 40]}, "mrr", as_of=DAY)
+    objective = mk.as_objective(search, queries, qrels, {"index__chunk_tokens": [21, 40]}, "mrr", as_of=DAY)
     for size in (21, 40, 21):
-        alone = mk.Retriever(**{**search.get_params(), "chunk_tokens": size}).fit(search.corpus_)
+        alone = mk.Retriever(**{**search.get_params(), "index__chunk_tokens": size}).fit(search.corpus_)
         expected = mk.evaluate(alone, queries, qrels, "mrr", as_of=DAY, mean_of="queries").table["value"][0].as_py()
         assert objective(Trial(size)) == expected
-    with pytest.raises(mk.ParameterError, match="'overlap_tokens' below 'chunk_tokens'"):
+    with pytest.raises(mk.ParameterError, match="'index__overlap_tokens' below 'index__chunk_tokens'"):
         objective(Trial(2))
 
 

@@ -109,7 +109,9 @@ def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Milvus]:
 
 @pytest.fixture(scope="module", params=["milvus", "exact"])
 def other(request: pytest.FixtureRequest, corpus: mk.Corpus, milvus: Milvus) -> mk.Retriever:
-    return mk.Retriever(encoder="hash", engine=milvus if request.param == "milvus" else Exact()).fit(corpus)
+    return mk.Retriever(encoder="hash", index=mk.Index(engine=milvus if request.param == "milvus" else Exact())).fit(
+        corpus
+    )
 
 
 def assert_same(one: pa.Table, two: pa.Table) -> None:
@@ -139,7 +141,7 @@ def test_other_settings_mean_the_same(local: mk.Retriever, other: mk.Retriever) 
 def test_a_user_is_asked_for_as_a_user(corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "ALLOWED", 5)
     exact = Exact()
-    search = mk.Retriever(encoder=None, engine=exact).fit(corpus)
+    search = mk.Retriever(encoder=None, index=mk.Index(engine=exact)).fit(corpus)
     search.search("чай", where="user_id = 'u1'", as_of=DAY)
     assert {ids for _, ids, _ in exact.asked} == {None}
     assert all(user is not None for _, _, user in exact.asked)
@@ -151,25 +153,25 @@ def test_where_too_much_would_be_asked_for_all_allowed_rows_are_named_in_parts(
     monkeypatch.setattr(engine, "ALLOWED", 30)
     monkeypatch.setattr(engine, "_MOST", 50)
     exact = Exact()
-    search = mk.Retriever(encoder="hash", engine=exact).fit(corpus)
+    search = mk.Retriever(encoder="hash", index=mk.Index(engine=exact)).fit(corpus)
     scope = {"where": "memory_id < 'm0200'", "as_of": DAY}
     assert_same(local.search(QUESTIONS, **scope), search.search(QUESTIONS, **scope))
     assert max(ids or 0 for _, ids, _ in exact.asked) == 30
 
 
 def test_rows_are_put_once_and_again_where_some_are_missing(corpus: mk.Corpus, milvus: Milvus) -> None:
-    search = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
+    search = mk.Retriever(encoder=None, index=mk.Index(engine=milvus), gram_weight=0.0).fit(corpus)
     before = search.search(QUESTIONS, as_of=DAY)
     name = next(iter(search.index_.held.values())).collection
     full = milvus.count(name)
     milvus._call("delete", name, filter="id < 200")
     milvus._call("flush", name)
     assert milvus.count(name) < full
-    again = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
+    again = mk.Retriever(encoder=None, index=mk.Index(engine=milvus), gram_weight=0.0).fit(corpus)
     assert milvus.count(name) == full
     assert_same(before, again.search(QUESTIONS, as_of=DAY))
     milvus._call("release_collection", name)  # as a server that was killed and started again has it
-    again = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
+    again = mk.Retriever(encoder=None, index=mk.Index(engine=milvus), gram_weight=0.0).fit(corpus)
     assert_same(before, again.search(QUESTIONS, as_of=DAY))
     milvus.drop(name)
     assert name not in milvus.names()
@@ -178,25 +180,31 @@ def test_rows_are_put_once_and_again_where_some_are_missing(corpus: mk.Corpus, m
 def test_a_milvus_that_is_down_is_one_message(corpus: mk.Corpus) -> None:
     down = Milvus("http://127.0.0.1:9", timeout=0.5)
     with pytest.raises(MemkitError, match=r"^Milvus at http://127\.0\.0\.1:9: .*Is it running\?"):
-        mk.Retriever(encoder=None, engine=down).fit(corpus)
+        mk.Retriever(encoder=None, index=mk.Index(engine=down)).fit(corpus)
 
 
 def test_what_is_no_engine_is_refused(corpus: mk.Corpus) -> None:
     with pytest.raises(ParameterError, match="Did you mean 'milvus'"):
-        mk.Retriever(encoder=None, engine="milvs").fit(corpus)
+        mk.Retriever(encoder=None, index=mk.Index(engine="milvs")).fit(corpus)
     talk = mk.from_table({"text": ["чай", "кофе"], "extra": ['{"talk": "a"}'] * 2})
     with pytest.raises(ParameterError, match="context_column"):
-        mk.Retriever(encoder=None, engine=Exact(), context_column="talk").fit(talk)
+        mk.Retriever(encoder=None, index=mk.Index(engine=Exact(), context_column="talk")).fit(talk)
     of_session = mk.from_table({"text": ["чай", "кофе"], "session": ["a", "a"]})
-    note = mk.Retriever(encoder=None, engine=Exact()).fit(of_session).search("чай").schema.metadata[b"note"].decode()
+    note = (
+        mk.Retriever(encoder=None, index=mk.Index(engine=Exact()))
+        .fit(of_session)
+        .search("чай")
+        .schema.metadata[b"note"]
+        .decode()
+    )
     assert "(column 'session') do not count by the turns around them" in note
 
 
 def test_a_saved_index_names_no_engine(tmp_path: Path) -> None:
     corpus = mk.from_table({"text": ["чай", "кофе"]})
-    search = mk.Retriever(encoder=None, engine=Exact()).fit(corpus)
+    search = mk.Retriever(encoder=None, index=mk.Index(engine=Exact())).fit(corpus)
     search.save(tmp_path / "search")
-    assert mk.Retriever.load(tmp_path / "search", corpus).engine == "local"
+    assert mk.Retriever.load(tmp_path / "search", corpus).index.engine == "local"
 
 
 def in_file(array: Any) -> bool:
@@ -206,7 +214,7 @@ def in_file(array: Any) -> bool:
 
 
 def test_what_another_engine_holds_is_not_held_in_memory_too(corpus: mk.Corpus, local: mk.Retriever) -> None:
-    search = mk.Retriever(encoder="hash", engine=Exact(), mmr_lambda=0.5).fit(corpus)
+    search = mk.Retriever(encoder="hash", index=mk.Index(engine=Exact()), mmr_lambda=0.5).fit(corpus)
     arms = search.arms_
     assert in_file(arms["vector"].vectors_)
     assert all(in_file(getattr(arms["bm25"].postings_, name)) for name in ("rows", "counts", "weights"))

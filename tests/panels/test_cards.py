@@ -115,7 +115,7 @@ def test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back
         for name, widget in card.controls.items():
             declared = panel.controls[name]
             before = panel.values
-            value = 0 if name == "overlap_tokens" else _other(widget)  # which has to be below the chunk's size
+            value = 0 if name == "index__overlap_tokens" else _other(widget)  # which has to be below the chunk's size
             if widget.description != control(declared)["label"] or declared.doc not in widget.tooltip:
                 wrong.append((title, name, "not described"))
             if value is None:

@@ -1216,10 +1216,10 @@ def test_a_label_names_its_unit_once(panels: Mapping[str, Panel], name: str) -> 
 
 def test_the_size_of_chunks_moves_in_the_panel_of_a_sweep() -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений\n" * 30, "зелёный чай\n" * 30]})
-    search = mk.Retriever(encoder=None, overlap_tokens=5).fit(corpus)
+    search = mk.Retriever(encoder=None, index=mk.Index(overlap_tokens=5)).fit(corpus)
     labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    swept = mk.sweep(search, *labels, {"chunk_tokens": [20, 100], "min_score": [0.0, 0.9]}, "mrr")
+    swept = mk.sweep(search, *labels, {"index__chunk_tokens": [20, 100], "min_score": [0.0, 0.9]}, "mrr")
     panel = mk.panels.surface(swept)
-    panel.set(chunk_tokens=20)
+    panel.set(index__chunk_tokens=20)
     panel.press("right")
-    assert panel.params["chunk_tokens"] == 100
+    assert panel.params["index__chunk_tokens"] == 100

@@ -20,7 +20,7 @@ from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.scale import buckets, split
 from memkit.scale import index as fitted
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 
 DAY = "2026-03-01"
 WORDS = [
@@ -94,9 +94,9 @@ def assert_same(one: pa.Table, two: pa.Table) -> None:
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"centre": "language"},
-    {"centre": "corpus", "normalize": "max", "fold": "none", "mmr_lambda": 0.6, "rerank": "hash", "rerank_n": 5},
-    {"encoder": None, "lexical": "char", "chunk_tokens": 3, "overlap_tokens": 1, "unit": "chunk"},
+    {"index__centre": "language"},
+    {"index__centre": "corpus", "normalize": "max", "fold": "none", "mmr_lambda": 0.6, "rerank": "hash", "rerank_n": 5},
+    {"encoder": None, "index__lexical": "char", "index__chunk_tokens": 3, "index__overlap_tokens": 1, "unit": "chunk"},
     {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
     {"prefer": "newest", "prefer_alike": 0.2, "fold": "none"},
 ]
@@ -356,7 +356,7 @@ def test_lakes_and_buckets_do_not_overwrite_each_other(saved: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("settings", "from_one"),
-    [({}, True), ({"centre": "language"}, False), ({"encoder": None, "lexical": "char"}, True)],
+    [({}, True), ({"index__centre": "language"}, False), ({"encoder": None, "index__lexical": "char"}, True)],
 )
 def test_totals_are_saved_so_that_a_users_question_reads_one_bucket(
     settings: dict[str, Any], from_one: bool, corpus: mk.Corpus, tmp_path: Path
@@ -391,10 +391,10 @@ def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk
     held = mk.from_table(corpus.memories)
     mk.Retriever(encoder=None, gram_weight=0.0).fit(held).corpus_.save(tmp_path, buckets=2)
     assert not counted(mk.open(tmp_path))
-    assert counted(mk.open(tmp_path), chunk_tokens=50)
+    assert counted(mk.open(tmp_path), index__chunk_tokens=50)
     assert counted(mk.open(tmp_path), gram_weight=0.2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vars(FitSettings)["boilerplate"], "meaning", ("чай",))  # as in another version of memkit
+        patch.setattr(vars(Index)["boilerplate"], "meaning", ("чай",))  # as in another version of memkit
         assert counted(mk.open(tmp_path))
     mk.from_table({"text": ["чай"]}).save(tmp_path, buckets=2)
     assert counted(mk.open(tmp_path))

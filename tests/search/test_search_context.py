@@ -129,7 +129,7 @@ def test_a_turn_is_found_by_the_words_of_two_before_and_two_after_it() -> None:
     hits = search.search("пул", as_of=DAY)
     assert hits["memory_id"].to_pylist() == ["2", "3", "1", "4", "0"]
     assert scores(hits)["3"] < scores(hits)["2"]
-    alone = mk.Retriever(encoder=None, gram_weight=0.0, context_column=None).fit(search.corpus_)
+    alone = mk.Retriever(encoder=None, gram_weight=0.0, index=mk.Index(context_column=None)).fit(search.corpus_)
     assert scores(alone.search("пул", as_of=DAY)).keys() == {"2"}
 
 
@@ -155,13 +155,13 @@ def test_sections_of_files_are_no_turns_whatever_they_have(tmp_path: Any) -> Non
     corpus = mk.read(tmp_path)
     assert "session" in str(corpus.memories["extra"].to_pylist())
     plain = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
-    by_session = mk.Retriever(encoder=None, gram_weight=0.0, context_column="session").fit(corpus)
+    by_session = mk.Retriever(encoder=None, gram_weight=0.0, index=mk.Index(context_column="session")).fit(corpus)
     assert (plain.search("пул").num_rows, by_session.search("пул").num_rows) == (1, 3)
 
 
 def test_cosines_are_means_over_the_neighbours_that_there_are(retriever_over: Any) -> None:
     cosines = {"q": {0: 0.2, 1: 0.4, 2: 0.8}}
-    params = {"vector_weight": 1.0, "bm25_weight": 0.0, "context_column": "user_id"}
+    params = {"vector_weight": 1.0, "bm25_weight": 0.0, "index__context_column": "user_id"}
     means = scores(retriever_over(turns(*"aaa"), vector=cosines, **params).search("q", as_of=DAY), "vector")
     before, after = SHARES[-1], SHARES[1]
     assert means["m0"] == pytest.approx((0.2 + after * 0.4 + SHARES[2] * 0.8) / (1 + after + SHARES[2]))
@@ -180,7 +180,7 @@ def test_what_a_filter_leaves_out_or_is_the_future_lends_nothing() -> None:
     days = [datetime(2026, 2, 1, tzinfo=UTC) + timedelta(days=day) for day in (1, 2, 60, 61, 62)]
     texts = ["пул", "раз", "пул пул", "два", "три"]
     rows = {"text": texts, "session": ["a"] * 5, "created_at": days, "memory_id": [f"m{n}" for n in range(5)]}
-    settings = {"encoder": None, "gram_weight": 0.0, "decay": "none", "searched": ("text",)}
+    settings = {"encoder": None, "gram_weight": 0.0, "decay": "none", "index__searched": ("text",)}
     search = mk.Retriever(**settings).fit(mk.from_table(rows))
     without = by_hand(texts, "aaaaa", "пул", [True, True, False, True, True])
     expected = {"m0": without[0], "m1": without[1], "m3": without[3]}
@@ -198,7 +198,7 @@ def test_what_a_filter_leaves_out_or_is_the_future_lends_nothing() -> None:
 def test_the_order_is_seq_then_creation_then_as_given() -> None:
     def rows_with(**columns: list[Any]) -> Any:
         rows = {"memory_id": ["a", "b", "c"], "text": ["раз", "два", "три"], "talk": ["x"] * 3, **columns}
-        return mk.Retriever(encoder=None, context_column="talk").fit(mk.from_table(rows))
+        return mk.Retriever(encoder=None, index=mk.Index(context_column="talk")).fit(mk.from_table(rows))
 
     def after(search: mk.Retriever) -> list[int]:
         in_line = search.index_.turns
@@ -239,26 +239,26 @@ def test_trace_and_explain_tell_the_scores_that_a_turn_has_among_its_neighbours(
 def test_a_column_that_is_none_is_refused_at_fit_and_long_rows_are_no_turns() -> None:
     corpus = mk.from_table({"text": ["слово " * 50, "слово " * 60, "раз"], "talk": ["x", "x", "x"]})
     with pytest.raises(ParameterError, match="'context_column' must be a column"):
-        mk.Retriever(encoder=None, context_column="tlak").fit(corpus)
-    hits = mk.Retriever(encoder=None, context_column="talk").fit(corpus).search("раз")
+        mk.Retriever(encoder=None, index=mk.Index(context_column="tlak")).fit(corpus)
+    hits = mk.Retriever(encoder=None, index=mk.Index(context_column="talk")).fit(corpus).search("раз")
     assert "is not used" in hits.schema.metadata[b"note"].decode()
     assert hits.num_rows == 1
     hostile = mk.from_table({"text": ["раз", "два"], "a'\"]b": ["x", "x"]})
-    assert mk.Retriever(encoder=None, context_column="a'\"]b").fit(hostile).search("раз").num_rows == 2
+    assert mk.Retriever(encoder=None, index=mk.Index(context_column="a'\"]b")).fit(hostile).search("раз").num_rows == 2
 
 
 def test_after_a_refresh_neighbours_are_those_of_now(corpus_of: Any) -> None:
     talk = {"user_id": "a"}
     rows = [{"text": "пул соединений", **talk}, {"text": "да", **talk}]
     later = [rows[0], {"text": "да", "user_id": "b", "memory_id": "m1"}]
-    search = mk.Retriever(encoder=None, context_column="user_id").fit(corpus_of(*rows, later=later))
+    search = mk.Retriever(encoder=None, index=mk.Index(context_column="user_id")).fit(corpus_of(*rows, later=later))
     assert search.search("пул", as_of=DAY).num_rows == 2
     assert search.refresh().search("пул", as_of=DAY).num_rows == 1
 
 
 def test_it_is_kept_with_the_lake(tmp_path: Any) -> None:
     corpus = mk.from_table({"text": ["пул соединений", "да", "нет"], "talk": ["x", "x", "y"]})
-    search = mk.Retriever(encoder=None, context_column="talk").fit(corpus)
+    search = mk.Retriever(encoder=None, index=mk.Index(context_column="talk")).fit(corpus)
     search.save(tmp_path)
     assert mk.Retriever.load(tmp_path, corpus).search("пул", as_of=DAY).equals(search.search("пул", as_of=DAY))
     assert json.loads(next(tmp_path.glob("saved-*/retriever.json")).read_text())["params"]["context_column"] == "talk"
@@ -276,12 +276,12 @@ def test_shards_and_engines_know_no_conversations(tmp_path: Any) -> None:
     assert b"note" not in whole.search("пул").schema.metadata
     assert scores(search.over_all().trace("пул")).keys() == {"0"}
     with pytest.raises(ParameterError, match="without context_column"):
-        mk.Retriever(encoder=None, context_column="session").fit(mk.open(tmp_path))
+        mk.Retriever(encoder=None, index=mk.Index(context_column="session")).fit(mk.open(tmp_path))
 
 
 def test_letters_as_words_lend_nothing_and_say_so() -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "да"], "session": ["x", "x"]})
-    search = mk.Retriever(encoder="hash", lexical="char").fit(corpus)
+    search = mk.Retriever(encoder="hash", index=mk.Index(lexical="char")).fit(corpus)
     note = search.search("пул").schema.metadata[b"note"].decode()
     assert note == "With lexical='char' turns do not count by words of the turns around them."
     why = mk.explain(search, "пул", "b")

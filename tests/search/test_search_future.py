@@ -271,7 +271,9 @@ def test_a_time_in_the_question_finds_what_was_made_then(corpus_of: Any) -> None
     assert search.search("вчера", as_of="2026-03-05").schema.equals(unread.search("3 марта").schema)
     undated = mk.Retriever(encoder=None).fit(corpus_of("сегодня дежурит Анна", "пул"))
     assert ids(undated.search("сегодня", as_of="2026-03-09")) == ["m0"]
-    alone = mk.Retriever(encoder=None, searched=("text",)).fit(corpus_of({**rows[0], "text": "сегодня дежурит Анна"}))
+    alone = mk.Retriever(encoder=None, index=mk.Index(searched=("text",))).fit(
+        corpus_of({**rows[0], "text": "сегодня дежурит Анна"})
+    )
     assert ids(alone.search("сегодня", as_of="2026-03-09")) == ["m0"]
     traced = search.trace("позавчера", k=1, as_of="2026-03-09")
     assert traced["memory_id"].to_pylist()[0] == "m6"

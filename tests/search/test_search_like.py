@@ -93,7 +93,9 @@ def test_meaning_is_compared_by_the_memory_s_own_vector(search: mk.Retriever) ->
 
 def test_a_memory_of_several_chunks_asks_with_their_mean() -> None:
     rows = [{"memory_id": "long", "text": f"{POOL}\n\n" * 12}, {"memory_id": "other", "text": "Пул мал"}]
-    search = mk.Retriever(encoder="hash", chunk_tokens=20, overlap_tokens=0, vector_weight=1.0).fit(table(rows))
+    search = mk.Retriever(encoder="hash", index=mk.Index(chunk_tokens=20, overlap_tokens=0), vector_weight=1.0).fit(
+        table(rows)
+    )
     vectors, owner = search.arms_["vector"].vectors_, np.array(search.chunks_["memory_id"].to_pylist())
     mean = vectors[owner == "long"].sum(axis=0)
     expected = float(mean @ vectors[owner == "other"][0] / np.linalg.norm(mean))
@@ -190,7 +192,7 @@ def test_a_memory_without_text_is_like_nothing_and_all_settings_of_words_work() 
         {"memory_id": "a", "text": "東京都 pool_size"},
         {"memory_id": "b", "text": "東京 pool"},
     ]
-    for params in ({"encoder": "hash"}, {"lexical": "char"}, {"analyzer": "char"}, {"bm25_weight": 0.0}):
+    for params in ({"encoder": "hash"}, {"index__lexical": "char"}, {"index__analyzer": "char"}, {"bm25_weight": 0.0}):
         search = mk.Retriever(**{"encoder": None, **params}).fit(table(rows))
         assert ids(search.like("empty")) == []
         assert ids(search.like("a"))[:1] == ["b"]

@@ -96,9 +96,9 @@ def test_given_vectors_are_searched_however_many_buckets_hold_them(lake: Any, tm
 
 def test_an_engine_that_is_none_is_said(lake: Any) -> None:
     with pytest.raises(ParameterError, match="'engine' must be 'local', 'milvus'"):
-        mk.Retriever(encoder=None, engine="mapped").fit(mk.from_table({"text": ["чай"]}))
+        mk.Retriever(encoder=None, index=mk.Index(engine="mapped")).fit(mk.from_table({"text": ["чай"]}))
     with pytest.raises(ParameterError, match="buckets are searched by local arms"):
-        fitted(lake, engine="milvus")
+        fitted(lake, index=mk.Index(engine="milvus"))
 
 
 def test_a_predicate_reads_the_lake_and_nothing_else(lake: Any) -> None:

@@ -16,7 +16,9 @@ DAY = "2026-03-01"
 @pytest.mark.parametrize("name", RETRIEVERS)
 def test_a_preset_holds_parameters_of_the_retriever_and_has_evidence(name: str) -> None:
     values = getattr(presets, name)
-    assert Retriever(**values).check_params().items() >= values.items()
+    search = Retriever(**values)
+    search.check_params()
+    assert {key: search.value_of(key) for key in values} == values
     assert presets.evidence[name]
 
 
@@ -52,5 +54,5 @@ def test_the_recommended_weights_differ_by_encoder(corpus_of: Any) -> None:
 @pytest.mark.parametrize("document", ["workspace", "memory_v2"])
 def test_a_documents_preset_names_all_that_can_move_a_rank(document: str) -> None:
     # No document names a model, or what to do without it; an engine and a limit of time move no rank.
-    free = {"encoder", "on_encoder_error", "engine", "where_timeout_s"}
-    assert getattr(presets, document).keys() == Retriever.params().keys() - free
+    free = {"encoder", "on_encoder_error", "index__engine", "where_timeout_s"}
+    assert getattr(presets, document).keys() == Retriever.all_params().keys() - free

@@ -15,7 +15,7 @@ from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.search.ask import Settings
 from memkit.search.fitted.index import MemoryIndex, build_as
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.search.question import bare_hits, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
@@ -58,7 +58,7 @@ def corpus(corpus_of: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def search(corpus: Any) -> Retriever:
-    return Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=20).fit(corpus)
+    return Retriever(encoder="hash", index=Index(chunk_tokens=8, overlap_tokens=0), pool=20).fit(corpus)
 
 
 @settings(max_examples=25)
@@ -122,8 +122,11 @@ def test_each_parameter_of_the_retriever_is_declared_once_and_acts_when_it_says(
     def declared(owner: type[Any]) -> dict[str, Param]:
         return dict(owner.params())
 
-    fit, query = declared(FitSettings), declared(QuerySettings)
-    assert declared(Retriever) == fit | query
+    fit, query = declared(Index), declared(QuerySettings)
+    assert declared(Retriever).keys() - query.keys() == {"encoder", "index"}
+    assert {name: p for name, p in declared(Retriever).items() if name in query} == query
+    listed = {*query, "encoder", *(f"index__{name}" for name in fit if name != "encoder")}
+    assert Retriever.all_params().keys() == listed
     assert not fit.keys() & query.keys()
     assert all(p.refit for p in fit.values())
     assert not any(p.refit for p in query.values())
@@ -143,7 +146,7 @@ def test_a_question_in_words_of_the_corpus_asks_nobody_for_stems_and_reads_its_d
 
 def test_nothing_is_compared_with_a_moment_after_the_last_memory() -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кот"], "created_at": ["2026-02-01", None]})
-    rows = build_as(MemoryIndex, corpus, FitSettings(encoder=None)).rows
+    rows = build_as(MemoryIndex, corpus, Index(encoder=None)).rows
     before, after = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
     assert (rows.has_later(before), rows.has_later(after)) == (True, False)
     is_future = rows.future(before)

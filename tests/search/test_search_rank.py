@@ -142,7 +142,7 @@ def test_all_scores_tied_are_ordered_by_id_and_score_one(retriever_over: Any) ->
 
 def test_a_memory_is_shown_by_its_best_chunk_and_counts_once(retriever_over: Any) -> None:
     long = "\n".join(["первая строка", "вторая строка", "третья строка"])
-    parameters = {"chunk_tokens": 4, "overlap_tokens": 0, "encoder": None}
+    parameters = {"index__chunk_tokens": 4, "index__overlap_tokens": 0, "encoder": None}
     answers = {"q": {0: 1.0, 1: 3.0, 2: 2.0, 3: 2.5}}
     by_memory = retriever_over([long, "other"], bm25=answers, **parameters)
     assert shown(by_memory.search("q", k=5, as_of=DAY), "memory_id", "chunk_id", "line_start") == [

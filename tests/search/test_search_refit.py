@@ -97,7 +97,7 @@ def assert_same(followed: mk.Retriever, fresh: mk.Retriever, where: str | None =
 
 def assert_follows(params: dict[str, Any], versions: list[dict[str, dict[str, Any]]]) -> None:
     """A refit to each of the versions is as a fresh fit."""
-    params = {"chunk_tokens": 12, "overlap_tokens": 4, **params}
+    params = {"index__chunk_tokens": 12, "index__overlap_tokens": 4, **params}
     search = mk.Retriever(**params)
     for version in versions:
         corpus = corpus_of(version)
@@ -107,15 +107,21 @@ def assert_follows(params: dict[str, Any], versions: list[dict[str, dict[str, An
 
 # Each arm has its columns in the trace, so that one fit tells of an analyser and of a way with vectors.
 ARMS: list[dict[str, Any]] = [
-    *({"encoder": "hash", "centre": centre, "ann": "exact"} for centre in ("none", "corpus", "language")),
+    *({"encoder": "hash", "index__centre": centre, "index__ann": "exact"} for centre in ("none", "corpus", "language")),
     {"encoder": "lsa", "gram_weight": 0.4},
     {"encoder": None, "gram_weight": 0.4},
 ]
 FITS = [
-    *({"analyzer": analyzer} | arms for analyzer, arms in zip(ANALYSERS, ARMS, strict=True)),
-    {"encoder": None, "lexical": "char"},
-    {"encoder": "hash", "ann": "ivf"},
-    {"encoder": "hash", "searched": ("text",), "chunk_tokens": 10, "overlap_tokens": 3, "mmr_lambda": 0.5},
+    *({"index__analyzer": analyser} | arms for analyser, arms in zip(ANALYSERS, ARMS, strict=True)),
+    {"encoder": None, "index__lexical": "char"},
+    {"encoder": "hash", "index__ann": "ivf"},
+    {
+        "encoder": "hash",
+        "index__searched": ("text",),
+        "index__chunk_tokens": 10,
+        "index__overlap_tokens": 3,
+        "mmr_lambda": 0.5,
+    },
 ]
 
 
@@ -128,7 +134,9 @@ def test_a_refit_after_any_edits_equals_a_fresh_fit(
     assert_follows(params, versions)
 
 
-@pytest.mark.parametrize("params", [{"lexical": "char"}, {"gram_weight": 0.4}], ids=lambda params: "-".join(params))
+@pytest.mark.parametrize(
+    "params", [{"index__lexical": "char"}, {"gram_weight": 0.4}], ids=lambda params: "-".join(params)
+)
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(versions=histories())
 def test_new_postings_that_are_brought_together_with_the_old_ones_equal_a_fresh_fit_s(
@@ -185,7 +193,7 @@ def test_what_an_edit_above_only_moves_is_not_read_again(tmp_path: Path, counted
         "MEMORY.md": f"Вступление.\n\n{sections}",
         "users/anna/archive.md": "- [id:ar_001] [t:archive] Любит чай\n",
     }
-    search = mk.Retriever(encoder=None, gram_weight=0.0, chunk_tokens=60, overlap_tokens=10)
+    search = mk.Retriever(encoder=None, gram_weight=0.0, index=mk.Index(chunk_tokens=60, overlap_tokens=10))
     search.fit(mk.read(mk.testing.write_files(tmp_path, first | {"log.jsonl": log})))
     counted.clear()
     after = {"MEMORY.md": f"{above}{sections}", "log.jsonl": f'{{"id": "x", "subject": "Новое"}}\n{log}'}
@@ -237,9 +245,11 @@ def test_full_text_in_sql_follows_a_refresh(tmp_path: Path) -> None:
 def test_another_setting_or_another_encoder_begins_anew(counted: list[int]) -> None:
     rows = {f"m{i}": {"text": f"кофе номер {i}"} for i in range(10)}
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus_of(rows))
-    search.set_params(analyzer="none").fit(corpus_of(rows))
+    search.set_params(index__analyzer="none").fit(corpus_of(rows))
     assert counted == [10, 10]
-    assert_same(search, mk.Retriever(encoder=None, gram_weight=0.0, analyzer="none").fit(corpus_of(rows)))
+    assert_same(
+        search, mk.Retriever(encoder=None, gram_weight=0.0, index=mk.Index(analyzer="none")).fit(corpus_of(rows))
+    )
 
 
 @pytest.mark.parametrize("arm", [BM25(), CharGrams(), Grams()], ids=lambda arm: type(arm).__name__)

@@ -121,7 +121,9 @@ def test_a_memory_is_looked_at_by_its_best_chunk(corpus_of: Any) -> None:
         reranked.update(texts)
         return [float(len(one)) for one in texts]
 
-    search = Retriever(encoder=None, chunk_tokens=5, overlap_tokens=0, rerank=look).fit(corpus_of(text, "пул"))
+    search = Retriever(encoder=None, index=mk.Index(chunk_tokens=5, overlap_tokens=0), rerank=look).fit(
+        corpus_of(text, "пул")
+    )
     assert search.chunks_.num_rows > 2
     search.search("пул", as_of=DAY)
     assert sum(reranked.values()) == 2

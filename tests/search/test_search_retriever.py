@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ import memkit
 from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
 from memkit.index.encoders.hashing import HashEncoder
 from memkit.search.fitted import arms
+from memkit.search.fitted.settings import Index
 from memkit.search.question import HITS
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
@@ -84,7 +86,7 @@ def test_every_script_finds_its_memory_by_terms_alone(lexical: Retriever, query:
 
 
 def test_the_character_arm_can_take_the_place_of_bm25(corpus_of: Any) -> None:
-    search = Retriever(encoder=None, lexical="char").fit(corpus_of(*NOTES))
+    search = Retriever(encoder=None, index=Index(lexical="char")).fit(corpus_of(*NOTES))
     assert ids(search.search("сооединений", k=1, as_of=DAY)) == ["m0"]
     assert ids(search.search("памяти", k=1, as_of=DAY)) == ["m2"]  # the Russian stems of память and памяти differ
 
@@ -111,7 +113,7 @@ def test_a_filter_that_leaves_nothing_gives_an_empty_table_that_says_so(search: 
 @pytest.mark.parametrize("encoder", ["hash", None])
 @pytest.mark.parametrize("lexical", ["bm25", "char"])
 def test_an_empty_corpus_gives_empty_tables_that_say_so(corpus_of: Any, encoder: str | None, lexical: str) -> None:
-    search = Retriever(encoder=encoder, lexical=lexical).fit(corpus_of())
+    search = Retriever(encoder=encoder, index=Index(lexical=lexical)).fit(corpus_of())
     for table in (search.search(["пул", ""], as_of=DAY), search.search("x", where="user_id = 'u'", as_of=DAY)):
         assert table.schema.equals(HITS)
         assert table.num_rows == 0
@@ -310,19 +312,52 @@ def test_a_changed_folder_is_searched_as_it_is_after_a_refresh(tmp_path: Path) -
 def test_a_fit_time_parameter_changed_after_fit_is_noticed(corpus_of: Any) -> None:
     search = Retriever(encoder=None).fit(corpus_of("пул"))
     search.set_params(min_score=0.1).search("пул")
-    search.set_params(chunk_tokens=60)
-    with pytest.raises(NotFittedError, match="'chunk_tokens' was changed after fit"):
+    search.set_params(index__chunk_tokens=60)
+    with pytest.raises(NotFittedError, match="'chunk_tokens' of its index was changed after fit"):
         search.search("пул")
     with pytest.raises(NotFittedError, match="expected fit"):
         Retriever().search("пул")
+
+
+def test_what_acts_at_fit_is_one_object_of_a_search(corpus_of: Any) -> None:
+    given = Index(chunk_tokens=3, overlap_tokens=0, encoder="hash")
+    search = Retriever(index=given).fit(corpus_of("один два три\nчетыре пять шесть"))
+    assert (search.encoder, list(search.arms_), search.chunks_.num_rows) == ("hash", ["bm25", "vector", "gram"], 2)
+    same = clone(search)
+    assert (same.index is given, same.index.chunk_tokens, same.encoder) == (False, 3, "hash")
+    other = copy(search).set_params(index__chunk_tokens=6)
+    assert (given.chunk_tokens, search.index.chunk_tokens, other.index.chunk_tokens) == (3, 3, 6)
+    assert Retriever(index__chunk_tokens=6, encoder=None).value_of("index__chunk_tokens") == 6
+    alone = Retriever()
+    alone.index.overlap_tokens = 7  # type: ignore[union-attr]  # it is made where it is first read
+    assert alone.get_params()["index__overlap_tokens"] == 7
+    assert Retriever().get_params()["index"] is None
+
+
+def test_one_value_is_not_given_in_two_places(corpus_of: Any) -> None:
+    with pytest.raises(ParameterError, match=r"expected one 'encoder'\. Got None, and 'hash' in its index"):
+        Retriever(encoder=None, index=Index(encoder="hash"))
+    with pytest.raises(ParameterError, match="Got 'use', and 'hash' in its index"):
+        Retriever(encoder="use", index=Index(encoder="hash"))
+    with pytest.raises(ParameterError, match="Got 'lsa', and 'hash' in its index"):
+        Retriever(index=Index(encoder="hash")).set_params(encoder="lsa")
+    changed = Retriever(encoder="hash", index=Index(encoder="hash"))
+    changed.index.encoder = "lsa"  # type: ignore[union-attr]
+    with pytest.raises(ParameterError, match="Got 'hash', and 'lsa' in its index"):
+        changed.fit(corpus_of("пул"))
+    with pytest.raises(ParameterError, match=r"'index' must be Index\(\.\.\.\) or None\. Got 400"):
+        Retriever(encoder=None, index=400).fit(corpus_of("пул"))  # type: ignore[arg-type]
+    for wrong in ({"chunk_tokens": 400}, {"index__chunk_token": 400}):
+        with pytest.raises(ParameterError, match="'index__chunk_tokens'"):
+            Retriever(**wrong)
 
 
 def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: Retriever) -> None:
     other = search.with_params(vector_weight=0.9)
     assert other.index_ is search.index_
     assert search.vector_weight is None
-    with pytest.raises(ParameterError, match="Got 'analyzer', which acts at fit"):
-        search.with_params(analyzer="none")
+    with pytest.raises(ParameterError, match="Got 'index__analyzer', which acts at fit"):
+        search.with_params(index__analyzer="none")
     with pytest.raises(ParameterError, match="'decay_days' must be"):
         search.with_params(decay_days=0)
 
@@ -342,7 +377,7 @@ def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: R
         {"unit": "page"},
         {"expired": True},
         {"kinds_hidden": "heartbeat"},
-        {"overlap_tokens": 400},
+        {"index__overlap_tokens": 400},
     ],
 )
 def test_parameters_outside_of_their_bounds_are_refused_at_fit(corpus_of: Any, params: dict[str, Any]) -> None:
@@ -387,20 +422,20 @@ def test_the_day_of_a_memory_is_found_in_words_of_both_languages(corpus_of: Any,
     )
     search = Retriever(encoder=None, decay="none").fit(corpus)
     assert ids(search.search(query, k=1, as_of="2026-04-01")) == [memory]
-    undated = Retriever(encoder=None, searched=("title", "tags", "text")).fit(corpus)
+    undated = Retriever(encoder=None, index=Index(searched=("title", "tags", "text"))).fit(corpus)
     assert ids(undated.search(query, as_of="2026-04-01")) == []
 
 
 def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
     corpus = corpus_of(*NOTES)
     words = {"encoder": None, "gram_weight": 0.0}
-    assert ids(Retriever(**words, searched=("text",)).fit(corpus).search("postgres", as_of=DAY)) == []
+    assert ids(Retriever(**words, index=Index(searched=("text",))).fit(corpus).search("postgres", as_of=DAY)) == []
     memories = corpus.tables["memories"]
     place = memories.column_names.index("heading_path")
     above = memories.set_column(place, "heading_path", pa.array(["Настройки базы", "", "", ""]))
     corpus = Corpus({"memories": above})
     without, by_default = (
-        Retriever(**words, **searched).fit(corpus) for searched in ({"searched": ("title", "tags", "text")}, {})
+        Retriever(**words, **searched).fit(corpus) for searched in ({"index__searched": ("title", "tags", "text")}, {})
     )
     assert ids(without.search("настройка", as_of=DAY)) == []
     assert ids(by_default.search("настройка", as_of=DAY)) == ["m0"]

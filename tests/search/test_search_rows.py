@@ -15,7 +15,7 @@ from memkit.base.duck import connect
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import make_chunks
 from memkit.search.fitted.index import Rows, make_rows
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.search.rank import unranked
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Pooled, merge
@@ -37,7 +37,7 @@ memories = st.fixed_dictionaries(
 def rows_of(memories_of: Any) -> Callable[..., tuple[Rows, pa.Table]]:
     def make(*rows: dict[str, object]) -> tuple[Rows, pa.Table]:
         table = memories_of(rows)
-        return make_rows(table, make_chunks(table, FitSettings())), table
+        return make_rows(table, make_chunks(table, Index())), table
 
     return make
 

@@ -27,15 +27,15 @@ QUERIES = ["пулы", "friday deploy", "коты"]
 
 @pytest.mark.parametrize("lexical", ["bm25", "char"])
 def test_what_was_saved_answers_the_same_without_encoding(corpus_of: Any, tmp_path: Path, lexical: str) -> None:
-    search = Retriever(encoder="hash", lexical=lexical, vector_weight=0.3, kinds_hidden=("note", "line")).fit(
-        corpus_of(*ROWS)
-    )
+    search = Retriever(
+        encoder="hash", index=mk.Index(lexical=lexical), vector_weight=0.3, kinds_hidden=("note", "line")
+    ).fit(corpus_of(*ROWS))
     search.save(tmp_path)
     expected = search.search(QUERIES, as_of=DAY)
     encoded = search.arms_["vector"].cache_.encoded
     corpus = corpus_of(*ROWS)
     loaded = Retriever.load(tmp_path, corpus)
-    assert loaded.get_params() == search.get_params()
+    assert all(loaded.value_of(name) == search.value_of(name) for name in Retriever.all_params())
     assert loaded.search(QUERIES, as_of=DAY).equals(expected)
     assert loaded.arms_["vector"].cache_.encoded == encoded
     assert loaded.corpus_.tables["chunks"].equals(search.chunks_)
@@ -224,7 +224,9 @@ def test_a_save_that_is_cut_off_leaves_the_former_one(
 def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_path: Path) -> None:
     rows = ["\n".join(f"слово{i} соединений" for i in range(60)), *ROWS]
     corpus = table_of(*rows)
-    fine, coarse = (Retriever(encoder="hash", chunk_tokens=n, overlap_tokens=0).fit(corpus) for n in (40, 400))
+    fine, coarse = (
+        Retriever(encoder="hash", index=mk.Index(chunk_tokens=n, overlap_tokens=0)).fit(corpus) for n in (40, 400)
+    )
     assert fine.chunks_.num_rows > coarse.chunks_.num_rows
     assert "chunks" not in corpus.tables
     corpus.save(tmp_path / "plain")
@@ -286,7 +288,9 @@ def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -
     assert encoded(later) == before
 
 
-@pytest.mark.parametrize("change", [{"chunk_tokens": 5, "overlap_tokens": 0}, {"lexical": "char"}, {"encoder": "lsa"}])
+@pytest.mark.parametrize(
+    "change", [{"index__chunk_tokens": 5, "index__overlap_tokens": 0}, {"index__lexical": "char"}, {"encoder": "lsa"}]
+)
 def test_arms_of_other_settings_are_made_anew(tmp_path: Path, change: dict[str, object]) -> None:
     corpus = table_of(*ROWS)
     Retriever(encoder="hash").fit(corpus).corpus_.save(tmp_path)

@@ -40,7 +40,7 @@ def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
     )
     alone = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
     assert alone.search("Ниночка", as_of="2026-03-01")["memory_id"].to_pylist() == ["c"]
-    everything = mk.Retriever(encoder=None, gram_weight=0.0, boilerplate=()).fit(corpus)
+    everything = mk.Retriever(encoder=None, gram_weight=0.0, index=mk.Index(boilerplate=())).fit(corpus)
     assert {*everything.search("Ниночка", as_of="2026-03-01")["memory_id"].to_pylist()} == {"a", "b", "c"}
 
 
@@ -69,13 +69,13 @@ def test_a_section_of_boilerplate_alone_is_not_searched(tmp_path: Path) -> None:
 
 def test_patterns_of_ones_own_are_saved_and_checked(tmp_path: Path) -> None:
     corpus = mk.from_table(pa.table({"memory_id": ["a", "b"], "text": ["[бот] чай", "кофе"]}))
-    search = mk.Retriever(encoder=None, boilerplate=(r"\[бот\]",)).fit(corpus)
+    search = mk.Retriever(encoder=None, index=mk.Index(boilerplate=(r"\[бот\]",))).fit(corpus)
     search.save(tmp_path)
     loaded = mk.Retriever.load(tmp_path, corpus)
-    assert loaded.get_params()["boilerplate"] == (r"\[бот\]",)
+    assert loaded.index.boilerplate == (r"\[бот\]",)
     assert loaded.search("бот").num_rows == search.search("бот").num_rows == 0
     with pytest.raises(ParameterError, match=r"'boilerplate' must be regular expressions of RE2. Got '\(\?<=a\)b'"):
-        mk.Retriever(encoder=None, boilerplate=("(?<=a)b",)).fit(corpus)
+        mk.Retriever(encoder=None, index=mk.Index(boilerplate=("(?<=a)b",))).fit(corpus)
 
 
 def test_a_link_counts_as_its_text_in_every_arm_shard_and_refit(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_page_is_found_by_its_title_before_those_that_link_to_it(tmp_path: Pat
         name: mk.Retriever(encoder=None, **settings)
         .fit(corpus)
         .search("Журнал печи", as_of="2026-03-01", columns=("path",))
-        for name, settings in {"now": {}, "whole": {"boilerplate": ()}}.items()
+        for name, settings in {"now": {}, "whole": {"index": mk.Index(boilerplate=())}}.items()
     }
     assert titles["now"]["path"].to_pylist()[0] == "журнал-печи.md"
     assert titles["whole"]["path"].to_pylist()[0] != "журнал-печи.md"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from memkit.base.duck import literal, rows_of
 from memkit.errors import ParameterError, StaleIndexError
 from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.text.analyse import columns_read, may_have_text, searchable_sql
 from memkit.text.boilerplate import evidence
 from memkit.text.chunk import Chunker, has_alnum, says
@@ -85,7 +85,7 @@ class Kind:
     reads_near: bool
     lends: str
     everywhere: bool
-    make: Callable[[FitSettings], Arm]
+    make: Callable[[Index], Arm]
     load: Callable[[Any, Path, bool], Arm]
     label: str
     nothing: str
@@ -110,7 +110,7 @@ def lexical() -> Any:
     return lexical
 
 
-def _words(settings: FitSettings) -> Arm:
+def _words(settings: Index) -> Arm:
     if settings.lexical == "char":
         return cast(Arm, lexical().CharGrams())
     return cast(Arm, lexical().BM25(analyzer=settings.analyzer, k3=_K3))
@@ -120,7 +120,7 @@ def _word_options(settings: QuerySettings) -> dict[str, Any]:
     return {"function_word_weight": settings.function_word_weight}
 
 
-def _dense(settings: FitSettings) -> Arm:
+def _dense(settings: Index) -> Arm:
     from memkit.index.dense import Dense
 
     return cast(Arm, Dense(encoder=settings.encoder, ann=settings.ann, centre=settings.centre))
@@ -219,7 +219,7 @@ def arm_weights(
     return {arm: weight / total for arm, weight in positive.items()}
 
 
-def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
+def build_arm(name: str, settings: Index, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
     """The arm `name`, fitted.
 
     Raises
@@ -232,7 +232,7 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
     return KINDS[name].make(settings).fit(chunks, texts)
 
 
-def make_chunks(memories: pa.Table, settings: FitSettings) -> pa.Table:
+def make_chunks(memories: pa.Table, settings: Index) -> pa.Table:
     """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings).
 
     Both are without boilerplate; ``littered`` says whether the memory has any. A chunk of boilerplate alone is left

@@ -151,5 +151,5 @@ def _in_order(memories: pa.Table, column: str, of_tables: bool) -> tuple[Ints, I
     ordered = rows_of(sql, {} if value != _KEY else {"column": column}, turns=turns)
     if memories.num_rows and not ordered.num_rows:
         hint = did_you_mean(column, memories.column_names)
-        raise ParameterError(f"Retriever: 'context_column' must be a column of memories. Got {column!r}.{hint}")
+        raise ParameterError(f"Index: 'context_column' must be a column of memories. Got {column!r}.{hint}")
     return ordered["row"].to_numpy(), ordered["number"].to_numpy()

@@ -49,7 +49,7 @@ from memkit.search.fitted.arms import (
     vectors_of,
 )
 from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, group_starts, merge, spread
 from memkit.search.steps.scope import Scope, make_scope
@@ -303,7 +303,7 @@ class Searchable(Protocol):
     @property
     def corpus(self) -> Corpus: ...
     @property
-    def settings(self) -> FitSettings: ...
+    def settings(self) -> Index: ...
     @property
     def arms(self) -> dict[str, Any]: ...
     @property
@@ -349,7 +349,7 @@ class MemoryIndex:
     ----------
     corpus_memories : pa.Table
         The corpus's memories in their own order; they tell whether a corpus is the fitted one.
-    settings : FitSettings
+    settings : Index
     order : ndarray of int64, shape (n_memories,)
         The row of each of `memories` in `corpus_memories`.
     memories, chunks : pa.Table
@@ -381,7 +381,7 @@ class MemoryIndex:
 
     corpus: Corpus
     corpus_memories: pa.Table
-    settings: FitSettings
+    settings: Index
     order: Ints
     memories: pa.Table
     chunks: pa.Table
@@ -743,7 +743,7 @@ def with_successors(candidates: pa.Table, successor_chunks: Ints, n: int) -> pa.
     return pa.table({"query": query[kept], "row": row[kept], "score": score[kept]}, schema=candidates.schema)
 
 
-Index = TypeVar("Index", bound=MemoryIndex)
+Kind = TypeVar("Kind", bound=MemoryIndex)
 
 
 def _has_values(column: pa.ChunkedArray) -> bool:
@@ -752,9 +752,7 @@ def _has_values(column: pa.ChunkedArray) -> bool:
     return bool(pc.max(filled).as_py())
 
 
-def build_as(
-    kind: Callable[..., Index], corpus: Corpus, settings: FitSettings, before: MemoryIndex | None = None
-) -> Index:
+def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before: MemoryIndex | None = None) -> Kind:
     """Cut the memories of `corpus` into chunks and compute their columns; arms are built later.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The parameters of search that act at fit, declared once."""
+"""`Index`: the parameters of search that act at fit, declared once."""
 
 from __future__ import annotations
 
@@ -14,20 +14,30 @@ from memkit.text.boilerplate import PATTERNS
 from memkit.text.chunk import PROSE_DOC
 
 LEXICAL = ("bm25", "char")
-_fitted = partial(param, refit=True, group="fit")
+_fitted = partial(param, refit=True)
+ENCODER_DOC = "The embedding model: a name such as 'use' or 'e5', or what `as_encoder` takes; None: no vectors."
 
 
 @estimator
-class FitSettings(Estimator):
-    """Parameters of the index; a change needs a new fit."""
+class Index(Estimator):
+    """What `Retriever.fit` makes of a corpus: how texts are cut into chunks, read as terms, encoded and indexed.
 
-    encoder: Any = param(
-        "use",
-        kind="object",
-        refit=True,
-        group="first",
-        doc="The embedding model: a name such as 'use' or 'e5', or what `as_encoder` takes; None: no vectors.",
-    )
+    All parameters act at fit. A Retriever takes them as one, ``Retriever(index=Index(chunk_tokens=400))``; in grids,
+    profiles and on the command line they are ``index__chunk_tokens`` and so on.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None, index=Index(chunk_tokens=3, overlap_tokens=0))
+    >>> search.fit(mk.from_table({"text": ["пул соединений\\nвырос до десяти"]})).chunks_.num_rows
+    2
+    >>> search.set_params(index__chunk_tokens=100).index.overlap_tokens
+    0
+    """
+
+    learns = False
+
+    encoder: Any = _fitted("use", kind="object", doc=ENCODER_DOC)
     analyzer: str = _fitted("auto", choices=ANALYSERS, doc="How text becomes terms: tokenising and stemming.")
     lexical: str = _fitted(
         "bm25",

@@ -22,7 +22,7 @@ from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
 from memkit.search.fitted.arms import KINDS, vectors_of
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
-from memkit.search.fitted.settings import FitSettings
+from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.tables.commit import POINTER, current, replacing
 from memkit.tables.table import from_table
@@ -52,7 +52,8 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
     MemkitError
         If `folder` cannot be written, or another process is saving to it.
     """
-    encoder, rerank = params["encoder"], params["rerank"]
+    fitted = index.settings.get_params(deep=False)
+    encoder, rerank = fitted["encoder"], params["rerank"]
     if not isinstance(rerank, str | None):
         rerank = None
         _warn("'rerank' is an object and is not saved: with_params(rerank=...) puts it back after a load.")
@@ -61,6 +62,7 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
         # An engine is not asked because somebody's file names it.
         "params": {
             **params,
+            **fitted,
             "encoder": encoder if isinstance(encoder, str) else None,
             "rerank": rerank,
             "engine": "local",
@@ -84,7 +86,7 @@ def _warn(sentence: str) -> None:
 def load_index(
     folder: Path, corpus: Corpus, encoder: Any = None, trust: bool = False
 ) -> tuple[MemoryIndex, dict[str, Any]]:
-    """Read what `save_index` wrote: the index and the parameters.
+    """Read what `save_index` wrote: the index, and the query-time parameters.
 
     Raises
     ------
@@ -121,7 +123,7 @@ def _load(
             " out; with_params(rerank=...) puts it back, and trust=True says that the index is your own."
         )
         params["rerank"] = None
-    index = build_as(MemoryIndex, corpus, FitSettings(**{name: params[name] for name in FitSettings.params()}))
+    index = build_as(MemoryIndex, corpus, Index(**{name: params[name] for name in Index.params()}))
     if index.digests != manifest["rows"]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
@@ -130,7 +132,7 @@ def _load(
         )
     for name in manifest["arms"]:
         index.arms[name] = _load_arm(index, name, folder, manifest, trust)
-    return index, params
+    return index, {name: value for name, value in params.items() if name not in Index.params()}
 
 
 def _load_arm(index: MemoryIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
@@ -192,7 +194,7 @@ def saved_vectors(lake: Path, chunks: pa.Table) -> pa.Table | None:
 
 def forget(memories: pa.Table) -> None:
     """Delete the vectors of the texts of these memories from the user's cache."""
-    index = build_as(MemoryIndex, from_table(memories), FitSettings(encoder=None)) if memories.num_rows else None
+    index = build_as(MemoryIndex, from_table(memories), Index(encoder=None)) if memories.num_rows else None
     columns = (memories["text"], index.texts, index.own_texts, index.chunks["text"]) if index else ()
     shared_cache().forget({text for column in columns for text in column.to_pylist() if text})
 
@@ -212,11 +214,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
             raise ValueError(f"no version {_VERSION}")
         stored = {"engine": "local"} | manifest["params"]
         params = {name: tuple(v) if isinstance(v, list) else v for name, v in stored.items()}
-        kinds: tuple[type[Estimator], ...] = (FitSettings, QuerySettings)
+        kinds: tuple[type[Estimator], ...] = (Index, QuerySettings)
         for settings in kinds:
             settings(**{name: value for name, value in params.items() if name in settings.params()}).check_params()
         unknown = [name for name in params if not any(name in settings.params() for settings in kinds)]
-        missing = [name for name in FitSettings.params() if name not in params]
+        missing = [name for name in Index.params() if name not in params]
         others = [name for name in manifest["arms"] if name not in KINDS]
         is_named = all(isinstance(params.get(name), str | None) for name in ("encoder", "rerank"))
         is_ours = is_named and params["engine"] == "local"

@@ -84,7 +84,7 @@ class Turns(Step):
         if index.unused_conversations is not None:
             return (
                 f"In buckets and engines, turns of a conversation (column {index.unused_conversations!r}) do not count"
-                " by the turns around them: fit to lake.whole(), with engine='local', for that."
+                " by the turns around them: fit to lake.whole(), with the engine 'local', for that."
             )
         if index.turns is not None:
             lend_nothing = [name for name in question.weights if KINDS[name].lends and not index.lent([name])]
