@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from memkit.errors import MemkitError
 from memkit.errors import did_you_mean as _did_you_mean
 
 __version__ = "0.1.0"
@@ -25,7 +24,7 @@ def _listed() -> dict[str, tuple[str, str]]:
     text = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
     public_names = {}
     for module, name, public in re.findall(r"^from (\S+) import (\w+)(?: as (\w+))?$", text, re.MULTILINE):
-        is_room = module == __name__
+        is_room = module in (__name__, f"{__name__}.change")
         public_names[public or name] = (f"{module}.{name}", "") if is_room else (module, name)
     for public, name in re.findall(r"^(\w+) = (\w+)", text, re.MULTILINE):
         public_names[public] = public_names.pop(name)
@@ -34,15 +33,27 @@ def _listed() -> dict[str, tuple[str, str]]:
 
 # A name is imported when it is first used.
 _PLACES = _listed()
-_ERRORS = [name for name, (module, attribute) in _PLACES.items() if attribute and module == MemkitError.__module__]
-_PUBLIC = [name for name in _PLACES if name not in _ERRORS]
 
+_MOVED = {
+    "mk.errors": "ChangeRefusedError DamagedIndexError EncoderUnavailableError FormatError MissingExtraError"
+    " NotFittedError NotFoundError ParameterError PolicyRefusal QueryError StaleIndexError StaleSourceError"
+    " VersionError",
+    "mk.workspace": "MemoryIndex MemoryStorage SearchResult get_index get_storage",
+    "mk.labels": "import_log queries_needed",
+    "mk.presets": "shares steps",
+    "mk.explore": "Timeline Topics",
+    "memkit.change.export": "Export",
+    "memkit.context": "Context",
+    "memkit.past.history": "History",
+    "memkit.scale.buckets": "write_buckets",
+    "memkit.search.explain": "contributions",
+}
 _GONE = {
     "convert_ids": "Lakes of older versions are no longer read: read the folder again and judge anew.",
-}
+} | {name: f"It is {place}.{name} now." for place, names in _MOVED.items() for name in names.split()}
 """What to do instead of a public name that an older memkit had."""
 
-__all__ = [*_PUBLIC, *_ERRORS]  # names, as they are listed in the stub
+__all__ = [*_PLACES]  # names, as they are listed in the stub
 
 
 def __getattr__(name: str) -> Any:
@@ -51,7 +62,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         # Names that begin so are looked for by tools, in each module that they meet: nobody reads a hint.
         hint = "" if name.startswith("_") else _did_you_mean(name, __all__)
-        raise AttributeError(f"module 'memkit' has no attribute {name!r}. Expected one of {', '.join(_PUBLIC)}.{hint}")
+        raise AttributeError(f"module 'memkit' has no attribute {name!r}. Expected one of {', '.join(__all__)}.{hint}")
     module, attribute = _PLACES[name]
     value = import_module(module)
     if attribute:

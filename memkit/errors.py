@@ -9,6 +9,22 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
+__all__ = [
+    "ChangeRefusedError",
+    "DamagedIndexError",
+    "EncoderUnavailableError",
+    "FormatError",
+    "MemkitError",
+    "MissingExtraError",
+    "NotFittedError",
+    "NotFoundError",
+    "ParameterError",
+    "PolicyRefusal",
+    "QueryError",
+    "StaleIndexError",
+    "StaleSourceError",
+    "VersionError",
+]
 _MAX_COMPARED = 50
 """The most names compared letter by letter: of more, those that share most pairs of letters with the wrong name."""
 _MAX_CHARS = 200

@@ -9,6 +9,7 @@
 from memkit.evaluation.decisions import admission_scores, context_scores, dedup_scores
 from memkit.evaluation.known_items import import_log
 from memkit.evaluation.labels import judgements, read_qrels, read_queries, write
+from memkit.evaluation.statistics import queries_needed
 from memkit.evaluation.tune import tune_scores
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "dedup_scores",
     "import_log",
     "judgements",
+    "queries_needed",
     "read_qrels",
     "read_queries",
     "tune_scores",

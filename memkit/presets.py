@@ -1,4 +1,4 @@
-"""Named parameter sets: the documents' exact numbers and the recommended ones, and pipelines of policies.
+"""Named parameter sets: the documents' exact numbers and the recommended ones, pipelines of policies, values to try.
 
 >>> memory_v2_pipeline().names
 ['admission', 'classifier', 'deduplicator', 'quota', 'expiry']
@@ -6,14 +6,18 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal, InvalidOperation
+from itertools import product
 from typing import Any, NoReturn
 
+from memkit.base.params import check_value
 from memkit.documents import DOCUMENTS as DOCUMENTS
 from memkit.documents import POLICY as POLICY
 from memkit.documents import cite as cite
 from memkit.documents import index_policy as index_policy
 from memkit.documents import memory_v2_policy as memory_v2_policy
-from memkit.errors import did_you_mean
+from memkit.errors import ParameterError, did_you_mean
 from memkit.hosts.hermes import LIMITS
 from memkit.policy.catalogue import policy_class
 from memkit.policy.pipeline import Pipeline
@@ -136,6 +140,77 @@ RETRIEVER: dict[str, dict[str, object]] = {
     "recommended_e5": recommended_e5,
 }
 """The presets of `Retriever` by name."""
+_MOST_POINTS = 1_000_000
+"""The longest list of values, some 30 MB: a longer one is a slip in the step."""
+
+
+def steps(low: float, high: float, step: float) -> list[float]:
+    """Numbers from `low` to `high`, both included, computed in decimals, so that rounding never loses the last one.
+
+    Parameters
+    ----------
+    low, high, step : float
+        `step` is above 0; `high` is included where a whole number of steps reaches it.
+
+    Returns
+    -------
+    list of float
+
+    Raises
+    ------
+    ParameterError
+
+    Examples
+    --------
+    >>> steps(0, 0.3, 0.1)
+    [0.0, 0.1, 0.2, 0.3]
+    """
+    try:
+        first, last, by = (Decimal(str(value)) for value in (low, high, step))
+    except InvalidOperation:
+        first = last = by = Decimal("nan")
+    if not (first.is_finite() and last.is_finite() and by.is_finite()) or by <= 0 or last < first:
+        raise ParameterError(f"steps: expected numbers, low <= high and a step above 0. Got {low}, {high}, {step}.")
+    count = int((last - first) / by) + 1
+    if count > _MOST_POINTS:
+        raise ParameterError(f"steps: expected at most {_MOST_POINTS:,} points. Got {count:,}.")
+    return [float(first + by * position) for position in range(count)]
+
+
+def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
+    """All ways to divide 1 into `parts` in whole steps: every mixture of the arms' weights, once.
+
+    Parameters
+    ----------
+    step : float
+        1 over a whole number.
+    parts : int
+
+    Returns
+    -------
+    list of tuple of float
+        For an axis of several parameters: ``{("vector_weight", "bm25_weight"): mk.presets.shares(0.1, 2)}``.
+
+    Raises
+    ------
+    ParameterError
+
+    Examples
+    --------
+    >>> shares(0.5, 2)
+    [(0.0, 1.0), (0.5, 0.5), (1.0, 0.0)]
+    >>> len(shares(0.1))
+    66
+    """
+    check_value("shares", "parts", parts, "int", low=1)
+    check_value("shares", "step", step, "float", low=0, low_open=True, high=1)
+    whole = round(1 / step)
+    if Decimal(str(step)) * whole != 1 and abs(step * whole - 1) > 1e-9:
+        raise ParameterError(f"shares: expected a step of 1 over a whole number, such as 0.1. Got {step}.")
+    if math.comb(whole + parts - 1, parts - 1) > _MOST_POINTS:
+        raise ParameterError(f"shares: expected at most {_MOST_POINTS:,} points. Got a step of {step}, {parts} parts.")
+    cuts = (cut for cut in product(range(whole + 1), repeat=parts - 1) if sum(cut) <= whole)
+    return [tuple(part / whole for part in (*cut, whole - sum(cut))) for cut in cuts]
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -62,7 +62,7 @@ READ = ("read", "open", "history", "load")
 def test_what_is_no_path_is_refused_in_one_line_that_says_what_came(
     place: Path, corpus: mk.Corpus, call: str, path: Any
 ) -> None:
-    with pytest.raises(mk.ParameterError, match=r"^\w+: expected a path\. Got ") as refused:
+    with pytest.raises(mk.errors.ParameterError, match=r"^\w+: expected a path\. Got ") as refused:
         TAKE_A_PATH[call](corpus, path)
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 300
@@ -77,14 +77,14 @@ def test_where_nothing_can_be_read_one_line_says_so(place: Path, corpus: mk.Corp
 
 
 @pytest.mark.parametrize("path", ["pipe", "socket", "/dev/zero", "."])
-@pytest.mark.parametrize("read", [mk.Profile.load, mk.labels.read_qrels, mk.labels.read_queries, mk.import_log])
+@pytest.mark.parametrize("read", [mk.Profile.load, mk.labels.read_qrels, mk.labels.read_queries, mk.labels.import_log])
 def test_a_file_is_asked_for_and_anything_else_is_not_opened(place: Path, read: Any, path: str) -> None:
-    with pytest.raises(mk.FormatError, match=r"expected a file\. Got a "):
+    with pytest.raises(mk.errors.FormatError, match=r"expected a file\. Got a "):
         read(path)
 
 
 @pytest.mark.parametrize("source", [None, "folder", Path("folder"), FILES])
 def test_a_corpus_is_asked_for_and_what_makes_one_is_said(corpus: mk.Corpus, source: Any) -> None:
     for call in (mk.overview, lambda other: mk.diff(corpus, other), lambda other: mk.diff(other, corpus)):
-        with pytest.raises(mk.ParameterError, match=r"expected a Corpus\. Got \w+; .*mk\.read from a folder"):
+        with pytest.raises(mk.errors.ParameterError, match=r"expected a Corpus\. Got \w+; .*mk\.read from a folder"):
             call(source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
 import inspect
 import re
 import types
@@ -24,9 +25,13 @@ from memkit.formats.facts import format_fact
 from memkit.policy.dedup.agreement import precision_recall
 from memkit.presets import DOCUMENTS, cite, evidence
 
-OBJECTS = {name: getattr(mk, name) for name in mk._PUBLIC}
-CALLABLES = {name: value for name, value in OBJECTS.items() if not isinstance(value, types.ModuleType)}
-CALLABLES |= {f"plot.{name}": getattr(mk.plot, name) for name in mk.plot.__all__}
+OBJECTS = {name: getattr(mk, name) for name in mk.__all__}
+CALLABLES = {
+    name: value for name, value in OBJECTS.items() if not isinstance(value, types.ModuleType) and name != "MemkitError"
+}
+for room in (mk.plot, mk.labels, mk.explore, mk.workspace):
+    CALLABLES |= {f"{room.__name__.rpartition('.')[2]}.{name}": getattr(room, name) for name in room.__all__}
+CALLABLES |= {f"presets.{name}": getattr(mk.presets, name) for name in ("steps", "shares")}
 
 
 def public_methods(cls: type) -> dict[str, Any]:
@@ -49,10 +54,9 @@ METHODS = {
 
 
 def test_the_lists_of_public_names_agree() -> None:
-    assert sorted(mk._PUBLIC) == mk._PUBLIC
-    assert sorted(mk.__all__) == sorted([*mk._PUBLIC, *mk._ERRORS])
-    assert all(issubclass(getattr(mk, name), mk.MemkitError) for name in mk._ERRORS)
-    assert set(dir(mk)) >= {*mk._PUBLIC, "__version__"}
+    assert sorted(mk.__all__) == mk.__all__
+    assert all(issubclass(getattr(mk.errors, name), mk.MemkitError) for name in mk.errors.__all__)
+    assert set(dir(mk)) >= {*mk.__all__, "__version__"}
 
 
 STUB = ast.parse(Path(mk.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
@@ -86,6 +90,10 @@ def test_a_name_of_an_older_memkit_is_refused_with_what_to_do_instead() -> None:
     for name, instead in mk._GONE.items():
         with pytest.raises(AttributeError, match=rf"no attribute '{name}' any more\. {re.escape(instead)}"):
             getattr(mk, name)
+    for place, names in mk._MOVED.items():
+        room = mk if place.startswith("mk.") else importlib.import_module(place)
+        for name in names.split():
+            assert getattr(getattr(room, place.removeprefix("mk.")) if room is mk else room, name).__name__ == name
 
 
 def test_every_module_and_package_has_a_docstring() -> None:
@@ -242,7 +250,7 @@ SLIPS: dict[str, tuple[str, Callable[[mk.Corpus, mk.Retriever], object]]] = {
     "a column of labels": ("label_", lambda corpus, search: precision_recall(PAIRS, pa.table({"label_": [True]}))),
     "a word of labels": ("duplicate", lambda corpus, search: precision_recall(PAIRS, ABOUT)),
     "a column of pairs": ("similarty", lambda corpus, search: mk.plot.similarity(pa.table({"similarty": [1.0]}))),
-    "a column of a log": ("usd", lambda corpus, search: mk.import_log({"text": ["чай"], "usd": [["a"]]})),
+    "a column of a log": ("usd", lambda corpus, search: mk.labels.import_log({"text": ["чай"], "usd": [["a"]]})),
     "a metric": ("ndcg", lambda corpus, search: mk.evaluate(search, ["чай"], pa.table(LABELLED), ["ndgc@10"])),
     "a kind that decays": ("archive", lambda corpus, search: search.with_params(decay_kinds=("archiv",)).search("чай")),
     "a kind of the policy": ("archive", lambda corpus, search: mk.Decay(decay_kinds=("archiv",)).transform(corpus)),

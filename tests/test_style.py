@@ -40,7 +40,7 @@ hits = mk.Retriever().fit(opened).search("a")
 mk.plot.growth
 try:
     mk.Corpora
-except mk.NotFoundError as error:
+except mk.errors.NotFoundError as error:
     reveal_type(error)
 """
 

@@ -27,9 +27,12 @@ from memkit.schemas import tuples_of
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus, read
 
+__all__ = ["MemoryIndex", "MemoryStorage", "SearchResult", "get_index", "get_storage"]
+
 _LOG = logging.getLogger("memkit")
 _ONE = threading.Lock()
 """Held by the thread that encodes: a second one finds the vectors of the first in the cache."""
+
 _MAX_SLUG = 30
 _SESSION = re.compile(r"\d{4}-\d{2}-\d{2}-.+\.md")
 _OPEN_FOR = timedelta(hours=4)
@@ -295,8 +298,9 @@ class MemoryIndex:
     Examples
     --------
     >>> import memkit as mk, tempfile
-    >>> storage = mk.MemoryStorage(mk.testing.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Чай без сахара."}))
-    >>> index = mk.MemoryIndex(storage, encoder=None)
+    >>> folder = mk.testing.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Чай без сахара."})
+    >>> storage = mk.workspace.MemoryStorage(folder)
+    >>> index = mk.workspace.MemoryIndex(storage, encoder=None)
     >>> [(hit.file_path, hit.line_start, hit.content) for hit in index.search("сахар")]
     [('MEMORY.md', 1, 'Чай без сахара.')]
     """

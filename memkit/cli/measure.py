@@ -287,7 +287,7 @@ def tune(
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
     """The grid that ``--grid`` names: values separated by commas, or LOW:HIGH:STEP; default mixtures of the arms."""
-    from memkit.evaluation.grid import shares
+    from memkit.presets import shares
     from memkit.search.steps.recall import WEIGHTS
 
     if not options:
@@ -310,7 +310,7 @@ def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
 
 def _points(declared: list[Param], name: str, text: str) -> list[Any]:
     """The values of one axis: of one parameter, or tuples of parameters that change together."""
-    from memkit.evaluation.grid import steps
+    from memkit.presets import steps
 
     first, ends = declared[0], text.split(":")
     if len(declared) > 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from itertools import islice, product
 from typing import Any, Self
 
@@ -23,75 +22,6 @@ _AT_FIT = {name: p for name, p in Retriever.all_params().items() if p.refit and 
 SAMPLERS = ("sobol", "random")
 _MOST_POINTS = 1_000_000
 _ROUNDS = 20
-
-
-def steps(low: float, high: float, step: float) -> list[float]:
-    """Numbers from `low` to `high`, both included, computed in decimals, so that rounding never loses the last one.
-
-    Parameters
-    ----------
-    low, high, step : float
-        `step` is above 0; `high` is included where a whole number of steps reaches it.
-
-    Returns
-    -------
-    list of float
-
-    Raises
-    ------
-    ParameterError
-
-    Examples
-    --------
-    >>> steps(0, 0.3, 0.1)
-    [0.0, 0.1, 0.2, 0.3]
-    """
-    try:
-        first, last, by = (Decimal(str(value)) for value in (low, high, step))
-    except InvalidOperation:
-        first = last = by = Decimal("nan")
-    if not (first.is_finite() and last.is_finite() and by.is_finite()) or by <= 0 or last < first:
-        raise ParameterError(f"steps: expected numbers, low <= high and a step above 0. Got {low}, {high}, {step}.")
-    count = int((last - first) / by) + 1
-    if count > _MOST_POINTS:
-        raise ParameterError(f"steps: expected at most {_MOST_POINTS:,} points. Got {count:,}.")
-    return [float(first + by * position) for position in range(count)]
-
-
-def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
-    """All ways to divide 1 into `parts` in whole steps: every mixture of the arms' weights, once.
-
-    Parameters
-    ----------
-    step : float
-        1 over a whole number.
-    parts : int
-
-    Returns
-    -------
-    list of tuple of float
-        For an axis of several parameters: ``{("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}``.
-
-    Raises
-    ------
-    ParameterError
-
-    Examples
-    --------
-    >>> shares(0.5, 2)
-    [(0.0, 1.0), (0.5, 0.5), (1.0, 0.0)]
-    >>> len(shares(0.1))
-    66
-    """
-    check_value("shares", "parts", parts, "int", low=1)
-    check_value("shares", "step", step, "float", low=0, low_open=True, high=1)
-    whole = round(1 / step)
-    if Decimal(str(step)) * whole != 1 and abs(step * whole - 1) > 1e-9:
-        raise ParameterError(f"shares: expected a step of 1 over a whole number, such as 0.1. Got {step}.")
-    if math.comb(whole + parts - 1, parts - 1) > _MOST_POINTS:
-        raise ParameterError(f"shares: expected at most {_MOST_POINTS:,} points. Got a step of {step}, {parts} parts.")
-    cuts = (cut for cut in product(range(whole + 1), repeat=parts - 1) if sum(cut) <= whole)
-    return [tuple(part / whole for part in (*cut, whole - sum(cut))) for cut in cuts]
 
 
 @dataclass(frozen=True)

@@ -193,8 +193,9 @@ def sweep(
     queries, qrels : table, data frame or path
         As for `evaluate`.
     grid : dict, or sequence of dict
-        A list of values by parameter, such as ``{"pool": [50, 100], "vector_weight": mk.steps(0, 1, 0.1)}``.
-        A tuple of names takes tuples of values: ``{("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}``.
+        A list of values by parameter, such as ``{"pool": [50, 100], "vector_weight": mk.presets.steps(0, 1, 0.1)}``.
+        A tuple of names takes tuples of values:
+        ``{("vector_weight", "bm25_weight", "gram_weight"): mk.presets.shares(0.1)}``.
         With `sample`, an axis may be a distribution of ``scipy.stats``. A parameter of the index, such as
         ``index__chunk_tokens``, may vary too: for each of its values a copy of the search is fitted once on the same
         memories.

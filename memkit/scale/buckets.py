@@ -181,7 +181,7 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
     >>> import memkit as mk, tempfile
     >>> days = ({"memory_id": [f"{day}"], "text": [f"день {day}"], "user_id": ["anna"]} for day in range(3))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     mk.write_buckets(folder, days, buckets=2)
+    ...     write_buckets(folder, days, buckets=2)
     ...     mk.open(folder)
     Buckets(3 memories in 2 buckets)
     """

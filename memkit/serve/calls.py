@@ -1,4 +1,4 @@
-"""The log of searches: queries and ids of hits, never texts; `memkit.import_log` reads it."""
+"""The log of searches: queries and ids of hits, never texts; `mk.labels.import_log` reads it."""
 
 from __future__ import annotations
 

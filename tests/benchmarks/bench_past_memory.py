@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import memkit as mk
+from memkit.scale.buckets import write_buckets
 
 AS_OF, USERS_EACH, TOKENS, DIM, CENTRES, CHUNK = "2026-03-01", 500, 8, 64, 20_000, 100_000
 ASKED, HALVES = 50, 400_000
@@ -97,7 +98,7 @@ def used() -> dict[str, float]:
 
 def write(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
     with joblib.parallel_config(backend="loky", n_jobs=workers):
-        mk.write_buckets(folder, tables(n), buckets=buckets)
+        write_buckets(folder, tables(n), buckets=buckets)
     files = [path for path in Path(folder).rglob("*.parquet") if path.is_file()]
     memories = sum(path.stat().st_size for path in files if path.name == "memories.parquet")
     vectors = sum(path.stat().st_size for path in files if path.name == "vectors.parquet")

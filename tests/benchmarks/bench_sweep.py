@@ -48,9 +48,9 @@ def labelled(chunks: list[str], n: int, seed: int = 0) -> tuple[pa.Table, pa.Tab
 
 def grid_of(settings: int) -> dict[Any, Any]:
     """So many settings, or a few more, of weights, decay and least score."""
-    days = mk.steps(1, max(2, -(-settings // (66 * 3))), 1)
+    days = mk.presets.steps(1, max(2, -(-settings // (66 * 3))), 1)
     return {
-        ("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1),
+        ("vector_weight", "bm25_weight", "gram_weight"): mk.presets.shares(0.1),
         "decay_days": [30.0 * day for day in days],
         "min_score": [0.0, 0.1, 0.2],
     }
@@ -153,12 +153,12 @@ def main() -> None:
         compared(label, search.with_params(**some), queries, qrels, count, options)
     if options.ranx:
         alone = search.with_params(**FUSION_ALONE)
-        grid = {("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}
+        grid = {("vector_weight", "bm25_weight", "gram_weight"): mk.presets.shares(0.1)}
         theirs = of_ranx(alone, queries, qrels)
         task = Task.read(queries, qrels, None, None, "raise", AS_OF)
         pools, metrics = task.pools(alone, None), parse_metrics("ndcg@10")
         for step in (0.1, 0.02):
-            settings = list(Grid({next(iter(grid)): mk.shares(step)}))
+            settings = list(Grid({next(iter(grid)): mk.presets.shares(step)}))
             asking, _ = seconds(lambda: pools.ask(settings))  # noqa: B023  # called at once
             spent = time.process_time()
             ours, _ = seconds(lambda: scores_of(pools, task, metrics, 10, settings))  # noqa: B023  # called at once

@@ -95,7 +95,9 @@ def swept(folder: Path, name: str, options: argparse.Namespace) -> tuple[mk.Retr
     corpus, queries, qrels = labelled(folder, name, options.limit)
     params = {"encoder": options.encoder, **(getattr(mk.presets, options.preset) if options.preset else {})}
     search = mk.Retriever(**{**params, "decay": "none", "fold": "none"}).fit(corpus)
-    return search, mk.sweep(search, queries, qrels, {ARMS: mk.shares(0.1)}, METRIC, group="group", as_of="2026-11-01")
+    return search, mk.sweep(
+        search, queries, qrels, {ARMS: mk.presets.shares(0.1)}, METRIC, group="group", as_of="2026-11-01"
+    )
 
 
 def together(parts: dict[str, Sweep]) -> pa.Table:

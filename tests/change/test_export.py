@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.change.export import COMPARED, LAYOUTS, LINK_TYPES
+from memkit.change.export import COMPARED, LAYOUTS, LINK_TYPES, Export
 from memkit.change.export import LINKS as LINKS_NAME
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.reader import read_with
@@ -62,7 +62,7 @@ def below(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths}
 
 
-def check(corpus: mk.Corpus, planned: mk.Export, folder: Path) -> None:
+def check(corpus: mk.Corpus, planned: Export, folder: Path) -> None:
     """Each memory is in the table once, each of its columns in one list, and what is held is there in the new files."""
     back = {row["memory_id"]: row for row in mk.read(folder).memories.to_pylist()}
     files, rows, table = below(folder), corpus.memories.to_pylist(), planned.table.to_pylist()
@@ -92,7 +92,7 @@ def check(corpus: mk.Corpus, planned: mk.Export, folder: Path) -> None:
             assert all(value.lower() in text.lower() for value in values), name
 
 
-def exported(corpus: mk.Corpus, layout: str, folder: Path) -> mk.Export:
+def exported(corpus: mk.Corpus, layout: str, folder: Path) -> Export:
     """The export, applied into a folder that did not exist."""
     planned = mk.export(corpus, folder, layout, user="shared", as_of=DAY)
     assert not folder.exists()
@@ -233,9 +233,9 @@ def test_nothing_is_written_before_apply_and_it_can_be_undone(tmp_path: Path) ->
     for work in (planned.apply, lambda: mk.export(corpus, folder, "okf")):
         with pytest.raises(ChangeRefusedError, match="expected an empty folder"):
             work()
-    with pytest.raises(mk.ParameterError, match="'layout' must be one of"):
+    with pytest.raises(mk.errors.ParameterError, match="'layout' must be one of"):
         mk.export(corpus, tmp_path / "x", "okff")
-    with pytest.raises(mk.FormatError, match="expected a folder"):
+    with pytest.raises(mk.errors.FormatError, match="expected a folder"):
         mk.export(corpus, write_files(tmp_path / "y", {"a.txt": "x"}) / "a.txt", "okf")
 
 

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.change.disk import Disk, check_path
 from memkit.change.journal import Change, hash_of, opened, to_record
+from memkit.change.workspace import MemoryStorage, get_index, get_storage
 from memkit.cli import main
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, ParameterError
 from memkit.formats.disk.files import _by_first
@@ -615,7 +616,10 @@ def test_what_lies_where_a_content_is_to_be_staged_is_named(home: Path) -> None:
 
 
 @pytest.mark.parametrize("root", [None, 7, b"x", "", "\0", "a" * 5000, "\ud800", ["x"], "no/such/folder"], ids=ascii)
-@pytest.mark.parametrize("call", [mk.undo, mk.recover, mk.store, mk.MemoryStorage, mk.get_storage, mk.get_index])
+@pytest.mark.parametrize(
+    "call",
+    [mk.undo, mk.recover, mk.store, MemoryStorage, get_storage, get_index],
+)
 def test_what_is_no_folder_is_one_clear_error(call: Callable[[Any], object], root: object) -> None:
     with pytest.raises(MemkitError, match=r"expected a (folder|path)\. Got ") as caught:
         call(root)

@@ -18,6 +18,7 @@ from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
 from memkit.change.operations import Operations
 from memkit.change.records import RecordStore
+from memkit.change.workspace import MemoryIndex, MemoryStorage
 from memkit.serve.tools import Tools
 
 TESTS = Path(__file__).parents[1]
@@ -174,7 +175,14 @@ def test_an_operation_has_a_test_that_names_document_and_section(
 
 
 def test_no_operation_of_a_store_and_no_tool_is_left_out() -> None:
-    stores: list[type] = [IndexStore, mk.MemoryStorage, mk.MemoryIndex, NoteStore, RecordStore, FactStore]
+    stores: list[type] = [
+        IndexStore,
+        MemoryStorage,
+        MemoryIndex,
+        NoteStore,
+        RecordStore,
+        FactStore,
+    ]
     public = {
         name
         for store in stores
@@ -183,7 +191,7 @@ def test_no_operation_of_a_store_and_no_tool_is_left_out() -> None:
     }
     public |= {*Tools.READING, *Tools.WRITING, "get_storage", "get_index"}
     assert public - {operation for _, _, operation, _ in OPERATIONS} == set()
-    assert all(issubclass(store, Operations) for store in stores if store is not mk.MemoryIndex)
+    assert all(issubclass(store, Operations) for store in stores if store is not MemoryIndex)
 
 
 # --- what the documents show of files, written by the operations themselves ---
@@ -286,6 +294,6 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
 @pytest.mark.parametrize("path", WRITTEN)
 def test_the_workspaces_files_are_where_the_document_has_them(path: str, tmp_path: Path) -> None:
     """Workspace, the three levels: MEMORY.md, memory/DAY.md, sessions/DAY-task.md."""
-    WRITTEN[path](mk.MemoryStorage(tmp_path))
+    WRITTEN[path](MemoryStorage(tmp_path))
     paths = [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.md")]
     assert paths == [path]

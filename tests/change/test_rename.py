@@ -90,9 +90,9 @@ def test_what_cannot_be_renamed_is_refused(tmp_path: Path) -> None:
     cases: list[tuple[str, str, type[Exception]]] = [
         ("no.md", "a.md", mk.errors.NotFoundError),
         ("drinks/tea.md", "drinks/coffee.md", mk.errors.ChangeRefusedError),
-        ("drinks/tea.md", "../out.md", mk.ParameterError),
-        ("drinks/tea.md", "/out.md", mk.ParameterError),
-        ("drinks/tea.md", "tea.txt", mk.ParameterError),
+        ("drinks/tea.md", "../out.md", mk.errors.ParameterError),
+        ("drinks/tea.md", "/out.md", mk.errors.ParameterError),
+        ("drinks/tea.md", "tea.txt", mk.errors.ParameterError),
         ("drinks/tea.md", "чай [2].md", mk.errors.ChangeRefusedError),
         ("drinks/tea.md", "чай #2.md", mk.errors.ChangeRefusedError),
     ]

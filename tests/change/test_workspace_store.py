@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
-from memkit.change.workspace import slug_of
+from memkit.change.workspace import MemoryIndex, MemoryStorage, get_index, get_storage, slug_of
 from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError
 
 NOW = "2025-02-03T14:30"
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> mk.MemoryStorage:
+def storage(tmp_path: Path) -> MemoryStorage:
     return mk.store(tmp_path).workspace
 
 
-def test_memory_gets_sections_with_their_time(storage: mk.MemoryStorage, tmp_path: Path) -> None:
+def test_memory_gets_sections_with_their_time(storage: MemoryStorage, tmp_path: Path) -> None:
     """Workspace, MemoryStorage: append_to_memory adds with a timestamp."""
     assert storage.read_memory() == ""
     storage.append_to_memory("Любит зелёный чай.", now=NOW)
@@ -32,7 +32,7 @@ def test_memory_gets_sections_with_their_time(storage: mk.MemoryStorage, tmp_pat
     assert "Казани" not in storage.read_memory()
 
 
-def test_a_daily_log_is_one_file_a_day(storage: mk.MemoryStorage, tmp_path: Path) -> None:
+def test_a_daily_log_is_one_file_a_day(storage: MemoryStorage, tmp_path: Path) -> None:
     """Workspace, daily logs: append-only, entries with their time."""
     storage.append_to_daily_log("Выкатили бота.", now=NOW)
     storage.append_to_daily_log("Откатили бота.", now="2025-02-03T15:05")
@@ -45,7 +45,7 @@ def test_a_daily_log_is_one_file_a_day(storage: mk.MemoryStorage, tmp_path: Path
     assert [str(moment)[:16] for moment in memories["created_at"].to_pylist()][-1] == "2025-02-03 15:05"
 
 
-def test_the_context_is_the_last_days_newest_first(storage: mk.MemoryStorage) -> None:
+def test_the_context_is_the_last_days_newest_first(storage: MemoryStorage) -> None:
     """Workspace, get_recent_context(days=2)."""
     for day in ("01", "03", "04"):
         storage.append_to_daily_log(f"День {day}.", now=f"2025-02-{day}T10:00")
@@ -61,12 +61,12 @@ def test_the_context_is_the_last_days_newest_first(storage: mk.MemoryStorage) ->
 
 
 def test_times_are_of_the_zone_that_is_asked_for(tmp_path: Path) -> None:
-    storage = mk.MemoryStorage(tmp_path, timezone(timedelta(hours=3)))
+    storage = MemoryStorage(tmp_path, timezone(timedelta(hours=3)))
     storage.append_to_daily_log("Полночь.", now="2025-02-03T22:30")
     assert storage.read_daily_log("2025-02-04").startswith("# Daily Log: 2025-02-04\n\n### 01:30\n")
 
 
-def test_transcripts_are_saved_once_and_grow_by_turns(storage: mk.MemoryStorage, tmp_path: Path) -> None:
+def test_transcripts_are_saved_once_and_grow_by_turns(storage: MemoryStorage, tmp_path: Path) -> None:
     """Workspace, sessions: save_session → Path, append_to_session(slug, role, content)."""
     path = storage.save_session("Деплой: v2!", "начало", now=NOW)
     assert path == tmp_path / "sessions/2025-02-03-деплой-v2.md"
@@ -91,7 +91,7 @@ def test_a_slug_is_a_safe_name(text: str, slug: str) -> None:
     assert slug_of(text) == slug
 
 
-def test_content_that_would_read_as_another_entry_is_indented(storage: mk.MemoryStorage, tmp_path: Path) -> None:
+def test_content_that_would_read_as_another_entry_is_indented(storage: MemoryStorage, tmp_path: Path) -> None:
     storage.append_to_daily_log("Было так:\n# Заголовок\n### 10:00\n```\n# код\n```\nконец", now=NOW)
     assert mk.read(tmp_path).memories["title"].to_pylist().count("14:30") <= 1
     titles = mk.read(tmp_path).memories["title"].to_pylist()
@@ -110,10 +110,10 @@ def test_what_was_there_stays_byte_for_byte(tmp_path: Path) -> None:
     assert after == before + "\r\n\r\n## 2025-02-03 14:30\r\n\r\nЕщё.\r\n"
 
 
-def test_the_index_follows_what_is_written(storage: mk.MemoryStorage, tmp_path: Path) -> None:
+def test_the_index_follows_what_is_written(storage: MemoryStorage, tmp_path: Path) -> None:
     """Workspace, MemoryIndex: index_file, index_all, search → SearchResult."""
     storage.append_to_memory("Любит зелёный чай.", now=NOW)
-    index = mk.MemoryIndex(storage, encoder=None)
+    index = MemoryIndex(storage, encoder=None)
     (hit,) = index.search("чай", limit=1)
     assert (hit.file_path, 0 <= hit.score <= 1, "зелёный чай" in hit.content) == ("MEMORY.md", True, True)
     lines = (tmp_path / "MEMORY.md").read_text().split("\n")
@@ -127,5 +127,5 @@ def test_the_index_follows_what_is_written(storage: mk.MemoryStorage, tmp_path: 
 
 def test_there_is_one_storage_and_one_index_a_root(tmp_path: Path) -> None:
     """Workspace, singletons."""
-    assert mk.get_storage(str(tmp_path)) is mk.get_storage(str(tmp_path))
-    assert mk.get_index(str(tmp_path)).storage is mk.get_storage(str(tmp_path))
+    assert get_storage(str(tmp_path)) is get_storage(str(tmp_path))
+    assert get_index(str(tmp_path)).storage is get_storage(str(tmp_path))

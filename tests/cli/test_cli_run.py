@@ -66,7 +66,7 @@ def test_a_folder_that_can_no_longer_be_read_is_no_empty_one(a_locked_folder: Pa
     a_locked_folder.chmod(0o700)
     corpus = mk.read(a_locked_folder)
     a_locked_folder.chmod(0)
-    with pytest.raises(mk.FormatError, match="one without permission to read it"):
+    with pytest.raises(mk.errors.FormatError, match="one without permission to read it"):
         corpus.refresh()
 
 

@@ -362,7 +362,7 @@ def test_what_cannot_be_split_is_said(case: str, call: str, document: ModuleType
     before = tree(notes_root)
     index = split_store(notes_root)
     if call == "split" and case == "no entry":
-        with pytest.raises(mk.NotFoundError):
+        with pytest.raises(mk.errors.NotFoundError):
             index.split("notes/loose.md", now=DAY)
     elif call == "split":
         with pytest.raises(ChangeRefusedError, match=message):

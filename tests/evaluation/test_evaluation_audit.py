@@ -84,7 +84,7 @@ def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_audit_of_no_such_name_is_refused() -> None:
-    with pytest.raises(mk.ParameterError, match=r"'only' must be .*hubs.*Got 'hub'"):
+    with pytest.raises(mk.errors.ParameterError, match=r"'only' must be .*hubs.*Got 'hub'"):
         mk.audit(fitted({"text": ["чай"]}), only="hub")
 
 
@@ -122,7 +122,7 @@ def test_your_own_labels_ask_in_place_of_the_memories() -> None:
     qrels = {"query_id": ["q"], "memory_id": ["b"], "relevance": [1]}
     (row,) = alone("unreached", search, queries, qrels, as_of=NOW).to_pylist()
     assert (row["memory_id"], row["asked_by"], row["why"], row["query"]) == ("b", "labels", "not_found", "чай")
-    with pytest.raises(mk.ParameterError, match="both queries and qrels"):
+    with pytest.raises(mk.errors.ParameterError, match="both queries and qrels"):
         mk.audit(search, queries)
 
 
@@ -249,7 +249,7 @@ def test_where_decay_has_taken_everything_that_is_what_is_said() -> None:
 
 
 def test_a_folder_without_anything_to_ask_for_is_told_so() -> None:
-    with pytest.raises(mk.ParameterError, match="memories with a word"):
+    with pytest.raises(mk.errors.ParameterError, match="memories with a word"):
         mk.audit(fitted({"text": ["…", "!"]}))
 
 

@@ -253,7 +253,7 @@ def test_a_verdict_is_the_same_each_time_and_its_seed_moves_the_p_little() -> No
 def test_wrong_arguments_are_refused(wrong: dict[str, Any], message: str) -> None:
     task = even(6, 1)
     run = task.run(np.ones(6, bool))
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.compare(run, run, task.queries, task.qrels, **wrong)
 
 

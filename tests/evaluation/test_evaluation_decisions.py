@@ -110,7 +110,7 @@ def test_a_query_without_a_relevant_memory_has_no_score() -> None:
     ],
 )
 def test_labels_of_admission_that_cannot_be_meant_are_refused(labels: dict[str, Any], message: str) -> None:
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.labels.admission_scores({"now": mk.Admission()}, labels)
 
 
@@ -118,5 +118,5 @@ def test_labels_of_admission_that_cannot_be_meant_are_refused(labels: dict[str, 
 def test_thresholds_and_costs_out_of_range_are_refused(
     pairs: tuple[mk.Deduplicator, pa.Table], wrong: dict[str, Any]
 ) -> None:
-    with pytest.raises(mk.ParameterError, match="must be"):
+    with pytest.raises(mk.errors.ParameterError, match="must be"):
         mk.labels.dedup_scores(*pairs, **wrong)

@@ -156,23 +156,23 @@ def test_queries_without_a_relevant_memory_are_counted_apart() -> None:
 def test_queries_that_nobody_judged_are_an_error_unless_they_are_meant() -> None:
     queries, qrels = labelled(3)
     qrels = pd.DataFrame(qrels)[:2]
-    with pytest.raises(mk.ParameterError, match=r"a judgement for each query\. Got none for 'q2' of 3 queries"):
+    with pytest.raises(mk.errors.ParameterError, match=r"a judgement for each query\. Got none for 'q2' of 3 queries"):
         mk.evaluate(run_finding([1, 1, 1]), queries, qrels)
     row = mk.evaluate(run_finding([1, 0, 1]), queries, qrels, "mrr", unjudged="apart").table.to_pylist()[0]
     assert (row["value"], row["n_queries"], row["n_no_relevant"]) == (0.5, 2, 1)
-    with pytest.raises(mk.ParameterError, match="for each query"):
+    with pytest.raises(mk.errors.ParameterError, match="for each query"):
         mk.evaluate(run_finding([1]), {"query_id": [1], "text": ["x"]}, qrels, unjudged="apart")
 
 
 def test_memories_that_the_corpus_lacks_are_an_error(search: mk.Retriever) -> None:
     qrels = {"query_id": [1], "memory_id": ["ana"], "relevance": [1]}
-    with pytest.raises(mk.ParameterError, match=r"Got 'ana': they can never be found\. Did you mean 'anna'\?"):
+    with pytest.raises(mk.errors.ParameterError, match=r"Got 'ana': they can never be found\. Did you mean 'anna'\?"):
         mk.evaluate(search, {"query_id": [1], "text": ["чай"]}, qrels)
 
 
 def test_nothing_relevant_at_all_is_an_error() -> None:
     queries, qrels = labelled(2)
-    with pytest.raises(mk.ParameterError, match="a relevant memory for some of the queries"):
+    with pytest.raises(mk.errors.ParameterError, match="a relevant memory for some of the queries"):
         mk.evaluate(run_finding([1, 1]), queries, qrels | {"relevance": [0, 0]})
 
 
@@ -180,7 +180,7 @@ def test_a_search_that_found_nothing_at_all_is_an_error(search: mk.Retriever) ->
     queries, qrels = {"query_id": [1], "text": ["coffee"]}, {"query_id": [1], "memory_id": ["anna"], "relevance": [1]}
     with pytest.raises(mk.MemkitError, match=r"hits for some of 1 queries\. Got none, which is no score of 0"):
         mk.evaluate(search, queries, qrels)
-    with pytest.raises(mk.ParameterError, match="hits for some of the queries"):
+    with pytest.raises(mk.errors.ParameterError, match="hits for some of the queries"):
         mk.evaluate(run_of({"another": ["anna"]}), queries, qrels)
 
 
@@ -209,13 +209,13 @@ def test_a_service_that_is_away_is_an_error() -> None:
 
         def encode(self, texts: list[str], **_: Any) -> np.ndarray:
             if not self.here:
-                raise mk.EncoderUnavailableError("no answer")
+                raise mk.errors.EncoderUnavailableError("no answer")
             return np.ones((len(texts), 2), np.float32)
 
     encoder = Away()
     search = mk.Retriever(encoder=encoder).fit(mk.from_table(MEMORIES))
     encoder.here = False
-    with pytest.raises(mk.EncoderUnavailableError, match="no answer"):
+    with pytest.raises(mk.errors.EncoderUnavailableError, match="no answer"):
         mk.evaluate(
             search, {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["anna"], "relevance": [1]}
         )
@@ -224,7 +224,7 @@ def test_a_service_that_is_away_is_an_error() -> None:
 def test_a_column_that_queries_lack_is_no_group() -> None:
     queries, qrels = labelled(2, project=["x", "y"])
     with pytest.raises(
-        mk.ParameterError, match=r"'group' must be a column of queries\. Got 'projekt'.* mean 'project'"
+        mk.errors.ParameterError, match=r"'group' must be a column of queries\. Got 'projekt'.* mean 'project'"
     ):
         mk.evaluate(run_finding([1, 1]), queries, qrels, group="projekt")
 
@@ -281,7 +281,7 @@ def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retrie
 
 def test_a_run_does_not_say_how_it_was_made() -> None:
     queries, qrels = labelled(2)
-    with pytest.raises(mk.ParameterError, match="'stages' needs a Retriever"):
+    with pytest.raises(mk.errors.ParameterError, match="'stages' needs a Retriever"):
         mk.evaluate(run_finding([1, 1]), queries, qrels, stages=True)
 
 
@@ -312,13 +312,13 @@ def test_what_cannot_be_meant_is_refused_by_each_verb(verb: str, change: dict[st
     arguments |= {"a": search, "b": search} if verb == "compare" else {"search": search}
     if verb in ("sweep", "tune"):
         arguments.setdefault("grid", {"pool": [5]})
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         getattr(mk, verb)(**arguments)
 
 
 @pytest.mark.parametrize("only", [None, "hubs", "shadowed", "unsearchable"])
 def test_an_audit_wants_a_fitted_search(only: str | None) -> None:
-    with pytest.raises(mk.NotFittedError):
+    with pytest.raises(mk.errors.NotFittedError):
         mk.audit(mk.Retriever(encoder=None), only=only)
-    with pytest.raises(mk.ParameterError, match="fitted Retriever"):
+    with pytest.raises(mk.errors.ParameterError, match="fitted Retriever"):
         mk.audit(5, only=only)

@@ -140,10 +140,10 @@ def test_hidden_fields_need_judgements_and_a_known_name() -> None:
         mk.from_table({"title": ["Пул соединений"], "text": ["вырос до десяти утром"]})
     )
     queries, qrels = mk.known_items(search.corpus_)
-    with pytest.raises(mk.ParameterError, match="expected qrels beside a 'hidden_field'"):
+    with pytest.raises(mk.errors.ParameterError, match="expected qrels beside a 'hidden_field'"):
         mk.compare(search, search, queries)
     wrong = queries.set_column(queries.column_names.index("hidden_field"), "hidden_field", [["path"]])
-    with pytest.raises(mk.ParameterError, match="'hidden_field' must be"):
+    with pytest.raises(mk.errors.ParameterError, match="'hidden_field' must be"):
         mk.evaluate(search, wrong, qrels)
 
 
@@ -157,7 +157,7 @@ def test_hidden_fields_need_judgements_and_a_known_name() -> None:
 )
 def test_what_cannot_ask_is_refused(wrong: dict[str, Any], message: str) -> None:
     corpus = mk.from_table({"title": ["Пул соединений"], "text": ["вырос до десяти утром"]})
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.known_items(corpus, **wrong)
 
 
@@ -174,7 +174,7 @@ def test_a_log_says_what_was_used(tmp_path: Path) -> None:
         "utf-8",
     )
     for name in ("log.jsonl", "log.csv"):
-        queries, qrels = mk.import_log(tmp_path / name)
+        queries, qrels = mk.labels.import_log(tmp_path / name)
         assert [tuple(row.values()) for row in qrels.select(["query_id", "memory_id", "relevance"]).to_pylist()] == [
             ("0", "a b", 1.0),
             ("0", "c", 0.0),
@@ -196,8 +196,8 @@ def test_a_log_says_what_was_used(tmp_path: Path) -> None:
     ],
 )
 def test_a_log_that_says_nothing_is_refused(log: dict[str, Any], message: str) -> None:
-    with pytest.raises(mk.ParameterError, match=message):
-        mk.import_log(log)
+    with pytest.raises(mk.errors.ParameterError, match=message):
+        mk.labels.import_log(log)
 
 
 def test_the_words_of_a_link_ask_for_the_page_that_only_others_call_so(tmp_path: Path) -> None:

@@ -135,13 +135,13 @@ ROWS = {
 @pytest.mark.parametrize("case", ROWS)
 def test_wrong_judgements_are_refused_with_what_is_wrong(case: str) -> None:
     qrels, message = ROWS[case]
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.labels.read_qrels(qrels)
 
 
 def test_an_answer_that_ends_before_it_begins_is_refused() -> None:
     row = judged(("q", "m", 1)) | {"valid_from": ["2026-02-01"], "valid_to": ["2026-01-01"]}
-    with pytest.raises(mk.ParameterError, match=r"valid_from before valid_to for 'm', query 'q'"):
+    with pytest.raises(mk.errors.ParameterError, match=r"valid_from before valid_to for 'm', query 'q'"):
         mk.labels.read_qrels(row)
 
 
@@ -156,7 +156,7 @@ QUERY_FAULTS = {
 @pytest.mark.parametrize("case", QUERY_FAULTS)
 def test_wrong_queries_are_refused_with_what_is_wrong(case: str) -> None:
     queries, message = QUERY_FAULTS[case]
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.labels.read_queries(queries)
 
 
@@ -174,13 +174,13 @@ FILES = {
 def test_a_file_that_cannot_be_parsed_is_named_with_its_line(tmp_path: Path, name: str) -> None:
     text, message = FILES[name]
     (tmp_path / name).write_text(text, "utf-8")
-    with pytest.raises(mk.FormatError, match=message):
+    with pytest.raises(mk.errors.FormatError, match=message):
         mk.labels.read_qrels(tmp_path / name)
 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_bytes("query_id,text\n1,чай\n".encode("cp1251"))
-    with pytest.raises(mk.FormatError, match="expected UTF-8"):
+    with pytest.raises(mk.errors.FormatError, match="expected UTF-8"):
         mk.labels.read_queries(tmp_path / "q.csv")
 
 

@@ -131,14 +131,14 @@ def test_a_superseded_memory_counts_nothing_and_is_stale_from_its_last_day_on() 
 
 @pytest.mark.parametrize("wrong", ["ndgc@10", "ndcg@0", "ndcg@00", "ndcg@", "ndcg@-1", "", "@5", "ndcg@10.5", None])
 def test_an_unknown_metric_is_refused(wrong: Any) -> None:
-    with pytest.raises(mk.ParameterError, match=r"metrics: expected ndcg, recall, .* or stale"):
+    with pytest.raises(mk.errors.ParameterError, match=r"metrics: expected ndcg, recall, .* or stale"):
         Metric.parse(wrong)
 
 
 def test_metrics_are_read_in_any_case_and_each_once() -> None:
     assert [metric.name for metric in parse_metrics(["nDCG@10", "ndcg@10", "MRR"])] == ["ndcg@10", "mrr"]
     assert [metric.name for metric in parse_metrics("hit@1")] == ["hit@1"]
-    with pytest.raises(mk.ParameterError, match="at least one"):
+    with pytest.raises(mk.errors.ParameterError, match="at least one"):
         parse_metrics([])
 
 

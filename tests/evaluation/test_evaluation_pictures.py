@@ -92,7 +92,7 @@ def test_a_result_names_the_pictures_that_it_has(search: Any, swept: Any, tuned:
         (),
     ]
     assert len(swept.plot.all()) == 2
-    with pytest.raises(mk.ParameterError, match="with something to draw"):
+    with pytest.raises(mk.errors.ParameterError, match="with something to draw"):
         measured.plot()
 
 
@@ -193,13 +193,13 @@ def test_power_starts_where_the_labels_are_and_more_queries_of_the_same_users_ha
     assert (np.asarray(users.get_ydata())[1:] < np.asarray(same.get_ydata())[1:]).all()
     free = mk.plot.power(spread=0.25).lines[0]
     for size, difference in zip(free.get_xdata(), free.get_ydata(), strict=True):
-        assert mk.queries_needed(difference) == pytest.approx(size, abs=1)
+        assert mk.labels.queries_needed(difference) == pytest.approx(size, abs=1)
 
 
 def test_the_power_of_groups_that_differ_in_nothing_is_not_drawn(tmp_path: Path) -> None:
     same = {"user_id": [f"u{i % 7}" for i in range(21)], "a": [0.5] * 21, "b": [0.7] * 21}
     tuning = mk.labels.tune_scores(same, "a", group="user_id")
-    with pytest.raises(mk.ParameterError, match="the same difference"):
+    with pytest.raises(mk.errors.ParameterError, match="the same difference"):
         mk.plot.power(tuning)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -241,12 +241,12 @@ def test_decay_shows_both_readings_of_the_half_life_and_a_stroke_a_memory() -> N
 @pytest.mark.parametrize("name", ["differences", "groups", "power", "stages", "surface", "pool"])
 def test_what_a_result_does_not_have_is_said(search: mk.Retriever, name: str) -> None:
     evaluation = mk.evaluate(search, *LABELS, "mrr", as_of=DAY)
-    with pytest.raises(mk.ParameterError, match="expected"):
+    with pytest.raises(mk.errors.ParameterError, match="expected"):
         getattr(evaluation.plot, name)()
     unlabelled = mk.compare(search, search, LABELS[0], as_of=DAY)
-    with pytest.raises(mk.ParameterError, match="expected"):
+    with pytest.raises(mk.errors.ParameterError, match="expected"):
         getattr(unlabelled.plot, name)()
-    with pytest.raises(mk.ParameterError, match="6 groups or more"):
+    with pytest.raises(mk.errors.ParameterError, match="6 groups or more"):
         mk.plot.power(mk.labels.tune_scores(scores(3), "a", group="user_id"))
 
 
@@ -265,7 +265,7 @@ def test_of_what_is_superseded_the_best_has_the_least(search: mk.Retriever) -> N
     assert len(set(means)) > 1
     (line,) = [line for line in mk.plot.words(mk.plot.surface(swept)).splitlines() if "best" in line]
     assert f"{min(means):.3f}" in line
-    with pytest.raises(mk.ParameterError, match="of which more is better"):
+    with pytest.raises(mk.errors.ParameterError, match="of which more is better"):
         mk.tune(search, LABELS[0], qrels, {"pool": [5, 50]}, "stale@5", as_of=DAY)
 
 

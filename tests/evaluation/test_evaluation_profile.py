@@ -99,15 +99,15 @@ def test_what_is_wrong_is_said_with_what_was_meant(text: str, message: str, tmp_
     with pytest.raises(mk.MemkitError, match=message):
         mk.Profile.from_toml(text)
     (tmp_path / "p.json").write_text("[1]")
-    with pytest.raises(mk.ParameterError, match="expected the tables retriever, dedup"):
+    with pytest.raises(mk.errors.ParameterError, match="expected the tables retriever, dedup"):
         mk.Profile.load(tmp_path / "p.json")
     (tmp_path / "p.toml").write_bytes(b"\xff")
-    with pytest.raises(mk.FormatError, match=r"p.toml"):
+    with pytest.raises(mk.errors.FormatError, match=r"p.toml"):
         mk.Profile.load(tmp_path / "p.toml")
 
 
 def test_an_encoder_that_is_an_object_is_not_written_silently() -> None:
-    with pytest.raises(mk.ParameterError, match=r"extend\.register"):
+    with pytest.raises(mk.errors.ParameterError, match=r"extend\.register"):
         mk.Profile(retriever={"encoder": lambda texts: texts})
 
 
@@ -136,7 +136,7 @@ def test_fingerprints_do_not_depend_on_the_order_of_rows() -> None:
 
 
 def test_a_profile_of_what_has_no_parameters_is_refused() -> None:
-    with pytest.raises(mk.ParameterError, match="expected a Retriever, policies or a ContextBuilder"):
+    with pytest.raises(mk.errors.ParameterError, match="expected a Retriever, policies or a ContextBuilder"):
         mk.Profile.of("retriever")
 
 

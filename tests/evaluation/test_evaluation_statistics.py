@@ -225,5 +225,5 @@ def test_the_number_of_queries_before_there_are_any() -> None:
         power = 1 - stats.nct.cdf(stats.t.ppf(0.975, n - 1), n - 1, difference / 0.25 * np.sqrt(n))
         assert power == pytest.approx(0.8, abs=0.01)
     assert queries_needed(0.05, a_unit=5, alike=0.1) == pytest.approx(198.15 * 1.4, abs=1)
-    with pytest.raises(mk.ParameterError, match="above 0"):
+    with pytest.raises(mk.errors.ParameterError, match="above 0"):
         queries_needed(0.0)

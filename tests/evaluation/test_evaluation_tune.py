@@ -268,7 +268,7 @@ def test_recency_that_helped_until_lately_is_found_out_by_time(aging: dict[str, 
 
 
 def test_a_split_that_leaves_one_side_empty_is_refused(aging: dict[str, Any]) -> None:
-    with pytest.raises(mk.ParameterError, match=r"before and after 2020-01-01\. Got all 120"):
+    with pytest.raises(mk.errors.ParameterError, match=r"before and after 2020-01-01\. Got all 120"):
         mk.tune(**aging, split="2020-01-01")
 
 
@@ -423,7 +423,7 @@ def test_looks_at_growing_labels_are_counted_and_said(tmp_path: Path) -> None:
 def test_a_torn_file_of_looks_is_said(tmp_path: Path, line: str) -> None:
     file = tmp_path / "looks.jsonl"
     file.write_text(f'{{"part": "labels", "labels": "x", "choice": 1}}\n{line}\n')
-    with pytest.raises(mk.FormatError, match=r"looks.jsonl:2: expected a line"):
+    with pytest.raises(mk.errors.FormatError, match=r"looks.jsonl:2: expected a line"):
         tuned(planted(np.zeros((3, 12)), names(6, 2)), remember=file)
 
 
@@ -470,7 +470,7 @@ def test_cases_without_a_score_and_without_a_group_are_taken_as_they_are() -> No
 )
 def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
     arguments = {"scores": planted(np.zeros((3, 12)), names(6, 2)), "default": "0.9", "group": "user_id"}
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.labels.tune_scores(**arguments | change)
 
 
@@ -486,7 +486,7 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> No
     ],
 )
 def test_tables_that_cannot_be_tuned_are_refused(scores: Any, message: str) -> None:
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.labels.tune_scores(scores, "a")
 
 
@@ -508,7 +508,7 @@ def test_tables_that_cannot_be_tuned_are_refused(scores: Any, message: str) -> N
 def test_labels_and_grids_that_cannot_be_meant_are_refused(
     corpus: dict[str, Any], change: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.tune(**{**corpus, "grid": {"min_score": [0.0, 0.9]}, **change})
 
 

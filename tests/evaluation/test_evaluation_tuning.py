@@ -278,7 +278,7 @@ def test_queries_without_a_score_are_left_out() -> None:
     ],
 )
 def test_scores_that_cannot_be_compared_are_refused(scores: np.ndarray, message: str) -> None:
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         Contest.from_scores(scores, np.arange(3))
 
 

@@ -124,13 +124,13 @@ def test_tuning_from_a_sweep_asks_as_the_sweep_did(search: mk.Retriever) -> None
     sweep = mk.sweep(search, *labels(), GRID, as_of=DAY, user_id="anna")
     direct = mk.tune(search, *labels(), GRID, as_of=DAY, user_id="anna")
     assert mk.tune(search, *labels(), sweep).baselines_ == direct.baselines_
-    with pytest.raises(mk.ParameterError, match=r"anna.*boris"):
+    with pytest.raises(mk.errors.ParameterError, match=r"anna.*boris"):
         mk.tune(search, *labels(), sweep, user_id="boris")
 
 
 @pytest.mark.parametrize("measure", [*MEASURES, lambda search, *args, **who: mk.audit(search, *args, **who)])
 def test_an_empty_name_is_refused(search: mk.Retriever, measure: Measure) -> None:
-    with pytest.raises(mk.ParameterError, match="'user_id' must be a user's id"):
+    with pytest.raises(mk.errors.ParameterError, match="'user_id' must be a user's id"):
         measure(search, *labels(), user_id="")
 
 

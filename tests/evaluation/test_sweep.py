@@ -117,7 +117,7 @@ def search_and_labels() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
     return search, *drawn_labels(2, corpus)
 
 
-GRID = {"vector_weight": mk.steps(0, 1, 0.5), "decay_days": [5, 60], "min_score": [0.0, 0.2]}
+GRID = {"vector_weight": mk.presets.steps(0, 1, 0.5), "decay_days": [5, 60], "min_score": [0.0, 0.2]}
 
 
 def test_each_setting_scores_as_evaluate_does(search_and_labels: Any) -> None:
@@ -158,7 +158,7 @@ def test_settings_that_share_what_was_compared_score_as_each_alone_does(
     ]
     qrels = pd.DataFrame([(*pair, row % 5) for row, pair in enumerate(pairs)], columns=search_and_labels[2].columns)
     few: list[Any] = [{"vector_weight": [0.05]}, {"vector_weight": [0.9], "mmr_lambda": [0.5]}]
-    many: dict[str, Any] = {"vector_weight": mk.steps(0, 1, 0.05)}
+    many: dict[str, Any] = {"vector_weight": mk.presets.steps(0, 1, 0.05)}
     for grid in (few, many, [*few, many], {"pool": [5, 20]}):
         swept = mk.sweep(search, queries, qrels, grid, "ndcg@20", as_of=DAY)
         for i in range(0, len(swept.settings), 1 + len(swept.settings) // 6):
@@ -189,10 +189,10 @@ def test_scores_are_rows_that_sql_asks(search_and_labels: Any) -> None:
 
 
 def test_steps_lose_no_point_and_shares_make_one() -> None:
-    assert mk.steps(0, 1, 0.1) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    assert mk.steps(0.05, 0.95, 0.15) == [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95]
-    assert len(set(mk.shares(0.1))) == 66
-    assert all(sum(round(part * 10) for part in one) == 10 for one in mk.shares(0.1))
+    assert mk.presets.steps(0, 1, 0.1) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    assert mk.presets.steps(0.05, 0.95, 0.15) == [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95]
+    assert len(set(mk.presets.shares(0.1))) == 66
+    assert all(sum(round(part * 10) for part in one) == 10 for one in mk.presets.shares(0.1))
 
 
 def test_any_number_of_threads_gives_the_same(search_and_labels: Any) -> None:
@@ -242,14 +242,14 @@ def test_a_file_of_another_sweep_or_of_something_else_is_left_as_it_is(search_an
     path = tmp_path / "sweep"
     mk.sweep(search, queries, qrels, {"pool": [5]}, resume=path)
     held = path.read_bytes()
-    with pytest.raises(mk.ParameterError, match=r"another one: settings differ"):
+    with pytest.raises(mk.errors.ParameterError, match=r"another one: settings differ"):
         mk.sweep(search, queries, qrels, {"pool": [6]}, resume=path)
-    with pytest.raises(mk.ParameterError, match=r"another one: labels differ"):
+    with pytest.raises(mk.errors.ParameterError, match=r"another one: labels differ"):
         mk.sweep(search, queries, qrels.assign(relevance=1), {"pool": [5]}, resume=path)
     assert path.read_bytes() == held
     (tmp_path / "notes.md").write_text("# Заметки")
     for other in (tmp_path / "notes.md", tmp_path, tmp_path / "no" / "folder"):
-        with pytest.raises(mk.ParameterError, match="resume: expected a file that a sweep can write"):
+        with pytest.raises(mk.errors.ParameterError, match="resume: expected a file that a sweep can write"):
             mk.sweep(search, queries, qrels, {"pool": [5]}, resume=other)
     assert (tmp_path / "notes.md").read_text() == "# Заметки"
 
@@ -266,7 +266,7 @@ def test_a_damaged_piece_is_not_read_and_a_file_cut_off_is_refused(tmp_path: Pat
     assert Checkpoint(path, {"a": 1}).arrays["one"].tolist() == [0, 1, 2]
     for cut in (5, 30, len(data) // 2):
         path.write_bytes(data[:cut])
-        with pytest.raises(mk.ParameterError, match="expected a file that a sweep can write"):
+        with pytest.raises(mk.errors.ParameterError, match="expected a file that a sweep can write"):
             Checkpoint(path, {"a": 1})
         assert path.read_bytes() == data[:cut]
     path.write_bytes(b"")
@@ -299,23 +299,23 @@ def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(
     search, queries, qrels = search_and_labels
     repeated = pd.concat([queries.assign(query_id=queries["query_id"] + f"/{i}") for i in range(25)])
     judged = pd.concat([qrels.assign(query_id=qrels["query_id"] + f"/{i}") for i in range(25)])
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.sweep(search, repeated, judged, grid, as_of=DAY)
 
 
 def test_settings_are_drawn_from_one_grid(search_and_labels: Any) -> None:
-    with pytest.raises(mk.ParameterError, match=r"expected one dict to draw settings from\. Got several"):
+    with pytest.raises(mk.errors.ParameterError, match=r"expected one dict to draw settings from\. Got several"):
         mk.sweep(*search_and_labels, [{"pool": [5]}, {"pool": [6]}], sample=1, as_of=DAY)
 
 
 def test_a_grid_of_decay_where_nothing_decays_is_refused(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
-    with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: decay acts on 0 of 60 "):
+    with pytest.raises(mk.errors.ParameterError, match="'decay_days' makes no difference: decay acts on 0 of 60 "):
         mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay_days": [1, 2]}, as_of=DAY)
-    with pytest.raises(mk.ParameterError, match=r"decay_kinds='\*' includes all"):
+    with pytest.raises(mk.errors.ParameterError, match=r"decay_kinds='\*' includes all"):
         mk.sweep(search.with_params(decay_kinds=("quarantined",)), queries, qrels, {"decay": ["linear"]}, as_of=DAY)
     early, ageless = queries.assign(as_of="1999-01-01"), search.with_params(future="keep")
-    with pytest.raises(mk.ParameterError, match="no candidate of these queries decays"):
+    with pytest.raises(mk.errors.ParameterError, match="no candidate of these queries decays"):
         mk.sweep(ageless, early, qrels, {"decay": ["linear"]})
     assert mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay": ["linear"]}, as_of=DAY).default == 1
 
@@ -347,7 +347,7 @@ def test_drawn_settings_differ_and_depend_on_the_seed_alone() -> None:
 
 
 def test_a_distribution_needs_a_number_of_settings() -> None:
-    with pytest.raises(mk.ParameterError, match="'min_score' is a distribution: say how many"):
+    with pytest.raises(mk.errors.ParameterError, match="'min_score' is a distribution: say how many"):
         Grid({"min_score": uniform(0, 1)})
 
 
@@ -382,7 +382,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
 def test_every_mixture_of_the_arms_scores_as_its_own_search_does(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
     arms = ("vector_weight", "bm25_weight", "gram_weight")
-    grid = {arms: mk.shares(0.5), "fusion": ["weighted", "rrf"], "normalize": ["calibrated", "minmax"]}
+    grid = {arms: mk.presets.shares(0.5), "fusion": ["weighted", "rrf"], "normalize": ["calibrated", "minmax"]}
     swept = mk.sweep(search, queries, qrels, grid, "ndcg@5", as_of=DAY)
     for i in range(0, len(swept.settings), 3):
         alone = mk.evaluate(search.with_params(**swept.settings[i]), queries, qrels, "ndcg@5", as_of=DAY)
@@ -481,5 +481,5 @@ def test_a_sweep_of_several_fits_goes_on_from_its_files(long_corpus_and_labels: 
 def test_sizes_that_exclude_each_other_are_refused_before_anything_is_fitted(long_corpus_and_labels: Any) -> None:
     corpus, queries, qrels = long_corpus_and_labels
     search = mk.Retriever(encoder=None).fit(corpus)
-    with pytest.raises(mk.ParameterError, match=r"'index__chunk_tokens'\. Got 20 and 20; name them"):
+    with pytest.raises(mk.errors.ParameterError, match=r"'index__chunk_tokens'\. Got 20 and 20; name them"):
         mk.sweep(search, queries, qrels, {"index__chunk_tokens": [200, 20]})

@@ -92,17 +92,17 @@ def test_a_fitted_search_says_that_it_cannot_go_to_another_process(search_and_la
 def test_what_cannot_be_scored_is_refused(search_and_labels: Any) -> None:
     search, queries, _ = search_and_labels
     est = mk.as_estimator(search, as_of=DAY)
-    with pytest.raises(mk.ParameterError, match=r"labels for each of 12 queries\. Got 1"):
+    with pytest.raises(mk.errors.ParameterError, match=r"labels for each of 12 queries\. Got 1"):
         est.score(queries, [{"m1": 1}])
-    with pytest.raises(mk.ParameterError, match="a relevant memory for some of the queries"):
+    with pytest.raises(mk.errors.ParameterError, match="a relevant memory for some of the queries"):
         est.score(queries, [{}] * 12)
-    with pytest.raises(mk.ParameterError, match=r"expected memories of this corpus\. Got 'nobody'"):
+    with pytest.raises(mk.errors.ParameterError, match=r"expected memories of this corpus\. Got 'nobody'"):
         est.score(queries, [{"nobody": 1}] * 12)
-    with pytest.raises(mk.NotFittedError, match=r"expected fit\(corpus\) before this"):
+    with pytest.raises(mk.errors.NotFittedError, match=r"expected fit\(corpus\) before this"):
         mk.as_estimator(mk.Retriever())
-    with pytest.raises(mk.ParameterError, match=r"a fitted Retriever\. Got Corpus"):
+    with pytest.raises(mk.errors.ParameterError, match=r"a fitted Retriever\. Got Corpus"):
         mk.as_estimator(search.corpus_)
-    with pytest.raises(mk.ParameterError, match="no parameter 'depht'"):
+    with pytest.raises(mk.errors.ParameterError, match="no parameter 'depht'"):
         est.set_params(depht=1)
 
 
@@ -135,7 +135,7 @@ def test_an_objective_fits_what_acts_at_fit_once_for_each_value(search_and_label
         alone = mk.Retriever(**{**search.get_params(), "index__chunk_tokens": size}).fit(search.corpus_)
         expected = mk.evaluate(alone, queries, qrels, "mrr", as_of=DAY, mean_of="queries").table["value"][0].as_py()
         assert objective(Trial(size)) == expected
-    with pytest.raises(mk.ParameterError, match="'index__overlap_tokens' below 'index__chunk_tokens'"):
+    with pytest.raises(mk.errors.ParameterError, match="'index__overlap_tokens' below 'index__chunk_tokens'"):
         objective(Trial(2))
 
 
@@ -150,5 +150,5 @@ def test_an_objective_fits_what_acts_at_fit_once_for_each_value(search_and_label
     ],
 )
 def test_a_space_that_cannot_be_meant_is_refused(search_and_labels: Any, space: Any, message: str) -> None:
-    with pytest.raises(mk.ParameterError, match=message):
+    with pytest.raises(mk.errors.ParameterError, match=message):
         mk.as_objective(*search_and_labels, space)

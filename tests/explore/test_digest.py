@@ -136,7 +136,9 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
     assert of_mira.tables["added"].num_rows == 1
     assert of_mira.tables["forgotten"].num_rows == 0
     assert "only what expired is known without git" in of_mira.text
-    with pytest.raises(mk.ParameterError, match="basis='git' needs a history, but this is a table or a saved corpus"):
+    with pytest.raises(
+        mk.errors.ParameterError, match="basis='git' needs a history, but this is a table or a saved corpus"
+    ):
         mk.digest(corpus, since="1w", until=LATER, basis="git")
 
 
@@ -201,7 +203,7 @@ def test_a_duration_is_whole_days_where_its_end_is_one() -> None:
     )
     assert since_time("12h", noon) == datetime(2026, 3, 7, tzinfo=UTC)
     for wrong in ("7", "d7", "7m", "-7d", "", None, 7, "2026-03-08"):
-        with pytest.raises(mk.ParameterError, match="digest: 'since' must be"):
+        with pytest.raises(mk.errors.ParameterError, match="digest: 'since' must be"):
             since_time(wrong, day)  # type: ignore[arg-type]  # what a user may give
 
 
@@ -313,7 +315,7 @@ def test_a_name_that_was_there_before_is_not_new() -> None:
 
 @pytest.mark.parametrize("wrong", [{"since": "soon"}, {"basis": "gut"}, {"mentions": 0}, {"until": "2026-13-01"}])
 def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(mk.ParameterError):
+    with pytest.raises(mk.errors.ParameterError):
         mk.digest(mk.from_table({"text": ["чай"]}), **wrong)
 
 

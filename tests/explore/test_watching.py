@@ -186,7 +186,7 @@ def test_a_loop_that_runs_reads_between_two_steps_of_it(folder: Path) -> None:
 def test_what_goes_wrong_is_told_and_stops_no_other(folder: Path, watched: Callable[..., Any]) -> None:
     class Broken:
         def fit(self, corpus: mk.Corpus) -> None:
-            raise mk.QueryError("no such word")
+            raise mk.errors.QueryError("no such word")
 
     corpus = mk.read(folder)
     search = mk.Retriever(encoder=None).fit(corpus)
@@ -308,11 +308,11 @@ def test_a_corpus_that_cannot_change_is_refused(folder: Path) -> None:
     root = mk.testing.write_commits(folder.parent / "repository", [("2026-01-05", {"a.md": "# Чай"})])
     with pytest.raises(mk.MemkitError, match="Got one without"):
         watch(mk.from_table({"text": ["чай"]}))
-    with pytest.raises(mk.ChangeRefusedError, match="revision"):
+    with pytest.raises(mk.errors.ChangeRefusedError, match="revision"):
         watch(mk.read(root, rev="HEAD"))
-    with pytest.raises(mk.ParameterError, match="Got str"):
+    with pytest.raises(mk.errors.ParameterError, match="Got str"):
         watch(mk.read(root), "search")
-    with pytest.raises(mk.ParameterError, match="pause_s"):
+    with pytest.raises(mk.errors.ParameterError, match="pause_s"):
         watch(mk.read(root), pause_s=0)
 
 

@@ -248,9 +248,9 @@ def test_a_head_is_read_in_each_of_its_syntaxes(tmp_path: Path) -> None:
     heights = {name: HEADS[name].replace("\r", "\n").count("\n") for name in HEADS}
     assert lines == {name: height + 2 for name, height in heights.items()}
     for name, said in (("toml", "TOML"), ("json", "JSON"), ("named", "JSON")):
-        with pytest.raises(mk.ChangeRefusedError, match=said):
+        with pytest.raises(mk.errors.ChangeRefusedError, match=said):
             Head((tmp_path / f"wiki/{name}.md").read_text("utf-8")).set_value(["title"], "Кофе")
-    with pytest.raises(mk.ChangeRefusedError, match="CR alone"):
+    with pytest.raises(mk.errors.ChangeRefusedError, match="CR alone"):
         utf8("wiki/cr.md", (tmp_path / "wiki/cr.md").read_bytes())
 
 

@@ -108,7 +108,7 @@ def test_a_memory_within_the_limits_is_left_alone(tmp_path: Path) -> None:
     assert mk.plan(corpus, [mk.IndexBudget()]).table.num_rows == 0
     for name, low in (("lines", 1), ("units", 1), ("line_chars", 40)):
         mk.plan(corpus, [mk.IndexBudget(**{name: low})])
-        with pytest.raises(mk.ParameterError, match=rf"'{name}'.*\[{low}, inf"):
+        with pytest.raises(mk.errors.ParameterError, match=rf"'{name}'.*\[{low}, inf"):
             mk.plan(corpus, [mk.IndexBudget(**{name: low - 1})])
 
 
@@ -146,9 +146,9 @@ def test_a_new_topic_is_a_file_and_a_line_after_those_of_its_type(tmp_path: Path
     assert (row["kind"], row["title"], row["text"].strip()) == ("user", "Анна: хозяйка", text.strip())
     mk.undo(root)
     assert files_of(root) == before
-    with pytest.raises(mk.ParameterError, match="type"):
+    with pytest.raises(mk.errors.ParameterError, match="type"):
         store.add("x", "text", "odd")
-    with pytest.raises(mk.ChangeRefusedError, match="Got none"):
+    with pytest.raises(mk.errors.ChangeRefusedError, match="Got none"):
         mk.store(mk.testing.write_files(tmp_path / "other", {"MEMORY.md": "text\n"})).claude.add("x", "text")
 
 

@@ -211,7 +211,7 @@ def test_what_a_file_of_instructions_anywhere_has_too_is_reported_where_it_is_na
     corpus.save(tmp_path / "lake")
     assert "home" not in (next((tmp_path / "lake").glob("**/manifest.json"))).read_text("utf-8"), "not the next user's"
     for wrong in (other, tmp_path / "nothing.md"):
-        with pytest.raises(mk.ParameterError, match="'instructions' must be files"):
+        with pytest.raises(mk.errors.ParameterError, match="'instructions' must be files"):
             mk.read(folder, instructions=wrong)
 
 

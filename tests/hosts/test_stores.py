@@ -99,7 +99,7 @@ def test_what_the_host_refuses_is_refused_with_its_reason(tmp_path: Path) -> Non
     assert (tmp_path / "MEMORY.md").read_text("utf-8") == "пьёт мёд\n§\nпьёт чай"
     with pytest.raises(NotFoundError):
         store.remove("кофе")
-    with pytest.raises(mk.ParameterError, match="just '§'"):
+    with pytest.raises(mk.errors.ParameterError, match="just '§'"):
         store.add("a\n§\nb")
     write_files(tmp_path / "w", {"MEMORY.md": "# Память\n\nтекст\n"})
     with pytest.raises(ChangeRefusedError, match="Markdown with headings"):
@@ -254,9 +254,9 @@ def test_what_a_graph_cannot_hold_is_refused(tmp_path: Path) -> None:
         (lambda: graph.add_observations("Слад", ["x"]), NotFoundError),
         (lambda: graph.create_relation("Склад", "Анна", "r"), NotFoundError),
         (lambda: graph.delete_relation("Склад", "Склад", "r"), NotFoundError),
-        (lambda: graph.add_observations("Склад", "one text"), mk.ParameterError),
-        (lambda: graph.create_entity(" ", "t"), mk.ParameterError),
-        (lambda: graph.create_entity("\ud800", "t"), mk.FormatError),
+        (lambda: graph.add_observations("Склад", "one text"), mk.errors.ParameterError),
+        (lambda: graph.create_entity(" ", "t"), mk.errors.ParameterError),
+        (lambda: graph.create_entity("\ud800", "t"), mk.errors.FormatError),
     ):
         with pytest.raises(error):
             work()
@@ -307,12 +307,12 @@ def test_lines_of_a_page_are_added_where_their_like_stand(tmp_path: Path) -> Non
 def test_lines_that_would_read_as_something_else_are_refused(tmp_path: Path) -> None:
     store = mk.store(write_files(tmp_path, {"a.md": PAGE, "b.md": PAGE})).basic_memory
     for work, error in (
-        (lambda: store.add_observation("a.md", "нет ни тега, ни категории"), mk.ParameterError),
-        (lambda: store.add_observation("a.md", "x", "x"), mk.ParameterError),
-        (lambda: store.add_observation("a.md", "две\nстроки", "rule"), mk.ParameterError),
-        (lambda: store.add_observation("a.md", "x (y)", "rule"), mk.ParameterError),
-        (lambda: store.add_observation("a.md", "x", "rule", ["два слова"]), mk.ParameterError),
-        (lambda: store.add_relation("a.md", "r", "a]] [[b"), mk.ParameterError),
+        (lambda: store.add_observation("a.md", "нет ни тега, ни категории"), mk.errors.ParameterError),
+        (lambda: store.add_observation("a.md", "x", "x"), mk.errors.ParameterError),
+        (lambda: store.add_observation("a.md", "две\nстроки", "rule"), mk.errors.ParameterError),
+        (lambda: store.add_observation("a.md", "x (y)", "rule"), mk.errors.ParameterError),
+        (lambda: store.add_observation("a.md", "x", "rule", ["два слова"]), mk.errors.ParameterError),
+        (lambda: store.add_relation("a.md", "r", "a]] [[b"), mk.errors.ParameterError),
         (lambda: store.add_observation("Склад", "x", "rule"), ChangeRefusedError),
         (lambda: store.add_observation("Скад", "x", "rule"), NotFoundError),
     ):
@@ -351,7 +351,7 @@ def test_memories_of_serena_are_written_below_their_folder_alone(tmp_path: Path)
     assert (tmp_path / path).read_text("utf-8") == "текст\n\nещё\n"
     assert mk.store(tmp_path / ".serena/memories").serena.append("core/стиль", "x", now=NOW) == "core/стиль.md"
     for name in ("../x", "/x", "a//b", "a/../b", ".", "", "a\\b"):
-        with pytest.raises(mk.ParameterError):
+        with pytest.raises(mk.errors.ParameterError):
             store.write(name, "x")
     with pytest.raises(NotFoundError, match=r"core/стиль"):
         store.append("core/стилль", "x")

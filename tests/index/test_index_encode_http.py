@@ -296,7 +296,7 @@ def test_what_measures_raises_whatever_search_does(server: Server, corpus: mk.Co
     queries = pa.table({"query_id": ["1", "2"], "text": ["пулы", "чаи"]})
     qrels = pa.table({"query_id": ["1", "2"], "memory_id": ["a", "b"], "relevance": [1, 1]})
     with pytest.raises(EncoderUnavailableError, match="no connection"):
-        mk.tune(search, queries, qrels, {("vector_weight", "bm25_weight"): mk.shares(0.5, 2)})
+        mk.tune(search, queries, qrels, {("vector_weight", "bm25_weight"): mk.presets.shares(0.5, 2)})
 
 
 def test_a_prompt_is_built_by_words_and_says_so(server: Server, corpus: mk.Corpus, now: list[float]) -> None:

@@ -28,14 +28,14 @@ def test_the_corpus_made_last_answers_where_none_is_named(shell: Any) -> None:
     count = "select count(*) as n from memories"
     assert shell.run_cell_magic("memsql", "", count)["n"].tolist() == [2]
     assert shell.run_cell_magic("memsql", "old", count)["n"].tolist() == [1]
-    with pytest.raises(mk.ParameterError, match="Did you mean 'old'"):
+    with pytest.raises(mk.errors.ParameterError, match="Did you mean 'old'"):
         shell.run_cell_magic("memsql", "odl", count)
-    with pytest.raises((mk.QueryError, duckdb.Error)):
+    with pytest.raises((mk.errors.QueryError, duckdb.Error)):
         shell.run_cell_magic("memsql", "", "select nothing from nowhere")
 
 
 def test_a_search_is_asked_by_words(shell: Any) -> None:
-    with pytest.raises(mk.ParameterError, match="Got none"):
+    with pytest.raises(mk.errors.ParameterError, match="Got none"):
         shell.run_line_magic("memsearch", "чай")
     shell.user_ns["search"] = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай", "кофе"]}))
     assert shell.run_line_magic("memsearch", "кофе")["memory_id"].to_pylist() == ["1"]

@@ -121,9 +121,9 @@ def test_a_group_of_the_legend_is_chosen_and_given_up_and_other_colours_forget_i
     panel.set(group=names[0][1])
     panel.set(color="age")
     assert panel.values["group"] is None
-    with pytest.raises(mk.ParameterError, match="up to 3 months"):
+    with pytest.raises(mk.errors.ParameterError, match="up to 3 months"):
         panel.set(group="profile")
-    with pytest.raises(mk.ParameterError, match="it's 07"):
+    with pytest.raises(mk.errors.ParameterError, match="it's 07"):
         panel.choose(["it's 07"])  # it has no text, and no place
 
 
@@ -169,7 +169,7 @@ def test_without_its_extra_the_map_names_it_and_the_picture(
     search: mk.Retriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jscatter", None)
-    with pytest.raises(mk.MissingExtraError, match=r"memkit\[map\].*mk\.plot\.map"):
+    with pytest.raises(mk.errors.MissingExtraError, match=r"memkit\[map\].*mk\.plot\.map"):
         mk.panels.map(search)
     assert "59 memories by meaning, coloured by kind" in mk.plot.words(mk.plot.map(search, projection="pca"))
 
@@ -224,7 +224,7 @@ def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subte
                 assert re.search(rf"^{re.escape(name)} .* {n}$", words, re.MULTILINE)
         panel = mk.panels.map(search, color="topic", projection="pca", topics=topics, as_of=DAY)
         assert "coloured by topic" in panel.words
-        with pytest.raises(mk.ParameterError, match=r"mk\.topics"):
+        with pytest.raises(mk.errors.ParameterError, match=r"mk\.topics"):
             mk.plot.map(search, "topic")
     with subtests.test("a hit of a query is drawn apart"):
         words = mk.plot.words(mk.plot.map(search, "user", query="пул", k=3, projection="pca", as_of=DAY))

@@ -375,7 +375,7 @@ def test_a_drawing_asks_a_panel_for_its_values_once(
     assert len(asked) < 10
     page.decay_days = 30.0  # the traits stay checked
     assert (panel.params["decay_days"], page.decay_days) == (30.0, 30.0)
-    with pytest.raises(mk.ParameterError):
+    with pytest.raises(mk.errors.ParameterError):
         page.decay_days = -1.0
     assert page.decay_days == 30.0
 
@@ -438,7 +438,7 @@ def test_no_predicate_shows_a_user_what_is_another_s(search: mk.Retriever, where
     panel = mk.panels.search(search, "пул чай деплой", user_id="u1", as_of=DAY)
     visible = set(panel.result["memory_id"].to_pylist())
     if ")" in where:
-        with pytest.raises(mk.QueryError):
+        with pytest.raises(mk.errors.QueryError):
             panel.set(where=where)
     else:
         panel.set(where=where)
@@ -610,7 +610,7 @@ def test_labels_of_two_grades_are_judged_in_two_and_their_scale_is_kept(
         again = mk.panels.judge(search, queries, path, as_of=DAY)
         assert (again.grades, "no scale" in again.body) == (4, False), name
         assert again.result.sort_by("memory_id").equals(four.result.sort_by("memory_id"))
-    with pytest.raises(mk.ParameterError, match="expected grades=4, by which the labels were judged"):
+    with pytest.raises(mk.errors.ParameterError, match="expected grades=4, by which the labels were judged"):
         mk.panels.judge(search, queries, four.result, grades=2)
     assert mk.panels.judge(search, queries, qrels, grades=4).grades == 4
 
@@ -643,7 +643,7 @@ def test_a_judge_without_labels_asks_for_known_items() -> None:
         assert run(each, corpus=corpus, search=search).to_pylist() == each.result.to_pylist()
     assert panel.queries["text"].to_pylist() == queries["text"].to_pylist()
     assert panel.result.equals(mk.panels.judge(search, queries, qrels, as_of="2026-03-01").result)
-    with pytest.raises(mk.NotFittedError):
+    with pytest.raises(mk.errors.NotFittedError):
         mk.panels.judge(mk.Retriever())
 
 
@@ -660,7 +660,7 @@ def test_a_judge_sees_what_each_query_may_see() -> None:
     assert mk.panels.judge(search, hidden | {"hidden_field": [None]})._queue == [("h", "anna")]
     assert mk.panels.judge(search, hidden, qrels)._queue == []
     assert mk.panels.judge(search, hidden, qrels | {"memory_id": ["boris", "nobody"]})._queue == [("h", "anna")]
-    with pytest.raises(mk.ParameterError, match="qrels beside a 'hidden_field'"):
+    with pytest.raises(mk.errors.ParameterError, match="qrels beside a 'hidden_field'"):
         mk.panels.judge(search, hidden)
 
 
@@ -762,7 +762,7 @@ def test_a_policy_of_one_s_own_has_a_panel(corpus: mk.Corpus) -> None:
     for words in (panel.code, mk.panels.policy(corpus, Short(least=32), as_of=DAY).code):
         result = eval(words, {"mine": mine, "corpus": corpus, "Short": Short})  # noqa: S307  # memkit's own
         assert result.equals(panel.result), words
-    with pytest.raises(mk.ParameterError, match="the name of a policy, or a policy"):
+    with pytest.raises(mk.errors.ParameterError, match="the name of a policy, or a policy"):
         mk.panels.policy(corpus, 3)
 
 
@@ -779,7 +779,7 @@ def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
     panel.press("blocked")
     panel.press("same")
     assert panel.pair is None
-    with pytest.raises(mk.ParameterError, match=r"0\.4"):
+    with pytest.raises(mk.errors.ParameterError, match=r"0\.4"):
         panel.set(lexical_threshold=0.39)
     slider = control(panel.controls["lexical_threshold"])
     panel.set(lexical_threshold=slider["low"])
@@ -907,7 +907,7 @@ def test_questions_alone_are_judged_in_a_lab(corpus: mk.Corpus, search: mk.Retri
     lab["judge"].press("3")
     assert lab["judge"].result.num_rows == 1
     for wrong, message in (({"queries": queries, "qrels": {"query_id": [1]}}, "qrels"), ({"qrels": qrels}, "queries")):
-        with pytest.raises(mk.ParameterError, match=message):
+        with pytest.raises(mk.errors.ParameterError, match=message):
             _ = mk.panels.lab(corpus, search, as_of=DAY, **wrong)["surface"]
 
 
@@ -1045,7 +1045,7 @@ def test_a_memory_is_named_by_its_words(search: mk.Retriever) -> None:
     panel = mk.panels.search(search, "пул", as_of=DAY)
     panel.set(memory_id="ДЕПЛОЙ")
     assert panel.values["memory_id"] == "e"
-    with pytest.raises(mk.ParameterError, match="nobody wrote this"):
+    with pytest.raises(mk.errors.ParameterError, match="nobody wrote this"):
         panel.set(memory_id="nobody wrote this")
 
 

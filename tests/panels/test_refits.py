@@ -51,7 +51,7 @@ def test_from_python_a_size_of_chunks_is_fitted_at_once_and_undone_in_one_step(c
     assert panel.undo()
     assert panel.result.equals(before)
     for values in ({"index__overlap_tokens": 100}, {"index__chunk_tokens": 20}):
-        with pytest.raises(mk.ParameterError, match="must be below 'chunk_tokens'"):
+        with pytest.raises(mk.errors.ParameterError, match="must be below 'chunk_tokens'"):
             panel.set(**values)
     assert mine.index.chunk_tokens == 100
 

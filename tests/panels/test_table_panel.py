@@ -104,10 +104,10 @@ def test_what_is_given_may_be_of_any_kind() -> None:
     panels["a corpus"].set(filter="text: ЧАЙ")
     assert eval(panels["a corpus"].code, {"corpus": corpus})["memory_id"].to_pylist() == ["a"]  # noqa: S307
     for wrong in (3, {}, {"a": [1], "b": [1, 2]}):
-        with pytest.raises(mk.ParameterError):
+        with pytest.raises(mk.errors.ParameterError):
             mk.panels.table(wrong)
     for rows in (0, 201):
-        with pytest.raises(mk.ParameterError, match=r"\[1, 200\]"):
+        with pytest.raises(mk.errors.ParameterError, match=r"\[1, 200\]"):
             mk.panels.table(corpus, rows=rows)
 
 
@@ -270,5 +270,5 @@ def test_an_empty_table_and_a_filter_that_leaves_nothing_are_explained() -> None
     panel = mk.panels.table({"text": ["чай"]})
     panel.set(filter="кофе")
     assert panel.status == "0 of 1 row; no row has these letters"
-    with pytest.raises(mk.ParameterError, match="Did you mean 'text'"):
+    with pytest.raises(mk.errors.ParameterError, match="Did you mean 'text'"):
         panel.set(sort="texd")

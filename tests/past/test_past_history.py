@@ -17,6 +17,7 @@ import pytest
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.past import repository, tree
+from memkit.past.history import History
 from memkit.past.versions import COMMITS, VERSIONS
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
@@ -37,11 +38,11 @@ def sample_root(repositories: ModuleType, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def history(sample_root: Path) -> mk.History:
+def history(sample_root: Path) -> History:
     return mk.history(sample_root)
 
 
-def alive(history: mk.History, moment: object) -> list[tuple[str, ...]]:
+def alive(history: History, moment: object) -> list[tuple[str, ...]]:
     """Path, title and text, but for blank lines at its end, of what the versions say lived at a moment."""
     rows = history.versions.to_pylist()
     alive_then = [
@@ -54,7 +55,7 @@ def memories_of(corpus: mk.Corpus) -> list[tuple[str, ...]]:
     return sorted((row["path"], row["title"], row["text"].rstrip()) for row in corpus.memories.to_pylist())
 
 
-def test_at_every_commit_the_versions_are_what_a_read_gives(sample_root: Path, history: mk.History) -> None:
+def test_at_every_commit_the_versions_are_what_a_read_gives(sample_root: Path, history: History) -> None:
     assert history.commits.num_rows > 25
     for row in history.commits.to_pylist():
         corpus = mk.read(sample_root, rev=row["commit"])
@@ -63,7 +64,7 @@ def test_at_every_commit_the_versions_are_what_a_read_gives(sample_root: Path, h
     assert history.problems.num_rows == 0
 
 
-def test_the_end_is_the_folder_as_it_is(sample_root: Path, history: mk.History) -> None:
+def test_the_end_is_the_folder_as_it_is(sample_root: Path, history: History) -> None:
     last = [row for row in history.versions.to_pylist() if row["valid_to"] is None and row["change"] != "removed"]
     today = mk.read(sample_root)
     assert sorted(row["memory_id"] for row in last) == sorted(today.memories["memory_id"].to_pylist())
@@ -78,14 +79,14 @@ def test_the_end_is_the_folder_as_it_is(sample_root: Path, history: mk.History) 
         assert memories_of(history.at(row["committed_at"])) == memories_of(read)
 
 
-def test_a_query_sees_the_variables_of_who_asks(history: mk.History) -> None:
+def test_a_query_sees_the_variables_of_who_asks(history: History) -> None:
     known = pa.table({"change": ["added"], "means": ["new"]})
     meanings = history.sql("select distinct means from versions join known using (change)").fetchall()
     assert meanings == [("new",)]
     assert known.num_rows == 1
 
 
-def test_every_version_follows_the_one_before(history: mk.History) -> None:
+def test_every_version_follows_the_one_before(history: History) -> None:
     assert history.versions.schema.equals(VERSIONS)
     assert history.commits.schema.equals(COMMITS)
     chains: dict[str, list[dict[str, Any]]] = {}
@@ -106,13 +107,13 @@ def test_every_version_follows_the_one_before(history: mk.History) -> None:
     assert {row["at_start"] == (row["commit"] == first) for row in history.versions.to_pylist()} == {True}
 
 
-def story(root: Path, *states: dict[str, str | None]) -> mk.History:
+def story(root: Path, *states: dict[str, str | None]) -> History:
     return mk.history(
         mk.testing.write_commits(root, [(f"2026-01-{day:02d}", files) for day, files in enumerate(states, 1)])
     )
 
 
-def versions_of(history: mk.History, *columns: str) -> list[tuple[Any, ...]]:
+def versions_of(history: History, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in history.versions.to_pylist()]
 
 
@@ -177,9 +178,7 @@ def test_times_that_run_backwards_agree_with_a_read(repositories: ModuleType, tm
         assert alive(history, moment) == memories_of(mk.read(root, rev=moment))
 
 
-def test_a_cut_history_says_so(
-    sample_root: Path, history: mk.History, repositories: ModuleType, tmp_path: Path
-) -> None:
+def test_a_cut_history_says_so(sample_root: Path, history: History, repositories: ModuleType, tmp_path: Path) -> None:
     cut = mk.history(sample_root, max_commits=6)
     assert cut.commits["commit"].to_pylist() == history.commits["commit"].to_pylist()[-6:]
     assert b"the last 6 commits alone" in cut.versions.schema.metadata[b"note"]
@@ -227,7 +226,7 @@ def test_what_people_wrote_is_escaped_and_masked_and_no_address_is_kept(
     assert "example.org" not in str(history.commits.to_pylist())
 
 
-def test_both_tables_are_in_a_lake(history: mk.History, tmp_path: Path) -> None:
+def test_both_tables_are_in_a_lake(history: History, tmp_path: Path) -> None:
     history.corpus.save(tmp_path)
     lake = mk.open(tmp_path)
     for name in ("versions", "commits"):
@@ -286,16 +285,16 @@ DAYS: list[dict[str, str | None]] = [
 
 
 @pytest.fixture(scope="module")
-def days(tmp_path_factory: pytest.TempPathFactory) -> mk.History:
+def days(tmp_path_factory: pytest.TempPathFactory) -> History:
     return story(tmp_path_factory.mktemp("days"), *DAYS)
 
 
-def rows_of(history: mk.History, name: str, **options: Any) -> list[dict[str, Any]]:
+def rows_of(history: History, name: str, **options: Any) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = history.named(name, **options).to_arrow_table().to_pylist()
     return rows
 
 
-def test_named_queries_say_what_happened(days: mk.History) -> None:
+def test_named_queries_say_what_happened(days: History) -> None:
     changed = rows_of(days, "history_changes", as_of="2026-01-03", days=2)
     assert [(row["day"].day, row["change"]) for row in changed] == [(3, "added")] * 5 + [(2, "edited")] * 2
     vanished = rows_of(days, "history_vanished")
@@ -327,7 +326,7 @@ HISTORY = [row["name"] for row in mk.named_queries().to_pylist() if row["needs_h
 
 
 def test_a_query_over_a_history_is_one_statement_and_needs_one(
-    days: mk.History, tmp_path: Path, subtests: pytest.Subtests
+    days: History, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     without = mk.from_table({"text": ["чай"]})
     expected = {name: rows_of(days, name, as_of="2026-01-03") for name in HISTORY}
@@ -343,7 +342,7 @@ def test_a_query_over_a_history_is_one_statement_and_needs_one(
             assert rows_of(empty, name, as_of="2026-01-03") == []
 
 
-def test_since_leaves_what_is_older_out(days: mk.History) -> None:
+def test_since_leaves_what_is_older_out(days: History) -> None:
     late = days.since("2026-01-04")
     assert (late.versions.num_rows, late.commits.num_rows) == (5, 2)
     assert days.since(None) is days

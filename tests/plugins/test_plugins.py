@@ -263,7 +263,7 @@ def test_every_verb_that_reads_a_folder_reads_it_with_other_formats_too(
 
 def test_a_name_that_nobody_has_is_answered_with_the_one_that_was_meant(cards: Path) -> None:
     for wrong in ({"formats": ["carts"]}, {"format": "carts"}):
-        with pytest.raises(mk.ParameterError, match="cards"):
+        with pytest.raises(mk.errors.ParameterError, match="cards"):
             mk.read(cards, **wrong)  # type: ignore[arg-type]  # one of two options
 
 
@@ -292,7 +292,7 @@ def format_of(**changes: Any) -> mk.extend.Format:
     ],
 )
 def test_a_declaration_that_cannot_be_is_refused(site: Path, changes: dict[str, Any]) -> None:
-    with pytest.raises(mk.ParameterError):
+    with pytest.raises(mk.errors.ParameterError):
         mk.extend.register(format_of(**changes))
     assert "mine" not in registry._OTHERS.names()
 
@@ -362,7 +362,7 @@ def test_a_step_from_an_older_version_is_taken_also_in_other_processes(
     assert alone.memories["text"].to_pylist() == ["чай"]
     assert alone.tables["migrations"]["reason"].to_pylist() == ["statement becomes content"]
     assert mk.read(folder).problems["rule"].to_pylist() == ["unsupported_version"]
-    with pytest.raises(mk.ParameterError, match="kind of record"):
+    with pytest.raises(mk.errors.ParameterError, match="kind of record"):
         mk.extend.register(Adapter("card", "0", CURRENT, "", change))
 
 
@@ -370,14 +370,14 @@ def test_an_encoder_of_a_package_is_had_by_its_name(cards: Path, site: Path) -> 
     assert mk.extend.as_encoder("lengths").encode_query(["пул"]).shape == (1, 3)
     corpus = mk.read(cards, formats=["cards"])
     assert mk.Retriever(encoder="lengths").fit(corpus).search("чай", as_of="2026-01-01").num_rows
-    with pytest.raises(mk.ParameterError, match="lengths"):
+    with pytest.raises(mk.errors.ParameterError, match="lengths"):
         mk.extend.as_encoder("length")
     install(site, "broken_encoder", "raise OSError('gone')", "[memkit.encoders]\nbroken = {name}:Encoder\n")
     with pytest.warns(RuntimeWarning, match=r"broken_encoder 1\.5") as caught:  # noqa: SIM117 - the warning comes first
-        with pytest.raises(mk.ParameterError, match="'broken'"):
+        with pytest.raises(mk.errors.ParameterError, match="'broken'"):
             mk.extend.as_encoder("broken")
     assert len(caught) == 1
-    with pytest.raises(mk.ParameterError, match="name of its own"):
+    with pytest.raises(mk.errors.ParameterError, match="name of its own"):
         mk.extend.register(list, name="use")
 
 

@@ -125,7 +125,7 @@ def test_values_and_names_keep_texts_from_merging() -> None:
 
 
 def test_a_day_is_checked() -> None:
-    with pytest.raises(mk.ParameterError, match="as_of"):
+    with pytest.raises(mk.errors.ParameterError, match="as_of"):
         contradictions(mk.from_table({"text": ["чай"]}), "yesterday")
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
+from memkit.context import Context
 from memkit.errors import ParameterError
 
 DAYS = {"m0": "2026-01-01", "m1": "2026-02-01", "m2": "2026-03-01", "m3": None}
@@ -132,7 +133,7 @@ def test_a_prompt_of_a_day_holds_nothing_that_was_written_later(corpus_of: Any) 
     rows += [fact("ставит чайник", "working", "2026-03-01"), fact("чай без даты", "archive", None)]
     corpus = corpus_of(*rows, fact("чай из будущего", "archive", "2026-04-01"))
 
-    def build(**params: Any) -> mk.Context:
+    def build(**params: Any) -> Context:
         builder = mk.ContextBuilder(mk.Retriever(encoder=None, **params))
         return builder.build(corpus, "anna", "чай", as_of="2026-02-01")
 

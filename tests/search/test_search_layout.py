@@ -136,7 +136,7 @@ def test_umap_is_asked_with_a_seed_and_is_named_where_it_is_missing(
     search: mk.Retriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(mk.MissingExtraError, match=r"memkit\[umap\]"):
+    with pytest.raises(mk.errors.MissingExtraError, match=r"memkit\[umap\]"):
         lay_out(search, "umap")
     arguments: dict[str, Any] = {}
 
@@ -152,7 +152,7 @@ def test_umap_is_asked_with_a_seed_and_is_named_where_it_is_missing(
     monkeypatch.setitem(sys.modules, "umap", fake)
     assert lay_out(search, "umap").points.shape == (TOPICS * EACH, 2)
     assert arguments["random_state"] is not None
-    with pytest.raises(mk.ParameterError, match="tsne"):
+    with pytest.raises(mk.errors.ParameterError, match="tsne"):
         lay_out(search, "t-sne")
-    with pytest.raises(mk.NotFittedError):
+    with pytest.raises(mk.errors.NotFittedError):
         lay_out(mk.Retriever(encoder=None))

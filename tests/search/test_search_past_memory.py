@@ -13,6 +13,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError, QueryError
+from memkit.scale.buckets import write_buckets
 
 DAY, DIM, N, AT_ONCE = "2026-03-01", 16, 900, 300
 WORDS = np.array(["пул", "соединений", "release", "friday", "чай", "зелёный", "кофе", "план", "deploy", "ночь"])
@@ -59,7 +60,7 @@ def tables() -> Iterator[pa.Table]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("lake")
-    mk.write_buckets(place, tables(), buckets=4)
+    write_buckets(place, tables(), buckets=4)
     return place
 
 
@@ -82,7 +83,7 @@ def test_what_is_written_table_by_table_is_the_corpus(lake: Any) -> None:
 
 
 def test_given_vectors_are_searched_however_many_buckets_hold_them(lake: Any, tmp_path: Path) -> None:
-    mk.write_buckets(tmp_path, tables(), buckets=1)
+    write_buckets(tmp_path, tables(), buckets=1)
     one, in_buckets = fitted(mk.open(tmp_path)), fitted(lake)
     for where in (None, "user_id = 'u1'", "created_at > '2026-02-01'"):
         a, b = (search.search(QUESTIONS, k=20, where=where, as_of=DAY) for search in (one, in_buckets))
@@ -121,7 +122,7 @@ def test_a_predicate_reads_the_lake_and_nothing_else(lake: Any) -> None:
 )
 def test_what_cannot_be_laid_out_is_said(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
     with pytest.raises(MemkitError, match=message):
-        mk.write_buckets(tmp_path, map(pa.table, rows), buckets=1)
+        write_buckets(tmp_path, map(pa.table, rows), buckets=1)
     assert not (tmp_path / "buckets.json").exists()
 
 
@@ -131,13 +132,13 @@ def test_a_layout_that_was_stopped_is_no_lake_until_it_is_laid_out_again(tmp_pat
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        mk.write_buckets(tmp_path, stopping(), buckets=3)
+        write_buckets(tmp_path, stopping(), buckets=3)
     with pytest.raises(FormatError):
         mk.open(tmp_path)
     (tmp_path / "bucket-00002").mkdir()  # as a stop a moment later would have left it
     with pytest.raises(FormatError, match="an incomplete save"):
         mk.open(tmp_path)
-    mk.write_buckets(tmp_path, tables(), buckets=2)
+    write_buckets(tmp_path, tables(), buckets=2)
     held: Any = mk.open(tmp_path)
     assert held.n_memories == N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bucket-00000", "bucket-00001", "buckets.json"]
@@ -146,10 +147,10 @@ def test_a_layout_that_was_stopped_is_no_lake_until_it_is_laid_out_again(tmp_pat
 def test_another_lake_is_left_alone(folder: Path) -> None:
     before = json.loads((folder / "buckets.json").read_text())
     with pytest.raises(MemkitError, match="a lake lies there"):
-        mk.write_buckets(folder, [], buckets=1)
+        write_buckets(folder, [], buckets=1)
     assert json.loads((folder / "buckets.json").read_text()) == before
 
 
 def test_nothing_can_be_laid_out_and_asked(tmp_path: Path) -> None:
-    mk.write_buckets(tmp_path, [], buckets=2)
+    write_buckets(tmp_path, [], buckets=2)
     assert mk.Retriever(encoder=None).fit(mk.open(tmp_path, trust=True)).search("чай").num_rows == 0

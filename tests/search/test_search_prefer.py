@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import memkit as mk
+from memkit.search.explain import contributions
 from memkit.search.steps.prefer import NEAR_TIE
 
 DAY = "2026-03-01"
@@ -134,5 +135,5 @@ def test_the_newer_statement_comes_first_and_an_explanation_says_why() -> None:
     assert "as it is newer than a similar memory (prefer)" in mk.explain(search, question, "new", as_of=DAY)
     why = mk.explain(search, question, "old", k=1, user_id="anna", as_of=DAY)
     assert "It would be returned with prefer=None or k=2" in why
-    parts = mk.contributions(search.trace(question, user_id="anna", as_of=DAY))
+    parts = contributions(search.trace(question, user_id="anna", as_of=DAY))
     assert all(abs(lost) < 1e-9 for lost in parts["lost"].to_pylist())

@@ -119,7 +119,7 @@ def test_a_step_that_is_forgotten_is_nowhere(tagged: mk.Retriever) -> None:
     mk.extend.unregister(Linked())
     assert "tagged" not in tagged.search("чай").column_names
     assert "tag_weight" not in mk.Retriever.params()
-    with pytest.raises(mk.ParameterError, match="no parameter 'tag_weight'"):
+    with pytest.raises(mk.errors.ParameterError, match="no parameter 'tag_weight'"):
         mk.Retriever(tag_weight=1.0)
 
 
@@ -127,7 +127,7 @@ def test_a_step_cannot_take_what_another_one_has() -> None:
     class Twice(Linked):
         columns: ClassVar[dict[str, float]] = {"lift": 0.0}
 
-    with pytest.raises(mk.ParameterError, match="a column of its own"):
+    with pytest.raises(mk.errors.ParameterError, match="a column of its own"):
         mk.extend.register(Twice())
 
 

@@ -84,8 +84,8 @@ def test_a_log_that_is_no_file_of_memkits_own_is_not_read(
     obstacle(root, aside)
 
     def imported() -> str:
-        with pytest.raises(mk.FormatError) as caught:
-            mk.import_log(root / ".memkit/calls.jsonl")
+        with pytest.raises(mk.errors.FormatError) as caught:
+            mk.labels.import_log(root / ".memkit/calls.jsonl")
         return str(caught.value)
 
     assert "expected a" in in_time(imported)

@@ -497,5 +497,5 @@ def test_without_the_sdk_the_extra_is_named(root: Path, monkeypatch: pytest.Monk
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.setitem(sys.modules, "mcp.server", None)
-    with pytest.raises(mk.MissingExtraError, match=r"memkit\[mcp\]"):
+    with pytest.raises(mk.errors.MissingExtraError, match=r"memkit\[mcp\]"):
         make_server(Tools(root, {"encoder": None}))

@@ -52,7 +52,7 @@ def test_search_get_and_the_log_that_tuning_reads(tools: Tools) -> None:
         "used",
     }
     assert "Любит" not in json.dumps(rows, ensure_ascii=False)
-    queries, qrels = mk.import_log(tools.root / ".memkit/calls.jsonl")
+    queries, qrels = mk.labels.import_log(tools.root / ".memkit/calls.jsonl")
     assert queries["text"].to_pylist() == ["зелёный чай"]
     assert qrels.select(["memory_id", "relevance"]).to_pylist() == [{"memory_id": first["memory_id"], "relevance": 1.0}]
 

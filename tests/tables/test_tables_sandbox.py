@@ -424,5 +424,5 @@ def test_a_word_for_a_word_of_its_length_makes_nothing_longer() -> None:
     for _ in range(8):  # as lengths of 2 each they would be 256 times as long
         eight = f"replace({eight}, 'ё', 'е')"
     assert corpus.ask(f"select {eight} as text from memories")["text"].to_pylist() == ["елка"]  # noqa: S608  # no data in it
-    with pytest.raises(mk.QueryError, match="times as long"):
+    with pytest.raises(mk.errors.QueryError, match="times as long"):
         corpus.ask(f"select replace(text, 'ё', '{'е' * 101}') from memories")  # noqa: S608  # no data in it

@@ -117,7 +117,8 @@ class IndexBudget(Estimator):
     log: Any = param(
         None,
         kind="object",
-        doc="A log of which memories were used, as `mk.import_log` takes it (`memkit serve` writes one); None: none.",
+        doc="A log of which memories were used, as `mk.labels.import_log` takes it (`memkit serve` writes one); None:"
+        " none.",
     )
 
     def draft(self, draft: Draft) -> None:

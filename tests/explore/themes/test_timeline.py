@@ -38,7 +38,7 @@ def search() -> mk.Retriever:
     return fitted(ROWS)
 
 
-def ids(timeline: mk.Timeline) -> list[str]:
+def ids(timeline: mk.explore.Timeline) -> list[str]:
     return list(timeline.table["memory_id"].to_pylist())
 
 

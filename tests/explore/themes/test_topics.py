@@ -14,6 +14,7 @@ import pytest
 import memkit as mk
 from memkit.display.notebook import shown
 from memkit.errors import NotFittedError, ParameterError, QueryError
+from memkit.explore import Topics
 from memkit.explore.themes.clusters import Clusters, cluster, most_clusters
 from memkit.explore.themes.words import words_of
 from memkit.index.encoders.base import unit_rows
@@ -29,11 +30,11 @@ def fitted(texts: list[str], **columns: Any) -> mk.Retriever:
     return mk.Retriever(encoder="hash").fit(mk.from_table({"text": texts, **columns}))
 
 
-def assigned(topics: mk.Topics) -> dict[str, int]:
+def assigned(topics: Topics) -> dict[str, int]:
     return dict(zip(topics.memories["memory_id"].to_pylist(), topics.memories["topic"].to_pylist(), strict=True))
 
 
-def groups(topics: mk.Topics) -> set[frozenset[str]]:
+def groups(topics: Topics) -> set[frozenset[str]]:
     by_topic: dict[int, set[str]] = {}
     for memory, topic in assigned(topics).items():
         by_topic.setdefault(topic, set()).add(memory)
@@ -46,7 +47,7 @@ def sample() -> mk.Retriever:
 
 
 @pytest.fixture(scope="module")
-def sample_topics(sample: mk.Retriever) -> mk.Topics:
+def sample_topics(sample: mk.Retriever) -> Topics:
     return mk.topics(sample, 6, as_of="2026-03-01")
 
 
@@ -61,7 +62,7 @@ def test_two_subjects_are_two_topics_named_in_words_that_people_write() -> None:
     assert str(topics) == "2 topics of 9 memories, 0 have none"
 
 
-def test_the_same_twice_and_in_any_order_of_rows(sample: mk.Retriever, sample_topics: mk.Topics) -> None:
+def test_the_same_twice_and_in_any_order_of_rows(sample: mk.Retriever, sample_topics: Topics) -> None:
     again = mk.topics(sample, 6, as_of="2026-03-01")
     assert again.table.equals(sample_topics.table)
     assert again.memories.equals(sample_topics.memories)
@@ -81,7 +82,7 @@ def test_the_seed_moves_how_sure_and_not_the_partition() -> None:
     np.testing.assert_allclose(one.sure, other.sure, atol=0.2)
 
 
-def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, sample_topics: mk.Topics) -> None:
+def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, sample_topics: Topics) -> None:
     assert pc.sum(sample_topics.table["n"]).as_py() == sample_topics.memories.num_rows
     assert math.isclose(pc.sum(sample_topics.table["share"]).as_py(), 1)
     counted = {row["topic"]: row["n"] for row in sample_topics.table.to_pylist()}
@@ -97,7 +98,9 @@ def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, 
     assert sample_topics.table["until"][0].as_py() == pc.max(dates).as_py().date()
 
 
-def test_a_memory_that_falls_elsewhere_in_more_resamples_than_not_has_no_topic(sample_topics: mk.Topics) -> None:
+def test_a_memory_that_falls_elsewhere_in_more_resamples_than_not_has_no_topic(
+    sample_topics: Topics,
+) -> None:
     rows = sample_topics.memories.to_pylist()
     assert all(row["probability"] >= 0.5 for row in rows if row["topic"])
     assert all(row["topic"] or row["probability"] < 0.5 for row in rows if row["probability"] is not None)
