@@ -49,6 +49,7 @@ _MOVED = {
     "memkit.search.explain": "contributions",
 }
 _GONE = {
+    "as_objective": "It is mk.Task(search, queries, qrels).objective(space) now.",
     "convert_ids": "Lakes of older versions are no longer read: read the folder again and judge anew.",
 } | {name: f"It is {place}.{name} now." for place, names in _MOVED.items() for name in names.split()}
 """What to do instead of a public name that an older memkit had."""

@@ -29,7 +29,7 @@ from memkit.errors import MemkitError as MemkitError
 from memkit.evaluation.audit import audit as audit
 from memkit.evaluation.compare import compare as compare
 from memkit.evaluation.estimator import as_estimator as as_estimator
-from memkit.evaluation.estimator import as_objective as as_objective
+from memkit.evaluation.evaluation import Task as Task
 from memkit.evaluation.evaluation import evaluate as evaluate
 from memkit.evaluation.known_items import known_items as known_items
 from memkit.evaluation.profile import Profile as Profile

@@ -464,7 +464,7 @@ def test_an_export_of_twice_the_memories_takes_twice_the_time(name: str, layout:
         return mk.read(write_files(tmp_path / str(count), EXPORTED[name](count)))
 
     def work(corpus: mk.Corpus) -> None:
-        mk.export(corpus, tmp_path / "new", layout, user="u", as_of="2026-03-01")
+        mk.export(corpus, tmp_path / "new", layout, user_id="u", as_of="2026-03-01")
 
     assert_grows_linearly(work, corpus, least=100, most=800, times=4)
 

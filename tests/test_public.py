@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import doctest
 import importlib
 import inspect
@@ -304,3 +305,63 @@ def test_an_old_name_of_a_parameter_is_refused_with_its_new_one_wherever_it_is_w
         for where, write in written.items():
             with subtests.test(where, old=old), pytest.raises(mk.MemkitError, match=rf"It is called '{now}' now\.$"):
                 write({old: value})
+
+
+def test_a_function_refuses_an_old_name_of_a_parameter_with_its_new_one(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кофе"]})
+    search, labels = mk.Retriever(encoder=None).fit(corpus), ({"query_id": ["1"], "text": ["чай"]}, LABELLED)
+    storage = mk.workspace.get_storage(tmp_path)
+    calls: list[tuple[str, str, Callable[..., object]]] = [
+        ("seed", "random_state", lambda **old: mk.evaluate(search, *labels, **old)),
+        ("seed", "random_state", lambda **old: mk.compare(search, search, *labels, **old)),
+        ("seed", "random_state", lambda **old: mk.Task(search, *labels, **old)),
+        ("seed", "random_state", lambda **old: mk.known_items(corpus, **old)),
+        ("seed", "random_state", lambda **old: mk.topics(search, **old)),
+        ("seed", "random_state", lambda **old: mk.panels.judge(search, *labels, **old)),
+        ("seed", "random_state", lambda **old: mk.Profile(evidence=old)),
+        ("sample", "n", lambda **old: mk.sweep(search, *labels, {"pool": [5]}, **old)),
+        ("sample", "n", lambda **old: mk.tune(search, *labels, {"pool": [5]}, **old)),
+        ("user", "user_id", lambda **old: mk.export(corpus, tmp_path / "new", "facts", **old)),
+        ("user", "user_id", lambda **old: mk.store(tmp_path).facts.read(**old)),
+        ("folder", "path", lambda **old: mk.open(**old)),
+        ("folder", "path", lambda **old: corpus.save(**old)),
+        ("folder", "path", lambda **old: search.save(**old)),
+        ("now", "as_of", lambda **old: storage.get_recent_context(**old)),
+        ("now", "as_of", lambda **old: mk.workspace.MemoryIndex(storage, encoder=None).search("чай", **old)),
+    ]
+    for place, (old, now, call) in enumerate(calls):
+        with (
+            subtests.test(old, place=place),
+            pytest.raises(
+                mk.errors.ParameterError, match=rf"no (\[evidence\] )?parameter '{old}'.* is called '{now}' now\.$"
+            ),
+        ):
+            call(**{old: 1})
+
+
+def test_a_task_stands_for_a_search_and_its_labels() -> None:
+    """Each verb says the same of a task and of its parts, and what is given beside a task counts."""
+    texts = {"memory_id": ["a", "b"], "text": ["зелёный чай", "чай с мёдом"], "kind": ["profile", "archive"]}
+    search = mk.Retriever(encoder=None).fit(mk.from_table(texts))
+    labels = {"query_id": ["1"], "text": ["чай"]}, {"query_id": ["1"], "memory_id": ["b"], "relevance": [1]}
+    asked, grid, other = {"where": "kind = 'archive'", "as_of": "2026-03-01"}, {"min_score": [0.0, 0.9]}, search
+    task = mk.Task(search, *labels, **asked)
+    verbs: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "evaluate": (mk.evaluate, ("mrr",)),
+        "sweep": (mk.sweep, (grid, "mrr")),
+        "tune": (mk.tune, (grid, "mrr")),
+    }
+    for verb, rest in verbs.values():
+        assert verb(task, *rest).table == verb(search, *labels, *rest, **asked).table
+    assert mk.compare(task, other, "mrr").details == mk.compare(search, other, *labels, "mrr", **asked).details
+    assert mk.evaluate(task, "mrr").table["value"].to_pylist() == [1.0], "the one memory of that kind"
+    assert mk.evaluate(task, "mrr", where=None).hits.num_rows == 2, "what is given beside a task counts"
+    assert task.where == asked["where"], "and leaves the task as it is"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        task.where = None  # type: ignore[misc]
+    with pytest.raises(mk.errors.ParameterError, match="a Task has queries and qrels of its own"):
+        mk.evaluate(task, qrels=labels[1])
+    with pytest.raises(mk.errors.ParameterError, match=r"evaluate: no parameter 'wher'\. Did you mean 'where'"):
+        mk.evaluate(task, wher="true")

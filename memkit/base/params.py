@@ -38,7 +38,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import pyarrow as pa
 
@@ -49,12 +49,18 @@ REQUIRED: Any = MISSING
 FORMER: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "analyser": ("analyzer",),
+        "folder": ("path",),
         "normalise": ("normalize",),
+        "now": ("as_of",),
+        "sample": ("n",),
+        "seed": ("random_state",),
+        "user": ("user_id",),
     }
 )
 """What took the place of a parameter's old name, anywhere in memkit: one of these, or an inner estimator's."""
 Zone = str | tzinfo | None
 """A time zone as a user gives it: a name, an offset from UTC, or a `tzinfo`; None is UTC."""
+F = TypeVar("F", bound=Callable[..., Any])
 _OFFSET = re.compile(r"UTC|(?:UTC)?([+-])([01]\d|2[0-3]):([0-5]\d)")
 
 
@@ -132,9 +138,18 @@ _CLASSES: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "words": (tuple, list),
     "weights": (Mapping,),
+    "moment": (str, date, Moment),
     "callable": (Callable,),  # type: ignore[dict-item]  # of collections.abc, which isinstance takes
     "object": (object,),
 }
+
+
+_TYPES = {
+    "words": "sequence of strings",
+    "weights": "mapping of words to floats",
+    "moment": "str, date or datetime",
+}
+"""What a kind of parameter is called in docstrings and messages, where that is not its own name."""
 
 
 @dataclass(frozen=True)
@@ -177,8 +192,8 @@ class Param:
     Attributes
     ----------
     kind : str
-        'bool', 'int', 'float', 'str', 'words' (a sequence of strings), 'weights' (a mapping of words to numbers),
-        'callable' or 'object' (checked by the code that uses it).
+        'bool', 'int', 'float', 'str', 'moment', 'words' (a sequence of strings), 'weights' (a mapping of words to
+        numbers), 'callable' or 'object' (checked by the code that uses it).
     low, high : float or None
         Bounds, inclusive unless `low_open` or `high_open`; of words, `low` is their least number.
     choices : tuple of str
@@ -240,7 +255,7 @@ class Param:
             some = "one or more words among " if self.low else "words among "
             words = (some if self.kind == "words" else "one of ") + ", ".join(map(repr, self.choices))
         else:
-            words = {"words": "sequence of strings", "weights": "mapping of words to floats"}.get(self.kind, self.kind)
+            words = _TYPES.get(self.kind, self.kind)
             words += " or '*'" if self.star else ""
         if self.kind == "words" or (self.low is None and self.high is None):
             return words
@@ -352,6 +367,22 @@ def hint_of(name: object, known: Iterable[str]) -> str:
     wanted = {str(name), *FORMER.get(str(name), ())}
     now = next((new for new in names if new.rpartition("__")[2] in wanted), None)
     return did_you_mean(name, names) if now is None else f" It is called {now!r} now."
+
+
+def current_names(function: F) -> F:
+    """Have a call with the old name of a parameter refused with its new one, as `FORMER` has it."""
+
+    owner = function.__qualname__.removesuffix(".__init__")
+
+    @functools.wraps(function)
+    def called(*positional: Any, **named: Any) -> Any:
+        for name in named.keys() & FORMER.keys():
+            known = inspect.signature(function).parameters
+            if name not in known and (hint := hint_of(name, known)):
+                raise ParameterError(f"{owner}: no parameter {name!r}.{hint}")
+        return function(*positional, **named)
+
+    return cast(F, called)
 
 
 def check_value(owner: str, name: str, value: object, kind: str, **declared: Any) -> None:
@@ -1009,7 +1040,7 @@ class Estimator:
 def with_parameters(doc: str | None, declared: Iterable[Param]) -> str | None:
     """A docstring with a numpydoc *Parameters* section of the declarations before its other sections."""
     ordered = by_group(declared)
-    section = "\n".join(map(_entry, ordered))
+    section = listed(ordered)
     if doc is None or not section:
         return doc
     groups = {p.group: ", ".join(f"`{one.name}`" for one in ordered if one.group == p.group) for p in ordered}
@@ -1022,6 +1053,11 @@ def with_parameters(doc: str | None, declared: Iterable[Param]) -> str | None:
         )
         head += "\n\nParameters by what they act on:\n\n" + "\n".join(lines)
     return f"{head}\n\nParameters\n----------\n{section}" + (f"\n\n{rest}" if rest else "")
+
+
+def listed(declared: Iterable[Param]) -> str:
+    """The declarations as entries of a numpydoc section."""
+    return "\n".join(map(_entry, declared))
 
 
 def by_group(declared: Iterable[Param]) -> list[Param]:

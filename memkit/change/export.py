@@ -23,7 +23,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from memkit.base.hashes import digest
-from memkit.base.params import AsOf, as_of_time, check_choice, describe, path_of
+from memkit.base.params import AsOf, as_of_time, check_choice, current_names, describe, path_of
 from memkit.change.diff import Diff
 from memkit.change.disk import RESERVED, check_new, folded
 from memkit.change.edits import Edits
@@ -246,7 +246,8 @@ class Export(Tabular):
         return int(self.table.num_rows)
 
 
-def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None = None, as_of: AsOf = None) -> Export:
+@current_names
+def export(corpus: Corpus, path: str | Path, layout: str, *, user_id: str | None = None, as_of: AsOf = None) -> Export:
     """Plan the files that hold a corpus in another layout; nothing is written before ``.apply()``.
 
     The planned files are read back, and each memory is compared with the result: texts without blank lines at their
@@ -256,12 +257,12 @@ def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None 
     ----------
     corpus : Corpus
         Of any layout.
-    folder : str or Path
+    path : str or Path
         An empty folder, or one that does not exist yet.
     layout : str
         'okf' (pages with YAML and an index), 'obsidian' (a vault), 'basic-memory', 'notes' (the Memory Format),
-        'facts' (Memory v2: a fact has 12 to 240 characters and a user) or 'mcp-graph' (the MCP memory server).
-    user : str, optional
+        'facts' (Memory v2: a fact has 12 to 240 characters and a user_id) or 'mcp-graph' (the MCP memory server).
+    user_id : str, optional
         With 'facts': whose facts the memories without a user become.
     as_of : str, date, datetime or None
         The date for memories without one, where the layout needs a date; None is now.
@@ -282,7 +283,7 @@ def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None 
     >>> import memkit as mk, tempfile
     >>> folder = tempfile.mkdtemp()
     >>> corpus = mk.from_table({"text": ["Деплой по вторникам", "чай"], "tags": [["релиз"], []]})
-    >>> facts = export(corpus, folder, "facts", user="anna", as_of="2026-03-01")
+    >>> facts = export(corpus, folder, "facts", user_id="anna", as_of="2026-03-01")
     >>> facts.table.select(["path", "held", "lost"]).to_pylist()  # doctest: +NORMALIZE_WHITESPACE
     [{'path': 'users/anna/archive.md', 'held': ['text'], 'lost': ['tags']},
      {'path': None, 'held': [], 'lost': ['text']}]
@@ -295,13 +296,14 @@ def export(corpus: Corpus, folder: str | Path, layout: str, *, user: str | None 
     if not isinstance(corpus, Corpus):
         raise ParameterError(f"export: expected a Corpus. Got {type(corpus).__name__}.")
     check_choice("layout", layout, tuple(LAYOUTS), "export")
-    if user is not None and not (isinstance(user, str) and _USER.fullmatch(user)):
-        raise ParameterError(f"export: 'user' must be letters, digits, '_', '-' and '.'. Got {mask(repr(user)):.80}.")
-    target = path_of("folder", folder)
+    if user_id is not None and not (isinstance(user_id, str) and _USER.fullmatch(user_id)):
+        got = f"{mask(repr(user_id)):.80}"
+        raise ParameterError(f"export: 'user_id' must be letters, digits, '_', '-' and '.'. Got {got}.")
+    target = path_of("export", path)
     _check_empty(target)
     moment = as_of_time(as_of)
     rows = corpus.memories.to_pylist()
-    job = Job(_groups(rows), _links(corpus, rows), user, moment)
+    job = Job(_groups(rows), _links(corpus, rows), user_id, moment)
     LAYOUTS[layout](job)
     table = _compared(job, rows)
     return Export(target, layout, job.out.files, table, moment)
@@ -673,7 +675,7 @@ def _fact_line(row: Row, user: str | None, ids: _FactIds) -> tuple[str, str]:
     """
     text = " ".join(row["text"].split("\n")).strip()
     if user is None:
-        raise FormatError("a fact belongs to a user: give user=")
+        raise FormatError("a fact belongs to a user: give user_id=")
     if not _USER.fullmatch(user):
         raise FormatError(
             f"a user's name has letters, digits, '_', '-' and '.', and is {_LONGEST_NAME} of them at most"

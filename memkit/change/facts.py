@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, check_choice, describe
+from memkit.base.params import AsOf, check_choice, current_names, describe
 from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
@@ -135,9 +135,10 @@ class FactStore(Operations):
         """The folder of the users' folders, relative to the root."""
         return users.home(self._reader())
 
+    @current_names
     def save(
         self,
-        user: str,
+        user_id: str,
         text: str,
         meta: Mapping[str, Any] | None = None,
         *,
@@ -148,7 +149,7 @@ class FactStore(Operations):
 
         Parameters
         ----------
-        user : str
+        user_id : str
             Letters, digits, ``_``, ``.`` and ``-``.
         text : str
             One line.
@@ -167,18 +168,18 @@ class FactStore(Operations):
             With the reason: length, question, command, secret, duplicate, semantic_duplicate or limit; expired for an
             end that is past, and bad_value for an end of a profile or archive fact, which has none.
         """
-        users.check_user(user)
+        users.check_user(user_id)
         columns = users.meta_columns({} if meta is None else meta)
-        self._first_access(user, now, dry_run)
-        return self._do(lambda draft: self._save(draft, user, text, columns), now, dry_run)
+        self._first_access(user_id, now, dry_run)
+        return self._do(lambda draft: self._save(draft, user_id, text, columns), now, dry_run)
 
-    def _save(self, draft: Draft, user: str, text: str, columns: Row) -> Saved:
-        facts = users.load(draft, user, self._parsed_files)
+    def _save(self, draft: Draft, user_id: str, text: str, columns: Row) -> Saved:
+        facts = users.load(draft, user_id, self._parsed_files)
         text = users.one_line(text)
         new = {
             "memory_id": "~new",
             "format": "facts",
-            "user_id": user,
+            "user_id": user_id,
             "text": text,
             "title": "",
             "tags": [],
@@ -272,7 +273,8 @@ class FactStore(Operations):
         evicted_ids = {row["memory_id"] for row in refused if row["reason"] == "evicted"}
         return [row for row in facts.rows if row["memory_id"] in evicted_ids]
 
-    def read(self, user: str, *, now: AsOf = None, expired: bool = False) -> pa.Table:
+    @current_names
+    def read(self, user_id: str, *, as_of: AsOf = None, expired: bool = False) -> pa.Table:
         """The facts of a user; `expired` includes those that have expired.
 
         Returns
@@ -281,16 +283,17 @@ class FactStore(Operations):
             id, type, importance, expires_at, created_at, text, path, line. For an unknown user it is empty, and the
             metadata's ``note`` names similar ids.
         """
-        users.check_user(user)
-        table, note = self._memories(user)
+        users.check_user(user_id)
+        table, note = self._memories(user_id)
         if not expired:
-            kept = Expiry(**self._policy_params("expiry")).transform(table, now)["keep"]
+            kept = Expiry(**self._policy_params("expiry")).transform(table, as_of)["keep"]
             table = table.filter(kept)
         names = dict(zip(_FACT_COLUMNS, ("source_id", "kind", *_FACT_COLUMNS[2:7], "line_start"), strict=True))
         renamed = pa.table({name: table[column] for name, column in names.items()})
         return describe(renamed.filter(pc.is_in(renamed["type"], value_set=pa.array(TYPES))), memkit="facts", note=note)
 
-    def search(self, user: str, query: str, k: int = 5, *, now: AsOf = None) -> pa.Table:
+    @current_names
+    def search(self, user_id: str, query: str, k: int = 5, *, as_of: AsOf = None) -> pa.Table:
         """Search the facts of a user, best first, with the document's decay by age.
 
         Returns
@@ -298,14 +301,14 @@ class FactStore(Operations):
         pyarrow.Table
             Hits of a Retriever, with the column source_id, the fact's id.
         """
-        return self._hits(user, query, k, now)
+        return self._hits(user_id, query, k, as_of)
 
-    def _hits(self, user: str, query: str, k: int, now: AsOf, **parameters: Any) -> pa.Table:
-        users.check_user(user)
+    def _hits(self, user_id: str, query: str, k: int, as_of: AsOf, **parameters: Any) -> pa.Table:
+        users.check_user(user_id)
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ParameterError(f"k: expected a whole number, 1 or more. Got {k!r:.80}.")
-        corpus, note = self._corpus(user)
-        hits = self._retriever(**parameters).fit(corpus).search(checked(query, "query", filled=False), k=k, as_of=now)
+        corpus, note = self._corpus(user_id)
+        hits = self._retriever(**parameters).fit(corpus).search(checked(query, "query", filled=False), k=k, as_of=as_of)
         if corpus.memories.num_rows:
             hits = hits.filter(pc.greater(pc.fill_null(hits["score"], 0.0), 0.0))
         rows = pc.index_in(hits["memory_id"], value_set=corpus.memories["memory_id"].combine_chunks())
@@ -315,7 +318,8 @@ class FactStore(Operations):
         metadata = {name: value for name, value in hits.schema.metadata.items() if name != b"note"}
         return describe(hits.replace_schema_metadata(metadata), note=note)
 
-    def get(self, user: str, ids: Iterable[str]) -> pa.Table:
+    @current_names
+    def get(self, user_id: str, ids: Iterable[str]) -> pa.Table:
         """The facts with these ids, as `read` has them.
 
         Raises
@@ -325,7 +329,7 @@ class FactStore(Operations):
         """
         if isinstance(ids, str):
             raise ParameterError(f"ids: expected a list of ids. Got {ids!r:.80}.")
-        facts = self.read(user, expired=True)
+        facts = self.read(user_id, expired=True)
         known_ids = facts["id"].to_pylist()
         wanted = list(ids)
         for id in wanted:
@@ -337,7 +341,7 @@ class FactStore(Operations):
 
     def forget(
         self,
-        user: str,
+        user_id: str,
         id: str | None = None,
         query: str | None = None,
         *,
@@ -370,13 +374,14 @@ class FactStore(Operations):
 
         def work(draft: Draft, facts: users.UserFacts, row: Row) -> None:
             remove_lines(draft, row, "forgotten")
-            users.remove_from_backup(draft, facts, user, row["text"])
+            users.remove_from_backup(draft, facts, user_id, row["text"])
 
-        return self._change_fact(user, id, query, confirm, least_score, work, now, dry_run)
+        return self._change_fact(user_id, id, query, confirm, least_score, work, now, dry_run)
 
+    @current_names
     def update(
         self,
-        user: str,
+        user_id: str,
         id: str | None = None,
         query: str | None = None,
         *,
@@ -401,10 +406,11 @@ class FactStore(Operations):
             self._refuse_duplicate(facts, new, draft.moment, exclude=row["memory_id"])
             users.replace_text(draft, row, line)
 
-        return self._change_fact(user, id, query, confirm, least_score, work, now, dry_run)
+        return self._change_fact(user_id, id, query, confirm, least_score, work, now, dry_run)
 
+    @current_names
     def cleanup(
-        self, user: str | None = None, *, guessed: str = "delete", now: AsOf = None, dry_run: bool = False
+        self, user_id: str | None = None, *, guessed: str = "delete", now: AsOf = None, dry_run: bool = False
     ) -> list[str] | Edits:
         """Delete expired facts from ``working.md``, of one user or of all, and return their ids.
 
@@ -418,10 +424,10 @@ class FactStore(Operations):
             ``archive.md``, without a last day and under a new id.
         """
         check_choice("guessed", guessed, GUESSED, "cleanup")
-        if user is not None:
-            users.check_user(user)
+        if user_id is not None:
+            users.check_user(user_id)
         old_files = users.old_files(self._reader())
-        unmigrated = {name: path for name, path in old_files.items() if user in (None, name)}
+        unmigrated = {name: path for name, path in old_files.items() if user_id in (None, name)}
         for name in unmigrated if not dry_run else ():
             self._first_access(name, now, dry_run)
 
@@ -433,9 +439,9 @@ class FactStore(Operations):
                 with draft.attempt(path, None):
                     bring_user(draft, path)
                 reasons |= {(name, row["reason"]) for row in draft.refused[before:]}
-            for name in [user] if user is not None else users.user_folders(draft):
+            for name in [user_id] if user_id is not None else users.user_folders(draft):
                 before = len(draft.refused)
-                with draft.attempt(f"{users.home(draft)}/{name}", None) if user is None else nullcontext():
+                with draft.attempt(f"{users.home(draft)}/{name}", None) if user_id is None else nullcontext():
                     facts = users.load(draft, name, self._parsed_files)
                     removed_ids += self._clean_user(draft, facts, guessed == "archive")
                 # What holds up a user's migration holds up the cleaning too, and is told once.
@@ -473,8 +479,9 @@ class FactStore(Operations):
             users.write_meta(draft, facts, meta, ["archive"] * len(archived), expired)
         return ids
 
-    def migrate_user(self, user: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
-        """Move the facts of an old ``{user}.md`` into a folder of the user; the file becomes ``{user}.md.bak``.
+    @current_names
+    def migrate_user(self, user_id: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
+        """Move the facts of an old ``{user_id}.md`` into a folder of the user; the file becomes ``{user_id}.md.bak``.
 
         Each line gets the type that its words give. An old task is no current one: it becomes an archive fact, unless
         it has an end of its own that is not past. So does what `save` would refuse, and what is over a limit.
@@ -493,16 +500,16 @@ class FactStore(Operations):
             Where the user was migrated already, a folder lies beside the old file, the ``.bak`` exists, no line of the
             file is a fact, or the file is not of the old layout.
         """
-        users.check_user(user)
+        users.check_user(user_id)
 
         def work(draft: Draft) -> pa.Table:
-            rows = bring_user(draft, users.old_file(draft, user) or _raise_no_old_file(draft, user))
-            return pa.Table.from_pylist([{"user_id": user, **row} for row in rows], schema=_MIGRATED)
+            rows = bring_user(draft, users.old_file(draft, user_id) or _raise_no_old_file(draft, user_id))
+            return pa.Table.from_pylist([{"user_id": user_id, **row} for row in rows], schema=_MIGRATED)
 
         result = self._do(work, now, dry_run)
         return describe(result, memkit="migrated") if isinstance(result, pa.Table) else result
 
-    def _first_access(self, user: str, now: AsOf, dry_run: bool) -> None:
+    def _first_access(self, user_id: str, now: AsOf, dry_run: bool) -> None:
         """Migrate a user who has an old file; one that cannot be migrated stays, and is read as it is.
 
         Raises
@@ -511,28 +518,29 @@ class FactStore(Operations):
             With `dry_run`, where a file would be migrated first: the ids and lines of the edits depend on that.
         """
         try:
-            path = users.old_file(self._reader(), user)
+            path = users.old_file(self._reader(), user_id)
             if path is None:
                 return
-            lines = self.migrate_user(user, now=now, dry_run=dry_run)
+            lines = self.migrate_user(user_id, now=now, dry_run=dry_run)
         except (ChangeRefusedError, FormatError, NotFoundError):
             return
         if not isinstance(lines, pa.Table):
             raise ChangeRefusedError(
                 f"dry_run: {path} is of the old layout, and migrated before any other change."
-                f" migrate_user({user!r}, dry_run=True) shows that step; after it this one can be shown."
+                f" migrate_user({user_id!r}, dry_run=True) shows that step; after it this one can be shown."
             )
         self.migrated = describe(pa.concat_tables([self.migrated, lines]), memkit="migrated")
 
-    def blocks(self, user: str, message: str, *, now: AsOf = None) -> str:
+    @current_names
+    def blocks(self, user_id: str, message: str, *, as_of: AsOf = None) -> str:
         """The memory blocks of a prompt: the document's ``buildMemoryBlocksForPrompt``."""
-        users.check_user(user)
-        corpus, _ = self._corpus(user)
+        users.check_user(user_id)
+        corpus, _ = self._corpus(user_id)
         if not corpus.memories.num_rows:
             return ""
         values = dict(self.profile.context) if self.profile else {}
         builder = ContextBuilder(retriever=self._retriever().fit(corpus), **values)
-        return str(builder.build(corpus, user, checked(message, "message", filled=False), as_of=now).text)
+        return str(builder.build(corpus, user_id, checked(message, "message", filled=False), as_of=as_of).text)
 
     def _policy_params(self, policy: str) -> Row:
         """The parameters of a policy: the document's, overridden by the profile's."""
@@ -544,7 +552,7 @@ class FactStore(Operations):
 
     def _change_fact(
         self,
-        user: str,
+        user_id: str,
         id: str | None,
         query: str | None,
         confirm: bool,
@@ -554,7 +562,7 @@ class FactStore(Operations):
         dry_run: bool,
     ) -> pa.Table | str | Edits:
         """Apply `work` to the fact that is meant, and drop its old vector; return the candidates of a query."""
-        users.check_user(user)
+        users.check_user(user_id)
         if (id is None) == (query is None):
             raise ParameterError("expected an id or a query, one of the two.")
         for name, value in (("id", id), ("query", query)):
@@ -564,14 +572,14 @@ class FactStore(Operations):
             raise ParameterError(f"confirm: expected true or false. Got {confirm!r:.80}.")
         threshold = self.least_score if least_score is None else _checked_score(least_score)
         if id is not None or confirm:
-            self._first_access(user, now, dry_run)
-        target = id if id is not None else self._answer(user, str(query), confirm, threshold, now)
+            self._first_access(user_id, now, dry_run)
+        target = id if id is not None else self._answer(user_id, str(query), confirm, threshold, now)
         if isinstance(target, pa.Table):
             return target
         rows: list[Row] = []
 
         def to_one(draft: Draft) -> str:
-            facts = users.load(draft, user, self._parsed_files)
+            facts = users.load(draft, user_id, self._parsed_files)
             rows.append(facts.fact(target))
             work(draft, facts, rows[0])
             return target
@@ -581,9 +589,9 @@ class FactStore(Operations):
             forget(users.table(rows))
         return result
 
-    def _answer(self, user: str, query: str, confirm: bool, threshold: float, now: AsOf) -> str | pa.Table:
+    def _answer(self, user_id: str, query: str, confirm: bool, threshold: float, now: AsOf) -> str | pa.Table:
         """The id of the fact that answers a query or, unless `confirm`, the candidates."""
-        hits = self._hits(user, query, _CANDIDATES, now, fold="none", min_score=0.0)
+        hits = self._hits(user_id, query, _CANDIDATES, now, fold="none", min_score=0.0)
         scores = hits["score"].to_pylist()
         if not confirm:
             gaps = [one - other for one, other in pairwise(scores)]
@@ -598,16 +606,16 @@ class FactStore(Operations):
             raise NotFoundError(f"no fact answers {query!r:.80}{suffix}.")
         return str(best)
 
-    def _memories(self, user: str) -> tuple[pa.Table, str]:
+    def _memories(self, user_id: str) -> tuple[pa.Table, str]:
         """The lines of a user's files, and a note for an unknown user."""
         with steady(self.root):
             draft = self._reader()
-            rows = users.load(draft, user, self._parsed_files).rows
-            return users.table(rows), "" if rows else users.no_user(draft, user)
+            rows = users.load(draft, user_id, self._parsed_files).rows
+            return users.table(rows), "" if rows else users.no_user(draft, user_id)
 
-    def _corpus(self, user: str) -> tuple[Corpus, str]:
+    def _corpus(self, user_id: str) -> tuple[Corpus, str]:
         """A corpus of one user's facts, and the note."""
-        table, note = self._memories(user)
+        table, note = self._memories(user_id)
         return from_table(table.filter(pc.is_in(table["kind"], value_set=pa.array(TYPES)))), note
 
 
@@ -633,16 +641,16 @@ def _checked_score(value: object) -> float:
     return float(value)
 
 
-def _raise_no_old_file(draft: Draft, user: str) -> NoReturn:
+def _raise_no_old_file(draft: Draft, user_id: str) -> NoReturn:
     """Raise with the reason why a user has no old file to migrate."""
     place = users.home(draft)
-    path = posixpath.join(posixpath.dirname(place), f"{user}.md")
+    path = posixpath.join(posixpath.dirname(place), f"{user_id}.md")
     if draft.exists(path):
         raise ChangeRefusedError(
             f"{path}: its lines, its name or the files beside it show that it is no user's file of the old layout."
         )
-    if not draft.exists(f"{place}/{user}"):
-        raise NotFoundError(users.no_user(draft, user) or mask(f"there is no user {user!r}."))
+    if not draft.exists(f"{place}/{user_id}"):
+        raise NotFoundError(users.no_user(draft, user_id) or mask(f"there is no user {user_id!r}."))
     if draft.exists(f"{path}.bak"):
-        raise ChangeRefusedError(f"{user}: migrated already: {place}/{user}/ is there, and {path}.bak.")
-    raise NotFoundError(f"{user}: there is nothing to migrate: no {path}, and {place}/{user}/ is there.")
+        raise ChangeRefusedError(f"{user_id}: migrated already: {place}/{user_id}/ is there, and {path}.bak.")
+    raise NotFoundError(f"{user_id}: there is nothing to migrate: no {path}, and {place}/{user_id}/ is there.")

@@ -53,7 +53,7 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
             return ids[0]
 
         def known() -> list[str]:
-            known_ids: list[str] = facts.read(user, now=now)["id"].to_pylist()
+            known_ids: list[str] = facts.read(user, as_of=now)["id"].to_pylist()
             return known_ids
 
         def read() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.base.fences import fences, headings, is_mark
-from memkit.base.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
+from memkit.base.params import AsOf, Zone, as_of_time, check_value, current_names, path_of, zone_name, zone_of
 from memkit.base.progress import heard
 from memkit.change.disk import folder_of
 from memkit.change.draft import Draft
@@ -82,9 +82,10 @@ class MemoryStorage(Operations):
 
         return self._do(work, now, dry_run)
 
-    def read_daily_log(self, day: str | date | None = None, *, now: AsOf = None) -> str:
+    @current_names
+    def read_daily_log(self, day: str | date | None = None, *, as_of: AsOf = None) -> str:
         """The text of a day's log, by default today's; empty where the file is missing."""
-        return self._read(self._log_path(self._day(day, now)))
+        return self._read(self._log_path(self._day(day, as_of)))
 
     def append_to_daily_log(self, content: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
         """Append an entry, headed by the time, to today's log, and return the file's path."""
@@ -96,10 +97,11 @@ class MemoryStorage(Operations):
 
         return self._do(work, now, dry_run)
 
-    def get_recent_context(self, days: int = 2, *, now: AsOf = None) -> str:
+    @current_names
+    def get_recent_context(self, days: int = 2, *, as_of: AsOf = None) -> str:
         """The logs of the last `days` days, newest first, separated by ``---``; days without a log are skipped."""
         check_value("get_recent_context", "days", days, "int", low=1)
-        today = self._local(as_of_time(now)).date()
+        today = self._local(as_of_time(as_of)).date()
         texts = [self._read(self._log_path(today - timedelta(days=back))) for back in range(days)]
         return "\n---\n\n".join(text for text in texts if text.strip())
 
@@ -182,9 +184,9 @@ class MemoryStorage(Operations):
     def _local(self, moment: datetime) -> datetime:
         return moment.astimezone(self.timezone)
 
-    def _day(self, day: str | date | None, now: AsOf) -> date:
+    def _day(self, day: str | date | None, as_of: AsOf) -> date:
         if day is None:
-            return self._local(as_of_time(now)).date()
+            return self._local(as_of_time(as_of)).date()
         is_moment = isinstance(day, datetime) and day.tzinfo is not None
         return (self._local(as_of_time(day)) if is_moment else as_of_time(day)).date()
 
@@ -336,12 +338,13 @@ class MemoryIndex:
             raise missing("file of memories", path, path_by_id.values())
         return sum(path_by_id.get(memory_id) in paths_wanted for memory_id in memory_ids)
 
-    def search(self, query: str, limit: int | None = None, *, now: AsOf = None) -> list[SearchResult]:
+    @current_names
+    def search(self, query: str, limit: int | None = None, *, as_of: AsOf = None) -> list[SearchResult]:
         """Search by a query, best first; hits with a score of 0 are left out."""
         if not isinstance(query, str):
             raise QueryError(f"query: expected a text. Got {query!r:.80}.")
         check_value("MemoryIndex", "limit", limit, "int", nullable=True, low=1)
-        hits = self._live.retriever().search(query, k=limit or self.limit, as_of=now).to_pylist()
+        hits = self._live.retriever().search(query, k=limit or self.limit, as_of=as_of).to_pylist()
         return [
             SearchResult(hit["text"], hit["path"], hit["line_start"], hit["line_end"], min(1.0, hit["score"]))
             for hit in hits

@@ -344,7 +344,7 @@ def export(
     """Show what a folder's memories keep and lose in another layout, or with --yes write them as its files."""
     from memkit.change.export import export as exported
 
-    planned = exported(load(path, Reading(formats)), folder, layout, user=user, as_of=as_of)
+    planned = exported(load(path, Reading(formats)), folder, layout, user_id=user, as_of=as_of)
     if yes:
         show(planned.apply(), as_json)
     elif as_diff:

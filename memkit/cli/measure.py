@@ -66,7 +66,7 @@ GridOption = Annotated[
         metavar="NAME=VALUES",
     ),
 ]
-SampleOption = Annotated[int | None, typer.Option(help="Score a random sample of this many settings.", min=1)]
+SampleOption = Annotated[int | None, typer.Option("-n", help="Score a random sample of this many settings.", min=1)]
 _GUARD = "QUERIES,QRELS,MARGIN"
 EpsilonOption = Annotated[float, typer.Option(help="Differences within ± this are practically the same.")]
 CompleteOption = Annotated[
@@ -222,7 +222,7 @@ def sweep(
     qrels: QrelsOption,
     grid: GridOption = None,
     metric: MetricOption = None,
-    sample: SampleOption = None,
+    n: SampleOption = None,
     resume: Annotated[Path | None, typer.Option(help="A checkpoint file, from which a stopped sweep goes on.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of threads; -1 uses all processors.")] = None,
 ) -> None:
@@ -231,7 +231,7 @@ def sweep(
 
     search = options.search()
     settings = _grid(grid, search)
-    more = {**options.keywords, "sample": sample, "resume": resume, "n_jobs": jobs}
+    more = {**options.keywords, "n": n, "resume": resume, "n_jobs": jobs}
     options.show(score(search, options.queries, qrels, settings, metric or "ndcg@10", **more), None)
 
 
@@ -254,7 +254,7 @@ def tune(
         float | None, typer.Option(help="The share of groups held out for the test; needs --remember.")
     ] = None,
     remember: Annotated[Path | None, typer.Option(help="A small file that records each use of the holdout.")] = None,
-    sample: SampleOption = None,
+    n: SampleOption = None,
     complete: CompleteOption = False,
     profile_out: Annotated[
         Path | None, typer.Option(help="Write the chosen settings with their evidence: TOML or JSON.")
@@ -276,7 +276,7 @@ def tune(
         split=split,
         holdout=holdout,
         remember=remember,
-        sample=sample,
+        n=n,
         unjudged_hits="irrelevant" if complete else "bounds",
         **options.keywords,
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import MemkitError
-from memkit.evaluation.evaluation import Task, deepest
+from memkit.evaluation.evaluation import CheckedTask, deepest
 from memkit.evaluation.metrics import Judged, Metric
 from memkit.evaluation.pools import Batch, Pools
 from memkit.evaluation.scores import scores_of
@@ -25,7 +25,7 @@ BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value diffe
 _ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
 
 
-def baselines(pools: Pools, default_scores: Floats, task: Task, metric: Metric, depth: int) -> pa.Table:
+def baselines(pools: Pools, default_scores: Floats, task: CheckedTask, metric: Metric, depth: int) -> pa.Table:
     """The metric of each baseline, and its difference to `default_scores` with the 95 % interval over units."""
     rows, deep = [], deepest([metric], depth)
     for name, arm in _ALONE.items():
@@ -42,7 +42,7 @@ def baselines(pools: Pools, default_scores: Floats, task: Task, metric: Metric, 
     return pa.Table.from_pylist(rows, schema=BASELINES)
 
 
-def _row(name: str, scores: Floats, default_scores: Floats, task: Task) -> dict[str, Any]:
+def _row(name: str, scores: Floats, default_scores: Floats, task: CheckedTask) -> dict[str, Any]:
     units = task.units(scores - default_scores)
     low, high = interval(units) or (None, None)
     return {"baseline": name, "value": task.units(scores).mean, "difference": units.mean, "low": low, "high": high}
@@ -73,7 +73,7 @@ class _Texts:
         return ids
 
 
-def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int) -> Floats:
+def _contained(batches: Sequence[Batch], task: CheckedTask, metric: Metric, depth: int) -> Floats:
     """Scores of ranking by the number of different query words that a visible memory contains."""
     corpora: dict[int, _Texts] = {}
     rows: list[tuple[str, str, int]] = []

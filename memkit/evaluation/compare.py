@@ -10,10 +10,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from memkit.base.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
+from memkit.base.params import Moment, check_choice, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, count_of
-from memkit.evaluation.evaluation import Task, check_seed, deepest, known_mean, nullable
+from memkit.evaluation.evaluation import (
+    CheckedTask,
+    deepest,
+    known_mean,
+    nullable,
+    over_task,
+    task_of,
+)
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import QRELS, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
@@ -145,24 +152,18 @@ class Comparison(Result):
         return (head, agreement, *([differing] if len(moved) else []))
 
 
+@over_task
 def compare(
     a: Any,
     b: Any,
-    queries: Any,
+    queries: Any = None,
     qrels: Any = None,
     metrics: str | Sequence[str] = ("ndcg@10",),
     *,
     epsilon: float = 0.01,
-    group: str | None = None,
-    mean_of: str | None = None,
-    as_of: AsOf = None,
-    where: str | None = None,
-    user_id: str | None = None,
     k: int = 10,
-    depth: int = 100,
-    unjudged: str = "raise",
     unjudged_hits: str = "bounds",
-    seed: int = 0,
+    **shared: Any,
 ) -> Comparison:
     """Test whether search b answers better than search a, the reference; without labels, show how far they agree.
 
@@ -173,7 +174,8 @@ def compare(
     Parameters
     ----------
     a, b : Retriever, or a run
-        As for `evaluate`: they may differ in settings, encoder or analyser, or be runs of another program.
+        As for `evaluate`; with a `Task` as `a`, its search is the reference. They may differ in settings, encoder or
+        analyser, or be runs of another program.
     queries : table, data frame or path
         See `read_queries`.
     qrels : table, data frame or path, optional
@@ -182,16 +184,13 @@ def compare(
         As for `evaluate`; the first one decides `word`.
     epsilon : float
         Differences within ± epsilon count as none.
-    group, mean_of, as_of, where, user_id, depth, unjudged
-        As for `evaluate`.
     k : int
         How many hits are compared without labels.
     unjudged_hits : {'bounds', 'irrelevant'}
         How unjudged hits count. With 'bounds' a verdict must hold in two cases: if none of them is relevant, and if all
         are relevant that only b returns. Otherwise the verdict is *cannot tell yet*, and `to_judge` lists what to judge
         first. Choose 'irrelevant' where the labels are complete.
-    seed : int
-        For the random sign flips, from 14 units on.
+    **shared
 
     Returns
     -------
@@ -215,42 +214,42 @@ def compare(
     ('cannot tell yet', ['too few queries: 1, and a verdict needs at least 6'])
     """
     wanted = parse_metrics(metrics)
-    for name, number in (("k", k), ("depth", depth)):
-        check_value("compare", name, number, "int", low=1)
+    check_value("compare", "k", k, "int", low=1)
     check_value("compare", "epsilon", epsilon, "float", low=0)
-    check_seed("compare", seed)
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
-    if qrels is None:
-        labelled, moment = read_queries(queries), Moment.from_as_of(as_of)
-        both = [hits(k) for hits in hits_of_both(a, b, LabelledQueries(labelled, None, moment, where, user_id))]
+    task = task_of(compare, a, queries, qrels, shared)
+    a = task.search
+    if task.qrels is None:
+        asked, moment = read_queries(task.queries), Moment.from_as_of(task.as_of)
+        both = [hits(k) for hits in hits_of_both(a, b, LabelledQueries(asked, None, moment, task.where, task.user_id))]
         details, per_query, to_judge = _DETAILS.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
         conclusion = None
     else:
-        task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
-        labelled, moment = task.queries, task.moment
+        checked = task.read()
+        asked, moment = checked.queries, checked.moment
         for search in (a, b):
-            task.check_known(search)
-        deep = max(k, deepest(wanted, depth))
-        both = [hits(deep) for hits in hits_of_both(a, b, task.labelled(where))]
-        pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
+            checked.check_known(search)
+        deep = max(k, deepest(wanted, task.depth))
+        both = [hits(deep) for hits in hits_of_both(a, b, checked.labelled(task.where))]
+        pair = _Pair(checked, both[0], both[1], deep, epsilon, task.random_state)
         judged = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         conclusion = judged[0][0]
         details = pa.Table.from_pylist([row for _, row, _, _ in judged], schema=_DETAILS)
         per_query = describe(pa.concat_tables([scores for _, _, scores, _ in judged]), memkit="per_query")
         to_judge = pa.concat_tables([unseen for _, _, _, unseen in judged])
-    ranks = _ranks(both[0], both[1], labelled, k)
+    ranks = _ranks(both[0], both[1], asked, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
     revisions = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
-    details = record_as_of(describe(details, memkit="compare", note=known_item_note(labelled), **revisions), moment)
+    details = record_as_of(describe(details, memkit="compare", note=known_item_note(asked), **revisions), moment)
     notes = tuple(dict.fromkeys([*differing_notes(a, b), *idle_notes_of(a), *idle_notes_of(b)]))
-    return Comparison(details, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion, notes)
+    return Comparison(details, _agreement(ranks, asked.num_rows, k), shifts, per_query, to_judge, conclusion, notes)
 
 
 @dataclass(frozen=True)
 class _Pair:
     """The hits of two searches for one task."""
 
-    task: Task
+    task: CheckedTask
     a: pa.Table
     b: pa.Table
     depth: int
@@ -358,7 +357,7 @@ def unjudged_could_change(n: int) -> str:
 
 
 def first_to_judge(
-    task: Task, a: pa.Table, b: pa.Table, metric: Metric, depth: int, epsilon: float = 0.01, seed: int = 0
+    task: CheckedTask, a: pa.Table, b: pa.Table, metric: Metric, depth: int, epsilon: float = 0.01, seed: int = 0
 ) -> pa.Table:
     """The hits to judge before the verdict on two searches holds: `Comparison.to_judge`."""
     return _Pair(task, a, b, depth, epsilon, seed).judge(metric, True)[3]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from memkit.base.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.errors import MemkitError, ParameterError
-from memkit.evaluation.evaluation import Task, deepest
+from memkit.evaluation.evaluation import CheckedTask, Task, deepest
 from memkit.evaluation.grid import Setting, at_fit, at_query, check_name, declared_of
 from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
@@ -30,7 +30,7 @@ class Arms:
     def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf, user_id: str | None) -> None:
         self.search, self.metric, self.where, self.moment = search, metric, where, Moment.from_as_of(as_of)
         self.user_id = user_id
-        self._pools: dict[Any, tuple[Task, Pools]] = {}
+        self._pools: dict[Any, tuple[CheckedTask, Pools]] = {}
         self._fits: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -73,14 +73,14 @@ class Arms:
 
     def _task_and_pools(
         self, search: Any, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]
-    ) -> tuple[Task, Pools]:
+    ) -> tuple[CheckedTask, Pools]:
         if len(queries) != len(labels):
             raise ParameterError(f"expected labels for each of {len(queries)} queries. Got {len(labels)}.")
         table = queries.assign(query_id=[str(row) for row in range(len(queries))])  # a query may be drawn twice
         rows = [(str(row), memory, gain) for row, judged in enumerate(labels) for memory, gain in judged.items()]
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
-        task = Task.read(table, qrels_of(rows), None, "queries", "apart", self.moment, self.user_id)
+        task = CheckedTask.read(table, qrels_of(rows), None, "queries", "apart", self.moment, self.user_id)
         return task, task.pools(search, self.where)
 
 
@@ -192,64 +192,21 @@ class Objective:
         return self._arms.score(self._queries, self._labels, setting)
 
 
-def as_objective(
-    search: Any,
-    queries: Any,
-    qrels: Any,
-    space: Mapping[str, Any],
-    metric: str = "ndcg@10",
-    *,
-    where: str | None = None,
-    as_of: AsOf = None,
-    user_id: str | None = None,
-) -> Objective:
-    """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
-
-    What acts at fit, such as ``index__chunk_tokens``, may vary too: the search is then fitted once for each of its
-    values (again for one that came more than three others ago), so give it a short list.
-
-    The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run `mk.compare`
-    on the others, or give `mk.tune` the best trials as its grid.
-
-    Parameters
-    ----------
-    search, queries, qrels, metric, where, as_of, user_id
-        As for `evaluate`.
-    space : dict
-        By parameter: a list of values, or a tuple (low, high).
-
-    Returns
-    -------
-    Objective
-        For ``optuna.create_study(direction="maximize").optimize(objective, n_trials=100)``; the extra is
-        ``memkit[optuna]``.
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
-    >>> search = mk.Retriever(encoder=None).fit(corpus)
-    >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    >>> objective = as_objective(search, *labels, {"min_score": (0.0, 1.0), "fold": ["none", "near"]}, "mrr")
-    >>> class Trial:  # as Optuna's: it suggests
-    ...     def suggest_float(self, name, low, high): return low
-    ...     def suggest_categorical(self, name, choices): return choices[0]
-    >>> objective(Trial())
-    1.0
-    """
-    estimator_of_search = as_estimator(search, metric, where=where, as_of=as_of, user_id=user_id)
+def objective_of(task: Task, space: Mapping[str, Any], metric: str = "ndcg@10") -> Objective:
+    """What `Task.objective` gives."""
+    estimator_of_search = as_estimator(task.search, metric, where=task.where, as_of=task.as_of, user_id=task.user_id)
     if not isinstance(space, Mapping) or not space:
-        raise ParameterError(f"as_objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
+        raise ParameterError(f"objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
     for name, values in space.items():
         check_name(name, refits=True)
         is_range = (
             isinstance(values, tuple) and len(values) == 2 and all(isinstance(end, (int, float)) for end in values)
         )
         if not is_range and not (isinstance(values, list) and values):
-            raise ParameterError(f"as_objective: expected a list, or (low, high), for '{name}'. Got {values!r:.100}.")
+            raise ParameterError(f"objective: expected a list, or (low, high), for '{name}'. Got {values!r:.100}.")
         for value in values:
-            declared_of(name).check(value, "as_objective")
-    return Objective(estimator_of_search.arms, *estimator_of_search.labels(queries, qrels), space)
+            declared_of(name).check(value, "objective")
+    return Objective(estimator_of_search.arms, *estimator_of_search.labels(task.queries, task.qrels), space)
 
 
 def _suggested(trial: Any, name: str, values: Any) -> Any:

@@ -5,16 +5,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
+from memkit.base.params import (
+    AsOf,
+    F,
+    Moment,
+    check_choice,
+    current_names,
+    describe,
+    hint_of,
+    listed,
+    param,
+    record_as_of,
+)
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean, some_of
 from memkit.evaluation.known_items import known_item_note
@@ -41,9 +55,184 @@ def _place_of(disposition: str) -> int:
     return (*STEPS.dispositions, NOT_FOUND).index(disposition)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Task:
-    """Labelled queries, read and checked, with their units of analysis and their moment.
+    """What is measured: a search, labelled queries, and how they are asked and counted.
+
+    `evaluate`, `compare`, `sweep` and `tune` take a task in place of a search and its labels, or the same parameters
+    one by one. A parameter that is given beside a task counts instead of the task's own.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> task = Task(mk.Retriever(encoder=None).fit(corpus), queries, qrels, as_of="2026-03-01")
+    >>> [mk.evaluate(task, "mrr").table["value"][0].as_py(), *mk.sweep(task, {"min_score": [0, 0.9]}).table["ndcg@10"]]
+    [1.0, <pyarrow.DoubleScalar: 1.0>, <pyarrow.DoubleScalar: 0.0>]
+    """
+
+    search: Any
+    queries: Any
+    qrels: Any = None
+    where: str | None = param(None, kind="str", nullable=True, doc="A predicate over ``memories`` for all queries.")
+    as_of: AsOf = param(  # noqa: RUF009  # it declares a field
+        None,
+        kind="moment",
+        nullable=True,
+        doc="The moment for queries without a day of their own; None is now. What was created later is hidden where it"
+        " is given, as in `Retriever.search`.",
+    )
+    user_id: str | None = param(
+        None,
+        kind="str",
+        nullable=True,
+        doc="Who asks the queries that have no user of their own, as in `Retriever.search`. It changes what they see,"
+        " never the unit of analysis.",
+    )
+    group: str | None = param(
+        None,
+        kind="str",
+        nullable=True,
+        doc="The column of queries that defines the units of analysis. None is user_id or group, whichever has fewer"
+        " values; without either, each query is its own unit.",
+    )
+    mean_of: str | None = param(
+        None,
+        kind="str",
+        choices=("queries", "units"),
+        nullable=True,
+        doc="What the mean is over. None is units where one unit has more than a quarter of the queries, else queries.",
+    )
+    depth: int = param(100, low=1, doc="How many hits a metric without @k looks at.")
+    unjudged: str = param(
+        "raise",
+        choices=("raise", "apart"),
+        doc="Whether a query without any judgement is an error, or counts as one without a relevant memory.",
+    )
+    random_state: int = param(
+        0, low=0, doc="For what is drawn: sign flips behind intervals and tests, folds, settings, a holdout."
+    )
+
+    def __post_init__(self) -> None:
+        for name, declared in SHARED.items():
+            declared.check(getattr(self, name), "Task")
+
+    def objective(self, space: Mapping[str, Any], metric: str = "ndcg@10") -> Any:
+        """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
+
+        What acts at fit, such as ``chunk_tokens``, may vary too: the search is then fitted once for each of its values
+        (again for one that came more than three others ago), so give it a short list.
+
+        The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run
+        `mk.compare` on the others, or give `mk.tune` the best trials as its grid.
+
+        Parameters
+        ----------
+        space : dict
+            By parameter: a list of values, or a tuple (low, high).
+        metric : str
+            As for `evaluate`.
+
+        Returns
+        -------
+        callable
+            For ``optuna.create_study(direction="maximize").optimize(objective, n_trials=100)``; the extra is
+            ``memkit[optuna]``.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+        >>> search = mk.Retriever(encoder=None).fit(corpus)
+        >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+        >>> objective = Task(search, *labels).objective({"min_score": (0.0, 1.0), "fold": ["none", "near"]}, "mrr")
+        >>> class Trial:  # as Optuna's: it suggests
+        ...     def suggest_float(self, name, low, high): return low
+        ...     def suggest_categorical(self, name, choices): return choices[0]
+        >>> objective(Trial())
+        1.0
+        """
+        from memkit.evaluation.estimator import objective_of
+
+        return objective_of(self, space, metric)
+
+    def read(self) -> CheckedTask:
+        """The labels, read and checked."""
+        return CheckedTask.read(
+            self.queries, self.qrels, self.group, self.mean_of, self.unjudged, self.as_of, self.user_id
+        )
+
+    def __repr__(self) -> str:
+        changed = (f", {n}={v!r}" for n, p in SHARED.items() if (v := getattr(self, n)) != p.default)
+        return f"Task({type(self.search).__name__}{''.join(changed)})"
+
+
+Task.__init__ = current_names(Task.__init__)  # type: ignore[method-assign]
+SHARED = {
+    each.name: replace(each.metadata["param"], name=each.name) for each in fields(Task) if "param" in each.metadata
+}
+"""The parameters that `evaluate`, `compare`, `sweep` and `tune` share, by name."""
+
+
+def over_task(function: F) -> F:
+    """Let a function of a search and its labels take a `Task` in their place.
+
+    Its ``**shared`` are the parameters of `Task`: they stand in its signature, and in its docstring below ``**shared``.
+    """
+    own = inspect.signature(function).parameters
+    named = [name for name, each in own.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    beside_task = [name for name in named if name not in ("queries", "qrels")]
+
+    @functools.wraps(function)
+    def asked(*positional: Any, **keywords: Any) -> Any:
+        if positional and isinstance(positional[0], Task):
+            if len(positional) > len(beside_task):
+                raise ParameterError(f"{function.__name__}: expected a Task in place of search, queries and qrels.")
+            keywords = dict(zip(beside_task, positional, strict=False)) | keywords
+            positional = ()
+        return function(*positional, **keywords)
+
+    shown = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=Task.__annotations__[name]
+        )
+        for name, each in SHARED.items()
+    ]
+    kept = [each for each in own.values() if each.kind is not each.VAR_KEYWORD]
+    asked.__signature__ = inspect.signature(function).replace(parameters=[*kept, *shown])  # type: ignore[attr-defined]
+    asked.__doc__ = (function.__doc__ or "").replace(
+        "    **shared\n", textwrap.indent(listed(SHARED.values()), "    ") + "\n"
+    )
+    return cast(F, asked)
+
+
+def task_of(owner: Callable[..., Any], search: Any, queries: Any, qrels: Any, shared: Mapping[str, Any]) -> Task:
+    """The task that was given, with what is given beside it; or one made of what was given.
+
+    Raises
+    ------
+    ParameterError
+        For a keyword that the function `owner` does not have, and labels beside a task.
+    """
+    for name in shared:
+        if name not in SHARED:
+            known = inspect.signature(owner).parameters
+            raise ParameterError(f"{owner.__name__}: no parameter {name!r}.{hint_of(name, known)}")
+    for name, value in shared.items():
+        SHARED[name].check(value, owner.__name__)
+    if not isinstance(search, Task):
+        if queries is None:
+            raise ParameterError(f"{owner.__name__}: expected queries, or a Task in place of the search. Got neither.")
+        return Task(search, queries, qrels, **shared)
+    if queries is not None or qrels is not None:
+        raise ParameterError(f"{owner.__name__}: a Task has queries and qrels of its own. Got others beside it.")
+    return replace(search, **shared)
+
+
+@dataclass(frozen=True)
+class CheckedTask:
+    """The queries of a `Task`, read and checked, with their units of analysis and their moment.
 
     Attributes
     ----------
@@ -243,21 +432,15 @@ class Evaluation(Result):
         )
 
 
+@over_task
 def evaluate(
     search: Any,
-    queries: Any,
-    qrels: Any,
+    queries: Any = None,
+    qrels: Any = None,
     metrics: str | Sequence[str] = METRICS,
     *,
-    group: str | None = None,
-    mean_of: str | None = None,
-    as_of: AsOf = None,
-    where: str | None = None,
-    user_id: str | None = None,
-    depth: int = 100,
-    unjudged: str = "raise",
     stages: bool = False,
-    seed: int = 0,
+    **shared: Any,
 ) -> Evaluation:
     """Measure how well a search answers labelled queries.
 
@@ -267,8 +450,9 @@ def evaluate(
 
     Parameters
     ----------
-    search : Retriever, or a run
-        A run is a table, a data frame or a file of query_id, memory_id and rank or score, made by any search.
+    search : Retriever, run, or Task
+        A `Task` has queries and qrels of its own. A run is a table, a data frame or a file of query_id, memory_id and
+        rank or score, made by any search.
     queries : table, data frame or path
         See `read_queries`.
     qrels : table, data frame or path
@@ -277,27 +461,9 @@ def evaluate(
         ndcg, recall, precision, mrr, map, hit (whether any hit is relevant), judged (share of judged hits), stale
         (share of superseded hits), each with @k or over all hits. Gains are linear. A hit with near-duplicates
         collapsed under it (`fold`) has the highest relevance among them.
-    group : str, optional
-        The column of `queries` that defines the units of analysis. None is user_id or group, whichever has fewer
-        values; without either, each query is its own unit.
-    mean_of : {'queries', 'units'}, optional
-        What the mean is over. None is units where one unit has more than a quarter of the queries, else queries.
-    as_of : str, date or datetime, optional
-        The moment for queries without a day of their own; None is now. What was created later is hidden where it is
-        given, as in `Retriever.search`.
-    where : str, optional
-        A predicate over ``memories`` for all queries.
-    user_id : str, optional
-        Who asks the queries that have no user of their own, as in `Retriever.search`. It changes what they see, never
-        the unit of analysis.
-    depth : int
-        How many hits a metric without @k looks at.
-    unjudged : {'raise', 'apart'}
-        Whether a query without any judgement is an error, or counts as one without a relevant memory.
     stages : bool
         Whether to trace what became of the relevant memories, within the largest k of the metrics.
-    seed : int
-        For the random sign flips behind intervals over 14 to 19 units.
+    **shared
 
     Returns
     -------
@@ -321,43 +487,37 @@ def evaluate(
     [{'metric': 'mrr', 'value': 1.0, 'unit': 'query_id', 'n_queries': 1}]
     """
     wanted = parse_metrics(metrics)
-    check_value("evaluate", "depth", depth, "int", low=1)
-    check_seed("evaluate", seed)
-    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
-    answers = task.run_of(search, where)
-    hits = answers.hits(deepest(wanted, depth))
-    run = Judged.from_hits(hits, task.labels, deepest(wanted, depth))
+    task = task_of(evaluate, search, queries, qrels, shared)
+    checked, depth = task.read(), deepest(wanted, task.depth)
+    answers = checked.run_of(task.search, task.where)
+    hits = answers.hits(depth)
+    run = Judged.from_hits(hits, checked.labels, depth)
     scores = {metric: metric(run) for metric in wanted}
-    rows = [_row(task, run, metric, scores[metric], seed) for metric in wanted]
+    rows = [_row(checked, run, metric, scores[metric], task.random_state) for metric in wanted]
     per_query = pa.table(
         {
-            "query_id": task.labels.queries,
-            "text": task.queries["text"],
-            "unit": task.unit_names,
-            "n_relevant": task.labels.n_relevant,
+            "query_id": checked.labels.queries,
+            "text": checked.queries["text"],
+            "unit": checked.unit_names,
+            "n_relevant": checked.labels.n_relevant,
             "n_hits": run.filled.sum(axis=1),
             **{metric.name: nullable(values) for metric, values in scores.items()},
         }
     )
     per_query = describe(per_query, memkit="per_query")
-    idle = tuple(idle_notes_of(search))
-    note = " ".join(filter(None, [known_item_note(task.queries), *idle]))
-    about = {"note": note} | revision_of(search)
+    idle = tuple(idle_notes_of(task.search))
+    note = " ".join(filter(None, [known_item_note(checked.queries), *idle]))
+    about = {"note": note} | revision_of(task.search)
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **about)
-    lost = _stages(answers, task, wanted, depth) if stages else STAGES.empty_table()
-    return Evaluation(record_as_of(table, task.moment), per_query, hits, lost, idle)
+    lost = _stages(answers, checked, wanted, task.depth) if stages else STAGES.empty_table()
+    return Evaluation(record_as_of(table, checked.moment), per_query, hits, lost, idle)
 
 
-def _stages(answers: Pools | Run, task: Task, metrics: Sequence[Metric], depth: int) -> pa.Table:
+def _stages(answers: Pools | Run, task: CheckedTask, metrics: Sequence[Metric], depth: int) -> pa.Table:
     if isinstance(answers, Run):
         raise ParameterError("evaluate: 'stages' needs a Retriever. Got a run, which does not say how it was made.")
     k = max((metric.k for metric in metrics if metric.k is not None), default=depth)
     return stages_of(answers.batches, task.labels, k)
-
-
-def check_seed(owner: str, seed: object) -> None:
-    """Raise where NumPy would not take it for one."""
-    check_value(owner, "seed", seed, "int", low=0)
 
 
 def deepest(metrics: Sequence[Metric], depth: int) -> int:
@@ -385,7 +545,7 @@ _TABLE = result_schema(
 )
 
 
-def _row(task: Task, run: Judged, metric: Metric, scores: Floats, seed: int) -> dict[str, Any]:
+def _row(task: CheckedTask, run: Judged, metric: Metric, scores: Floats, seed: int) -> dict[str, Any]:
     units = task.units(scores)
     low, high = interval(units, 0.95, seed) or (None, None)
     return {

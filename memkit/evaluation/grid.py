@@ -122,12 +122,12 @@ class Grid:
     ----------
     grid : dict, or sequence of dict
         A list of values by parameter. A tuple of names takes tuples of values, for what changes together. With
-        `sample`, an axis may be a distribution, what has ``ppf``, as SciPy's have.
-    sample : int, optional
+        `n`, an axis may be a distribution, what has ``ppf``, as SciPy's have.
+    n : int, optional
         Draw this many settings instead of trying all.
     how : {'sobol', 'random'}
         Sobol's points fill the space evenly, whatever their number.
-    seed : int
+    random_state : int
     refits : bool
         Whether parameters that act at fit may vary too.
 
@@ -140,14 +140,14 @@ class Grid:
     """
 
     def __init__(
-        self, grid: Any, sample: int | None = None, how: str = "sobol", seed: int = 0, *, refits: bool = False
+        self, grid: Any, n: int | None = None, how: str = "sobol", random_state: int = 0, *, refits: bool = False
     ) -> None:
         grids = [grid] if isinstance(grid, Mapping) else grid
         if isinstance(grids, str) or not isinstance(grids, Sequence) or not all(isinstance(g, Mapping) for g in grids):
             raise ParameterError(f"grid: expected a dict of lists by parameter, or a list of those. Got {grid!r:.100}.")
         if not grids or not all(grids):
             raise ParameterError("grid: expected values for at least one parameter. Got none.")
-        check_value("sweep", "sample", sample, "int", nullable=True, low=1)
+        check_value("sweep", "n", n, "int", nullable=True, low=1)
         check_choice("how", how, SAMPLERS, "sweep")
         self._grids = [
             [_Axis.from_values(names, values, refits) for names, values in axes_by_name.items()]
@@ -158,11 +158,11 @@ class Grid:
             if twice := [name for name in named if named.count(name) > 1]:
                 raise ParameterError(f"grid: expected each parameter once. Got '{twice[0]}' more than once.")
         endless = [axis.names[0] for axes in self._grids for axis in axes if axis.points is None]
-        if endless and sample is None:
-            raise ParameterError(f"grid: '{endless[0]}' is a distribution: say how many settings are drawn (sample=).")
+        if endless and n is None:
+            raise ParameterError(f"grid: '{endless[0]}' is a distribution: say how many settings are drawn (n=).")
         self._sampled: list[Setting] | None = None
-        if sample is not None and (endless or sample < len(self)):
-            self._sampled = self._draw(sample, how, seed)
+        if n is not None and (endless or n < len(self)):
+            self._sampled = self._draw(n, how, random_state)
 
     @property
     def names(self) -> list[str]:

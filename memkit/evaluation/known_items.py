@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.dates import MONTHS, WEEKDAYS
-from memkit.base.params import check_choice, check_column, check_corpus, check_value, describe
+from memkit.base.params import check_choice, check_column, check_corpus, check_value, current_names, describe
 from memkit.errors import ParameterError, count_of
 from memkit.evaluation.labels import as_arrow_table, qrels_of, read_qrels, read_queries
 from memkit.formats.disk.lock import CALLS, check_calls
@@ -74,8 +74,9 @@ _SIGNS = " \t|*-+>•·—–:.,;"
 """What stands around a link in a line of an index, and around the words behind it."""
 
 
+@current_names
 def known_items(
-    corpus: Corpus, n: int | None = None, *, fields: str | Iterable[str] | None = None, seed: int = 0
+    corpus: Corpus, n: int | None = None, *, fields: str | Iterable[str] | None = None, random_state: int = 0
 ) -> tuple[pa.Table, pa.Table]:
     """Known-item queries from a corpus: a note's subject asks for the note, which is searched without that subject.
 
@@ -99,7 +100,7 @@ def known_items(
         None is all: subject and keywords (notes), triggers (pathways), input (memory items), headings (workspace),
         titles (index trees, tables), and of pages links (words in which another page links to it), hooks (those behind
         its link in an index), aliases and descriptions. For a query made from a page, any memory of that page is right.
-    seed : int
+    random_state : int
 
     Returns
     -------
@@ -122,7 +123,7 @@ def known_items(
     """
     check_corpus("known_items", corpus)
     check_value("known_items", "n", n, "int", nullable=True, low=1)
-    check_value("known_items", "seed", seed, "int", low=0)
+    check_value("known_items", "random_state", random_state, "int", low=0)
     names = (*FIELDS, *PAGE_FIELDS)
     is_one = isinstance(fields, str) or not isinstance(fields, Iterable)
     chosen: list[Any] = [*names] if fields is None else [fields] if is_one else list(fields)
@@ -142,7 +143,7 @@ def known_items(
             " of a log have none: write queries of your own, and judge their hits in mk.panels.judge(search, queries)."
         )
     if n is not None and n < len(drafts):
-        rows_drawn = np.sort(np.random.default_rng(seed).choice(len(drafts), n, replace=False))
+        rows_drawn = np.sort(np.random.default_rng(random_state).choice(len(drafts), n, replace=False))
         drafts = [drafts[row] for row in rows_drawn]
     queries, qrels = labels_of(drafts)
     return describe(read_queries(queries), note=known_item_note(queries)), read_qrels(qrels)

@@ -48,8 +48,8 @@ class Profile:
         Parameters of `ContextBuilder`, but for its retriever.
     evidence : mapping
         Fingerprints of corpus, labels and encoder; metrics, verdict, gain, low, high, p, n_queries, n_groups, looks,
-        seed, date, version and others (`Profile.described` lists them). Nothing is filled in from a clock. ``changed``
-        names the values that differed from memkit's defaults when `Profile.of` made the profile.
+        random_state, date, version and others (`Profile.described` lists them). Nothing is filled in from a clock.
+        ``changed`` names the values that differed from memkit's defaults when `Profile.of` made the profile.
 
     Raises
     ------
@@ -410,7 +410,7 @@ _DECLARED: dict[str, dict[str, Any]] = {
     "n_groups": {**_COUNT, "doc": "Users, or other groups of queries."},
     "n_settings": {**_COUNT, "doc": "Settings that were tried."},
     "looks": {**_COUNT, "doc": "How often these labels were looked at."},
-    "seed": {"kind": "int", "doc": "Seed of sign flips and folds."},
+    "random_state": {"kind": "int", "doc": "Seed of sign flips and folds."},
     "date": {**_TEXT, "doc": "When it was tuned, as its author says."},
     "version": {**_TEXT, "doc": "Version of memkit."},
     "changed": {"kind": "words", "doc": "The values that differed from memkit's defaults when it was made."},

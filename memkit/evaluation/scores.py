@@ -16,7 +16,7 @@ from memkit.base.parallel import is_configured, results
 from memkit.base.progress import bar
 from memkit.errors import ParameterError
 from memkit.evaluation.checkpoint import Checkpoint
-from memkit.evaluation.evaluation import Task
+from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.grid import Setting
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluation.pools import Part, Pools
@@ -47,7 +47,7 @@ _FEWEST_UNITS = 8
 
 def scores_of(
     pools: Pools,
-    task: Task,
+    task: CheckedTask,
     metrics: Sequence[Metric],
     depth: int,
     settings: Sequence[Setting],
@@ -148,7 +148,7 @@ def _scores_by_unit(
 
 
 def _facts(
-    pools: Pools, task: Task, metrics: Sequence[Metric], depth: int, settings: Sequence[Setting]
+    pools: Pools, task: CheckedTask, metrics: Sequence[Metric], depth: int, settings: Sequence[Setting]
 ) -> dict[str, Any]:
     """Everything that the scores depend on, as fingerprints."""
     labels, rows, memories = task.labels, pools.index.rows, pools.index.memories

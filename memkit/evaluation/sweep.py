@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.base.duck import connect
-from memkit.base.params import AsOf, Moment, check_fitted, check_value, describe, record_as_of
+from memkit.base.params import Moment, check_fitted, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet
 from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.checkpoint import recorded_facts
-from memkit.evaluation.evaluation import Task, check_seed, deepest, nullable
+from memkit.evaluation.evaluation import CheckedTask, deepest, nullable, over_task, task_of
 from memkit.evaluation.grid import Grid, Setting, at_fit, at_query
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.metrics import Metric, parse_metrics
@@ -57,7 +57,7 @@ class Sweep(Result):
         The labelled queries, in the order of the columns of `matrix`.
     metrics : list of str
         The first decides `best`.
-    task : Task
+    task : CheckedTask
         Labels, units of analysis and moment.
     where : str or None
         The predicate for all queries.
@@ -72,7 +72,7 @@ class Sweep(Result):
     default: int
     queries: pa.Table
     metrics: list[str]
-    task: Task = field(compare=False)
+    task: CheckedTask = field(compare=False)
     values: Mapping[str, Floats] = field(compare=False)
     where: str | None = None
     automatic: Mapping[str, float] = field(default_factory=dict, compare=False)
@@ -163,25 +163,19 @@ class Sweep(Result):
         )
 
 
+@over_task
 def sweep(
     search: Any,
-    queries: Any,
-    qrels: Any,
-    grid: Any,
+    queries: Any = None,
+    qrels: Any = None,
+    grid: Any = None,
     metrics: str | Sequence[str] = ("ndcg@10",),
     *,
-    sample: int | None = None,
+    n: int | None = None,
     how: str = "sobol",
-    group: str | None = None,
-    mean_of: str | None = None,
-    as_of: AsOf = None,
-    where: str | None = None,
-    user_id: str | None = None,
-    depth: int = 100,
-    unjudged: str = "raise",
     resume: str | Path | None = None,
     n_jobs: int | None = None,
-    seed: int = 0,
+    **shared: Any,
 ) -> Sweep:
     """Score many settings of one search on labelled queries; candidates are retrieved once.
 
@@ -189,24 +183,22 @@ def sweep(
 
     Parameters
     ----------
-    search : Retriever
+    search : Retriever, or Task
     queries, qrels : table, data frame or path
         As for `evaluate`.
     grid : dict, or sequence of dict
         A list of values by parameter, such as ``{"pool": [50, 100], "vector_weight": mk.presets.steps(0, 1, 0.1)}``.
         A tuple of names takes tuples of values:
         ``{("vector_weight", "bm25_weight", "gram_weight"): mk.presets.shares(0.1)}``.
-        With `sample`, an axis may be a distribution of ``scipy.stats``. A parameter of the index, such as
+        With `n`, an axis may be a distribution of ``scipy.stats``. A parameter of the index, such as
         ``index__chunk_tokens``, may vary too: for each of its values a copy of the search is fitted once on the same
         memories.
     metrics : str or sequence of str
         As for `evaluate`.
-    sample : int, optional
+    n : int, optional
         Draw this many settings from the grid instead of trying all.
     how : {'sobol', 'random'}
         How settings are drawn; Sobol points cover the space evenly.
-    group, mean_of, as_of, where, user_id, depth, unjudged
-        As for `evaluate`.
     resume : str or Path, optional
         A checkpoint file: a sweep that was stopped or killed goes on from it; where `as_of` is None, at the moment at
         which it began. The file of another sweep is refused. Where parameters of the index vary, each further fit has
@@ -214,8 +206,7 @@ def sweep(
     n_jobs : int, optional
         Threads, as joblib counts them, unless ``joblib.parallel_config`` names other workers, such as a cluster's; the
         result is the same with any.
-    seed : int
-        For drawing.
+    **shared
 
     Returns
     -------
@@ -243,20 +234,19 @@ def sweep(
     {'min_score': 0.0, 'mrr': 1.0, 'n_with_hits': 1}
     """
     wanted = parse_metrics(metrics)
-    check_work(search, depth, n_jobs, seed)
-    points = Grid(grid, sample, how, seed, refits=True)
-    if as_of is None and resume is not None:
-        as_of = _begun(recorded_facts(resume) or {})
-    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
-    pools = task.pools(search, where)
-    return swept(pools, task, points, wanted, where, depth, n_jobs, resume)
+    task = task_of(sweep, search, queries, qrels, shared)
+    check_work(task.search, n_jobs)
+    points = Grid(grid, n, how, task.random_state, refits=True)
+    if task.as_of is None and resume is not None:
+        task = replace(task, as_of=_begun(recorded_facts(resume) or {}))
+    checked = task.read()
+    pools = checked.pools(task.search, task.where)
+    return swept(pools, checked, points, wanted, task.where, task.depth, n_jobs, resume)
 
 
-def check_work(search: Any, depth: int, n_jobs: int | None, seed: int) -> None:
-    """Raise for an invalid `depth`, `n_jobs` or `seed`, or a search that is not fitted."""
-    check_value("sweep", "depth", depth, "int", low=1)
+def check_work(search: Any, n_jobs: int | None) -> None:
+    """Raise for an invalid `n_jobs`, or a search that is not fitted."""
     check_value("sweep", "n_jobs", n_jobs, "int", nullable=True)
-    check_seed("sweep", seed)
     if n_jobs == 0:
         raise ParameterError("sweep: expected a number of threads, or -1 for as many as there are processors. Got 0.")
     check_fitted("sweep", search)
@@ -264,7 +254,7 @@ def check_work(search: Any, depth: int, n_jobs: int | None, seed: int) -> None:
 
 def swept(
     pools: Pools,
-    task: Task,
+    task: CheckedTask,
     points: Grid,
     metrics: Sequence[Metric],
     where: str | None,
@@ -300,7 +290,7 @@ def _of_fits(fits: Mapping[str, float]) -> str:
 
 def _scores(
     pools: Pools,
-    task: Task,
+    task: CheckedTask,
     metrics: Sequence[Metric],
     depth: int,
     settings: Sequence[Setting],
@@ -364,7 +354,7 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
     if n_settings > most:
         raise ParameterError(
             f"sweep: expected at most {MOST_SETTINGS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,}"
-            f" settings x {n_queries:,} queries x {n_metrics} metrics; sample={max(most // 100, 1):,} draws so many."
+            f" settings x {n_queries:,} queries x {n_metrics} metrics; n={max(most // 100, 1):,} draws so many."
         )
 
 
@@ -414,7 +404,7 @@ def _with_default(points: list[Setting], names: Sequence[str], search: Any) -> t
 
 
 def _table(
-    settings: Sequence[Setting], names: Sequence[str], values: Mapping[str, Floats], with_hits: Ints, task: Task
+    settings: Sequence[Setting], names: Sequence[str], values: Mapping[str, Floats], with_hits: Ints, task: CheckedTask
 ) -> pa.Table:
     columns: dict[str, Any] = {"setting": np.arange(len(settings))}
     for name in names:
@@ -433,6 +423,6 @@ def _cell(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else as_reranker(value).name
 
 
-def _mean(task: Task, scores: Floats) -> float | None:
+def _mean(task: CheckedTask, scores: Floats) -> float | None:
     units = task.units(scores)
     return units.mean if len(units) else None

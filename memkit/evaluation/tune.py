@@ -12,12 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, as_of_time, check_choice, check_value, describe
+from memkit.base.params import AsOf, as_of_time, check_choice, check_value, current_names, describe
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.baselines import baselines
 from memkit.evaluation.compare import HOW_TO_JUDGE, first_to_judge, unjudged_could_change
-from memkit.evaluation.evaluation import Task, check_seed, deepest, is_per_query, known_mean, nullable, stages_of
+from memkit.evaluation.evaluation import (
+    CheckedTask,
+    Task,
+    deepest,
+    is_per_query,
+    known_mean,
+    nullable,
+    over_task,
+    stages_of,
+    task_of,
+)
 from memkit.evaluation.grid import Grid, Setting, at_query
 from memkit.evaluation.labels import as_arrow_table
 from memkit.evaluation.metrics import OF_HITS, Metric
@@ -49,7 +59,7 @@ from memkit.schemas import Floats, Ints, Mask
 _USED = "the holdout was already used for another choice: set other labels aside"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Tuning(Result):
     """The result of `tune`; as text what to use, then the verdict.
 
@@ -103,7 +113,7 @@ class Tuning(Result):
     candidate_: dict[str, Any]
     baselines_: pa.Table
     to_judge_: pa.Table
-    seed_: int
+    random_state_: int
     sweep_: Sweep | None = None
     search_: Any = None
     labels_: tuple[Any, Any] | None = None
@@ -129,7 +139,7 @@ class Tuning(Result):
             labels=self.labels_,
             metrics=means,
             verdict=verdict,
-            seed=self.seed_,
+            random_state=self.random_state_,
             note=self.why_,
             **evidence,
         )
@@ -280,21 +290,21 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
     table = _settings_table(scored, contest, chosen_on, distance, retuned, epsilon, seed)
     means = contest.means.round(12)
     return Tuning(
-        verdict,
-        scored.settings[int(means.argmax()) if means.max() > means[scored.default] else scored.default],
-        scored.settings[chosen],
-        why,
-        table.filter(table["plateau"]),
-        expected,
-        verdict.apparent,
-        guarded,
-        table,
-        _groups_table(scored, candidate),
-        _cases_table(scored, candidate, chosen_on, retuned),
-        scored.settings[candidate],
-        pa.table({}),
-        pa.table({}),
-        seed,
+        verdict_=verdict,
+        best_params_=scored.settings[int(means.argmax()) if means.max() > means[scored.default] else scored.default],
+        chosen_params_=scored.settings[chosen],
+        why_=why,
+        plateau_=table.filter(table["plateau"]),
+        expected_gain_=expected,
+        apparent_gain_=verdict.apparent,
+        guards_=guarded,
+        table_=table,
+        groups_=_groups_table(scored, candidate),
+        per_query_=_cases_table(scored, candidate, chosen_on, retuned),
+        candidate_=scored.settings[candidate],
+        baselines_=pa.table({}),
+        to_judge_=pa.table({}),
+        random_state_=seed,
     )
 
 
@@ -390,29 +400,23 @@ def _groups_table(scored: Scored, candidate: int) -> pa.Table:
     return pa.table({"group": [names[setting] for setting in first], **columns}).sort_by("group")
 
 
+@over_task
 def tune(
     search: Any,
-    queries: Any,
-    qrels: Any,
-    grid: Any,
+    queries: Any = None,
+    qrels: Any = None,
+    grid: Any = None,
     metric: str = "ndcg@10",
     *,
-    group: str | None = None,
-    mean_of: str | None = None,
     epsilon: float = 0.01,
     guard: Mapping[str, tuple[Any, Any, float]] | None = None,
     split: AsOf = None,
     holdout: float | None = None,
     remember: str | Path | None = None,
-    sample: int | None = None,
-    as_of: AsOf = None,
-    where: str | None = None,
-    user_id: str | None = None,
-    depth: int = 100,
-    unjudged: str = "raise",
+    n: int | None = None,
     unjudged_hits: str = "bounds",
     n_jobs: int | None = None,
-    seed: int = 0,
+    **shared: Any,
 ) -> Tuning:
     """Choose a setting of a grid, and test on the labels whether it is better than the search's own.
 
@@ -423,14 +427,13 @@ def tune(
 
     Parameters
     ----------
-    search : Retriever
+    search : Retriever, or Task
         Its own setting is the default that all others are compared with.
     queries, qrels : table, data frame or path
         As for `evaluate`.
     grid : dict, sequence of dict, or Sweep
         As for `sweep`. A `Sweep` of this search over these labels is used as it is, with its users and moment.
     metric : str
-    group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     epsilon : float
         Differences within ± epsilon count as none.
@@ -439,19 +442,18 @@ def tune(
     split : str, date or datetime, optional
         Choose on the queries asked before this moment, and test on those asked later: for answers that age.
     holdout : float, optional
-        The share of groups held out from the choice, for one test. Their names and `seed` decide which groups these
-        are, so that labels may grow. Needs `remember`.
+        The share of groups held out from the choice, for one test. Their names and `random_state` decide which groups
+        these are, so that labels may grow. Needs `remember`.
     remember : path, optional
         A small file that records each use of the holdout. One that was used for another choice gives no verdict.
-    sample : int, optional
+    n : int, optional
         Draw this many settings from the grid.
     unjudged_hits : {'bounds', 'irrelevant'}
         As for `compare`: where unjudged hits could change the verdict it is *cannot tell yet*, and `to_judge_` lists
         what to judge first.
     n_jobs : int, optional
         As for `sweep`; the result is the same.
-    seed : int
-        For folds, sign flips, resamples and the holdout.
+    **shared
 
     Returns
     -------
@@ -479,24 +481,26 @@ def tune(
     ('cannot tell yet', 'too few queries: 1, and a verdict needs at least 6', {'min_score': 0.0})
     """
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "tune")
-    check_seed("tune", seed)
-    check_work(search, depth, n_jobs, seed)
-    points = None if isinstance(grid, Sweep) else Grid(grid, sample, seed=seed, refits=True)
-    if isinstance(grid, Sweep):
-        task = _task_of(grid, user_id)
-    else:
-        task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
-    pools, wanted = task.pools(search, where), Metric.parse(metric)
+    if isinstance(grid, Sweep) and queries is None and not isinstance(search, Task):
+        queries, qrels = grid.queries, grid.task.qrels
+    task = task_of(tune, search, queries, qrels, shared)
+    search, where, depth, seed = task.search, task.where, task.depth, task.random_state
+    check_work(search, n_jobs)
+    points = None if isinstance(grid, Sweep) else Grid(grid, n, random_state=seed, refits=True)
+    checked = _checked_of(grid, task.user_id) if isinstance(grid, Sweep) else task.read()
+    pools, wanted = checked.pools(search, where), Metric.parse(metric)
     beside = [wanted] if wanted.kind in OF_HITS else [wanted, Metric("judged", wanted.k or 10)]
-    tried = grid if points is None else swept(pools, task, points, beside, where, depth, n_jobs)
+    tried = grid if points is None else swept(pools, checked, points, beside, where, depth, n_jobs)
     scored = _scored(tried, metric)
-    held_out, tested_on = _held_out(scored, task, split, holdout, remember, seed)
+    held_out, tested_on = _held_out(scored, checked, split, holdout, remember, seed)
     scored = replace(scored, held_out=held_out, tested_on=tested_on)
 
     def guarded(name: str, spec: tuple[Any, Any, float], setting: Setting) -> tuple[str, Units, float]:
         guard_queries, guard_qrels, margin = _guard_spec(name, spec)
         # The unit is the guard's own matter: its labels may come without the column that `group` names.
-        guard_task = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment, task.user_id)
+        guard_task = CheckedTask.read(
+            guard_queries, guard_qrels, None, task.mean_of, task.unjudged, checked.moment, checked.user_id
+        )
         points = Grid({key: [value] for key, value in setting.items()}, refits=True)
         sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, [wanted], where, depth)
         changed = next((n for n in range(len(sweep_of_two.settings)) if n != sweep_of_two.default), 0)
@@ -508,18 +512,18 @@ def tune(
 
     result = tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
     fitted = refitted(pools.search, result.candidate_)
-    new_pools = pools if fitted is pools.search else task.pools(fitted, where)
+    new_pools = pools if fitted is pools.search else checked.pools(fitted, where)
     alike = tried.settings[tried.default], *([result.candidate_] if new_pools is pools else [])
     pools.retrieve(map(at_query, alike))  # a sweep that was given brings no answers
-    simple = baselines(pools, scored.values[tried.default], task, wanted, depth)
+    simple = baselines(pools, scored.values[tried.default], checked, wanted, depth)
     chosen = refitted(search, result.chosen_params_).with_params(**at_query(result.chosen_params_))
-    result = replace(result, sweep_=tried, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
+    result = replace(result, sweep_=tried, baselines_=simple, search_=chosen, labels_=(checked.queries, checked.qrels))
     if unjudged_hits == "bounds" and result.verdict_.word in (WORSE, SAME) and _has_hits(tried, result.candidate_):
-        result = _bounded(result, (pools, new_pools), task, wanted, depth, epsilon)
+        result = _bounded(result, (pools, new_pools), checked, wanted, depth, epsilon)
     return result
 
 
-def _task_of(tried: Sweep, user_id: str | None) -> Task:
+def _checked_of(tried: Sweep, user_id: str | None) -> CheckedTask:
     """The labels of a sweep that was made before; raises where it was asked as somebody else."""
     if user_id not in (None, tried.task.user_id):
         raise ParameterError(f"tune: expected the 'user_id' of this sweep, {tried.task.user_id!r}. Got {user_id!r}.")
@@ -553,7 +557,7 @@ def _epsilon(epsilon: float) -> float:
 
 
 def _held_out(
-    scored: Scored, task: Task, split: AsOf, holdout: float | None, remember: Any, seed: int
+    scored: Scored, task: CheckedTask, split: AsOf, holdout: float | None, remember: Any, seed: int
 ) -> tuple[Mask, str]:
     """The mask of held-out queries, and what they are called."""
     if split is None:
@@ -594,18 +598,19 @@ def _has_hits(tried: Sweep, setting: dict[str, Any]) -> bool:
 
 
 def _bounded(
-    result: Tuning, pools: tuple[Pools, Pools], task: Task, metric: Metric, depth: int, epsilon: float
+    result: Tuning, pools: tuple[Pools, Pools], task: CheckedTask, metric: Metric, depth: int, epsilon: float
 ) -> Tuning:
     """The result, with *cannot tell yet* where the unjudged hits of the candidate alone could change the word."""
     deep = max(10, deepest([metric], depth))
     default, new = pools[0].hits(deep, check=False), pools[1].hits(deep, at_query(result.candidate_), check=False)
-    wanted = first_to_judge(task, default, new, metric, deep, epsilon, result.seed_)
+    wanted = first_to_judge(task, default, new, metric, deep, epsilon, result.random_state_)
     if not wanted.num_rows:
         return result
     reason = unjudged_could_change(wanted.num_rows)
     return replace(result, verdict_=replace(result.verdict_, word=OPEN, reason=reason), to_judge_=wanted)
 
 
+@current_names
 def tune_scores(
     scores: Any,
     default: str,
@@ -617,7 +622,7 @@ def tune_scores(
     guard: Mapping[str, tuple[Any, float]] | None = None,
     holdout: float | None = None,
     remember: str | Path | None = None,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> Tuning:
     """The verdict of `tune` over any table of scores: thresholds, word lists, budgets, prompts.
 
@@ -638,7 +643,7 @@ def tune_scores(
         The name of the scores in the verdict.
     guard : dict of str to (scores, margin), optional
         Other tables with these columns, on which the setting may lose at most the margin.
-    epsilon, holdout, remember, seed
+    epsilon, holdout, remember, random_state
         As for `tune`.
 
     Returns
@@ -659,10 +664,10 @@ def tune_scores(
     >>> found.verdict_.word, found.chosen_params_
     ('better', {'setting': 0.8})
     """
-    check_seed("tune_scores", seed)
+    check_value("tune_scores", "random_state", random_state, "int", low=0)
     scored = _from_table(scores, default, group, mean_of, metric)
     names = [str(name) for name in scored.table["name"].to_pylist()]
-    held_out, tested_on = _holdout(scored, holdout, remember, seed)
+    held_out, tested_on = _holdout(scored, holdout, remember, random_state)
     scored = replace(scored, held_out=held_out, tested_on=tested_on)
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
@@ -675,7 +680,7 @@ def tune_scores(
             checks.append((name, units, float(margin)))
         return checks
 
-    return tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
+    return tuned(scored, guards, _epsilon(epsilon), Looks(remember), random_state)
 
 
 def _from_table(source: Any, default: str, group: str | None, mean_of: str | None, metric: str) -> Scored:

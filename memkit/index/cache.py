@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from memkit.base.parallel import results
-from memkit.base.params import check_choice, check_value
+from memkit.base.params import check_choice, check_value, current_names
 from memkit.base.progress import bar, heard
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders import base
@@ -350,7 +350,8 @@ def shared_cache() -> _UsersCache:
     return _UsersCache()
 
 
-def vector_cache(folder: Path | str | None = None, *, off: bool = False) -> VectorCache:
+@current_names
+def vector_cache(path: Path | str | None = None, *, off: bool = False) -> VectorCache:
     """The cache of vectors that Retriever, Deduplicator and ContextBuilder share; sets its folder if one is passed.
 
     The key is the encoder's fingerprint and a hash of the text, so a changed text or model never gets an old vector.
@@ -358,7 +359,7 @@ def vector_cache(folder: Path | str | None = None, *, off: bool = False) -> Vect
 
     Parameters
     ----------
-    folder : path, optional
+    path : path, optional
         Keep vectors there from now on. The default is ``$MEMKIT_CACHE`` ("off" for none), else ``memkit`` in the user's
         cache folder.
     off : bool
@@ -376,8 +377,8 @@ def vector_cache(folder: Path | str | None = None, *, off: bool = False) -> Vect
     4
     """
     cache = shared_cache()
-    if off and folder is not None:
-        raise ParameterError(f"vector_cache: expected a folder or off=True. Got both, {str(folder)!r}.")
-    if off or folder is not None:
-        cache.move(folder)
+    if off and path is not None:
+        raise ParameterError(f"vector_cache: expected a folder or off=True. Got both, {str(path)!r}.")
+    if off or path is not None:
+        cache.move(path)
     return cache

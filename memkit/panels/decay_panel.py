@@ -16,7 +16,7 @@ from memkit.base.params import AsOf, Moment, Param
 from memkit.decay import Decay, kinds_note
 from memkit.display.names import names_of
 from memkit.errors import count_of
-from memkit.evaluation.evaluation import Task, known_mean
+from memkit.evaluation.evaluation import CheckedTask, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
 from memkit.panels.panel import QUERY, Action, Panel, call_code, fit_to, moment_of
@@ -91,7 +91,7 @@ class DecayPanel(Panel):
         self._labelled = None
         self._judged: tuple[Any, pa.Table] | None = None  # the last table, by what its ages and notes rest upon
         self._cached_elsewhere: tuple[Any, str] = (None, "")
-        task = None if queries is None else Task.read(queries, qrels, None, None, "apart", moment)
+        task = None if queries is None else CheckedTask.read(queries, qrels, None, None, "apart", moment)
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._labelled = task, task.pools(search, None)
         values = {name: getattr(search, name) for name in QuerySettings.params()}

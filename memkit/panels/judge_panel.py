@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.duck import literal
-from memkit.base.params import AsOf, Moment, Param, check_fitted, check_value, describe
+from memkit.base.params import AsOf, Moment, Param, check_fitted, check_value, current_names, describe
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.evaluation.compare import first_to_judge
-from memkit.evaluation.evaluation import Task
+from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.known_items import known_items
 from memkit.evaluation.labels import QRELS, as_arrow_table, grades_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric
@@ -62,7 +62,7 @@ class JudgePanel(Panel):
     beside : table, data frame or path, optional
         Judgements of another judge: the panel shows how far both agree, but not on which memories.
     as_of : str, date or datetime, optional
-    seed : int
+    random_state : int
         For the order.
     grades : int, optional
         How many grades there are: 2 for not relevant and relevant, 3 or 4 for finer ones. It is kept with the
@@ -85,6 +85,7 @@ class JudgePanel(Panel):
     body_first: ClassVar[bool] = True
     common: ClassVar[tuple[Action, ...]] = ()  # nothing is set here
 
+    @current_names
     def __init__(
         self,
         search: Retriever,
@@ -96,7 +97,7 @@ class JudgePanel(Panel):
         k: int = 10,
         beside: Any = None,
         as_of: AsOf = None,
-        seed: int = 0,
+        random_state: int = 0,
         grades: int | None = None,
         session: Session | None = None,
     ) -> None:
@@ -119,7 +120,8 @@ class JudgePanel(Panel):
         self._other_judge = None if beside is None else read_qrels(beside)
         self.looks, self._moment_judged = 0, Moment.from_as_of(as_of)
         self._decisive = set() if first is None else _pairs(as_arrow_table(first, "first"))
-        self._queue = self._ordered(other, k, self._moment_judged, None if judged is None else self._known_qrels, seed)
+        known = None if judged is None else self._known_qrels
+        self._queue = self._ordered(other, k, self._moment_judged, known, random_state)
         self._only_decisive = first is not None
         if self._decisive:
             button = ("decisive", f"Judge these {len(self._decisive):,} first", "f")
@@ -148,7 +150,7 @@ class JudgePanel(Panel):
         queue = [pairs[index] for index in order]
         if other is not None and self._known_qrels.num_rows:
             with suppress(ParameterError):  # where nothing relevant is known yet, there is no verdict that could change
-                task = Task.read(self.queries, self._known_qrels, None, None, "apart", moment)
+                task = CheckedTask.read(self.queries, self._known_qrels, None, None, "apart", moment)
                 task.check_known(self.search)
                 first_hits, other_hits = (hits_of(_PLACES) for hits_of in both)
                 self._decisive |= _pairs(first_to_judge(task, first_hits, other_hits, Metric("ndcg", _PLACES), _PLACES))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import count_of
-from memkit.evaluation.evaluation import Task, known_mean
+from memkit.evaluation.evaluation import CheckedTask, known_mean
 from memkit.evaluation.grid import at_query
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.pools import Pools
@@ -48,9 +48,9 @@ class PinnedComparison:
     def __init__(
         self, search_of: Callable[[Section], Retriever], queries: Any, qrels: Any, moment: Any, where: str | None
     ) -> None:
-        self.task = Task.read(queries, qrels, None, None, "apart", moment)
+        self.task = CheckedTask.read(queries, qrels, None, None, "apart", moment)
         self._search_of, self._moment, self._where = search_of, moment, where
-        self._few_queries: Task | None = None
+        self._few_queries: CheckedTask | None = None
         self._pools: dict[tuple[bool, int], tuple[Retriever, Pools]] = {}
         self._cached_scores: dict[tuple[bool, str], Floats] = {}
         self._pools_of(self.task, {})  # so that wrong labels are told at once
@@ -60,7 +60,7 @@ class PinnedComparison:
         self._pools.clear()
         self._cached_scores.clear()
 
-    def _pools_of(self, task: Task, setting: Section) -> Pools:
+    def _pools_of(self, task: CheckedTask, setting: Section) -> Pools:
         """What the search fitted with these values finds for the queries."""
         search = self._search_of(setting)
         key = task is self.task, id(search)
@@ -82,11 +82,11 @@ class PinnedComparison:
             judged = np.flatnonzero(self.task.labels.n_relevant > 0)
             sample = judged[np.unique(np.linspace(0, len(judged) - 1, min(_FEW, len(judged))).astype(int))]
             queries = self.task.queries.take(pa.array(sample))
-            self._few_queries = Task.read(queries, self.task.qrels, None, None, "apart", self._moment)
+            self._few_queries = CheckedTask.read(queries, self.task.qrels, None, None, "apart", self._moment)
         scores = [self._scores(setting, self._few_queries)[0] for setting in (live, pinned)]
         return float(np.nanmean(scores[0] - scores[1])), len(scores[0])
 
-    def _scores(self, setting: Section, task: Task) -> Floats:
+    def _scores(self, setting: Section, task: CheckedTask) -> Floats:
         key = (task is self._few_queries, repr(sorted(setting.items())))
         if key not in self._cached_scores:
             if len(self._cached_scores) > _KEPT:

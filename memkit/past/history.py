@@ -58,19 +58,19 @@ class History(Displayed):
     problems: pa.Table
     root: Path
 
-    def at(self, date: Rev) -> Corpus:
+    def at(self, rev: Rev) -> Corpus:
         """The folder as it was at a moment or revision, as `memkit.read` returns it with ``rev=``.
 
         Parameters
         ----------
-        date : str, date or datetime
+        rev : str, date or datetime
             A moment, or a commit, branch or tag.
 
         Returns
         -------
         Corpus
         """
-        return read(self.root, rev=date)
+        return read(self.root, rev=rev)
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -92,11 +92,11 @@ class History(Displayed):
         """The result of one of `memkit.named_queries`, as for a corpus."""
         return self.corpus.named(name, as_of, **params)
 
-    def since(self, date: Since | None) -> History:
+    def since(self, since: Since | None) -> History:
         """Only the versions and commits from a moment on, or from so long ago ("7d"); None is all."""
-        if date is None:
+        if since is None:
             return self
-        moment = pa.scalar(since_time(date, Moment.from_as_of(None), "history"), TIMESTAMP)
+        moment = pa.scalar(since_time(since, Moment.from_as_of(None), "history"), TIMESTAMP)
         versions = self.versions.filter(pc.greater_equal(self.versions["valid_from"], moment))
         commits = self.commits.filter(pc.greater_equal(self.commits["committed_at"], moment))
         return History(versions, commits, self.problems, self.root)
@@ -142,7 +142,7 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     Returns
     -------
     History
-        ``.versions``, ``.commits``, ``.problems``, ``.at(date)``, ``.sql(query)``, ``.corpus``.
+        ``.versions``, ``.commits``, ``.problems``, ``.at(rev)``, ``.sql(query)``, ``.corpus``.
 
     Raises
     ------

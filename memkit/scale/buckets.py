@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from memkit.base.checked import with_fields
 from memkit.base.hashes import digest_of_file
 from memkit.base.parallel import results
-from memkit.base.params import check_value
+from memkit.base.params import check_value, current_names
 from memkit.errors import MemkitError, ParameterError, count_of, refused
 from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.schemas import TABLES, without_rows
@@ -112,7 +112,8 @@ class Buckets(Corpus):
         user_bucket = None if user_id is None else self.bucket_of(user_id)
         return [number for number, shard in enumerate(self._shards) if user_bucket in (None, number) or shard["shared"]]
 
-    def save(self, folder: str | Path, buckets: int | None = None) -> None:
+    @current_names
+    def save(self, path: str | Path, buckets: int | None = None) -> None:
         """As `Corpus.save`; to its own folder only the collection statistics are written.
 
         A later fit to these buckets loads them and reads no bucket.
@@ -127,11 +128,11 @@ class Buckets(Corpus):
         ...     sorted(path.name for path in Path(folder).iterdir())
         ['bucket-00000', 'bucket-00001', 'buckets.json', 'totals']
         """
-        if buckets is None and self.folder == check_path(Path(folder)):
+        if buckets is None and self.folder == check_path(Path(path)):
             if TOTALS in self._attached:
                 self._attached[TOTALS](self.folder / TOTALS)
             return
-        super().save(folder, buckets)
+        super().save(path, buckets)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder, "trusted": self.trusted}
@@ -158,12 +159,13 @@ class Buckets(Corpus):
         return f"<pre>{self!r}</pre>"
 
 
-def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) -> None:
+@current_names
+def write_buckets(path: str | Path, tables: Iterable[Any], buckets: int = 32) -> None:
     """Write a sharded corpus from an iterable of tables, which may be larger than memory.
 
     Parameters
     ----------
-    folder : str or Path
+    path : str or Path
         As for `Corpus.save`; it must be new or empty.
     tables : iterable of pyarrow.Table or pandas.DataFrame
         Each as for `mk.from_table`, with a column ``memory_id``; ids are unique over all tables. An optional column
@@ -188,7 +190,7 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
     check_value("write_buckets", "buckets", buckets, "int", low=1, high=MOST_BUCKETS)
     if isinstance(tables, dict | str) or not isinstance(tables, Iterable) or hasattr(tables, "columns"):
         raise ParameterError(f"write_buckets: 'tables' must be tables, one after another. Got {type(tables).__name__}.")
-    place = check_path(Path(folder))
+    place = check_path(Path(path))
     if is_lake(place) or (place / BUCKETS).exists():
         raise MemkitError(f"{place}: a lake lies there. Choose another folder.")
     parts = place / _PARTS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from memkit.base.params import AsOf, check_choice, check_value, estimator, param, path_of
+from memkit.base.params import AsOf, check_choice, check_value, current_names, estimator, param, path_of
 from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
@@ -363,7 +363,8 @@ class Retriever(QuerySettings):
         ask = Ask.checked(queries, settings, k=k, where=where, as_of=as_of, user_id=user_id, scope=scope)
         return answered(self._index(), ask)
 
-    def save(self, folder: Path | str) -> None:
+    @current_names
+    def save(self, path: Path | str) -> None:
         """Save the parameters and the arms built so far in `folder`.
 
         Raises
@@ -371,10 +372,11 @@ class Retriever(QuerySettings):
         NotFittedError
         """
         index = self._index()
-        save_index(index, self._query_params(), path_of("save", folder).absolute())
+        save_index(index, self._query_params(), path_of("save", path).absolute())
 
     @classmethod
-    def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None, *, trust: bool = False) -> Self:
+    @current_names
+    def load(cls, path: Path | str, corpus: Corpus, encoder: Any = None, *, trust: bool = False) -> Self:
         """Load what `save` wrote, without encoding again; the folder need not be trusted.
 
         Parameters
@@ -395,7 +397,7 @@ class Retriever(QuerySettings):
         StaleIndexError
             If the memories or the encoder are not those of `save`.
         """
-        index, params = load_index(path_of("load", folder).absolute(), corpus, encoder, trust)
+        index, params = load_index(path_of("load", path).absolute(), corpus, encoder, trust)
         settings = index.settings.get_params(deep=False)
         return cls(**params, encoder=settings.pop("encoder"), index=Index(**settings))._set_index(index)
 

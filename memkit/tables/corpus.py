@@ -22,6 +22,7 @@ from memkit.base.params import (
     as_of_time,
     check_choice,
     check_value,
+    current_names,
     path_of,
     rev_text,
     revision_of,
@@ -309,7 +310,8 @@ class Corpus(Displayed):
         _check_name("attach", name, "folder", (STATE, TEXT))
         self._attached[name] = write
 
-    def save(self, folder: str | Path, buckets: int | None = None) -> None:
+    @current_names
+    def save(self, path: str | Path, buckets: int | None = None) -> None:
         """Save a snapshot (a lake): tables and text index as Parquet, a DuckDB file for other programs, and a manifest.
 
         A save is atomic: a process that is killed half-way leaves the old snapshot, and a reader that opens the folder
@@ -317,7 +319,7 @@ class Corpus(Displayed):
 
         Parameters
         ----------
-        folder : str or Path
+        path : str or Path
             Created if missing; other files in it stay.
         buckets : int, optional
             Number of shards (buckets). All memories of a user are in one shard, and each shard is a lake of its own.
@@ -338,11 +340,11 @@ class Corpus(Displayed):
         ...     mk.open(folder)
         Corpus(1 memory: 1 other; 0 problems)
         """
-        count, path = self.buckets if buckets is None else buckets, path_of("save", folder)
+        count, place = self.buckets if buckets is None else buckets, path_of("save", path)
         if count is None:
-            save(self.tables, self._database, self._reading, self._attached, path)
+            save(self.tables, self._database, self._reading, self._attached, place)
         else:
-            scale("split").save_buckets(self.tables, path, count, self._attached)
+            scale("split").save_buckets(self.tables, place, count, self._attached)
 
     def refresh(self) -> Corpus:
         """A new corpus of what the folder holds now; only files that changed are opened.
@@ -653,7 +655,8 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
     return states
 
 
-def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bool = False) -> Corpus:
+@current_names
+def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool = False) -> Corpus:
     """Open a snapshot (a lake) that `Corpus.save` wrote.
 
     A lake from an unknown source is safe to open: only its Parquet files are read, they are checked, and no code in it
@@ -661,7 +664,7 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
 
     Parameters
     ----------
-    folder : str or Path
+    path : str or Path
         The folder given to `Corpus.save`.
     source : str or Path, optional
         The folder of the memories now, for `Corpus.refresh`; None is where they were read, if this process read them.
@@ -689,14 +692,14 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     ...     mk.open(folder).sql("select memory_id from fts('чай')").fetchall()
     [('0',)]
     """
-    path = path_of("open", folder).absolute()
-    if is_bucketed(path):
-        corpus: Corpus = scale("buckets").Buckets(path, trust)
+    place = path_of("open", path).absolute()
+    if is_bucketed(place):
+        corpus: Corpus = scale("buckets").Buckets(place, trust)
         return corpus
-    tables, reading, text_index = load(path, None if source is None else remember_root(path_of("open", source)), trust)
-    corpus = Corpus(tables, reading=reading, text_index=text_index, folder=path, trusted=trust)
+    tables, reading, text_index = load(place, None if source is None else remember_root(path_of("open", source)), trust)
+    corpus = Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
     if "chunks" in tables:
-        corpus.derive("vectors", lambda _: scale("vectors").saved_vectors(path, tables["chunks"]))
+        corpus.derive("vectors", lambda _: scale("vectors").saved_vectors(place, tables["chunks"]))
     return corpus
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from memkit.base.params import path_of
+from memkit.base.params import current_names, path_of
 from memkit.errors import FormatError
 
 
@@ -44,15 +44,16 @@ def find_data(package: Path) -> Path:
     )
 
 
-def write_files(folder: str | Path, files: Mapping[str, str | bytes]) -> Path:
+@current_names
+def write_files(path: str | Path, files: Mapping[str, str | bytes]) -> Path:
     """Write a few files below `folder` and return it, so that an example fits in one expression.
 
     Parameters
     ----------
-    folder : str or Path
+    path : str or Path
         Created if missing.
     files : mapping of str to str or bytes
-        Content by path relative to `folder`; text is written as UTF-8 with its line ends unchanged.
+        Content by path relative to `path`; text is written as UTF-8 with its line ends unchanged.
 
     Returns
     -------
@@ -66,9 +67,9 @@ def write_files(folder: str | Path, files: Mapping[str, str | bytes]) -> Path:
     >>> corpus.memories["title"].to_pylist()
     ['Чай']
     """
-    root = path_of("write_files", folder)
+    root = path_of("write_files", path)
     for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     return root

@@ -138,7 +138,7 @@ def probe_measured(mk: Any) -> Probe:
     chosen = json.dumps([tuned.chosen_params_, tuned.best_params_], default=str, sort_keys=True)
     yield "verdict of tune", pa.table({"said": [str(tuned)], "chosen": [chosen]})
     yield "tuned", tuned.table_
-    known = mk.evaluate(search, *mk.known_items(search.corpus_, n=40, seed=0), ["ndcg@10"], as_of=AS_OF)
+    known = mk.evaluate(search, *mk.known_items(search.corpus_, n=40, random_state=0), ["ndcg@10"], as_of=AS_OF)
     yield "known items", known.table
     audit = mk.audit(search, as_of=AS_OF)
     yield from ((f"audit {name}", table) for name, table in getattr(audit, "tables", {"": audit}).items())

@@ -23,7 +23,7 @@ from bench_search import AS_OF, WordVectors, corpus_of
 from generate import texts
 
 import memkit as mk
-from memkit.evaluation.evaluation import Task
+from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import scores_of
@@ -155,7 +155,7 @@ def main() -> None:
         alone = search.with_params(**FUSION_ALONE)
         grid = {("vector_weight", "bm25_weight", "gram_weight"): mk.presets.shares(0.1)}
         theirs = of_ranx(alone, queries, qrels)
-        task = Task.read(queries, qrels, None, None, "raise", AS_OF)
+        task = CheckedTask.read(queries, qrels, None, None, "raise", AS_OF)
         pools, metrics = task.pools(alone, None), parse_metrics("ndcg@10")
         for step in (0.1, 0.02):
             settings = list(Grid({next(iter(grid)): mk.presets.shares(step)}))

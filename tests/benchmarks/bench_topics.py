@@ -73,7 +73,7 @@ def quality(folder: Path) -> None:
         if k is None:
             for row in topics.table.to_pylist()[:12]:
                 print(f"  {row['n']}: {', '.join(row['words'])}")
-    seeds = [mk.topics(search, seed=seed).memories["topic"].to_numpy() > 0 for seed in range(3)]
+    seeds = [mk.topics(search, random_state=seed).memories["topic"].to_numpy() > 0 for seed in range(3)]
     print("  the same memories have a topic under two seeds:", round(float((seeds[0] == seeds[1]).mean()), 3))
 
 

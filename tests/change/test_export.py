@@ -94,7 +94,7 @@ def check(corpus: mk.Corpus, planned: Export, folder: Path) -> None:
 
 def exported(corpus: mk.Corpus, layout: str, folder: Path) -> Export:
     """The export, applied into a folder that did not exist."""
-    planned = mk.export(corpus, folder, layout, user="shared", as_of=DAY)
+    planned = mk.export(corpus, folder, layout, user_id="shared", as_of=DAY)
     assert not folder.exists()
     planned.apply()
     assert below(folder) == planned.files
@@ -175,8 +175,8 @@ def test_what_a_fact_cannot_hold_is_named_and_nothing_is_cut(tmp_path: Path) -> 
     assert reasons[0] == "a fact has 12 to 240 characters, not 11"
     assert reasons[3] == "a fact has 12 to 240 characters, not 241"
     assert reasons[4] == "a fact is one line, so its lines are joined"
-    assert reasons[5] == "a fact belongs to a user: give user="
-    with_user = mk.export(corpus, tmp_path / "f", "facts", user="anna", as_of=DAY).table.to_pylist()[5]
+    assert reasons[5] == "a fact belongs to a user: give user_id="
+    with_user = mk.export(corpus, tmp_path / "f", "facts", user_id="anna", as_of=DAY).table.to_pylist()[5]
     assert "'text' must not open with a tag" in with_user["reason"]
 
 

@@ -142,12 +142,12 @@ def test_what_others_write_beside_a_store_is_seen(facts: FactStore, tmp_path: Pa
     path.write_text(f"{first}- [id:ar_009] [t:archive] [imp:low] Обсуждали музыку барокко.\nпросто строка\n")
     with pytest.raises(PolicyRefusal, match="ar_009 says it already"):
         facts.save("anna", "обсуждали МУЗЫКУ барокко.", now=NOW)
-    assert facts.read("anna", now=NOW)["line"].to_pylist() == [1, 2]
+    assert facts.read("anna", as_of=NOW)["line"].to_pylist() == [1, 2]
     path.write_text(f"{first}- [id:ar_001] [t:archive] [imp:low] Обсуждали театр кукол.\n")
-    fresh = mk.store(tmp_path).facts.read("anna", now=NOW).to_pylist()
-    assert facts.read("anna", now=NOW).to_pylist() == fresh
+    fresh = mk.store(tmp_path).facts.read("anna", as_of=NOW).to_pylist()
+    assert facts.read("anna", as_of=NOW).to_pylist() == fresh
     path.write_text("")
-    assert facts.read("anna", now=NOW).num_rows == 0
+    assert facts.read("anna", as_of=NOW).num_rows == 0
     saved = facts.save("anna", "Обсуждали погоду на море.", now=NOW)
     assert isinstance(saved, Saved)
     assert saved.id == "ar_002"
@@ -192,8 +192,8 @@ def test_reading_hides_what_is_past_its_day_and_cleanup_deletes_it(facts: FactSt
     """Memory v2, TTL and cleanup."""
     facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
     facts.save("anna", "Обсуждали структуру памяти.", now=NOW)
-    assert facts.read("anna", now="2026-03-15")["id"].to_pylist() == ["wk_001", "ar_001"]
-    assert facts.read("anna", now="2026-03-16")["id"].to_pylist() == ["ar_001"]
+    assert facts.read("anna", as_of="2026-03-15")["id"].to_pylist() == ["wk_001", "ar_001"]
+    assert facts.read("anna", as_of="2026-03-16")["id"].to_pylist() == ["ar_001"]
     before = tree(tmp_path)
     edits = facts.cleanup(now="2026-03-16", dry_run=True)
     assert isinstance(edits, mk.Edits)
@@ -215,10 +215,10 @@ def test_a_file_that_is_no_utf8_is_read_and_holds_up_no_other(facts: FactStore, 
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
     facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
-    assert facts.read("win", now=NOW)["text"].to_pylist() == ["Сканер на складе."]
-    assert facts.search("win", "сканер", now=NOW)["source_id"].to_pylist() == ["ar_001"]
-    assert "Сканер на складе." in facts.blocks("win", "сканер", now=NOW)
-    assert "Записали чай." in mk.store(tmp_path).workspace.get_recent_context(1, now=NOW)
+    assert facts.read("win", as_of=NOW)["text"].to_pylist() == ["Сканер на складе."]
+    assert facts.search("win", "сканер", as_of=NOW)["source_id"].to_pylist() == ["ar_001"]
+    assert "Сканер на складе." in facts.blocks("win", "сканер", as_of=NOW)
+    assert "Записали чай." in mk.store(tmp_path).workspace.get_recent_context(1, as_of=NOW)
     with pytest.raises(ChangeRefusedError, match="Save it as UTF-8 first"):
         facts.save("win", "Принтер стоит в коридоре.", now=NOW)
     edits = facts.cleanup(now="2026-04-01", dry_run=True)
@@ -263,16 +263,16 @@ def test_a_fact_is_found_fetched_updated_and_forgotten(facts: FactStore, tmp_pat
     """Memory v2, memory_search, memory_get, memory_update, memory_forget."""
     facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
     facts.save("anna", "Обсуждали структуру памяти.", now=NOW)
-    assert facts.search("anna", "пул", now=NOW)["source_id"].to_pylist() == ["wk_001"]
+    assert facts.search("anna", "пул", as_of=NOW)["source_id"].to_pylist() == ["wk_001"]
     assert facts.get("anna", ["ar_001"])["text"].to_pylist() == ["Обсуждали структуру памяти."]
     line = (tmp_path / "users/anna/working.md").read_text()
     facts.update("anna", "wk_001", text="Сейчас чиним очередь сообщений.", now=NOW)
     assert (tmp_path / "users/anna/working.md").read_text() == line.replace("пул соединений", "очередь сообщений")
-    assert facts.search("anna", "очередь", now=NOW)["source_id"].to_pylist() == ["wk_001"]
+    assert facts.search("anna", "очередь", as_of=NOW)["source_id"].to_pylist() == ["wk_001"]
     with pytest.raises(PolicyRefusal, match="question"):
         facts.update("anna", "wk_001", text="Как чиним очередь сообщений?", now=NOW)
     assert facts.forget("anna", "ar_001", now=NOW) == "ar_001"
-    assert facts.read("anna", now=NOW)["id"].to_pylist() == ["wk_001"]
+    assert facts.read("anna", as_of=NOW)["id"].to_pylist() == ["wk_001"]
 
 
 def test_a_query_alone_never_deletes(facts: FactStore, tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_blocks_are_what_a_prompt_gets(facts: FactStore) -> None:
     facts.save("anna", "Меня зовут Анна, я из Казани.", now=NOW)
     facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
     facts.save("anna", "Обсуждали структуру памяти.", now=NOW)
-    text = facts.blocks("anna", "какая структура памяти?", now=NOW)
+    text = facts.blocks("anna", "какая структура памяти?", as_of=NOW)
     assert text == (
         "[PROFILE MEMORY]\n- Меня зовут Анна, я из Казани.\n\n[WORKING MEMORY]\n- Сейчас чиним пул соединений.\n\n"
         "[RELEVANT MEMORY FOR THIS TURN]\n- Обсуждали структуру памяти."
@@ -340,7 +340,7 @@ def test_the_old_file_of_a_user_is_migrated_once(tmp_path: Path) -> None:
     assert table.select(["line", "id"]).to_pylist() == [{"line": 1, "id": "ar_001"}]  # type: ignore[union-attr]  # no dry run
     with pytest.raises(ChangeRefusedError, match="migrated already"):
         facts.migrate_user("boris", now=NOW)
-    assert facts.read("boris", now=NOW)["text"].to_pylist() == ["Пьёт чай"]
+    assert facts.read("boris", as_of=NOW)["text"].to_pylist() == ["Пьёт чай"]
     assert (root / "memory/boris.md.bak").is_file()
     assert (root / "memory/eva.md").is_file()
 
@@ -407,8 +407,8 @@ def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: P
     mk.undo(root, clear=True, lake=lake)
     assert holding(word, root, lake, cache) == set()
     assert not keys & keys_in(cache)
-    assert facts.read("anna", now=NOW)["id"].to_pylist() == ["ar_001", "ar_003"]
-    assert word not in facts.blocks("anna", "тайное слово", now=NOW)
+    assert facts.read("anna", as_of=NOW)["id"].to_pylist() == ["ar_001", "ar_003"]
+    assert word not in facts.blocks("anna", "тайное слово", as_of=NOW)
     assert mk.open(lake, source=root).memories["text"].to_pylist() == mk.read(root).memories["text"].to_pylist()
 
 
@@ -440,14 +440,14 @@ def test_a_fresh_store_encodes_only_what_is_new_and_forgets_for_all(cache: Path,
     facts = mk.store(root, encoder=encoder).facts
     for text in texts:
         facts.save("anna", text, now=NOW)
-    assert facts.search("anna", "опера", k=1, now=NOW).num_rows == 1
+    assert facts.search("anna", "опера", k=1, as_of=NOW).num_rows == 1
     in_all = encoder.asked
     begin_anew()
     encoder.asked = 0
     fresh = mk.store(root, encoder=encoder).facts
     fresh.save("anna", "Слушали джаз вчера.", now=NOW)
     assert encoder.asked == 1  # of seven texts
-    fresh.search("anna", "опера", k=1, now=NOW)
+    fresh.search("anna", "опера", k=1, as_of=NOW)
     assert encoder.asked <= 3 < in_all  # the new one as a document, and the question
 
     wanted = {content_key(texts[1], role) for role in ROLES}
@@ -476,7 +476,7 @@ def test_what_was_migrated_is_forgotten_in_the_old_file_too(tmp_path: Path) -> N
     )
     facts = mk.store(root).facts
     facts.migrate_user("boris", now=NOW)
-    facts.forget("boris", facts.read("boris", now=NOW)["id"][0].as_py(), now=NOW)
+    facts.forget("boris", facts.read("boris", as_of=NOW)["id"][0].as_py(), now=NOW)
     assert (root / "memory/boris.md.bak").read_text() == "- Пьёт мёд\n"
     mk.undo(root, clear=True)
     assert holding("Пьёт чай", root) == set()

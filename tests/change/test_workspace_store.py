@@ -38,7 +38,7 @@ def test_a_daily_log_is_one_file_a_day(storage: MemoryStorage, tmp_path: Path) -
     storage.append_to_daily_log("Откатили бота.", now="2025-02-03T15:05")
     text = "# Daily Log: 2025-02-03\n\n### 14:30\n\nВыкатили бота.\n\n### 15:05\n\nОткатили бота.\n"
     assert storage.read_daily_log("2025-02-03") == text
-    assert storage.read_daily_log(now=NOW) == text
+    assert storage.read_daily_log(as_of=NOW) == text
     assert storage.read_daily_log("2025-02-05") == ""
     memories = mk.read(tmp_path).memories
     assert set(memories["kind"].to_pylist()) == {"daily_log"}
@@ -49,13 +49,13 @@ def test_the_context_is_the_last_days_newest_first(storage: MemoryStorage) -> No
     """Workspace, get_recent_context(days=2)."""
     for day in ("01", "03", "04"):
         storage.append_to_daily_log(f"День {day}.", now=f"2025-02-{day}T10:00")
-    text = storage.get_recent_context(now="2025-02-04")
+    text = storage.get_recent_context(as_of="2025-02-04")
     assert [text.index(f"День {day}.") for day in ("04", "03")] == sorted(
         text.index(f"День {day}.") for day in ("04", "03")
     )
     assert "День 01" not in text
     assert text.count("\n---\n") == 1
-    assert storage.get_recent_context(days=1, now="2025-03-01") == ""
+    assert storage.get_recent_context(days=1, as_of="2025-03-01") == ""
     with pytest.raises(ParameterError):
         storage.get_recent_context(days=0)
 

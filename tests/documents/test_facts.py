@@ -91,11 +91,11 @@ def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path
 
 def test_facts_are_read_and_found(tmp_path: Path) -> None:
     facts = store(tmp_path, BOT)
-    assert facts.read("test-user", now="2026-03-01")["id"].to_pylist() == ["pf_001", "wk_014", "ar_120"]
-    assert facts.read("test-user", now="2026-03-02")["id"].to_pylist() == ["pf_001", "ar_120"]
-    assert facts.search("test-user", "структура памяти", now=NOW)["source_id"].to_pylist()[0] == "ar_120"
+    assert facts.read("test-user", as_of="2026-03-01")["id"].to_pylist() == ["pf_001", "wk_014", "ar_120"]
+    assert facts.read("test-user", as_of="2026-03-02")["id"].to_pylist() == ["pf_001", "ar_120"]
+    assert facts.search("test-user", "структура памяти", as_of=NOW)["source_id"].to_pylist()[0] == "ar_120"
     assert facts.get("test-user", ["wk_014"])["text"].to_pylist() == ["Сейчас ставим simple-bot..."]
-    assert facts.blocks("test-user", "структура памяти", now=NOW) == (
+    assert facts.blocks("test-user", "структура памяти", as_of=NOW) == (
         "[PROFILE MEMORY]\n- Пользователь предпочитает русский.\n\n"
         "[WORKING MEMORY]\n- Сейчас ставим simple-bot...\n\n"
         "[RELEVANT MEMORY FOR THIS TURN]\n- Обсуждали структуру памяти."
@@ -196,7 +196,7 @@ def test_an_end_is_that_of_a_working_fact_and_lies_ahead(tmp_path: Path) -> None
     saved = facts.save("test-user", text, {"expires_at": NOW}, now=NOW)
     assert isinstance(saved, Saved)
     assert (saved.id, saved.type, str(saved.expires_at)) == ("wk_015", "working", NOW)
-    assert saved.id in facts.read("test-user", now=NOW)["id"].to_pylist()
+    assert saved.id in facts.read("test-user", as_of=NOW)["id"].to_pylist()
 
 
 # --- one home ----------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_users_have_one_home(files: dict[str, str], home: str, tmp_path: Path) -
     facts = store(tmp_path, files)
     facts.save("anna", "Ездила в Москву поездом.", now=NOW)
     assert f"{home}/anna/archive.md" in tree(tmp_path)
-    assert facts.read("anna", now=NOW)["path"].to_pylist() == [f"{home}/anna/archive.md"]
+    assert facts.read("anna", as_of=NOW)["path"].to_pylist() == [f"{home}/anna/archive.md"]
     memories = mk.read(tmp_path).memories
     assert f"{home}/anna/archive.md" in memories["path"].to_pylist()
 
@@ -230,8 +230,8 @@ def test_two_homes_at_once_are_a_problem_that_names_both(tmp_path: Path) -> None
     assert (row["rule"], row["severity"], row["path"]) == ("two_homes", "warning", "users/eva/archive.md")
     assert "data/memory/users, users" in row["message"]
     facts = mk.store(tmp_path, encoder=None).facts
-    assert facts.read("eva", now=NOW).num_rows == 0
-    assert facts.read("test-user", now=NOW).num_rows == 3
+    assert facts.read("eva", as_of=NOW).num_rows == 0
+    assert facts.read("test-user", as_of=NOW).num_rows == 3
 
 
 # --- migration ---------------------------------------------------------------------------------------------------
@@ -249,9 +249,9 @@ WRITES: dict[str, Callable[[FactStore], object]] = {
     "migrate": lambda facts: facts.migrate_user("boris", now=NOW),
 }
 READS: dict[str, Callable[[FactStore], object]] = {
-    "read": lambda facts: facts.read("boris", now=NOW)["text"].to_pylist(),
-    "search": lambda facts: facts.search("boris", "red car", now=NOW)["text"].to_pylist(),
-    "blocks": lambda facts: facts.blocks("boris", "red car", now=NOW),
+    "read": lambda facts: facts.read("boris", as_of=NOW)["text"].to_pylist(),
+    "search": lambda facts: facts.search("boris", "red car", as_of=NOW)["text"].to_pylist(),
+    "blocks": lambda facts: facts.blocks("boris", "red car", as_of=NOW),
     "ask": lambda facts: facts.forget("boris", query="red car", now=NOW)["text"].to_pylist(),  # type: ignore[index,union-attr]  # candidates
 }
 
@@ -341,7 +341,7 @@ ANNA = (
 def test_a_migration_keeps_what_a_fact_is(tmp_path: Path) -> None:
     """Each line goes through the policies; an old task is no current one, and a cleanup removes nothing of them."""
     facts = store(tmp_path, {"data/memory/anna.md": ANNA})
-    before = facts.read("anna", now=NOW, expired=True).select(["type", "importance", "text"]).to_pylist()
+    before = facts.read("anna", as_of=NOW, expired=True).select(["type", "importance", "text"]).to_pylist()
     assert [(row["type"], row["importance"]) for row in before] == [
         *[("profile", "high")] * 2,
         ("archive", "normal"),
@@ -354,7 +354,7 @@ def test_a_migration_keeps_what_a_fact_is(tmp_path: Path) -> None:
         for corpus in (mk.read(tmp_path), mk.read(tmp_path / "data"), mk.read(tmp_path / "data/memory"))
     }
     assert read == tuple(tuple(row.values()) for row in before)
-    assert "[PROFILE MEMORY]\n- Меня зовут Анна, я из Казани.\n" in facts.blocks("anna", "чай", now=NOW)
+    assert "[PROFILE MEMORY]\n- Меня зовут Анна, я из Казани.\n" in facts.blocks("anna", "чай", as_of=NOW)
     facts.migrate_user("anna", now=NOW)
     after = tree(tmp_path)
     assert after[f"{HOME}/anna/profile.md"] == (
@@ -385,22 +385,22 @@ ODD = (
 
 def test_nothing_that_a_migration_writes_has_a_problem(tmp_path: Path) -> None:
     facts = store(tmp_path, {"data/memory/anna.md": ODD})
-    texts = [row["text"] for row in facts.read("anna", now=NOW, expired=True).to_pylist()]
+    texts = [row["text"] for row in facts.read("anna", as_of=NOW, expired=True).to_pylist()]
     assert texts[1:] == ["Летала в Омск.", "чай", "без конца"]
     facts.migrate_user("anna", now=NOW)
     assert mk.read(tmp_path).problems.num_rows == 0
-    assert sorted(facts.read("anna", now=NOW, expired=True)["text"].to_pylist()) == sorted(texts)
+    assert sorted(facts.read("anna", as_of=NOW, expired=True)["text"].to_pylist()) == sorted(texts)
 
 
 def test_what_is_over_a_limit_becomes_archive_with_its_importance(tmp_path: Path) -> None:
     lines = "".join(f"- Меня зовут Анна, имя номер {number}.\n" for number in range(52))
     facts = store(tmp_path, {"data/memory/anna.md": lines})
-    assert facts.read("anna", now=NOW)["type"].to_pylist() == ["profile"] * 50 + ["archive"] * 2
+    assert facts.read("anna", as_of=NOW)["type"].to_pylist() == ["profile"] * 50 + ["archive"] * 2
     table = facts.migrate_user("anna", now=NOW)
     assert [row["reason"] for row in table.to_pylist()][-1] == (  # type: ignore[union-attr]  # no dry run
         "a line: it becomes an archive fact, high: over the limit of 50 profile facts"
     )
-    assert facts.read("anna", now=NOW)["importance"].to_pylist() == ["high"] * 52
+    assert facts.read("anna", as_of=NOW)["importance"].to_pylist() == ["high"] * 52
 
 
 BESIDE: dict[str, dict[str, str]] = {
@@ -419,10 +419,10 @@ def test_an_old_user_is_one_whatever_lies_beside_and_whoever_saved_first(root: s
         files = {"anna.md": "- Пьёт чай без сахара.\n2. Drives a red car.\n", **others}
         mk.testing.write_files(project, {f"data/memory/{path}": text for path, text in files.items()})
         facts = mk.store(project / root, encoder=None).facts
-        before = facts.read("anna", now=NOW).to_pylist()
+        before = facts.read("anna", as_of=NOW).to_pylist()
         assert [row["text"] for row in before] == ["Пьёт чай без сахара.", "Drives a red car."], name
         facts.save("boris", "Ездила в Москву поездом.", now=NOW)
-        assert facts.read("anna", now=NOW).to_pylist() == before, name
+        assert facts.read("anna", as_of=NOW).to_pylist() == before, name
         assert f"{HOME}/boris/archive.md" in tree(project), name
         read = mk.read(project / root).sql("select text from memories where user_id = 'anna'")
         assert [text for (text,) in read.fetchall()] == ["Пьёт чай без сахара.", "Drives a red car."], name
@@ -446,8 +446,8 @@ def test_an_empty_old_file_is_a_user_without_facts_and_a_page_is_no_user(tmp_pat
         "tea/index.json": json.dumps({"type": "index-branch", "category": "tea", "files": [entry]}),
     }
     facts = store(tmp_path, {f"data/memory/{path}": text for path, text in pages.items()})
-    assert facts.read("anna", now=NOW).schema.metadata == {b"memkit": b"facts"}, "known, and without facts"
-    assert "no user" in str(facts.read("named", now=NOW).schema.metadata)
+    assert facts.read("anna", as_of=NOW).schema.metadata == {b"memkit": b"facts"}, "known, and without facts"
+    assert "no user" in str(facts.read("named", as_of=NOW).schema.metadata)
     assert set(mk.read(tmp_path).memories["format"].to_pylist()) == {"workspace", "index_tree"}
     facts.cleanup(now=NOW)
     assert tree(tmp_path).keys() == {
@@ -546,7 +546,7 @@ def test_a_full_archive_takes_a_new_fact_and_the_oldest_low_one_goes(tmp_path: P
     assert isinstance(second, Saved)
     assert (first.importance, first.evicted) == ("low", ("ar_001",))
     assert second.evicted == (first.id,) or second.evicted == ("ar_002",)
-    assert facts.read("anna", now=NOW).num_rows == 500
+    assert facts.read("anna", as_of=NOW).num_rows == 500
     assert mk.Quota().transform(mk.read(tmp_path), as_of=NOW)["keep"].to_pylist() == [True] * 500
 
 
@@ -579,7 +579,7 @@ def test_a_query_offers_five_with_scores_and_gaps_and_confirm_decides(tmp_path: 
     with pytest.raises(NotFoundError, match=r"score of 1.00. The best: ar_\d+ 0\.\d\d, "):
         facts.forget("anna", query="летать", confirm=True, least_score=1.0, now=NOW)
     assert facts.forget("anna", query="летать", confirm=True, now=NOW) is not None
-    assert facts.read("anna", now=NOW).num_rows == len(FACT_TEXTS) - 1
+    assert facts.read("anna", as_of=NOW).num_rows == len(FACT_TEXTS) - 1
     with pytest.raises(NotFoundError, match="no fact answers 'xyzzy'"):
         facts.forget("anna", query="xyzzy", confirm=True, now=NOW)
     with pytest.raises(ParameterError, match="least_score: expected"):

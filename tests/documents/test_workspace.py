@@ -81,10 +81,10 @@ def test_a_log_is_appended_to_and_its_entries_stay_what_they_were(root: Path, do
     path = f"memory/{document.DAY}.md"
     assert storage.append_to_daily_log("Пул вырос.", now=NOW) == path
     assert storage.read_daily_log(document.DAY) == document.FILES[path] + "\n### 14:30\n\nПул вырос.\n"
-    assert storage.read_daily_log(date(2025, 2, 3)) == storage.read_daily_log(now=NOW)
+    assert storage.read_daily_log(date(2025, 2, 3)) == storage.read_daily_log(as_of=NOW)
     assert storage.read_daily_log("2025-02-02") == ""
     assert set(before) < set(mk.read(root).memories["memory_id"].to_pylist())
-    assert storage.get_recent_context(now="2025-02-04T01:00") == storage.read_daily_log(document.DAY)
+    assert storage.get_recent_context(as_of="2025-02-04T01:00") == storage.read_daily_log(document.DAY)
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_a_verdict_is_the_same_each_time_and_its_seed_moves_the_p_little() -> No
     first = task.compare(a, b).details.to_pylist()[0]
     assert task.compare(a, b).details.to_pylist()[0] == first
     assert first["n_flips"] == 9999
-    assert task.compare(a, b, seed=1).details["p"][0].as_py() == pytest.approx(first["p"], abs=0.02)
+    assert task.compare(a, b, random_state=1).details["p"][0].as_py() == pytest.approx(first["p"], abs=0.02)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluation.evaluation import Task
+from memkit.evaluation.evaluation import CheckedTask
 
 DATA = Path(__file__).parents[2] / "data"
 MEMORIES = {
@@ -251,7 +251,7 @@ def test_the_public_name_is_the_function_however_its_room_was_imported() -> None
 
 def test_a_task_knows_each_querys_unit() -> None:
     queries, qrels = labelled(4, user_id=["a", None, "a", None])
-    assert Task.read(queries, qrels, None, None, "raise", None).unit.tolist() == [0, 1, 0, 2]
+    assert CheckedTask.read(queries, qrels, None, None, "raise", None).unit.tolist() == [0, 1, 0, 2]
 
 
 def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retriever) -> None:
@@ -297,12 +297,12 @@ def test_of_a_run_as_many_hits_count_as_are_asked_for() -> None:
     ("verb", "change", "message"),
     [
         ("evaluate", {"metrics": None}, "metrics: expected names such as 'ndcg@10'. Got None"),
-        ("evaluate", {"seed": "x"}, "'seed' must be an int"),
+        ("evaluate", {"random_state": "x"}, "'random_state' must be an int"),
         ("compare", {"metrics": 5}, "metrics: expected names"),
-        ("compare", {"seed": -1}, "'seed' must be an int"),
+        ("compare", {"random_state": -1}, "'random_state' must be an int"),
         ("sweep", {"n_jobs": 0}, "expected a number of threads"),
         ("sweep", {"grid": {"pool": range(1, 10**9)}}, "at most 1,000,000 values for 'pool'. Got 999,999,999"),
-        ("tune", {"seed": 1.5}, "'seed' must be an int"),
+        ("tune", {"random_state": 1.5}, "'random_state' must be an int"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_each_verb(verb: str, change: dict[str, Any], message: str) -> None:

@@ -52,7 +52,7 @@ def test_each_field_of_the_sample_asks(corpus: mk.Corpus) -> None:
 
 
 def test_a_sample_is_drawn_by_its_seed(corpus: mk.Corpus) -> None:
-    one, again, other = (mk.known_items(corpus, 20, seed=seed)[0] for seed in (1, 1, 2))
+    one, again, other = (mk.known_items(corpus, 20, random_state=seed)[0] for seed in (1, 1, 2))
     assert one.equals(again)
     assert one.num_rows == other.num_rows == 20
     assert not one.equals(other)
@@ -101,8 +101,8 @@ def test_each_setting_is_measured_on_what_was_fitted_for_the_first(
 
     monkeypatch.setattr(mk.Retriever, "fit", counted)
     corpus = mk.from_table(corpus.memories.filter(pc.is_in(corpus.memories["kind"], pa.array(["note", "long_term"]))))
-    labels = mk.known_items(corpus, 30, fields=["headings", "keywords"], seed=1)
-    other_labels = mk.known_items(corpus, 20, fields=["headings", "keywords"], seed=2)
+    labels = mk.known_items(corpus, 30, fields=["headings", "keywords"], random_state=1)
+    other_labels = mk.known_items(corpus, 20, fields=["headings", "keywords"], random_state=2)
     day, search = "2026-03-01", mk.Retriever(encoder=None).fit(corpus)
     settings: tuple[dict[str, Any], ...] = ({}, {"bm25_weight": 0.2}, {"min_score": 0.3, "gram_weight": 0.0})
     expected = [

@@ -37,7 +37,7 @@ def whole() -> mk.Profile:
         "verdict": 'better: "+0.03"\tв\\среднем\x7f',
         "gain": 0.03,
         "looks": 3,
-        "seed": 0,
+        "random_state": 0,
         "metrics": {"ndcg@10": 0.7},
     }
     return mk.Profile.of(*parts, mk.ContextBuilder(k=7), labels=(QUERIES, QRELS), date="2026-03-01", **evidence)

@@ -429,7 +429,7 @@ def test_a_torn_file_of_looks_is_said(tmp_path: Path, line: str) -> None:
 
 def test_the_seed_alone_decides() -> None:
     gains = noise(np.random.default_rng(0), 25, 4) + 0.05
-    one, again, other = (tuned(planted(gains, names(25, 4)), seed=seed) for seed in (1, 1, 2))
+    one, again, other = (tuned(planted(gains, names(25, 4)), random_state=seed) for seed in (1, 1, 2))
     assert (one.verdict_, one.table_, one.per_query_) == (again.verdict_, again.table_, again.per_query_)
     assert other.verdict_.p != one.verdict_.p
     assert other.verdict_.p == pytest.approx(one.verdict_.p, abs=0.1)

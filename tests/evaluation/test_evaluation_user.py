@@ -79,7 +79,7 @@ def objective(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
         def suggest_categorical(self, name: str, values: list[Any]) -> Any:
             return values[-1]
 
-    return (mk.as_objective(search, queries, qrels, GRID, "mrr", as_of=DAY, **who)(Trial()),)
+    return (mk.Task(search, queries, qrels, as_of=DAY, **who).objective(GRID, "mrr")(Trial()),)
 
 
 MEASURES = [evaluated, compared, compared_without_labels, swept, tuned, estimated, objective]

@@ -15,7 +15,7 @@ from scipy.stats import uniform
 
 import memkit as mk
 from memkit.evaluation.checkpoint import Checkpoint, recorded_facts
-from memkit.evaluation.evaluation import Task
+from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import Judged, parse_metrics
 from memkit.search.question import hits_table
@@ -305,7 +305,7 @@ def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(
 
 def test_settings_are_drawn_from_one_grid(search_and_labels: Any) -> None:
     with pytest.raises(mk.errors.ParameterError, match=r"expected one dict to draw settings from\. Got several"):
-        mk.sweep(*search_and_labels, [{"pool": [5]}, {"pool": [6]}], sample=1, as_of=DAY)
+        mk.sweep(*search_and_labels, [{"pool": [5]}, {"pool": [6]}], n=1, as_of=DAY)
 
 
 def test_a_grid_of_decay_where_nothing_decays_is_refused(search_and_labels: Any) -> None:
@@ -337,12 +337,12 @@ def test_an_arm_that_finds_nothing_is_an_error(search_and_labels: Any) -> None:
 def test_drawn_settings_differ_and_depend_on_the_seed_alone() -> None:
     grid = {"pool": range(1, 1001), "rrf_k": range(1000), "decay_days": range(1, 1001)}
     for how in ("sobol", "random"):
-        drawn = list(Grid(grid, 100, how, seed=3))
+        drawn = list(Grid(grid, 100, how, random_state=3))
         assert len({tuple(one.items()) for one in drawn}) == 100
-        assert drawn == list(Grid(grid, 100, how, seed=3))
-        assert drawn != list(Grid(grid, 100, how, seed=4))
+        assert drawn == list(Grid(grid, 100, how, random_state=3))
+        assert drawn != list(Grid(grid, 100, how, random_state=4))
     assert len(list(Grid({"pool": [1, 2, 3]}, 100))) == 3
-    shares = np.array([one["min_score"] for one in Grid({"min_score": uniform(0, 1)}, 64, seed=1)])
+    shares = np.array([one["min_score"] for one in Grid({"min_score": uniform(0, 1)}, 64, random_state=1)])
     assert (np.histogram(shares, bins=16, range=(0, 1))[0] == 4).all()  # Sobol's points fill the space evenly
 
 
@@ -364,7 +364,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
     settings = drawn_settings(rng, 75)
     grid = [{name: [value] for name, value in one.items()} for one in settings]
     swept = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
-    task = Task.read(queries, qrels, None, None, "raise", DAY)
+    task = CheckedTask.read(queries, qrels, None, None, "raise", DAY)
     every = {"vector_weight": 1.0, "bm25_weight": 1.0, "gram_weight": 1.0}
     asked_by_scope: dict[Any, Any] = {}
     for i, one in enumerate(swept.settings):

@@ -109,7 +109,7 @@ def test_records_graphs_and_notes_have_ends_under_the_same_names(tmp_path: Path)
 def test_a_day_goes_back_into_a_file_as_a_day_and_a_time_as_a_time(tmp_path: Path, layout: str) -> None:
     texts = ["Пьёт зелёный чай по утрам", "Живёт в городе Туле"]
     rows = {"text": texts, "title": ["Чай", "Тула"], "expires_at": ["2026-09-22", "2026-09-22T08:55:46Z"]}
-    planned = mk.export(mk.from_table(rows), tmp_path / "out", layout, user="anna", as_of="2026-03-01")
+    planned = mk.export(mk.from_table(rows), tmp_path / "out", layout, user_id="anna", as_of="2026-03-01")
     written = "".join(planned.files.values())
     assert "2026-09-22" in written
     assert "23:59" not in written
@@ -125,5 +125,5 @@ def test_a_store_writes_a_day_and_says_it_back(tmp_path: Path) -> None:
     saved = store.save("anna", "Сейчас чинит кран на кухне", meta, now="2026-09-01")
     assert "[exp:2026-09-22]" in (tmp_path / "users/anna/working.md").read_text(encoding="utf-8")
     assert str(saved.expires_at) == "2026-09-22"
-    assert store.read("anna", now="2026-09-22")["expires_at"].to_pylist() == [DAY_END]
-    assert store.read("anna", now="2026-09-23").num_rows == 0
+    assert store.read("anna", as_of="2026-09-22")["expires_at"].to_pylist() == [DAY_END]
+    assert store.read("anna", as_of="2026-09-23").num_rows == 0

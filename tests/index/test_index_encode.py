@@ -180,7 +180,7 @@ def test_lsa_is_deterministic_and_its_fingerprint_holds_corpus_and_seed() -> Non
     one, same = LsaEncoder().fit(RU_EN), LsaEncoder().fit(RU_EN)
     assert (one.encode_query(["пул"]) == same.encode_query(["пул"])).all()
     assert one.fingerprint == same.fingerprint
-    fingerprints = {LsaEncoder(seed=1).fit(RU_EN).fingerprint, LsaEncoder().fit(RU_EN[1:]).fingerprint}
+    fingerprints = {LsaEncoder(random_state=1).fit(RU_EN).fingerprint, LsaEncoder().fit(RU_EN[1:]).fingerprint}
     assert len(fingerprints - {one.fingerprint}) == 2
 
 

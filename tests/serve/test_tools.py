@@ -150,7 +150,7 @@ def test_a_profile_says_how_policies_search_and_blocks_are_set(tmp_path: Path) -
         tools.memory_save("Предпочитает письма звонкам.", "anna")
     facts = tools.store.facts
     facts.save("anna", "Сейчас чиним пул соединений.", {"expires_at": "2026-02-20"}, now="2026-02-10")
-    assert facts.read("anna", now="2026-03-01")["type"].to_pylist() == ["profile", "working"]
+    assert facts.read("anna", as_of="2026-03-01")["type"].to_pylist() == ["profile", "working"]
     assert facts.cleanup(now="2026-03-01") == []
     assert tools.memory_context("anna", "пул")["text"].startswith("[PROFILE MEMORY]\n- Зовут Аня")
     assert tools.memory_search("письма и соединения", user_id="anna")["results"] == []

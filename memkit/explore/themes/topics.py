@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.hashes import place
-from memkit.base.params import AsOf, Moment, check_value, describe
+from memkit.base.params import AsOf, Moment, check_value, current_names, describe
 from memkit.display.notebook import Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, count_of
@@ -113,6 +113,7 @@ class Topics(Tabular):
         return plot.topics(self.memories, ax, by=by)
 
 
+@current_names
 def topics(
     corpus: Corpus | Retriever,
     k: int | None = None,
@@ -120,7 +121,7 @@ def topics(
     as_of: AsOf = None,
     *,
     user_id: str | None = None,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> Topics:
     """Find what a corpus is about: clusters of its memories by meaning, each named by its most typical words.
 
@@ -140,7 +141,7 @@ def topics(
         (Rousseeuw 1987); fewer than 8 memories are one topic.
     where, as_of, user_id
         As for `Retriever.search`: the memories that it can find are the ones that are counted.
-    seed : int
+    random_state : int
         For the resamples behind `sure` and `probability`; topics do not depend on it, except for which memories have
         none.
 
@@ -167,7 +168,7 @@ def topics(
     """
     owner = "topics"
     check_value(owner, "k", k, "int", low=1, nullable=True)
-    check_value(owner, "seed", seed, "int", low=0)
+    check_value(owner, "random_state", random_state, "int", low=0)
     check_user(user_id, owner)
     search = _fitted(corpus)
     moment, index = Moment.from_as_of(as_of), search.index_.whole
@@ -180,7 +181,7 @@ def topics(
     clusters = None
     if len(shown):
         order = np.argsort([place(one) for one in ids.take(pa.array(shown)).to_pylist()], kind="stable")
-        clusters = cluster(vectors[shown], order, k, seed)
+        clusters = cluster(vectors[shown], order, k, random_state)
     return _result(index, encoder, memory, shown, clusters, moment)
 
 

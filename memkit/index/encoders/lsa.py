@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from memkit.base.hashes import digest
-from memkit.base.params import check_value
+from memkit.base.params import check_value, current_names
 from memkit.errors import NotFittedError
 from memkit.index.encoders.base import TextEncoder, Texts, as_texts
 from memkit.text.letters import CYRILLIC_LETTERS
@@ -28,7 +28,7 @@ class LsaEncoder(TextEncoder):
     ----------
     dims : int
         Wished columns; a small corpus has fewer.
-    seed : int
+    random_state : int
         For the randomised SVD.
 
     Examples
@@ -43,10 +43,11 @@ class LsaEncoder(TextEncoder):
     batch_size = 1024
     max_chars = 32_768
 
-    def __init__(self, dims: int = 256, seed: int = 0) -> None:
+    @current_names
+    def __init__(self, dims: int = 256, random_state: int = 0) -> None:
         check_value("LsaEncoder", "dims", dims, "int", low=1)
-        check_value("LsaEncoder", "seed", seed, "int", low=0)
-        self.dims, self.seed = dims, seed
+        check_value("LsaEncoder", "random_state", random_state, "int", low=0)
+        self.dims, self.random_state = dims, random_state
 
     def fit(self, texts: Texts) -> Self:
         """Learn vocabulary and axes.
@@ -63,7 +64,7 @@ class LsaEncoder(TextEncoder):
         if filled:
             self._features = _features()
             weights = self._features.fit_transform(filled)
-            self._svd, self._dim = _axes(weights, self.dims, self.seed)
+            self._svd, self._dim = _axes(weights, self.dims, self.random_state)
         return self
 
     @property
@@ -76,7 +77,7 @@ class LsaEncoder(TextEncoder):
         return {
             "version": metadata.version("scikit-learn"),
             "dims": self.dims,
-            "seed": self.seed,
+            "seed": self.random_state,
             "features": "tfidf of stems and char_wb 3-5",
             "corpus": self._corpus,
         }
