@@ -49,7 +49,7 @@ _TO_JUDGE = result_schema((pa.string(), "metric query_id memory_id"), (pa.int64(
 _EQUAL = 1e-9
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Comparison(Result):
     """The result of `compare`; differences are b minus a.
 
@@ -242,7 +242,15 @@ def compare(
     revisions = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
     details = record_as_of(describe(details, memkit="compare", note=known_item_note(asked), **revisions), moment)
     notes = tuple(dict.fromkeys([*differing_notes(a, b), *idle_notes_of(a), *idle_notes_of(b)]))
-    return Comparison(details, _agreement(ranks, asked.num_rows, k), shifts, per_query, to_judge, conclusion, notes)
+    return Comparison(
+        details=details,
+        agreement=_agreement(ranks, asked.num_rows, k),
+        shifts=shifts,
+        per_query=per_query,
+        to_judge=to_judge,
+        verdict_=conclusion,
+        notes=notes,
+    )
 
 
 @dataclass(frozen=True)

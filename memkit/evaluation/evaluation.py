@@ -365,7 +365,7 @@ def _codes(column: pa.ChunkedArray) -> Ints:
     )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Evaluation(Result):
     """The result of `evaluate`.
 
@@ -510,7 +510,7 @@ def evaluate(
     about = {"note": note} | revision_of(task.search)
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **about)
     lost = _stages(answers, checked, wanted, task.depth) if stages else STAGES.empty_table()
-    return Evaluation(record_as_of(table, checked.moment), per_query, hits, lost, idle)
+    return Evaluation(table=record_as_of(table, checked.moment), per_query=per_query, hits=hits, stages=lost, idle=idle)
 
 
 def _stages(answers: Pools | Run, task: CheckedTask, metrics: Sequence[Metric], depth: int) -> pa.Table:

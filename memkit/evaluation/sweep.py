@@ -40,7 +40,7 @@ MOST_SCORES = 200_000_000
 MOST_SETTINGS = 1_000_000
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Sweep(Result):
     """The result of `sweep`.
 
@@ -275,8 +275,18 @@ def swept(
     names = [metric.name for metric in metrics]
     weights = {f"{arm}_weight": weight for arm, weight in pools.needs(at_query(settings[default]))[1].items()}
     automatic = {name: weights.get(name, 0.0) for name in WEIGHTS if settings[default].get(name, 0.0) is None}
-    of_sweep = record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where
-    return Sweep(*of_sweep, automatic, [fits[repr(at_fit(setting))] for setting in settings] if fits else [])
+    return Sweep(
+        table=record_as_of(table, task.moment),
+        settings=settings,
+        default=default,
+        queries=task.queries,
+        metrics=names,
+        task=task,
+        values=values,
+        where=where,
+        automatic=automatic,
+        fit_seconds=[fits[repr(at_fit(setting))] for setting in settings] if fits else [],
+    )
 
 
 def _of_fits(fits: Mapping[str, float]) -> str:

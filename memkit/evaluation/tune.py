@@ -214,7 +214,7 @@ class Tuning(Result):
         return (head, *below)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scored:
     """Scores of settings on labelled cases, with the group of each case.
 
@@ -537,17 +537,17 @@ def _scored(tried: Sweep, metric: str) -> Scored:
             f"tune: expected a metric of which more is better. Got {metric!r}; sweep and compare take it."
         )
     return Scored(
-        tried.matrix(metric),
-        tried.settings,
-        tried.default,
-        metric,
-        tried.table,
-        task.queries["query_id"].to_pylist(),
-        task.unit_names.to_pylist(),
-        task.unit,
-        task.unit_name,
-        task.per_query,
-        np.zeros(task.queries.num_rows, bool),
+        values=tried.matrix(metric),
+        settings=tried.settings,
+        default=tried.default,
+        metric=metric,
+        table=tried.table,
+        cases=task.queries["query_id"].to_pylist(),
+        groups=task.unit_names.to_pylist(),
+        unit=task.unit,
+        unit_name=task.unit_name,
+        per_query=task.per_query,
+        held_out=np.zeros(task.queries.num_rows, bool),
     )
 
 
@@ -707,17 +707,17 @@ def _from_table(source: Any, default: str, group: str | None, mean_of: str | Non
     settings = [{"setting": name} for name in _numbers(names)]
     rows = pa.table({"setting": np.arange(len(names)), "name": names, metric: [known_mean(row) for row in values]})
     return Scored(
-        values.reshape(len(names), -1),
-        settings,
-        names.index(default),
-        metric,
-        rows,
-        cases,
-        groups,
-        unit,
-        unit_name,
-        is_per_query(mean_of, unit, unit_name, "tune_scores"),
-        np.zeros(len(cases), bool),
+        values=values.reshape(len(names), -1),
+        settings=settings,
+        default=names.index(default),
+        metric=metric,
+        table=rows,
+        cases=cases,
+        groups=groups,
+        unit=unit,
+        unit_name=unit_name,
+        per_query=is_per_query(mean_of, unit, unit_name, "tune_scores"),
+        held_out=np.zeros(len(cases), bool),
     )
 
 

@@ -591,20 +591,20 @@ def read(
         check_choice("json", json, ("rows",), "read")
     zone = zone_name(zone_of("read", timezone))
     options = Options(
-        format,
-        moment,
-        max_file_bytes,
-        tuple(plugin_globs),
-        checks,
-        n_jobs,
-        progress,
-        names,
-        revision,
-        dates,
-        zone,
-        hidden,
-        json,
-        _instructions(instructions),
+        format=format,
+        as_of=moment,
+        max_file_bytes=max_file_bytes,
+        plugin_globs=tuple(plugin_globs),
+        rules=checks,
+        n_jobs=n_jobs,
+        progress=progress,
+        formats=names,
+        rev=revision,
+        dates=dates,
+        timezone=zone,
+        hidden=hidden,
+        json=json,
+        instructions=_instructions(instructions),
     )
     reading = reader.read(path_of("read", path), options)
     if errors == "raise":
