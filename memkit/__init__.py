@@ -42,14 +42,13 @@ _MOVED = {
     "mk.labels": "import_log queries_needed",
     "mk.presets": "shares steps",
     "mk.explore": "Timeline Topics",
+    "mk.extend": "contributions write_buckets",
     "memkit.change.export": "Export",
     "memkit.context": "Context",
     "memkit.past.history": "History",
-    "memkit.scale.buckets": "write_buckets",
-    "memkit.search.explain": "contributions",
 }
 _GONE = {
-    "as_objective": "It is mk.Task(search, queries, qrels).objective(space) now.",
+    "as_objective": "It is mk.as_estimator(search, metric).objective(queries, qrels, space) now.",
     "convert_ids": "Lakes of older versions are no longer read: read the folder again and judge anew.",
 } | {name: f"It is {place}.{name} now." for place, names in _MOVED.items() for name in names.split()}
 """What to do instead of a public name that an older memkit had."""

@@ -18,7 +18,9 @@ from memkit.formats.records.adapters import Adapter, forget_adapter, register_ad
 from memkit.formats.registry import forget_format, known_formats, register_format
 from memkit.index.encode import as_encoder, forget_encoder, register_encoder
 from memkit.policy.catalogue import forget_policy, register_policy
+from memkit.scale.buckets import write_buckets
 from memkit.scale.milvus import Milvus
+from memkit.search.explain import contributions
 from memkit.search.settings import forget_step, register_step
 from memkit.search.step import Factor, Step
 from memkit.tables.statement import Annotator
@@ -37,12 +39,14 @@ __all__ = [
     "Step",
     "analyse",
     "as_encoder",
+    "contributions",
     "format_fact",
     "known_formats",
     "parse_fact",
     "register",
     "snippet",
     "unregister",
+    "write_buckets",
 ]
 
 _Thing = TypeVar("_Thing", bound="Format | Adapter | Step | Callable[[], Any]")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from memkit.base.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.errors import MemkitError, ParameterError
-from memkit.evaluation.evaluation import CheckedTask, Task, deepest
+from memkit.evaluation.evaluation import CheckedTask, deepest
 from memkit.evaluation.grid import Setting, at_fit, at_query, check_name, declared_of
 from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
@@ -131,6 +131,53 @@ class SearchEstimator(QuerySettings):
             by_query.setdefault(row["query_id"], {})[row["memory_id"]] = row["relevance"]
         return table, [by_query.get(name, {}) for name in table["query_id"]]
 
+    def objective(self, queries: Any, qrels: Any, space: Mapping[str, Any]) -> Objective:
+        """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
+
+        What acts at fit, such as ``chunk_tokens``, may vary too: the search is then fitted once for each of its values
+        (again for one that came more than three others ago), so give it a short list.
+
+        The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run
+        `mk.compare` on the others, or give `mk.tune` the best trials as its grid.
+
+        Parameters
+        ----------
+        queries, qrels : table, data frame or path
+            As for `evaluate`.
+        space : dict
+            By parameter: a list of values, or a tuple (low, high).
+
+        Returns
+        -------
+        Objective
+            For ``optuna.create_study(direction="maximize").optimize(objective, n_trials=100)``; the extra is
+            ``memkit[optuna]``.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+        >>> search = mk.Retriever(encoder=None).fit(corpus)
+        >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+        >>> objective = as_estimator(search, "mrr").objective(*labels, {"min_score": (0.0, 1.0)})
+        >>> class Trial:  # as Optuna's: it suggests
+        ...     def suggest_float(self, name, low, high): return low
+        >>> objective(Trial())
+        1.0
+        """
+        if not isinstance(space, Mapping) or not space:
+            raise ParameterError(f"objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
+        for name, values in space.items():
+            check_name(name, refits=True)
+            is_range = (
+                isinstance(values, tuple) and len(values) == 2 and all(isinstance(end, (int, float)) for end in values)
+            )
+            if not is_range and not (isinstance(values, list) and values):
+                raise ParameterError(f"objective: expected a list, or (low, high), for '{name}'. Got {values!r:.100}.")
+            for value in values:
+                declared_of(name).check(value, "objective")
+        return Objective(self.arms, *self.labels(queries, qrels), space)
+
     def _setting(self) -> Setting:
         return {name: vars(self)[name] for name in QuerySettings.params()}
 
@@ -190,23 +237,6 @@ class Objective:
     def __call__(self, trial: Any) -> float:
         setting = {name: _suggested(trial, name, values) for name, values in self._space.items()}
         return self._arms.score(self._queries, self._labels, setting)
-
-
-def objective_of(task: Task, space: Mapping[str, Any], metric: str = "ndcg@10") -> Objective:
-    """What `Task.objective` gives."""
-    estimator_of_search = as_estimator(task.search, metric, where=task.where, as_of=task.as_of, user_id=task.user_id)
-    if not isinstance(space, Mapping) or not space:
-        raise ParameterError(f"objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
-    for name, values in space.items():
-        check_name(name, refits=True)
-        is_range = (
-            isinstance(values, tuple) and len(values) == 2 and all(isinstance(end, (int, float)) for end in values)
-        )
-        if not is_range and not (isinstance(values, list) and values):
-            raise ParameterError(f"objective: expected a list, or (low, high), for '{name}'. Got {values!r:.100}.")
-        for value in values:
-            declared_of(name).check(value, "objective")
-    return Objective(estimator_of_search.arms, *estimator_of_search.labels(task.queries, task.qrels), space)
 
 
 def _suggested(trial: Any, name: str, values: Any) -> Any:

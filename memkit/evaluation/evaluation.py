@@ -118,45 +118,6 @@ class Task:
         for name, declared in SHARED.items():
             declared.check(getattr(self, name), "Task")
 
-    def objective(self, space: Mapping[str, Any], metric: str = "ndcg@10") -> Any:
-        """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
-
-        What acts at fit, such as ``chunk_tokens``, may vary too: the search is then fitted once for each of its values
-        (again for one that came more than three others ago), so give it a short list.
-
-        The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run
-        `mk.compare` on the others, or give `mk.tune` the best trials as its grid.
-
-        Parameters
-        ----------
-        space : dict
-            By parameter: a list of values, or a tuple (low, high).
-        metric : str
-            As for `evaluate`.
-
-        Returns
-        -------
-        callable
-            For ``optuna.create_study(direction="maximize").optimize(objective, n_trials=100)``; the extra is
-            ``memkit[optuna]``.
-
-        Examples
-        --------
-        >>> import memkit as mk
-        >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
-        >>> search = mk.Retriever(encoder=None).fit(corpus)
-        >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-        >>> objective = Task(search, *labels).objective({"min_score": (0.0, 1.0), "fold": ["none", "near"]}, "mrr")
-        >>> class Trial:  # as Optuna's: it suggests
-        ...     def suggest_float(self, name, low, high): return low
-        ...     def suggest_categorical(self, name, choices): return choices[0]
-        >>> objective(Trial())
-        1.0
-        """
-        from memkit.evaluation.estimator import objective_of
-
-        return objective_of(self, space, metric)
-
     def read(self) -> CheckedTask:
         """The labels, read and checked."""
         return CheckedTask.read(

@@ -139,7 +139,9 @@ def test_each_set_of_queries_and_scope_is_asked_once_and_each_file_is_read_once(
             est.set_params(vector_weight=weight).score(x, y)
 
     def objective() -> None:
-        suggested_score = mk.Task(search, queries, qrels, as_of=DAY).objective({"vector_weight": (0.1, 0.9)}, "mrr")
+        suggested_score = mk.as_estimator(search, "mrr", as_of=DAY).objective(
+            queries, qrels, {"vector_weight": (0.1, 0.9)}
+        )
         for weight in (0.2, 0.4):
             suggested_score(Suggests(weight))
 

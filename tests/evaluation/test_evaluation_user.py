@@ -79,7 +79,7 @@ def objective(search: Any, queries: Any, qrels: Any, **who: Any) -> Any:
         def suggest_categorical(self, name: str, values: list[Any]) -> Any:
             return values[-1]
 
-    return (mk.Task(search, queries, qrels, as_of=DAY, **who).objective(GRID, "mrr")(Trial()),)
+    return (mk.as_estimator(search, "mrr", as_of=DAY, **who).objective(queries, qrels, GRID)(Trial()),)
 
 
 MEASURES = [evaluated, compared, compared_without_labels, swept, tuned, estimated, objective]

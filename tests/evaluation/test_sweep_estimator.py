@@ -1,4 +1,4 @@
-"""`mk.as_estimator` in scikit-learn's searches, and `mk.Task.objective` in Optuna's: scores are those of `evaluate`."""
+"""`mk.as_estimator` in scikit-learn's searches, and its objective in Optuna's: scores are those of `evaluate`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_optuna_tries_settings_that_score_as_evaluate_does(search_and_labels: An
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     search, queries, qrels = search_and_labels
     space = {"vector_weight": (0.0, 1.0), "pool": (5, 50), "fold": ["none", "near"], "decay_kinds": ["*", ("archive",)]}
-    objective = mk.Task(search, queries, qrels, as_of=DAY).objective(space, "mrr")
+    objective = mk.as_estimator(search, "mrr", as_of=DAY).objective(queries, qrels, space)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
     study.optimize(objective, n_trials=5)
     for trial in study.trials:
@@ -130,7 +130,7 @@ def test_an_objective_fits_what_acts_at_fit_once_for_each_value(search_and_label
         def suggest_categorical(self, name: str, choices: list[int]) -> int:
             return self.size
 
-    objective = mk.Task(search, queries, qrels, as_of=DAY).objective({"index__chunk_tokens": [21, 40]}, "mrr")
+    objective = mk.as_estimator(search, "mrr", as_of=DAY).objective(queries, qrels, {"index__chunk_tokens": [21, 40]})
     for size in (21, 40, 21):
         alone = mk.Retriever(**{**search.get_params(), "index__chunk_tokens": size}).fit(search.corpus_)
         expected = mk.evaluate(alone, queries, qrels, "mrr", as_of=DAY, mean_of="queries").table["value"][0].as_py()
@@ -150,5 +150,6 @@ def test_an_objective_fits_what_acts_at_fit_once_for_each_value(search_and_label
     ],
 )
 def test_a_space_that_cannot_be_meant_is_refused(search_and_labels: Any, space: Any, message: str) -> None:
+    search, *labels = search_and_labels
     with pytest.raises(mk.errors.ParameterError, match=message):
-        mk.Task(*search_and_labels).objective(space)
+        mk.as_estimator(search).objective(*labels, space)
