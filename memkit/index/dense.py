@@ -25,13 +25,14 @@ from memkit.base.params import Estimator, estimator, param, path_of
 from memkit.errors import DamagedIndexError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index import ann as faiss_index
 from memkit.index import store
+from memkit.index.arm import Abilities
 from memkit.index.cache import VectorCache, shared_cache
 from memkit.index.centre import CENTRES, Centring
-from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_encoder, needs_naming
 from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
-from memkit.index.nearest import Nearest
+from memkit.index.nearest import SCORE_DIGITS, STEP, Nearest
 from memkit.index.postings import CANDIDATES, check_chunks
+from memkit.index.turns import Turns, means_in_turns
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
 
@@ -45,7 +46,7 @@ _FIELDS = {**_FIELDS, "files": dict, "encoder": str | None}
 
 
 @estimator
-class Dense(Estimator):
+class Dense(Estimator, Abilities):
     """Nearest neighbours by cosine: exact up to `exact_up_to` rows, with a FAISS index (HNSW or IVF) beyond.
 
     An exact search of 100,000 rows takes some 15 to 30 ms alone and 2 to 5 ms in a batch. HNSW takes 1 ms, and minutes
@@ -67,6 +68,8 @@ class Dense(Estimator):
     >>> arm.candidates(["пулы"], n=1).to_pydict()["row"]
     [1]
     """
+
+    lends = True
 
     encoder: Any = param("use", kind="object", refit=True, doc="An encoder, or anything `as_encoder` accepts.")
     ann: str = param("auto", choices=ANN, refit=True, doc="auto: exact up to exact_up_to rows, hnsw beyond.")
@@ -158,6 +161,22 @@ class Dense(Estimator):
         if not rows.size:
             return CANDIDATES.empty_table()
         return self._with_empty_rows(numbers, rows, scores, n - rows.shape[1], allowed)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no approximate index is built."""
+        return self.index_ is None
+
+    def candidates_in_turns(
+        self,
+        queries: Texts | Vectors,
+        n: int,
+        allowed: Mask | None,
+        turns: Turns,
+        lending: Mask | None = None,
+    ) -> pa.Table:
+        """As `candidates`, with scores that are weighted means over a turn and its neighbours."""
+        return means_in_turns(self, queries, n, allowed, turns, lending)
 
     def rough(self, queries: Texts | Vectors) -> Iterator[NDArray[np.float32]]:
         """For each query the cosine of every row, not rounded; 0 for rows and queries without content."""

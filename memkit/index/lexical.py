@@ -17,6 +17,7 @@ import pyarrow as pa
 from memkit.base.params import Estimator, estimator, param
 from memkit.errors import NotFittedError
 from memkit.index import store
+from memkit.index.arm import Abilities
 from memkit.index.near_words import NearWords, Sight, readable
 from memkit.index.postings import (
     Lists,
@@ -50,7 +51,7 @@ class CollectionStatistics(NamedTuple):
     length: float
 
 
-class _Lexical(Estimator):
+class _Lexical(Estimator, Abilities):
     """Base of the lexical arms: terms are counted at fit, and weighted when a query first contains them."""
 
     _name: ClassVar[str]
@@ -178,6 +179,8 @@ class BM25(_Lexical):
     """
 
     _name = "bm25"
+    lends = True
+    spells = True
 
     analyzer: str = param("auto", choices=ANALYSERS, refit=True, doc="How text becomes terms.")
     k1: float = param(K1, low=0, refit=True, doc="Term-frequency saturation: higher lets repeats count longer.")
@@ -285,6 +288,10 @@ class BM25(_Lexical):
             self.statistics_.length if self.statistics_ else postings.by_row(lengths).mean() if postings.n_rows else 0.0
         )
         return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
+
+    def sight(self, visible: np.ndarray | None) -> Sight:
+        """The terms of the rows `visible`; None: of all."""
+        return Sight.over((self.postings_, visible))
 
     def near_terms(self, queries: Sequence[str], sight: Sight) -> list[dict[str, str]]:
         """For each query its words that no row in sight has, and the nearest term in sight for each, if there is one.

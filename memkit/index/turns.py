@@ -6,16 +6,22 @@ A turn such as "yes, on Friday" shares no word with a query; the turns around it
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from memkit.schemas import Floats, Ints
+from memkit.index.postings import CANDIDATES
+from memkit.schemas import Floats, Ints, Mask
 
 SHARES = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}
 """The share that a turn gets of the turns before and after, by their distance."""
 _REACH = max(map(abs, SHARES))
 _FEW = 25
 """Terms of fewer than one row in so many places are lent place by place, which is 15 times as fast for a rare one."""
+
+_ROUGHLY = 1e-4
+"""The largest error of rough scores, with a wide margin over single precision."""
 
 
 class Turns:
@@ -98,3 +104,61 @@ def _with_shares(line: Floats, places: Ints | None) -> Floats:
             line[_REACH + step : whole + step] if places is None else line[places + step]
         )
     return total
+
+
+def means_in_turns(
+    arm: Any, queries: Any, n: int, allowed: Mask | None, turns: Turns, lending: Mask | None
+) -> pa.Table:
+    """As ``arm.candidates``, with scores that are weighted means over a turn and its neighbours.
+
+    Rough scores of all rows show which may be among the best; these and their neighbours are scored exactly.
+
+    Parameters
+    ----------
+    lending : ndarray of bool, shape (n_chunks,), or None
+        Chunks whose scores are lent; None: all.
+    """
+    beside = turns.neighbours
+    shares = _shares(beside, lending)
+    total = 1.0 + shares.sum(axis=1)
+
+    def mixed(row: Ints, scores: Floats) -> Floats:
+        means = (scores[row] + (scores[beside[row]] * shares[row]).sum(axis=1)) / total[row]
+        return np.asarray(means if allowed is None else np.where(allowed[row], means, 0.0))
+
+    every, tables = np.arange(len(beside)), []
+    for number, rough in enumerate(arm.rough(queries)):
+        likely = _may_be_best(mixed(every, rough), n)
+        if not len(likely):
+            continue
+        near = np.zeros(len(rough), bool)
+        near[likely] = near[beside[likely]] = True  # -1, no neighbour, is the last row, which does no harm
+        hits = arm.candidates(queries[number : number + 1], len(rough), near)
+        scores = np.zeros(len(rough))
+        scores[hits["row"].to_numpy()] = hits["score"].to_numpy()
+        best = mixed(likely, scores)
+        order = np.lexsort((likely, -best))[:n]
+        order = order[best[order] != 0]
+        tables.append((np.full(len(order), number), likely[order], best[order]))
+    columns = [np.concatenate(column) for column in zip(*tables, strict=True)] or [np.empty(0)] * len(CANDIDATES)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, CANDIDATES, strict=True)], CANDIDATES)
+
+
+def _shares(beside: Ints, lending: Mask | None) -> Floats:
+    """The share of each neighbour's score; 0 for one that is missing or does not lend."""
+    lends = beside >= 0
+    if lending is not None:
+        lends &= lending[beside]
+    shares: Floats = lends * np.array(list(SHARES.values()))
+    return shares
+
+
+def _may_be_best(scores: Floats, n: int) -> Ints:
+    """Rows, ascending, whose exact scores may be among the `n` best that are not 0."""
+    live = np.flatnonzero(scores)
+    if len(live) <= n:
+        return live
+    of_live = scores[live]
+    least = np.partition(of_live, len(live) - n)[len(live) - n]
+    kept: Ints = live[of_live >= least - _ROUGHLY * max(1.0, abs(least))]
+    return kept

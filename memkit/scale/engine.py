@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from memkit.base.hashes import digest
 from memkit.errors import ParameterError, did_you_mean
-from memkit.index.cosine import SCORE_DIGITS, STEP
+from memkit.index.dense import Dense
+from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import Arm
 from memkit.search.fitted.context import AUTO
@@ -247,7 +248,7 @@ def _first_hits(hits: Hits, n: int) -> Hits:
 
 
 def _is_dense(arm: Any) -> bool:
-    return hasattr(arm, "vectors_")
+    return isinstance(arm, Dense)
 
 
 def _has_terms(postings: Any) -> Mask:

@@ -26,10 +26,10 @@ from memkit.base.parallel import results
 from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
-from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
 from memkit.index.near_words import Sight
+from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.scale.buckets import Buckets
 from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of

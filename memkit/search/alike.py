@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.index.cosine import cosines
+from memkit.index.nearest import cosines
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import take_rows
 from memkit.tables.owners import Owners

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from memkit.index.arm import Abilities
 from memkit.index.encoders.hashing import HashEncoder
+from memkit.index.turns import means_in_turns
 from memkit.schemas import MEMORIES
 from memkit.search.fitted import index as search_index
 from memkit.search.retriever import Retriever
@@ -48,7 +50,7 @@ def _corpus(*rows: Any, later: Sequence[Any] = ()) -> Corpus:
     return corpus
 
 
-class GivenArm:
+class GivenArm(Abilities):
     """An arm over `size` rows that answers each query from a dict: memory row -> score."""
 
     def __init__(self, answers: Mapping[str, Mapping[int, float]], size: int, vectors: Any = None) -> None:
@@ -84,6 +86,15 @@ class GivenArm:
         raise NotImplementedError
 
 
+class GivenVectors(GivenArm):
+    """The same, where turns lend each other their scores."""
+
+    lends = True
+
+    def candidates_in_turns(self, *request: Any, **_: Any) -> pa.Table:
+        return means_in_turns(self, *request)
+
+
 @pytest.fixture(scope="session")
 def memories_of() -> Callable[[Sequence[Mapping[str, Any] | str]], pa.Table]:
     """memories_of(rows): a full memories table; a bare text becomes a memory m0, m1, ..."""
@@ -112,7 +123,7 @@ def retriever_over(monkeypatch: pytest.MonkeyPatch) -> Fitter:
         directions = np.eye(len(rows), max(len(rows), 1)) if vectors is None else vectors
         arms = {
             "bm25": GivenArm(bm25 or {}, len(rows)),
-            "vector": GivenArm(vector or {}, len(rows), directions),
+            "vector": GivenVectors(vector or {}, len(rows), directions),
             "gram": GivenArm(gram or {}, len(rows)),
         }
         monkeypatch.setattr(search_index, "build_arm", lambda name, *_: arms[name])

@@ -209,7 +209,7 @@ def vocabulary_of(index: MemoryIndex) -> Vocabulary | None:
     words, vectors = index.arms.get("bm25"), index.arms.get("vector")
     encoder: Any = getattr(vectors, "encoder_", None)
     least = getattr(getattr(encoder, "calibration", None), "alike", None)
-    if least is None or not hasattr(words, "function_terms_"):
+    if least is None or words is None or not words.spells:
         return None
     return Vocabulary(words, vectors, least, index.term_vectors.setdefault(encoder.fingerprint, {}))
 

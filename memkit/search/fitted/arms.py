@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Arm(Protocol):
-    """Finds candidates by one kind of evidence; an object with these five methods can be a Retriever's arm."""
+    """Finds candidates by one kind of evidence: an `Abilities` with these five methods can be a Retriever's arm."""
 
     def fit(self, chunks: pa.Table, texts: pa.ChunkedArray) -> Self:
         """Index `texts`, the searched text of each row of `chunks`."""
@@ -61,11 +61,8 @@ class Kind:
         The query-time settings that the arm takes.
     reads_dates : bool
         Whether times that a query names are passed to it as dates, if the settings say so.
-    reads_near : bool
-        Whether it takes ``near``, terms beside those of a query, as `BM25.candidates` does.
-    lends : str
-        What turns of a conversation lend each other: 'counts' (of terms, by ``candidates_in_turns``, where the arm has
-        it), 'means' (of scores, by ``rough``), or '' for nothing.
+    lends : bool
+        Whether turns of a conversation lend each other what it finds, if the arm that the settings ask for can.
     everywhere : bool
         Whether the arm scores every row; then a row that was not retrieved counts as much as the last that was.
     make : callable
@@ -82,8 +79,7 @@ class Kind:
     weight: Callable[[QuerySettings], float | None]
     options: Callable[[QuerySettings], dict[str, Any]]
     reads_dates: bool
-    reads_near: bool
-    lends: str
+    lends: bool
     everywhere: bool
     make: Callable[[Index], Arm]
     load: Callable[[Any, Path, bool], Arm]
@@ -146,8 +142,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.bm25_weight,
         options=_word_options,
         reads_dates=True,
-        reads_near=True,
-        lends="counts",
+        lends=True,
         everywhere=False,
         make=_words,
         load=lambda index, folder, trust: _of_rows(type(_words(index.settings)).load(folder), index, folder),
@@ -158,8 +153,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.vector_weight,
         options=lambda s: {},
         reads_dates=False,
-        reads_near=False,
-        lends="means",
+        lends=True,
         everywhere=True,
         make=_dense,
         load=_load_dense,
@@ -170,8 +164,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.gram_weight,
         options=_word_options,
         reads_dates=True,
-        reads_near=False,
-        lends="",
+        lends=False,
         everywhere=False,
         make=lambda settings: lexical().Grams(),
         load=lambda index, folder, trust: _of_rows(lexical().Grams.load(folder), index, folder),

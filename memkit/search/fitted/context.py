@@ -6,86 +6,21 @@ encoded again and a saved arm serves with and without `context_column`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.index.encoders.base import Vectors
-from memkit.index.postings import CANDIDATES
-from memkit.index.turns import SHARES, Turns
-from memkit.schemas import Floats, Ints, Mask
+from memkit.index.turns import Turns
+from memkit.schemas import Ints
 
 AUTO = "auto"
 COLUMNS = ("session", "conversation", "thread")
 """Columns of a table that name a conversation without being told to; the first one that has values is taken."""
 _KEY = "json_extract_string(extra, '$.' || to_json($column)::varchar)"
-_ROUGHLY = 1e-4
-"""The largest error of rough scores, with a wide margin over single precision."""
 _LONGEST = 40
 """The median number of words beyond which rows are not turns: long answers drown the question between them."""
-
-
-def means_in_turns(
-    arm: Any, queries: Sequence[str] | Vectors, n: int, allowed: Mask | None, turns: Turns, lending: Mask | None
-) -> pa.Table:
-    """As ``arm.candidates``, with scores that are weighted means over a turn and its neighbours.
-
-    Rough scores of all rows show which may be among the best; these and their neighbours are scored exactly.
-
-    Parameters
-    ----------
-    lending : ndarray of bool, shape (n_chunks,), or None
-        Chunks whose scores are lent; None: all.
-    """
-    beside = turns.neighbours
-    shares = _shares(beside, lending)
-    total = 1.0 + shares.sum(axis=1)
-
-    def mixed(row: Ints, scores: Floats) -> Floats:
-        means = (scores[row] + (scores[beside[row]] * shares[row]).sum(axis=1)) / total[row]
-        return np.asarray(means if allowed is None else np.where(allowed[row], means, 0.0))
-
-    every, tables = np.arange(len(beside)), []
-    for number, rough in enumerate(arm.rough(queries)):
-        likely = _may_be_best(mixed(every, rough), n)
-        if not len(likely):
-            continue
-        near = np.zeros(len(rough), bool)
-        near[likely] = near[beside[likely]] = True  # -1, no neighbour, is the last row, which does no harm
-        hits = arm.candidates(queries[number : number + 1], len(rough), near)
-        scores = np.zeros(len(rough))
-        scores[hits["row"].to_numpy()] = hits["score"].to_numpy()
-        best = mixed(likely, scores)
-        order = np.lexsort((likely, -best))[:n]
-        order = order[best[order] != 0]
-        tables.append((np.full(len(order), number), likely[order], best[order]))
-    columns = [np.concatenate(column) for column in zip(*tables, strict=True)] or [np.empty(0)] * len(CANDIDATES)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, CANDIDATES, strict=True)], CANDIDATES)
-
-
-def _shares(beside: Ints, lending: Mask | None) -> Floats:
-    """The share of each neighbour's score; 0 for one that is missing or does not lend."""
-    lends = beside >= 0
-    if lending is not None:
-        lends &= lending[beside]
-    shares: Floats = lends * np.array(list(SHARES.values()))
-    return shares
-
-
-def _may_be_best(scores: Floats, n: int) -> Ints:
-    """Rows, ascending, whose exact scores may be among the `n` best that are not 0."""
-    live = np.flatnonzero(scores)
-    if len(live) <= n:
-        return live
-    of_live = scores[live]
-    least = np.partition(of_live, len(live) - n)[len(live) - n]
-    kept: Ints = live[of_live >= least - _ROUGHLY * max(1.0, abs(least))]
-    return kept
 
 
 def turns_of(corpus_memories: pa.Table, column: str, of_tables: bool, order: Ints, of_chunk: Ints) -> Turns | None:

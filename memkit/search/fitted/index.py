@@ -29,7 +29,7 @@ from memkit.index.cache import shared_cache
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
-from memkit.index.near_words import NOTHING, Nearest, Sight
+from memkit.index.near_words import Nearest, Sight
 from memkit.index.postings import CANDIDATES
 from memkit.index.turns import Turns
 from memkit.schemas import ASIDE, Ints, Mask, check_kinds
@@ -48,7 +48,7 @@ from memkit.search.fitted.arms import (
     text_codes,
     vectors_of,
 )
-from memkit.search.fitted.context import AUTO, conversation_column, means_in_turns, turns_of
+from memkit.search.fitted.context import AUTO, conversation_column, turns_of
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, group_starts, merge, spread
@@ -335,7 +335,7 @@ class Former:
     def __call__(self, index: MemoryIndex, name: str) -> Any:
         """Its arm, updated; None if it cannot be."""
         arm = self.index.arms.get(name)
-        if arm is None or not hasattr(arm, "updated"):
+        if arm is None:
             return None
         is_same = np.array_equal(self.rows, np.arange(self.index.chunks.num_rows))
         return arm if is_same else arm.updated(self.rows, index.chunks, index.texts)
@@ -479,12 +479,7 @@ class MemoryIndex:
 
     def lent(self, arms: Iterable[str]) -> list[str]:
         """What turns of a conversation lend each other in these arms, by the arms' names for it."""
-        by_arm = {name: self.arms.get(name) for name in arms}
-        return [
-            KINDS[name].label
-            for name, arm in by_arm.items()
-            if KINDS[name].lends == "means" or (KINDS[name].lends == "counts" and hasattr(arm, "candidates_in_turns"))
-        ]
+        return [KINDS[name].label for name in arms if name in self.arms and self.arms[name].lends]
 
     @cached_property
     def turns(self) -> Turns | None:
@@ -620,7 +615,7 @@ class MemoryIndex:
     @property
     def is_steady(self) -> bool:
         """Whether the best n of each arm are the first of its best 2 n; approximate indexes do not promise it."""
-        return self.turns is None and all(getattr(arm, "index_", None) is None for arm in [*self.arms.values()])
+        return self.turns is None and all(arm.is_exact for arm in [*self.arms.values()])
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
@@ -658,15 +653,15 @@ class MemoryIndex:
 
     def sight(self, visible: Mask | None) -> Sight:
         """The terms of the chunks `visible`; None: of all."""
-        words: Any = self.arms.get("bm25")
-        return Sight.over((words.postings_, visible)) if hasattr(words, "near_terms") else NOTHING
+        return Sight.joined(arm.sight(visible) for arm in [*self.arms.values()])
 
     def nearest(self, ask: Ask, arms: Iterable[str], sight: Sight) -> Sequence[Nearest]:
         """For each query its words that no text in sight has, with the nearest term; empty if off."""
-        words: Any = self.arms.get("bm25")
-        if not ask.settings.near_words or "bm25" not in arms or not hasattr(words, "near_terms"):
+        spelling = [name for name in arms if name in self.arms and self.arms[name].spells]
+        if not ask.settings.near_words or not spelling:
             return ()
-        nearest: Sequence[Nearest] = words.near_terms(self.arm_queries(ask, ["bm25"])["bm25"], sight)
+        queries = self.arm_queries(ask, spelling)
+        nearest: Sequence[Nearest] = self.arms[spelling[0]].near_terms(queries[spelling[0]], sight)
         return nearest
 
     def spelled(self, term: str, sight: Sight) -> str:
@@ -694,12 +689,12 @@ class MemoryIndex:
         kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
         how, visible = reading.ask.settings, reading.scope.allowed
         options, allowed = kind.options(how), self._filled(allowed)
-        if kind.reads_near:
+        if self.arms[name].spells:
             options["near"] = [dict.fromkeys(nearest.values(), how.near_words) for nearest in reading.nearest]
-        if turns is not None and self.lent([name]):
-            if kind.lends == "means":
-                return means_in_turns(arm, queries, n, allowed, turns, self._filled(visible))
-            return self.words.candidates_in_turns(queries, n, allowed, turns, visible, **options)
+        if turns is not None and self.arms[name].lends:
+            lending = self._filled(visible) if kind.everywhere else visible
+            in_turns: pa.Table = self.arms[name].candidates_in_turns(queries, n, allowed, turns, lending, **options)
+            return in_turns
         return arm.candidates(queries, n, allowed, **options)
 
     def _filled(self, some: Mask | None) -> Mask | None:
