@@ -710,8 +710,25 @@ def _declare(cls: Any, declared: Mapping[str, Param]) -> None:
             setattr(cls, name, p.default)
     cls._undocumented = cls.__dict__.get("_undocumented", cls.__doc__)
     cls._declared = MappingProxyType(dict(declared))
+    cls._listed = MappingProxyType(_listed(declared))
     cls.__doc__ = with_parameters(cls._undocumented, declared.values())
     cls.__signature__ = inspect.Signature([_in_signature(cls, p) for p in _positional_first(cls, declared.values())])
+
+
+def _listed(declared: Mapping[str, Param]) -> dict[str, Param]:
+    """The parameters, in place of an estimator among them its own, but for those that are shared with it."""
+    listed: dict[str, Param] = {}
+    for outer, p in declared.items():
+        inner = p.of.params() if p.of else {}
+        own = {f"{outer}__{name}": one for name, one in inner.items() if not _is_shared(declared, f"{outer}__{name}")}
+        listed |= {name: replace(one, name=name) for name, one in own.items()} if p.of else {outer: p}
+    return listed
+
+
+def _is_shared(declared: Mapping[str, Param], name: str) -> bool:
+    """Whether a name of `Estimator.get_params` names what another one does: ``index__encoder``."""
+    outer, _, key = name.partition("__")
+    return key in declared and declared[key].shares == outer
 
 
 def _positional_first(cls: Any, declared: Iterable[Param]) -> list[Param]:
@@ -804,6 +821,7 @@ class Estimator:
     learns: ClassVar[bool] = True  # whether other methods need what `fit` learns
 
     _declared: ClassVar[Mapping[str, Param]] = MappingProxyType({})
+    _listed: ClassVar[Mapping[str, Param]] = MappingProxyType({})
     _positional: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *positional: Any, **named: Any) -> Self:
@@ -831,18 +849,7 @@ class Estimator:
 
         These are the names of grids, profiles and the command line; `value_of` reads what they name.
         """
-        listed: dict[str, Param] = {}
-        for name, p in cls._declared.items():
-            inner = p.of.params() if p.of else {}
-            own = {f"{name}__{key}": replace(one, name=f"{name}__{key}") for key, one in inner.items()}
-            listed |= {key: one for key, one in own.items() if not cls._is_shared(key)} if p.of else {name: p}
-        return listed
-
-    @classmethod
-    def _is_shared(cls, name: str) -> bool:
-        """Whether a name of `get_params` names what another one does."""
-        outer, _, key = name.partition("__")
-        return key in cls._declared and cls._declared[key].shares == outer
+        return cls._listed
 
     @classmethod
     def describe_params(cls) -> pa.Table:
@@ -972,7 +979,7 @@ class Estimator:
 
     @classmethod
     def _check_name(cls, name: str, names: Iterable[str]) -> None:
-        if name not in names and not cls._is_shared(name):
+        if name not in names and not _is_shared(cls._declared, name):
             expected = f"Expected one of {', '.join(names)}.{hint_of(name, names)}"
             raise ParameterError(f"{cls.__name__}: no parameter '{name}'. {expected}")
 
