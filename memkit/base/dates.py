@@ -108,7 +108,7 @@ def day_in(text: str, years: Iterable[str] = ()) -> NamedDay | None:
     """
     if _LONG_YEAR.search(text) and (named := _full_day(text)):
         return named
-    if not (short := _short_day().fullmatch(text)):
+    if not _DIGIT.search(text) or not (short := _short_day().fullmatch(text)):
         return None
     year = next((int(match[0]) for other in years if (match := _LONE_YEAR.search(other))), None)
     day = _day_of(short, year) if year else None
@@ -127,6 +127,7 @@ def _full_day(text: str) -> NamedDay | None:
     return min(named, key=lambda one: one.start, default=None)
 
 
+_DIGIT = re.compile(r"\d")
 _LONG_YEAR = re.compile(r"(?:19|20)\d\d")
 _LONE_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _BOUND = re.compile(
@@ -273,7 +274,12 @@ def told(text: str) -> Told | None:
     """
     if not text or len(text) > _LONGEST_TIME or "\0" in text:
         return None
-    text = " ".join(text.split())  # a browser writes a narrow blank before AM
+    return _told(" ".join(text.split()))  # a browser writes a narrow blank before AM
+
+
+@lru_cache(1024)
+def _told(text: str) -> Told | None:
+    """What a short text tells; each date of front matter is asked for several times."""
     try:
         return _iso(text) or _of_digits(text) or _in_words(text)
     except (ValueError, OverflowError):  # no such day, or none that Python has

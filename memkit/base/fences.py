@@ -111,7 +111,7 @@ def is_heading(line: str) -> bool:
     return _HEADING.match(f"\n{line}") is not None
 
 
-def headings(text: str, code: Fences, *, underlined: bool = True) -> Iterator[Heading]:
+def headings(text: str, code: Fences, *, underlined: bool = True, above: int = 0) -> Iterator[Heading]:
     """The headings of `text` outside of its code fences, as an iterator: a text may consist of headings only.
 
     Parameters
@@ -119,6 +119,8 @@ def headings(text: str, code: Fences, *, underlined: bool = True) -> Iterator[He
     underlined : bool
         Whether a line that ``===`` or ``---`` underlines is one too, of level 1 or 2. It is one line below a blank one
         (or the first), and a short one above dashes.
+    above : int
+        How many lines stand above the text, which count in the headings' lines.
 
     Examples
     --------
@@ -126,30 +128,30 @@ def headings(text: str, code: Fences, *, underlined: bool = True) -> Iterator[He
     >>> [(heading.line, heading.text) for heading in headings(text, fences(text))]
     [(1, 'A'), (5, 'B'), (7, 'C')]
     """
-    marked = _marked(f"\n{text}", code)
+    marked = _marked(f"\n{text}", code, above)
     if not underlined or ("===" not in text and "---" not in text):
         return marked
-    return merge(marked, _underlined(f"\n\n{text}", code), key=lambda heading: heading.line)
+    return merge(marked, _underlined(f"\n\n{text}", code, above), key=lambda heading: heading.line)
 
 
-def _marked(text: str, code: Fences) -> Iterator[Heading]:
+def _marked(text: str, code: Fences, above: int) -> Iterator[Heading]:
     line, offset = 0, 0
     for match in _HEADING.finditer(text):
         line += text.count("\n", offset, match.start() + 1)
         offset = match.start() + 1
         if not code.closed or line not in code:
             marks, title = match.groups()
-            yield Heading(line, len(marks), _without_closing(title).strip())
+            yield Heading(line + above, len(marks), _without_closing(title).strip())
 
 
-def _underlined(text: str, code: Fences) -> Iterator[Heading]:
+def _underlined(text: str, code: Fences, above: int) -> Iterator[Heading]:
     line, offset, has_conflict = -1, 0, _CONFLICT in text
     for match in _UNDERLINED.finditer(text):
         line += text.count("\n", offset, match.start("title"))
         offset = match.start("title")
         title, is_dashed = match["title"].strip(), match["dashes"] is not None
         if line not in code and not has_conflict and not (is_dashed and len(title) > _MOST_DASHED):
-            yield Heading(line, 1 + is_dashed, title, is_underlined=True)
+            yield Heading(line + above, 1 + is_dashed, title, is_underlined=True)
 
 
 def _without_closing(title: str) -> str:

@@ -62,7 +62,7 @@ META = Fields(
 )
 OWN = frozenset(("lastIds", "guessedEnds"))
 """What memkit adds to a meta.json: the last id of each prefix, and ids whose end no one but the classifier said."""
-_FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
+_FACT_LIKE = re.compile(r"\n- \[(?:id|t|imp|exp|created):")  # not with ^: see memkit.base.fences
 _DATED = re.compile(r"\d{4}([-_])\d{2}\1\d{2}")
 OLD_LAYOUT = "old layout"
 """What the survey tells of such a file."""
@@ -202,7 +202,7 @@ def _claims(file: File) -> bool:
         return True
     if "sessions" in map(str.lower, file.source.parents):
         return False  # a transcript, whatever is quoted there
-    n_facts = len(_FACT_LIKE.findall(file.source.text))
+    n_facts = len(_FACT_LIKE.findall(f"\n{file.source.text}"))
     return n_facts > 0 and 2 * n_facts >= sum(
         bool(line.strip()) and not line.startswith("#") for line in file.source.text.split("\n")
     )

@@ -78,11 +78,11 @@ class File:
 
     def has_ending(self, endings: tuple[str, ...]) -> bool:
         """Whether the name ends in one of `endings`, in any case."""
-        return self.source.name.lower().endswith(endings)
+        return self.source.path.lower().endswith(endings)
 
     def finding(self, format: str) -> Any:
         """What the survey of `format` found out about the file, or None."""
-        return dict(self.role.findings).get(format) if self.role.findings else None
+        return next((value for name, value in self.role.findings if name == format), None)
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class Format:
     check: Callable[[Tables, Rows], None] | None = None
     owner: Owner = BY_TITLE
 
-    @property
+    @cached_property
     def layout(self) -> str | None:
         """What stands in the column ``layout`` of its memories: its name, or None for a documented format."""
         return None if self.name in DOCUMENTED else self.name

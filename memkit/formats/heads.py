@@ -35,7 +35,7 @@ def unread_head(text: str) -> tuple[int, str] | None:
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is not None and lines[first].startswith("# "):
         first = next((number for number, line in enumerate(lines) if number > first and line.strip()), None)
-    if first is None:
+    if first is None or ("`" not in lines[first] and "~" not in lines[first] and ":" not in lines[first]):
         return None
     if fence := _FENCED.match(lines[first]):
         inner = [*takewhile(lambda line: not line.startswith(("```", "~~~")), lines[first + 1 :])]

@@ -234,11 +234,11 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
     rows.use(format)
     rows.begin(file.source)
     format.parse(file, rows)
-    for other in formats:
-        if other is not format and other.beside and file.finding(other.name) is not None:
+    found = [other for other in formats if other is not format and file.finding(other.name) is not None]
+    for other in found:
+        if other.beside:
             other.beside(file, rows)
-    rivals = [other.name for other in formats if other is not format and _rivals(format, other, file)]
-    if rivals:
+    if rivals := [other.name for other in found if _rivals(format, other, file)]:
         got = f"{', '.join(rivals)} too; {format.name} comes first in the declared order and reads it"
         rows.problem("two_layouts", file.source.path, "a file of one layout", got, quote=False)
     if file.is_markdown and file.front is None and front_matter.is_unclosed(file.source.text):
@@ -251,9 +251,9 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
 
 
 def _rivals(format: Format, other: Format, file: File) -> bool:
-    """Whether both are layouts whose surveys found the file to be theirs."""
+    """Whether both are layouts whose surveys found the file to be theirs, as that of `other` did."""
     are_specific = format.layout and other.layout and not format.is_general and not other.is_general
-    return bool(are_specific and file.finding(format.name) is not None and file.finding(other.name) is not None)
+    return bool(are_specific and file.finding(format.name) is not None)
 
 
 def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:

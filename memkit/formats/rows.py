@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -114,6 +114,7 @@ class Rows:
     def __post_init__(self) -> None:
         self.tables = {name: [] for name in self.schemas}
         self._handed: dict[str, list[pa.Table]] = {name: [] for name in self.schemas}
+        self._format: Format | None = None
         self._layout: str | None = None
         self._first = 0
         self._beside: deque[_Line] = deque()
@@ -127,7 +128,9 @@ class Rows:
         """Use the rules and the layout of `format` for the rows that follow: its own rules, or those in `rules` that
         name it.
         """
-        self._layout = format.layout
+        if format is self._format:
+            return
+        self._format, self._layout = format, format.layout
         for name in format.schemas.keys() - self.schemas.keys():
             self.schemas[name], self.tables[name], self._handed[name] = format.schemas[name], [], []
         self._tests = format.tests
@@ -238,8 +241,9 @@ class Rows:
     def begin(self, source: Source, *parts: Source) -> None:
         """Begin the memories of one file; lines that no column holds will be kept in their extra."""
         self._first = len(self.tables["memories"])
-        self._beside = deque(line for read in (source, *parts) for line in _beside(read))
-        self._encoding = next((read.encoding for read in (source, *parts) if read.encoding != "utf-8"), None)
+        read = (source, *parts)
+        self._beside = deque(chain.from_iterable(map(_beside, read)))
+        self._encoding = next((one.encoding for one in read if one.encoding != "utf-8"), None)
 
     def end(self) -> None:
         """End the file that was begun."""

@@ -68,6 +68,7 @@ LENGTHS = {
 END = "an ISO 8601 time stamp, or a length such as 14d of what has a date"
 EXPIRES = (*ENDS, *LENGTHS)
 """The names of the end of a memory; never of what only should be checked again."""
+_EXPIRES = frozenset(EXPIRES)
 USERS = ("userid",)
 """Whose memory a page is. An ``owner`` of a page is whoever keeps it, often a team, and hides it from nobody."""
 DESCRIPTIONS = ("description", "desc", "summary", "abstract")
@@ -148,7 +149,11 @@ def first_of(places: Iterable[Mapping[str, Any]], names: Iterable[str], read: Ca
     >>> first_of([{"created": "soon", "date": "2026"}], CREATED, year)
     '2026'
     """
-    return next((value for place in places for name in names if (value := read(place.get(name))) is not None), None)
+    for place in places:
+        for name in names:
+            if (value := place.get(name)) is not None and (found := read(value)) is not None:
+                return found
+    return None
 
 
 def end_in(places: Iterable[Mapping[str, Any]], begin: datetime | None) -> datetime | None:
@@ -166,7 +171,7 @@ def end_in(places: Iterable[Mapping[str, Any]], begin: datetime | None) -> datet
     >>> str(end_in([{"expiredat": "2026-09-30", "invalidat": 1790067346}], None))
     '2026-09-22 08:55:46'
     """
-    listed = list(places)
+    listed = [place for place in places if not _EXPIRES.isdisjoint(place)]
     told = (end_by(name, place[name], begin) for name in EXPIRES for place in listed if name in place)
     return next(filter(None, told), None)
 
@@ -186,6 +191,8 @@ def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     >>> measures_in([{"importance": 40, "maturity": "draft", "recency": 1}])["importance"]
     'normal'
     """
+    if not any(places):
+        return dict.fromkeys(MEASURES)
     top = _highest(places)
     readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
     return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import merge
 from itertools import chain, islice, pairwise
 from operator import attrgetter
@@ -102,6 +102,8 @@ _DRAWING = re.compile(
 """How the data of a drawing begin, of Excalidraw and tldraw."""
 _SAYS = re.compile(r"[^\s%]")
 _NOBODY = Turn("", None, "")
+_FEW = 1_000
+"""The most headings of a file that are kept while it is read: a line may be a single sign."""
 OF_ENTRY = 7
 """The level of such a line: below every heading, as the day's title may stand over it."""
 
@@ -127,6 +129,7 @@ class Dated:
     slug: str | None
 
 
+@lru_cache(1024)
 def dated(stem: str) -> Dated | None:
     """The date that the name of a log opens with, or None; the journals of Logseq are named with ``_``.
 
@@ -369,10 +372,12 @@ class Sections:
 
     def columns(self, section: Section) -> Row:
         """The columns of a section's memory that are from the whole file."""
-        front = self.front.fields if self.front and not section.ordinal else Node()
-        row: Row = {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ()), "status": self.status}
-        row |= {"expires_at": self.expires, **self.measures}
-        return row | {"heading_path": heading_path(self.source.path, *section.above)}
+        row: Row = {"status": self.status, "expires_at": self.expires, **self.measures}
+        row["heading_path"] = heading_path(self.source.path, *section.above)
+        if self.front and not section.ordinal:
+            front = self.front.fields
+            row |= {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ())}
+        return row
 
     def beside(self, section: Section, memory_id: str) -> None:
         """Add what a layout has beside the memory of a section, whose rows were just added."""
@@ -399,7 +404,7 @@ class Sections:
 
     def _without_drawing(self, lines: range, heading: Heading) -> range:
         """The lines of a section up to the data of a drawing that ends it; none where these are all that it says."""
-        drawing = next((one for one in self._drawings if one.start in lines), None)
+        drawing = next((one for one in self._drawings if one.start in lines), None) if self.code.closed else None
         if drawing is None or any(map(_SAYS.search, self._lines(range(drawing.stop, lines.stop)))):
             return lines
         got = f"the data of a drawing, {sum(map(len, self._lines(drawing)))} characters"
@@ -440,8 +445,15 @@ class Sections:
         return self._with_entries() if self.kind in _DAYS and not self.talks else self._of_body()
 
     def _of_body(self) -> Iterator[Heading]:
-        within_body = headings(self.body, self.code, underlined=not self.talks)
-        return (replace(heading, line=heading.line + self.above) for heading in within_body)
+        """The headings of the body, which are asked for several times; of many none is kept."""
+        return iter(self._few_headings) if len(self._few_headings) <= _FEW else self._found_headings()
+
+    def _found_headings(self) -> Iterator[Heading]:
+        return headings(self.body, self.code, underlined=not self.talks, above=self.above)
+
+    @cached_property
+    def _few_headings(self) -> list[Heading]:
+        return [*islice(self._found_headings(), _FEW + 1)]
 
     @cached_property
     def _marked_slugs(self) -> set[str]:
@@ -584,6 +596,8 @@ class Sections:
     def text_lines(self, lines: range) -> Iterator[tuple[int, str]]:
         """Those of `lines` that are not code, by number."""
         texts = enumerate(self._lines(lines), lines.start)
+        if not self.code.closed:
+            return texts
         return ((number, line) for number, line in texts if number - self.above not in self.code)
 
     def _turn(self, memory_id: str, lines: range, turn: Turn) -> None:

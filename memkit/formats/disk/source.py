@@ -37,12 +37,12 @@ class Source:
     encoding: str = "utf-8"
     too_large: bool = False
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
 
-    @property
+    @cached_property
     def stem(self) -> str:
         """The name without its ending."""
         return self.name.rpartition(".")[0] or self.name

@@ -8,16 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import chain
+from operator import attrgetter
 from urllib.parse import unquote
 
 from memkit.base.fences import Fences
 
-_WIKI = re.compile(r"(!?)\[\[([^\[\]\n|#]{0,500})(?:#([^\[\]\n|]{0,500}))?(?:\|([^\[\]\n]{0,500}))?\]\]")
+# Patterns open with one certain character, not with what may be absent or what must not stand before: found several
+# times as fast.
+_WIKI = re.compile(r"\[\[([^\[\]\n|#]{0,500})(?:#([^\[\]\n|]{0,500}))?(?:\|([^\[\]\n]{0,500}))?\]\]")
 _INLINE = re.compile(
     r"\]\((<[^<>\n]{1,1000}>|(?:[^()\s<]|\([^()\s]{0,200}\)){1,1000})"
     r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?[ \t]*\)"
 )
-_CODE = re.compile(r"(?<!`)(`{1,3})(?!`)[^\n]{1,1000}?(?<!`)\1(?!`)")
+_CODE = re.compile(r"(`(?<!``)`{0,2})(?!`)[^\n]{1,1000}?(?<!`)\1(?!`)")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _TEXT_BEGINS = 500
 """The most characters of a link's text."""
@@ -81,18 +86,33 @@ def links_in(text: str) -> Iterator[Link]:
     >>> [(link.target, link.part, link.text) for link in links_in("[[чай#сорт|о чае]] и [план](a%20b.md#x), [w](https://a.b)")]
     [('чай', 'сорт', 'о чае'), ('a b.md', 'x', 'план')]
     """
+    return chain(_in_brackets(text), _inline(text))
+
+
+def links_by_line(text: str) -> Iterator[Link]:
+    """The links of `links_in` in the order of their lines; of one line those in brackets come first."""
+    return merge(_in_brackets(text), _inline(text), key=attrgetter("line"))
+
+
+def _in_brackets(text: str) -> Iterator[Link]:
     line, offset = 1, 0
-    for match in _WIKI.finditer(text) if "[[" in text else ():
-        line += text.count("\n", offset, match.start())
-        offset = match.start()
-        embed, target, part, words = match.groups()
+    for match in _WIKI.finditer(text):
+        begin = match.start()
+        line += text.count("\n", offset, begin)
+        offset = begin
+        target, part, words = match.groups()
+        is_embed = text[begin - 1 : begin] == "!"
         target = target.removesuffix("\\")  # a bar in a table is written \|
         if target.strip() or part:
             whole = target if part is None else f"{target}#{part}".removesuffix("\\")
             heading, shown = (part or "").strip("\\ "), (words or "").strip()
-            yield Link(match[0], target.strip(), heading, shown, line, True, bool(embed), whole.strip())
+            written = f"!{match[0]}" if is_embed else match[0]
+            yield Link(written, target.strip(), heading, shown, line, True, is_embed, whole.strip())
+
+
+def _inline(text: str) -> Iterator[Link]:
     line, offset = 1, 0
-    for match in _INLINE.finditer(text) if "](" in text else ():
+    for match in _INLINE.finditer(text):
         line += text.count("\n", offset, match.start())
         offset = match.start()
         begin = _opening(text, match.start())

@@ -17,7 +17,7 @@ from typing import Any
 
 from memkit.base.fences import Heading, fences, headings
 from memkit.formats.format import File
-from memkit.formats.linked.links import Link, links_in, without_code
+from memkit.formats.linked.links import Link, links_by_line, links_in, without_code
 from memkit.formats.linked.relations import LINKS_TO, is_relation, names_file, written_in
 from memkit.formats.rows import Row, Rows, heading_path, json_text
 from memkit.formats.spelling import (
@@ -45,8 +45,9 @@ from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import bool_of, end_of, loose_words, text_of, time_of
 from memkit.formats.workspace import Section, Sections, kind_of, moment_of
 
-_MARK = re.compile(r"(?<![^\s(\[{,;:.!?«\"'—-])#([^\W\d_][\w/-]*)")
+_MARK = re.compile(r"#(?<![^\s(\[{,;:.!?«\"'—-]#)([^\W\d_][\w/-]*)")
 """``#word``: after a blank or an opening sign, and opening with a letter."""
+_MAY_MARK = re.compile(r"#[^\W\d_]")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}")
 _LINKED = re.compile(r"\]\([^\n()]{0,1000}\)|\[\[[^\n\[\]]{0,1000}\]\]")
 LISTED = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|\|)[ \t]*(?:\*\*|\[[ xX]\][ \t]+)?!?\[[^ xX\]]")
@@ -153,7 +154,7 @@ def marks_in(text: str) -> Iterator[str]:
     >>> list(marks_in("Чай #чай/зелёный, цвет #fff, #42, [x](a.md#part) и https://a.b/#top"))
     ['чай/зелёный']
     """
-    if "#" in text:
+    if _MAY_MARK.search(text):
         for match in _MARK.finditer(_LINKED.sub(" ", text)):
             word = match[1].rstrip("/-")
             if not _COLOUR.fullmatch(word):
@@ -209,6 +210,7 @@ class Page(Sections):
         self.aliases = self.in_front(ALIASES, lambda value: loose_words(value) or None)
         self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
         self.plain_text = without_code(self.body, self.code)
+        self._links = links_by_line(self.plain_text)  # sections ask in their order
         self.title = self.title_of()
         self.created = self.in_front(CREATED, moment_of)
         generated = self.in_front((GENERATED,), lambda value: latest_of(value) if isinstance(value, dict) else None)
@@ -325,8 +327,13 @@ class Page(Sections):
 
     def links(self, section: Section) -> Iterator[Link]:
         """The links of a section, with their lines in the file; those in code are text."""
-        begin = max(section.lines.start, self.above + 1)
-        return (replace(link, line=begin + link.line - 1) for link in links_in(self.plain(section)))
+        for link in self._links:
+            line = link.line + self.above
+            if line >= section.lines.stop:
+                self._links = chain([link], self._links)
+                return
+            if line >= section.lines.start:
+                yield replace(link, line=line) if self.above else link
 
     def type_of(self, link: Link) -> str:
         """What a link is called."""
@@ -338,7 +345,7 @@ class Page(Sections):
 
     def _marks(self, section: Section) -> Iterator[str]:
         """The tags in the text of a section."""
-        if "#" not in self.plain_text:
+        if not self._may_have_marks:
             return
         for word in marks_in(self.plain(section)):
             if self.is_vault or word.casefold() in self.known_tags:
@@ -348,6 +355,10 @@ class Page(Sections):
         """The text of a section without code; its front matter is no part of it."""
         lines = section.lines
         return "\n".join(self._plain_lines[max(lines.start - self.above, 1) - 1 : lines.stop - self.above - 1])
+
+    @cached_property
+    def _may_have_marks(self) -> bool:
+        return bool(self.is_vault or self.known_tags) and _MAY_MARK.search(self.plain_text) is not None
 
     @cached_property
     def _plain_lines(self) -> list[str]:

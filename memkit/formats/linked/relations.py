@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -37,6 +38,7 @@ UNREAD_FILES = "_unread_files"
 OTHER_FILES = "_other_files"
 """The table of files that are no Markdown, which links lead to as attachments."""
 _PARTED = re.compile(r"[\s_-]+")
+_SIGN = re.compile(r"[^\w\s/.-]")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 _APART = frozenset(("index", "log", "daily_log", "dream", "session", "heartbeat", "long_term"))
 """Kinds of pages that no index has to list."""
@@ -48,6 +50,10 @@ _MANY_HOLLOW = 10
 """The pages without a text from which a folder has one row for them all."""
 _HINTS = 50
 """How many dead links of a folder get a suggestion, and how many pages a message names."""
+
+
+Names = dict[str, list[str]]
+"""The paths of pages by one of their names."""
 
 
 def written_in(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -98,10 +104,10 @@ class _Pages:
 
     pages: dict[str, _Page] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
-    names: list[dict[str, list[str]]] = field(default_factory=list)
-    """By path's end, by title, by id, by alias; then the same with case and what parts words made equal."""
-    headings: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    """Of a page: the memory below each heading, by the heading as anchors spell it."""
+    titles: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
+    """Of a page: each heading and the memory below it."""
+    anchors: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of a page that a link to a heading leads to: the memory below each, by the heading as anchors spell it."""
     indexed: set[str] = field(default_factory=set)
     """Folders with an index, from which paths may start."""
 
@@ -122,36 +128,53 @@ class _Pages:
             elif known.pages[path].kind == "head":
                 known.pages[path] = replace(known.pages[path], kind=kind)
             if title:
-                known.headings[path].setdefault(folded(title), memory_id)
-        known.names += [_merged((folded(name), paths) for name, paths in names.items()) for names in list(known.names)]
+                known.titles[path].append((title, memory_id))
         return known
+
+    @cached_property
+    def names(self) -> tuple[Names, ...]:
+        """The paths by path's end, by title, by id, by alias."""
+        ends, titles, ids, aliases = names = Names(), Names(), Names(), Names()
+        for path, page in self.pages.items():
+            key = without_ending(path)
+            parts = key.split("/")
+            words = ["/".join(parts[begin:]) for begin in range(len(parts))]
+            if stamp := _STAMP.match(parts[-1]):
+                words.append(stamp[0])
+            for word in dict.fromkeys(filter(None, words)):
+                ends.setdefault(word, []).append(path)
+            if page.title:
+                titles.setdefault(page.title, []).append(path)
+            if page.source_id:
+                ids.setdefault(page.source_id, []).append(path)
+            last = [page.source_id.rpartition("/")[2]] if page.source_id else []
+            for word in dict.fromkeys(filter(None, (*page.aliases, *last))):
+                aliases.setdefault(word, []).append(path)
+        return names
+
+    @cached_property
+    def folded_names(self) -> tuple[Names, ...]:
+        """The same with case and what parts words made equal."""
+        return tuple(_merged((folded(name), paths) for name, paths in names.items()) for names in self.names)
 
     def _add(self, path: str, page: _Page) -> None:
         self.pages[path] = page
         key = without_ending(path)
         self.paths.setdefault(key, path)
-        if not self.names:
-            self.names = [{}, {}, {}, {}]
         folder, _, stem = key.rpartition("/")
         if stem.casefold() in _INDEX_STEMS:
             self.indexed.add(folder)
-        parts = key.split("/")
-        ends = ["/".join(parts[begin:]) for begin in range(len(parts))]
-        if stamp := _STAMP.match(stem):
-            ends.append(stamp[0])
-        aliases = (*page.aliases, *([page.source_id.rpartition("/")[2]] if page.source_id else ()))
-        for names, words in zip(self.names, (ends, (page.title,), (page.source_id,), aliases), strict=True):
-            for word in dict.fromkeys(filter(None, words)):
-                names.setdefault(word, []).append(path)
 
     def read_whole(self, link: Link, source: str) -> Link:
         """A link with a ``#`` as part of the name, where a file has such a name; else as it is."""
+        if "#" not in link.whole:
+            return link
         parts = link.whole.split("#")
         for n_parts in range(len(parts), 1, -1):
             name = "#".join(parts[:n_parts])
             key = without_ending(name)
             below = posixpath.normpath(posixpath.join(posixpath.dirname(source), key))
-            if not self.paths.keys().isdisjoint((key, below)) or (self.names and key in self.names[0]):
+            if not self.paths.keys().isdisjoint((key, below)) or key in self.names[0]:
                 return replace(link, target=name, part="#".join(parts[n_parts:]))
         return link
 
@@ -172,12 +195,10 @@ class _Pages:
         if is_folder or not key or key.startswith(".."):
             return []
         last = key.rpartition("/")[2]
-        half = len(self.names) // 2
-        tries = [(self.names[:half], key), (self.names[half:], folded(key))]
+        paths = _of_first(self.names, key) or _of_first(self.folded_names, folded(key))
         names_a_folder = not link.is_wiki and last.casefold() in _INDEX_STEMS  # each has an index of its own
-        if last != key and not names_a_folder:
-            tries += [(self.names[:1], last), (self.names[half : half + 1], folded(last))]
-        paths = next((names[word] for kinds, word in tries for names in kinds if word in names), [])
+        if not paths and last != key and not names_a_folder:
+            paths = _of_first(self.names[:1], last) or _of_first(self.folded_names[:1], folded(last))
         return _nearest(paths, source)
 
     def are_apart(self, source: str, path: str, whole: Collection[str | None]) -> bool:
@@ -187,7 +208,14 @@ class _Pages:
 
     def anchor(self, path: str, part: str) -> str | None:
         """The memory below a heading of a page; None where it has no such heading."""
-        return self.headings[path].get(folded(part.rpartition("#")[2]))
+        if path not in self.anchors:
+            self.anchors[path] = {folded(title): memory_id for title, memory_id in reversed(self.titles[path])}
+        return self.anchors[path].get(folded(part.rpartition("#")[2]))
+
+
+def _of_first(kinds: Iterable[Names], word: str) -> list[str]:
+    """The paths of a name in the first of `kinds` that has it."""
+    return next((names[word] for names in kinds if word in names), [])
 
 
 def _rows_of(memories: pa.Table, format: str) -> Iterator[tuple[Any, ...]]:
@@ -220,7 +248,7 @@ def folded(name: str) -> str:
     >>> folded("Учёт  заказов_(Net)!") == folded("учёт-заказов-net")
     True
     """
-    return _PARTED.sub("-", re.sub(r"[^\w\s/.-]", "", name.casefold()).strip())
+    return _PARTED.sub("-", _SIGN.sub("", name.casefold()).strip())
 
 
 def _nearest(paths: list[str], source: str) -> list[str]:
@@ -254,7 +282,7 @@ def names_file(link: Link) -> bool:
     >>> [names_file(link) for link in links_in("[[a.png]] [b](b.pdf#page=2) [[v1.2]] [[b.md]]")]
     [True, False, False, True]
     """
-    ending = _ENDING.fullmatch(posixpath.splitext(link.target)[1])
+    ending = _ENDING.fullmatch(posixpath.splitext(link.target)[1]) if "." in link.target else None
     return ending is not None and not link.target.lower().endswith(MARKDOWN)
 
 

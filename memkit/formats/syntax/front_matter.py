@@ -25,6 +25,8 @@ from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
 
 _OPENING = re.compile(r"(?:[ \t]*\n)*+---[ \t]*\n")
+_MAY_OPEN = re.compile(r"(?:[ \t]*\n)*+[-+{]")
+"""With what any front matter opens, whatever its syntax."""
 _CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: ten times as fast to find
 _KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 # Characters that YAML reads in its own way; anything with them goes to the YAML reader.
@@ -67,6 +69,8 @@ class FrontMatter:
 
 def split(text: str) -> FrontMatter | None:
     """The front matter of `text`, or None if it has none."""
+    if _MAY_OPEN.match(text) is None:
+        return None
     opening, closing = _bounds(text)
     if opening is None or closing is None:
         return _other(text)

@@ -36,7 +36,7 @@ _LINK = re.compile(r"\[[^\]\n]*\](?:\(|\])|\[\[")
 _TAG = re.compile(r"(?<!\S)#(?=[^\W\d_])([\w/-]+)((?:#[\w/-]+)*)")
 _CONTEXT = re.compile(r"[ \t]\(([^()\n]*)\)$")
 _RELATION = re.compile(r"""(?:"([^"\n]+)"|'([^'\n]+)'|([\w-]+))[ \t]+\[\[([^\[\]\n]+)\]\][ \t]*(?:\(([^()\n]*)\))?""")
-_CATEGORIES = re.compile(r"^[ \t]*[-*+][ \t]+\[[^\[\]()\n]{2,}\][ \t]", re.MULTILINE)
+_CATEGORIES = re.compile(r"\n[ \t]*[-*+][ \t]+\[[^\[\]()\n]{2,}\][ \t]")  # not with ^: see memkit.base.fences
 LEAST = 3
 """Observations that a file without a permalink needs to be of this layout."""
 
@@ -134,7 +134,7 @@ def _claims(file: File) -> bool:
     if file.front and {"permalink", "type"} <= file.front.fields.keys():
         return True
     text = file.source.text
-    if sum(1 for _ in islice(_CATEGORIES.finditer(text), LEAST)) < LEAST:
+    if sum(1 for _ in islice(_CATEGORIES.finditer(f"\n{text}"), LEAST)) < LEAST:
         return False
     code = fences(text)
     lines = (line for number, line in enumerate(file.source.lines, 1) if number not in code)
