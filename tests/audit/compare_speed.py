@@ -147,12 +147,12 @@ WORK: dict[str, Callable[[Path, dict[str, float]], None]] = {
 def make_data(folder: Path, scale: float) -> None:
     """The same notes, texts, facts and vectors in each run of this script."""
     import generate
+    import life
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from bench_readers import write_notes
 
-    write_notes(folder / "notes", int(NOTES * scale))
+    life.write(folder / "notes", int(NOTES * scale))
     texts = generate.texts(int(CHUNKS * scale))
     users = [f"u{row % 50}" for row in range(len(texts))]
     pq.write_table(pa.table({"text": texts, "user_id": users}), folder / "chunks.parquet")
