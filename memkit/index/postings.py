@@ -22,13 +22,14 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.base.checked import json_object
 from memkit.base.parallel import results, workers
 from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.tables.untrusted import check_unique, open_member, parquet, read_parquet
-from memkit.text.analyse import terms_by
+from memkit.text.analyse import GRAM_SIZES, SIMPLE, Analyser, terms_by
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64, ascending) and their weights (float32), of equal length."""
@@ -56,6 +57,8 @@ _BLOCK = 4096
 """Texts, or distinct pieces, that are cut at once, as one statement has its cost and all of them take memory."""
 _FEW_TERMS = 1_000_000
 """So many occurrences are counted by sorting: importing SciPy's matrices takes longer than that."""
+_AT_ONCE = 2_000_000
+"""So many occurrences of terms are counted by one product."""
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
@@ -182,7 +185,7 @@ class Postings(Lists):
             found = pieces.through(spelled)
             rows = np.repeat(np.arange(len(texts)), np.diff(found.starts))
             return cls.from_occurrences(terms, rows, found.numbers, len(texts))
-        return cls.from_matrix(terms, (pieces.matrix(len(spelled)) @ spelled.matrix(len(terms))).tocsc())
+        return cls(dict(zip(terms, range(len(terms)), strict=True)), *_counted(pieces, spelled, len(terms)), len(texts))
 
     @classmethod
     def from_occurrences(cls, terms: list[str], row: np.ndarray, term: np.ndarray, n_rows: int) -> Self:
@@ -366,18 +369,103 @@ def _pieces_and_terms(texts: Any, analyzer: str, respelled: Respelling | None) -
 
     No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
     """
-    cut = terms_by(analyzer)
-    pieces, words, terms = (defaultdict[str, int](itertools.count().__next__) for _ in range(3))
-    by_row = _Numbers.counted(
-        ([(text or "").split() for text in block.to_pylist()] for block in _blocks(texts)), pieces
-    )
-    spelled = list(pieces) if respelled is None else list(map(respelled, pieces))
+    cut, words = terms_by(analyzer), _numbering()
+    by_row, pieces = _pieces(texts)
+    spelled = pieces if respelled is None else _respelled(pieces, respelled)
     by_piece = _Numbers.counted(map(cut.words, _blocks(spelled)), words)
-    by_word = _Numbers.counted((cut.terms_at_fit(some, len(words)) for some in _blocks(list(words))), terms)
+    by_word, ordered = (_grams_by_word if analyzer == "char" else _terms_by_word)(list(words), cut)
+    return by_row, by_piece.through(by_word), ordered
+
+
+def _pieces(texts: Any) -> tuple[_Numbers, list[str]]:
+    """The pieces of each text between blanks, as Python's ``split`` finds them but for empty ones, and each of them."""
+    split = (pc.utf8_split_whitespace(block.fill_null("")) for block in _blocks(texts))
+    arrays = [part for block in split for part in (block.chunks if isinstance(block, pa.ChunkedArray) else [block])]
+    encoded = pa.chunked_array([array.flatten() for array in arrays]).dictionary_encode().unify_dictionaries()
+    sizes = np.concatenate([np.zeros(1, np.int64), *(pc.list_value_length(array).to_numpy() for array in arrays)])
+    numbers = [part.indices.to_numpy() for part in encoded.chunks]
+    return _Numbers(np.cumsum(sizes), np.concatenate(numbers)), encoded.chunk(0).dictionary.to_pylist()
+
+
+def _respelled(pieces: list[str], respelled: Respelling) -> list[str]:
+    """Each piece respelled; all of them at once, where that leaves their borders."""
+    at_once = respelled("\n".join(pieces)).split("\n")
+    return at_once if len(at_once) == len(pieces) else list(map(respelled, pieces))
+
+
+def _terms_by_word(words: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
+    """The terms of each word, and all terms in order."""
+    terms = _numbering()
+    by_word = _Numbers.counted((cut.terms_at_fit(some, len(words)) for some in _blocks(words)), terms)
     ordered = sorted(terms)
     places = np.empty(len(ordered), np.int32)
     places[[terms[term] for term in ordered]] = np.arange(len(ordered))
-    return by_row, by_piece.through(replace(by_word, numbers=places[by_word.numbers])), ordered
+    return replace(by_word, numbers=places[by_word.numbers]), ordered
+
+
+def _grams_by_word(words: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
+    """As `_terms_by_word` for character n-grams; those of simple letters, which are few hundred, are cut as numbers."""
+    is_plain = np.fromiter((SIMPLE.fullmatch(word) is not None for word in words), bool, len(words))
+    word, gram, ordered = _plain_grams(list(itertools.compress(words, is_plain)))
+    word = np.flatnonzero(is_plain)[word]
+    if not is_plain.all():
+        others = cut.terms_of_words(itertools.compress(words, ~is_plain))
+        known = dict(zip(ordered, range(len(ordered)), strict=True))
+        ordered = sorted(known.keys() | set(itertools.chain.from_iterable(others.values())))
+        number = dict(zip(ordered, range(len(ordered)), strict=True))
+        gram = np.fromiter((number[term] for term in known), np.int32, len(known))[gram]
+        sizes = np.fromiter(map(len, others.values()), np.int64, len(others))
+        terms = np.fromiter((number[term] for terms in others.values() for term in terms), np.int32, int(sizes.sum()))
+        word = np.concatenate([word, np.repeat(np.flatnonzero(~is_plain), sizes)])
+        gram = np.concatenate([gram, terms])
+    starts = np.append(0, np.cumsum(np.bincount(word, minlength=len(words))))
+    return _Numbers(starts, gram[np.argsort(word, kind="stable")]), ordered
+
+
+def _plain_grams(words: list[str]) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The n-grams of words, a blank at each end: the number of the word and of the gram of each, and all in order."""
+    letters = np.frombuffer(f" {'  '.join(words)} ".encode("utf-32-le", "surrogatepass"), np.uint32)
+    alphabet, numbers = np.unique(letters, return_inverse=True)
+    bits, longest = len(alphabet).bit_length(), GRAM_SIZES[-1]
+    lengths = np.fromiter(map(len, words), np.int64, len(words)) + 2
+    starts = np.cumsum(lengths) - lengths
+    word, key = [], []
+    for size in GRAM_SIZES:
+        counts = np.maximum(lengths - size + 1, 0)
+        first, grams = _ranges(starts, counts), np.zeros(counts.sum(), np.int64)
+        for place in range(longest):  # a shorter gram has zeros at its end, so it comes before those that it begins
+            grams <<= bits
+            if place < size:
+                grams += numbers[first + place] + 1
+        word.append(np.repeat(np.arange(len(words)), counts))
+        key.append(grams)
+    known, gram = np.unique(np.concatenate(key), return_inverse=True)
+    parts = (known[:, None] >> (bits * np.arange(longest)[::-1])) & ((1 << bits) - 1)
+    spelled = np.append(0, alphabet).astype(np.uint32)[parts].view(f"<U{longest}").ravel().tolist()
+    return np.concatenate(word), gram.astype(np.int32), spelled
+
+
+def _numbering() -> defaultdict[str, int]:
+    """Gives each new string the next number."""
+    return defaultdict(itertools.count().__next__)
+
+
+def _counted(pieces: _Numbers, spelled: _Numbers, n_terms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, rows and counts of the terms in the rows of `pieces`, by a product for some terms at a time."""
+    often = np.bincount(pieces.numbers, minlength=len(spelled))
+    occurrences = np.bincount(spelled.numbers, np.repeat(often, np.diff(spelled.starts)), n_terms)
+    ends = np.searchsorted(np.cumsum(occurrences), np.arange(_AT_ONCE, occurrences.sum(), _AT_ONCE)) + 1
+    bounds = np.unique([0, *ends.tolist(), n_terms]).tolist()
+    by_row, by_term = pieces.matrix(len(spelled)), spelled.matrix(n_terms).tocsc()
+    rows, counts = np.empty(int(occurrences.sum()), np.int32), list[np.ndarray]()  # memory counts once it is written
+    sizes, filled = [np.zeros(1, np.int64)], 0
+    for first, last in itertools.pairwise(bounds):
+        part = (by_row @ by_term[:, first:last].tocsr()).tocsc()
+        rows[filled : filled + part.nnz] = part.indices
+        counts.append(_small(part.data.astype(np.int64)))
+        sizes.append(np.diff(part.indptr))
+        filled += part.nnz
+    return np.cumsum(np.concatenate(sizes)), rows[:filled], np.concatenate(counts)
 
 
 def _blocks(values: Any) -> Iterator[Any]:

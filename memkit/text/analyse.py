@@ -188,13 +188,14 @@ def stem_sql(word: str, analyzer: str = "auto") -> str:
     return f"case {' '.join(branches)} else {word} end" if branches else word
 
 
-_SIZES = (3, 4, 5)
+GRAM_SIZES = (3, 4, 5)
+"""Of character n-grams, ascending."""
 
 
 def _char_grams(word: str) -> str:
     """Character n-grams (3 to 5) of the word with a blank at each end, as scikit-learn's ``char_wb``."""
     padded = f"(' ' || {word} || ' ')"
-    return " || ".join(_grams(padded, size) for size in _SIZES)
+    return " || ".join(_grams(padded, size) for size in GRAM_SIZES)
 
 
 def _grams_of(word: str, sizes: Iterable[int]) -> list[str]:
@@ -215,7 +216,9 @@ _SIGNS = (
     r"\u2010-\u2027\u2030-\u205e\u20a0-\u20c0\u2116\u2122\u2190-\u22ff\u2500-\u25ff\u3001-\u3003\u3008-\u3020"
     r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 )
-SIMPLE = re.compile(rf"[\0-\u012f\u0131-\u024f{CYRILLIC_LETTERS}{_SIGNS}]*")
+_SIMPLE_SIGNS = rf"\0-\u012f\u0131-\u024f{CYRILLIC_LETTERS}{_SIGNS}"
+SIMPLE = re.compile(rf"[{_SIMPLE_SIGNS}]*")
+_ODD_LINE_END = re.compile(rf"[^{_SIMPLE_SIGNS}][^\n]*")
 _SYLLABLE_RUN = re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in _SYLLABLES) + "]+")
 # What stands between blanks, signs and control characters is cut by itself, and once however often it comes.
 _PIECE = re.compile(rf"[^\s\0-/:-@\[-^`{{-\x9f{_SIGNS}]+")
@@ -226,10 +229,29 @@ _CORPUS_WORDS_MAX = 100_000
 """Some 25 MB. DuckDB takes a millisecond to stem one word, as long as all else of a question."""
 
 
+def _simple_words(texts: Sequence[str]) -> list[list[str] | None]:
+    """The words of each text in simple letters, or of one run; None if only the SQL can tell."""
+    joined = "\n".join(texts)
+    lines = _normal(joined).split("\n")
+    if len(lines) != len(texts):
+        return list(map(_words_of, texts))
+    words: list[list[str] | None] = list(map(_SIMPLE_WORD.findall, lines))
+    row, offset = 0, 0
+    for odd in _ODD_LINE_END.finditer(joined):
+        row += joined.count("\n", offset, odd.start())
+        offset = odd.start()
+        words[row] = _words_of(texts[row])
+    return words
+
+
+def _normal(text: str) -> str:
+    return text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, "")
+
+
 def _words_of(text: str) -> list[str] | None:
-    """The words of a text in simple letters, or of one run; None if only the SQL can tell."""
+    """As `_simple_words` for one text."""
     if SIMPLE.fullmatch(text):
-        return _SIMPLE_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, ""))
+        return _SIMPLE_WORD.findall(_normal(text))
     return [text] if _SYLLABLE_RUN.fullmatch(text) and unicodedata.is_normalized("NFC", text) else None
 
 
@@ -277,7 +299,7 @@ class Analyser:
 
     def words(self, texts: Sequence[str]) -> list[list[str]]:
         """The words of each text, normalised but not stemmed."""
-        words = [_words_of(text) for text in texts]
+        words = _simple_words(texts)
         if others := {row: _PIECE.findall(texts[row]) for row, known in enumerate(words) if known is None}:
             pieces = {piece: _words_of(piece) for of_text in others.values() for piece in of_text}
             foreign = [piece for piece, known in pieces.items() if known is None]
@@ -292,7 +314,7 @@ class Analyser:
         simple = [word for word in terms if SIMPLE.fullmatch(word)]
         runs = [word for word in terms if _SYLLABLE_RUN.fullmatch(word)]
         if self.analyzer == "char":
-            terms.update((word, _grams_of(f" {word} ", _SIZES)) for word in simple + runs)
+            terms.update((word, _grams_of(f" {word} ", GRAM_SIZES)) for word in simple + runs)
         else:
             simple = [word for word in simple if "_" not in word]
             stems = self._ask(stem_sql("x", self.analyzer), simple)

@@ -138,12 +138,15 @@ def test_terms_are_counted_as_one_sql_statement_counts_them(analyzer: str, monke
         load_fts(con)
         con.register("bodies", pa.table({"doc": range(len(CORPUS)), "body": CORPUS}))
         expected = con.execute(count_terms_sql("bodies", analyzer)).fetchall()
-    counted = postings.Postings.count(CORPUS, analyzer)
-    assert list(counted.terms) == sorted({term for _, term, _ in expected})
-    lists = {term: counted.postings_of(number) for term, number in counted.terms.items()}
-    assert sorted(expected) == sorted(
-        (int(row), term, int(count)) for term, of_term in lists.items() for row, count in zip(*of_term, strict=True)
-    )
+    monkeypatch.setattr(postings, "_AT_ONCE", 5)
+    for few_terms in (postings._FEW_TERMS, 0):  # by sorting, and by products of five occurrences each
+        monkeypatch.setattr(postings, "_FEW_TERMS", few_terms)
+        counted = postings.Postings.count(CORPUS, analyzer)
+        assert list(counted.terms) == sorted({term for _, term, _ in expected})
+        lists = {term: counted.postings_of(number) for term, number in counted.terms.items()}
+        assert sorted(expected) == sorted(
+            (int(row), term, int(count)) for term, of_term in lists.items() for row, count in zip(*of_term, strict=True)
+        )
 
 
 def test_a_text_has_the_grams_of_all_its_letters_whatever_blanks_and_marks_stand_between() -> None:
