@@ -120,20 +120,31 @@ class Peer:
 
 
 class Bm25s(Peer):
+    """With both stemmers: the Russian one leaves Latin words alone, and the other way round."""
+
     def fit(self, texts: list[str]) -> None:
         import bm25s
 
-        self.index = bm25s.BM25(method="lucene", backend="numpy")
+        self.index = bm25s.BM25(method="lucene")
         self.index.index(self._tokens(texts), show_progress=False)
 
-    def _tokens(self, texts: list[str]) -> Any:
+    def _tokens(self, texts: list[str], **options: Any) -> Any:
         import bm25s
+
+        return bm25s.tokenize(texts, stopwords=None, stemmer=self._stems, show_progress=False, **options)
+
+    def _stems(self, words: list[str]) -> list[str]:
         import Stemmer
 
-        return bm25s.tokenize(texts, stopwords=None, stemmer=Stemmer.Stemmer("russian"), show_progress=False)
+        for language in ("russian", "english"):
+            words = Stemmer.Stemmer(language).stemWords(words)
+        return words
 
     def ask(self, question: str) -> Any:
-        return self.index.retrieve(self._tokens([question]), k=10, show_progress=False)
+        return self.ask_all([question])
+
+    def ask_all(self, questions: list[str]) -> Any:
+        return self.index.retrieve(self._tokens(questions, return_ids=False), k=10, show_progress=False)
 
 
 class Tantivy(Peer):
