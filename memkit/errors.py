@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
 
 __all__ = [
     "ChangeRefusedError",
@@ -32,7 +34,22 @@ _MAX_CHARS = 200
 _HASHES = 1 << 16
 
 
-def near(name: object, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+class Known:
+    """Words that several wrong names are compared with."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.by_folded = {word.casefold(): word for word in words}
+        self.words = sorted(word for word in self.by_folded if len(word) <= 4 * _MAX_CHARS)
+
+    @cached_property
+    def pairs(self) -> tuple[Any, Any]:
+        """The number of pairs of letters of each word, and the hash of each pair, end to end."""
+        import numpy as np
+
+        return np.array([len(word) + 1 for word in self.words]), _pairs("\0".join(("", *self.words, "")))
+
+
+def near(name: object, known: Iterable[str] | Known, cutoff: float = 0.6) -> list[str]:
     """Up to three known words most similar to `name`, best first, ignoring case; the ratio is `cutoff` or more.
 
     >>> near("MEMORI.md", ["MEMORY.md", "notes.md"])
@@ -41,34 +58,35 @@ def near(name: object, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     wanted = str(name).casefold()
     if len(wanted) > _MAX_CHARS:
         return []
-    by_folded = {word.casefold(): word for word in known}
-    matches = difflib.get_close_matches(wanted, _candidates(wanted, list(by_folded)), n=3, cutoff=cutoff)
-    return [by_folded[word] for word in matches]
+    known = known if isinstance(known, Known) else Known(known)
+    matches = difflib.get_close_matches(wanted, _candidates(wanted, known), n=3, cutoff=cutoff) if known.words else []
+    return [known.by_folded[word] for word in matches]
 
 
-def _candidates(wanted: str, words: list[str]) -> list[str]:
+def _candidates(wanted: str, known: Known) -> list[str]:
     """The words that share most letter bigrams with the wanted one, most similar first.
 
     The first and the last letter make a bigram with the word's boundary. Bigrams are compared by hash, which may
     collide, as the candidates are compared letter by letter later.
     """
-    words = sorted(word for word in words if len(word) <= 4 * _MAX_CHARS)
-    if len(words) <= _MAX_COMPARED:
-        return words
+    if len(known.words) <= _MAX_COMPARED:
+        return known.words
     import numpy as np
 
-    def pairs(text: str) -> np.ndarray:
-        letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        hashes: np.ndarray = (letters[:-1] * np.uint32(31) + letters[1:]) % _HASHES
-        return hashes
-
-    sizes = np.array([len(word) + 1 for word in words])
+    sizes, pairs = known.pairs
     is_wanted = np.zeros(_HASHES, np.int32)
-    is_wanted[pairs(f"\0{wanted}\0")] = 1
-    joined = "\0".join(("", *words, ""))
-    shared = np.add.reduceat(is_wanted[pairs(joined)], np.cumsum(sizes) - sizes)
+    is_wanted[_pairs(f"\0{wanted}\0")] = 1
+    shared = np.add.reduceat(is_wanted[pairs], np.cumsum(sizes) - sizes)
     similarity = np.minimum(shared, len(wanted) + 1) / (sizes + len(wanted) + 1)
-    return [words[index] for index in np.argsort(-similarity, kind="stable")[:_MAX_COMPARED]]
+    return [known.words[index] for index in np.argsort(-similarity, kind="stable")[:_MAX_COMPARED]]
+
+
+def _pairs(text: str) -> Any:
+    """The hash of each pair of neighbouring letters."""
+    import numpy as np
+
+    letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return (letters[:-1] * np.uint32(31) + letters[1:]) % _HASHES
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

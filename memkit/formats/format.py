@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -19,13 +19,11 @@ from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.schemas import Kind
 
 if TYPE_CHECKING:
-    from memkit.formats.disk.files import Content, Listing
+    from memkit.formats.disk.files import Listing
 
 MARKDOWN = (".md", ".markdown")
 DOCUMENTED = ("index_tree", "workspace", "notes", "records", "facts")
 """The formats that a document describes; every other one is a layout, whose name stands in the column ``layout``."""
-Batch = Callable[[Iterable[tuple[str, "Content"]]], tuple[Tables, list[tuple[str, "Content"]]]]
-"""Takes the path and content of files; returns the tables of the plain ones, and the files that it left."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +202,6 @@ class Format:
         where it is empty.
     survey : callable, optional
         ``survey(folder) -> Survey``, called before anything is parsed.
-    batch : callable, optional
-        ``batch(files) -> (tables, remaining)`` reads many plain files at once and returns the files that it left.
     beside : callable, optional
         ``beside(file, rows)`` is called for a file that its survey found but another format reads.
     relate : callable, optional
@@ -250,7 +246,6 @@ class Format:
     whole_index: str = ""
     landmark: str = ""
     survey: Callable[[Folder], Survey] | None = None
-    batch: Batch | None = None
     beside: Callable[[File, Rows], None] | None = None
     relate: Callable[[Tables, Rows, Sequence[Format]], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None

@@ -12,7 +12,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -45,7 +45,7 @@ from memkit.formats.disk.files import (
 from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
-from memkit.formats.format import Batch, File, Folder, Format, Role, Survey
+from memkit.formats.format import File, Folder, Format, Role, Survey
 from memkit.formats.records.adapters import Adapter, register_adapter, registered_adapters
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, merge, schemas_of, with_own_dates
@@ -520,37 +520,15 @@ class _Batch:
         return states
 
     def parse(self) -> Tables:
-        """Parse the plain files of a format in one batch, all other files one by one; cost linear in bytes."""
-        limit, remaining, tables = self.listing.max_file_bytes, self.contents, dict[str, pa.Table]()
-        for format, batch in self._batched():
-            plain = [file for file in remaining if not self.roles[file[0]].findings and file[1][0][0] <= limit]
-            others = [file for file in remaining if self.roles[file[0]].findings or file[1][0][0] > limit]
-            with nullcontext() if format in FORMATS else guarded(format, ".", self.rows):
-                parsed, unparsed = batch(plain)
-                tables, remaining = self._joined(tables, parsed), sorted(unparsed + others)
-        for path, content in remaining:
+        """Parse the files; cost linear in bytes."""
+        for path, content in self.contents:
             source = self.listing.source(path, content, self.rows)
             file = File(source, self.roles[path], self._beside, self.zone, self.options.json)
             parse_file(file, self.rows, self.formats)
-        return self._joined(tables, self.rows.to_arrow()) if any(self.rows.tables.values()) else tables
-
-    def _batched(self) -> Iterator[tuple[Format, Batch]]:
-        """The formats that read in batches, except where an earlier format could claim one of their files."""
-        for index, format in enumerate(self.formats if self.options.rules is None else ()):
-            rivals = [ending for other in self.formats[:index] for ending in other.endings]
-            is_first = not any(a.endswith(b) or b.endswith(a) for a in rivals for b in format.endings)
-            if format.batch and is_first and self.options.format in (None, format.name):
-                yield format, format.batch
+        return self.rows.to_arrow() if any(self.rows.tables.values()) else {}
 
     def _beside(self, name: str, memory_id: str) -> Source | None:
         return self.listing.read(name, self.rows, memory_id)
-
-    def _joined(self, tables: Tables, more: Tables) -> Tables:
-        """The rows of both, in path order."""
-        if not tables or not more:
-            return tables or more
-        more = {name: more.get(name, without_rows(schema)) for name, schema in self.rows.schemas.items()}
-        return merge(tables, more, self.roles.keys() - set(tables["memories"]["path"].to_pylist()))
 
 
 def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], options: Options) -> Tables:

@@ -132,10 +132,7 @@ class _Lexical(Estimator, Abilities):
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
-        postings = _fitted(self).whole()
-        arm = self if postings is self.postings_ else copy.copy(self)._set_postings(postings)
-        postings.weigh(np.arange(len(postings.terms)), arm._weights)
-        save_postings(postings, folder, self._name, self.get_params(deep=False))
+        save_postings(_fitted(self).whole(), folder, self._name, self.get_params(deep=False))
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -39,15 +39,17 @@ TEXT_INDEX: dict[str, pa.Schema] = {
 """The tables of the index: document lengths, document frequencies of terms, and postings with term frequencies."""
 
 _INDEX = """
+create temp table names as
+    select (row_number() over (order by name) - 1)::int as doc, name
+    from (select distinct memory_id as name from memories);
 create temp table counts as {counts};
 create temp table docs as
-    select (row_number() over (order by name) - 1)::int as docid, name, coalesce(len, 0)::int as len
-    from (select distinct memory_id as name from memories)
-    left join (select doc as name, sum(tf) as len from counts group by doc) using (name);
+    select doc as docid, name, coalesce(len, 0)::int as len
+    from names left join (select doc, sum(tf) as len from counts group by doc) using (doc);
 create temp table terms as
     select (row_number() over (order by term) - 1)::int as termid, term, count(*)::int as df from counts group by term;
 create temp table postings as
-    select termid, docid, tf::int as tf from counts join terms using (term) join docs on name = doc
+    select termid, doc as docid, tf::int as tf from counts join terms using (term)
 """
 
 _SCORES = """
@@ -134,7 +136,7 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     """
     available = {*memories.column_names} - ({"description"} if "heading_path" not in memories.column_names else set())
     searched = [name for name in SEARCHED if name in available]
-    bodies = f"(select memory_id as doc, {searchable_sql(searched)} as body from memories)"  # noqa: S608  # no data in it
+    bodies = f"(select doc, {searchable_sql(searched)} as body from memories join names on name = memory_id)"  # noqa: S608  # no data in it
     read = ["memory_id", *searched, *(["heading_path"] if "description" in searched else [])]
     with session() as con, interruptible():
         load_fts(con)

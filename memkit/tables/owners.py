@@ -289,10 +289,10 @@ def _read_pages(
         else:
             heads = [match[1].rstrip(" \t#") for row in some if (match := _FIRST.match(texts[row].as_py() or ""))]
             title = heads[0] if len(heads) == 1 else _stem(path)
-        of_page[path] = _title(title, path, declared[some[0]], stems)
+        of_page[path], own = _title(title, path, declared[some[0]], stems), comparable(title)
         for row in some:
             said = (comparable(name) for name in names[row] if name and name != rows["description"][row])
-            above[row] = [name for name in said if name and name != comparable(title)]
+            above[row] = [name for name in said if name and name != own]
     most = max(_MANY, _SHARE * len(by_path))
     pages_with = Counter(name for some in by_path.values() for name in {name for row in some for name in above[row]})
     titled = Counter(title for title, _ in {(title, without_mark(_stem(path))) for path, title in of_page.items()})

@@ -17,7 +17,6 @@ import memkit as mk
 from memkit.cli.app import app
 from memkit.formats import reader, registry
 from memkit.formats.records.adapters import CURRENT, Adapter, forget_adapter
-from memkit.formats.rows import Rows
 from memkit.formats.rules import RULES
 from memkit.policy.catalogue import POLICIES, policy_class
 from memkit.schemas import KINDS
@@ -311,35 +310,6 @@ def test_a_format_may_read_markdown_before_notes_do(site: Path) -> None:
         "a.md": "mine",
         "b.md": "notes",
     }
-
-
-def test_two_formats_that_read_by_the_batch_leave_each_other_their_rows(site: Path) -> None:
-    def batch(files: Any) -> Any:
-        rows, files = Rows(), list(files)
-        for path, (_, data) in files:
-            if path.endswith(".card"):
-                rows.memory("mine", path, 1, data.decode())
-        if len(files) == 1:
-            raise OSError("no such drawer")
-        return rows.to_arrow(), [file for file in files if not file[0].endswith(".card")]
-
-    def parse(file: Any, rows: Any) -> None:
-        rows.memory("mine", file.source.path, 1, "alone")
-
-    mine = format_of(endings=(".card",), claims=lambda file: file.has_ending((".card",)), batch=batch, parse=parse)
-    note = "---\nid: 1a903b69-75b5-494b-8416-68d6956fae5c\nsubject: s\nkeywords: [a]\napplies_to: global\n"
-    note += "occurred_at: 2026-01-01\n---\nДесять соединений.\n"
-    folder = write_files(
-        site.parent / "folder", {"a.card": "чай", "b.md": note, "c.card": "мёд", "d.md": "# Лес\nСосны.\n"}
-    )
-    corpus = mk.read(folder, formats=[mine])
-    assert list(zip(*(corpus.memories[name].to_pylist() for name in ("path", "format")), strict=True)) == [
-        ("a.card", "mine"), ("b.md", "notes"), ("c.card", "mine"), ("d.md", "workspace")
-    ]  # fmt: skip  # a row a file
-    assert corpus.tables["notes"].num_rows == 1
-    with pytest.warns(RuntimeWarning, match="no such drawer"):
-        corpus = mk.read(write_files(site.parent / "one", {"a.card": "чай"}), formats=[mine])
-    assert corpus.memories["text"].to_pylist() == ["alone"]
 
 
 def test_a_step_from_an_older_version_is_taken_also_in_other_processes(

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.errors import near, some_of
+from memkit.errors import Known, near, some_of
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, links_in
@@ -185,13 +185,12 @@ class _Pages:
         key = without_ending(target.strip("/")) if not is_folder else target.strip("/")
         home = posixpath.dirname(source)
         below = [posixpath.join(home, key)] if not target.startswith("/") else []
-        indexed = [posixpath.join(folder, key) for folder in above(source) if folder in self.indexed]
-        places = [posixpath.normpath(place) for place in (*below, key, *indexed)]
-        if is_folder or not key:
-            places = [posixpath.join(place, stem) for place in places for stem in _INDEX_STEMS]
-        for place in places:
-            if path := self.paths.get(place.removeprefix("./")):
-                return [path]
+        indexed = (posixpath.join(folder, key) for folder in above(source) if folder in self.indexed)
+        for place in map(posixpath.normpath, chain(below, [key], indexed)):
+            names = [posixpath.join(place, stem) for stem in _INDEX_STEMS] if is_folder or not key else [place]
+            for name in names:
+                if path := self.paths.get(name.removeprefix("./")):
+                    return [path]
         if is_folder or not key or key.startswith(".."):
             return []
         last = key.rpartition("/")[2]
@@ -310,7 +309,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     of_pages = pc.is_valid(relations["written"]).to_pylist()
     pages = _Pages.from_tables(tables)
     path_of = {page.memory_id: path for path, page in pages.pages.items()}
-    stems = [posixpath.basename(key) for key in pages.paths]
+    stems = Known(posixpath.basename(key) for key in pages.paths)
     formats = tuple(formats)
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
     open_ended = {format.layout for format in formats if format.begins_pages_by_links}
@@ -337,7 +336,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
         row["to_id"] = pages.pages[nearest[0]].memory_id if nearest else None
         if not nearest:
             if pages.pages[source].layout not in open_ended:
-                _report_dead(row, link, source, stems if n_dead < _HINTS else (), rows)
+                _report_dead(row, link, source, stems if n_dead < _HINTS else Known(()), rows)
                 n_dead += 1
             continue
         if len(nearest) > 1:
@@ -358,7 +357,7 @@ def _place_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"line": row["line"], "memory_id": row["memory_id"], "quote": False}
 
 
-def _report_dead(row: Mapping[str, Any], link: Link, source: str, stems: Collection[str], rows: Rows) -> None:
+def _report_dead(row: Mapping[str, Any], link: Link, source: str, stems: Known, rows: Rows) -> None:
     """Report a link that leads nowhere, with the file names among `stems` that are nearly its own."""
     written, alike = f"{row['written']:.200}", near(link.target.rpartition("/")[2], stems)
     got = f"{written} (did you mean {' or '.join(alike)}?)" if alike else written

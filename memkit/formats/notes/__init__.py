@@ -1,1 +1,1 @@
-"""Notes with front matter: read one by one, or in batches where they have no defect."""
+"""Notes with front matter: one a file, or a log of them."""

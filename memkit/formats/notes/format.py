@@ -17,7 +17,6 @@ from memkit.formats.disk.source import Source, last_line
 from memkit.formats.faults import Rule, length, matches
 from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text
 from memkit.formats.format import MARKDOWN, File, Format
-from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, MIN_BODY, read_plain
 from memkit.formats.owner import Owner
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.spelling import (
@@ -38,6 +37,8 @@ from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import end_of, states_date, text_of, words_in
 from memkit.formats.syntax.write import block
 
+MAX_SUBJECT, MAX_KEYWORDS, MAX_KEYWORD, MIN_BODY = 200, 20, 50, 10
+"""Characters of a subject, keywords, characters of one, and characters of a text that make a sound note."""
 _ACTIONS = ("add", "delete", "embedding")
 _BODIES = ("content", "body", "text")
 """Where a line of a log has the text of its note."""
@@ -353,7 +354,6 @@ FORMAT = Format(
     claims=_claims,
     parse=parse,
     owner=Owner(by_scope=True),
-    batch=read_plain,
     rules=(
         *FIELDS.rules(),
         Rule("bad_value", "notes", "id", "a UUID"),

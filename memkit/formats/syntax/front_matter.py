@@ -289,24 +289,6 @@ def _scalar(raw: str) -> str | None:
     return (quoted.group(1) or quoted.group(2) or "") if quoted else None
 
 
-def scalar_pattern(most: int, quote: str = "", *, flow: bool = False) -> str:
-    """A pattern for a string of 1 to `most` characters, without blanks around it, that YAML reads as it stands.
-
-    Parameters
-    ----------
-    quote : str
-        The quote that stands around it, which the pattern leaves to its caller; a plain one has no ``:`` or ``#``.
-    flow : bool
-        Whether it stands in a ``[list]``.
-    """
-    special = r",\[\]{}" if flow else ""
-    if quote:
-        escape = r"\\" if quote == '"' else ""
-        return rf"(?!\s)[^{quote}{escape}\n{special}{_ODD}]{{1,{most}}}+(?<! )"
-    first = rf"(?!(?:null|Null|NULL)[\n,\]])[^\s{re.escape(_INDICATORS)}{_ODD}]"
-    return rf"{first}[^:#\n{special}{_ODD}]{{0,{most - 1}}}+(?<! )"
-
-
 _VALUE = re.compile(r"( *(?:- )?[\w-]+: +)(\S.*?) *$")
 _MOST_MENDED = 8
 """How many values of one block may need quotes."""

@@ -100,6 +100,8 @@ class Rows:
         Chunks of memories with boilerplate; None if there are none.
     stale_at : ndarray of datetime64[us], shape (n_memories,), or None
         From when on it should be checked again; NaT if it says no such time; None if no memory does.
+    owners : Owners or None
+        Of the memories, which equal texts are told apart by; None if there are no equal texts.
     """
 
     memory: Ints
@@ -118,6 +120,7 @@ class Rows:
     stale_at: NDArray[np.datetime64] | None = None
     aside: Mask | None = None
     littered: Mask | None = None
+    owners: Owners | None = None
 
     @cached_property
     def has_dates(self) -> bool:
@@ -193,11 +196,13 @@ def make_rows(memories: pa.Table, chunks: pa.Table, former: Known | None = None)
     littered = chunks["littered"].to_numpy()
     text, filled = text_codes(texts) if former is None else refit().text_codes_since(texts, *former[:2])
     all_differ = text.max(initial=-1) == len(text) - 1
+    owners = None if all_differ else Owners.of(memories)
     kind, kinds = codes(memories["kind"].combine_chunks())
     return Rows(
         memory=memory,
         text=text,
-        twin=text if all_differ else _twins(memories, memory, text),
+        twin=text if owners is None else _twins(owners, memory, text),
+        owners=owners,
         filled=None if filled.all() else filled,
         littered=littered if littered.any() else None,
         owner=owner,
@@ -214,13 +219,12 @@ def make_rows(memories: pa.Table, chunks: pa.Table, former: Known | None = None)
     )
 
 
-def _twins(memories: pa.Table, memory: Ints, text: Ints) -> Ints:
+def _twins(owners: Owners, memory: Ints, text: Ints) -> Ints:
     """A number for each chunk, the same for equal texts of one owner."""
     several = np.flatnonzero(np.bincount(text)[text] > 1)
     among, of_several = np.unique(memory[several], return_inverse=True)
-    owners = Owners.of(memories).take(among).take(of_several)
     twins = len(text) + np.arange(len(text))
-    twins[several] = owners.parts(text[several])
+    twins[several] = owners.take(among).take(of_several).parts(text[several])
     return codes(pa.array(twins))[0]
 
 
@@ -711,7 +715,8 @@ class MemoryIndex:
     @cached_property
     def repeats(self) -> Repeats:
         """Which chunks are near-duplicates of others."""
-        return Repeats(self.own_texts, Owners.of(self.memories).take(self.rows.memory))
+        owners = self.rows.owners or Owners.of(self.memories)
+        return Repeats(self.own_texts, owners.take(self.rows.memory))
 
     def similarity(self, row: Ints, by_vectors: bool) -> Likeness:
         """Pairwise similarity of the chunks `row`: cosines, or shared terms."""
