@@ -143,9 +143,9 @@ class Refits:
             if total and done < total and monotonic() - said > _EVERY_S:
                 said = monotonic()
                 left = (said - begun) * (total - done) / done
-                loop.call_soon_threadsafe(
-                    self._go_on, key, f"Fitting anew: {what}, {done:,} of {total:,}, about {left:.0f} s left."
-                )
+                work = what.partition(" (")[0]  # without the fingerprint of the encoder, which fills two lines
+                words = f"Fitting anew: {work}, {done:,} of {total:,}, about {left:.0f} s left."
+                loop.call_soon_threadsafe(self._go_on, key, words)
 
         fit, fault = None, ""
         try:
