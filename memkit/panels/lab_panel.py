@@ -11,7 +11,6 @@ from memkit.base.params import AsOf, check_corpus, check_fitted
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import known_item_note, known_items
 from memkit.evaluation.sweep import Sweep, sweep
-from memkit.panels.cards import Cards
 from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
@@ -283,15 +282,6 @@ class Lab(Displayed):
         fit = [name for name, why in self.policies.items() if not why]
         others = {name: why for name, why in self.policies.items() if why}
         return [Tabs("panels", self.names, _POLICIES), Tabs(_POLICIES, fit, name, others)]
-
-    def widgets(self) -> Cards:
-        """The panels as widgets of ipywidgets, one tab each; a panel is made when its tab is chosen.
-
-        Returns
-        -------
-        Cards
-        """
-        return Cards(self)
 
     def __repr__(self) -> str:
         return f"Lab: {', '.join(self.names)}"

@@ -218,11 +218,11 @@ class Displayed:
         Returns
         -------
         Card
-            A ``VBox``; of a lab, a ``Tab`` of them. Each call makes another one over the same state.
+            A ``VBox``. Each call makes another one over the same page; a lab's has its tabs as lists of choices.
         """
         from memkit.panels.cards import Card
 
-        return Card(self._panel())
+        return Card(self.view)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         """The widget, and beside it what is shown where there is no kernel or no widgets."""

@@ -97,8 +97,7 @@ def test_a_panel_that_lacked_headings_is_there_once_the_folder_has_them(
     corpus = mk.read(folder)
     lab = mk.panels.lab(corpus, mk.Retriever(encoder=None).fit(corpus))
     one, _ = watched(corpus, lab)
-    cards, page = lab.widgets(), lab.view
-    cards.selected_index = lab.names.index("judge")
+    card, page = lab.widgets(), lab.view
     page._on_message(page, {"tab": "judge"}, [])
     assert isinstance(lab["judge"], MissingPanel)
     write_files(folder, {"a.md": "# Пул соединений\nПул соединений вырос.\n", "b.md": "# Зелёный чай\nПьёт чай.\n"})
@@ -106,12 +105,11 @@ def test_a_panel_that_lacked_headings_is_there_once_the_folder_has_them(
     assert one.errors == []
     assert "Open another tab and this one again" in page.summary
     for name in ("search", "judge"):
-        cards.selected_index = lab.names.index(name)
-        page._on_message(page, {"tab": name}, [])
+        card.tabs["panels"].value = name
     assert page.spec["tabs"][0]["own"] == "judge"
-    assert page.panel is lab["judge"] is cards.cards["judge"].panel
+    assert page.panel is lab["judge"]
     assert not isinstance(lab["judge"], MissingPanel)
-    assert cards.cards["judge"].layout.display is None
+    assert "to go" in card.summary.value
 
 
 def test_a_memory_that_is_dated_after_the_panel_was_made_shows(folder: Path, watched: Callable[..., Any]) -> None:

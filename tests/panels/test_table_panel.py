@@ -209,7 +209,7 @@ def test_no_secret_and_no_hostile_word_reaches_the_page() -> None:
         panel.set(column=name)
         panel.pick("row:0")
         page = panel.view
-        markup = "".join((page.body, page.picture, card.body.value, card.picture.value, card.status.value))
+        markup = "".join((page.body, page.picture, card.body.value, card.picture.value, card.summary.value))
         text = "".join((page.words, page.code, page.summary, repr(panel), str(page.spec)))
         for secret in (SECRET, "sova"):
             assert secret not in markup + text, name
