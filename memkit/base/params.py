@@ -873,7 +873,8 @@ class Estimator:
         values = {name: self._stored(name) for name in self._declared}
         if deep:
             for name, inner in self._inner().items():
-                values |= {f"{name}__{key}": value for key, value in inner.get_params().items()}
+                own = {f"{name}__{key}": value for key, value in inner.get_params().items()}
+                values |= {key: value for key, value in own.items() if not _is_shared(self._declared, key)}
         return values
 
     def set_params(self, **values: Any) -> Self:

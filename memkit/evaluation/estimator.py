@@ -11,13 +11,14 @@ import pandas as pd
 from memkit.base.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.evaluation import CheckedTask, deepest
-from memkit.evaluation.grid import Setting, at_fit, at_query, check_name, declared_of
+from memkit.evaluation.grid import AT_FIT, Setting, at_fit, at_query, check_name, declared_of
 from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.sweep import check_fit, refitted
 from memkit.search.ask import check_user
+from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 
 _MOST_CACHED, _MOST_FITS = 32, 4
@@ -60,6 +61,11 @@ class Arms:
         units = task.units(scores[0, 0])
         return units.mean * self.metric.sign if len(units) else float("nan")
 
+    def fitted(self, setting: Setting) -> Any:
+        """The search, fitted with the values of the setting that act at fit; raises ParameterError."""
+        with self._lock:
+            return self._fit_of(setting)
+
     def _fit_of(self, setting: Setting) -> Any:
         """The search, fitted with the values of the setting that act at fit."""
         key = repr(at_fit(setting))
@@ -91,16 +97,24 @@ class SearchEstimator(QuerySettings):
     Attributes
     ----------
     search_ : Retriever
-        The search with these settings; it shares everything fitted.
+        The search with these settings; it shares everything fitted, unless the index's parameters are others.
     """
 
     arms: Any = param(None, kind="object", doc="The search that `as_estimator` was given; clones share it.")
+    index: Index | None = param(
+        None,
+        kind="object",
+        of=Index,
+        refit=True,
+        group="fit",
+        doc="Parameters of the index: the search is fitted once for each of their values. Its encoder and engine stay.",
+    )
 
     def fit(self, queries: Any, qrels_by_query: Any = None) -> Self:
         """Check the settings; there is nothing to learn."""
         if not isinstance(self.arms, Arms):
             raise ParameterError("SearchEstimator: expected one that mk.as_estimator made.")
-        self.search_ = self.arms.search.with_params(**self._setting())
+        self.search_ = self.arms.fitted(setting := self._setting()).with_params(**at_query(setting))
         return self
 
     def score(self, queries: Any, qrels_by_query: Any) -> float:
@@ -134,8 +148,8 @@ class SearchEstimator(QuerySettings):
     def objective(self, queries: Any, qrels: Any, space: Mapping[str, Any]) -> Objective:
         """An objective for Optuna: a function of a trial, whose settings all rank the same candidates, retrieved once.
 
-        What acts at fit, such as ``chunk_tokens``, may vary too: the search is then fitted once for each of its values
-        (again for one that came more than three others ago), so give it a short list.
+        What acts at fit, such as ``index__chunk_tokens``, may vary too: the search is then fitted once for each of its
+        values (again for one that came more than three others ago), so give it a short list.
 
         The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run
         `mk.compare` on the others, or give `mk.tune` the best trials as its grid.
@@ -179,7 +193,8 @@ class SearchEstimator(QuerySettings):
         return Objective(self.arms, *self.labels(queries, qrels), space)
 
     def _setting(self) -> Setting:
-        return {name: vars(self)[name] for name in QuerySettings.params()}
+        of_index = {} if vars(self)["index"] is None else {name: self.value_of(name) for name in AT_FIT}
+        return {**{name: vars(self)[name] for name in QuerySettings.params()}, **of_index}
 
 
 def as_estimator(
@@ -192,7 +207,8 @@ def as_estimator(
 ) -> SearchEstimator:
     """A fitted search as an estimator for ``GridSearchCV`` and its like; the corpus is not fitted again.
 
-    The arms retrieve candidates once for each fold. Keep the queries of one user in one fold: ``cv=GroupKFold()`` and
+    The arms retrieve candidates once for each fold. A grid over the index, as ``index__chunk_tokens``, fits the search
+    once for each of its values. Keep the queries of one user in one fold: ``cv=GroupKFold()`` and
     ``groups=`` the users. With more than one job use threads. `mk.tune` also tests whether the best setting is better
     than the search's own.
 
@@ -207,7 +223,8 @@ def as_estimator(
     Returns
     -------
     SearchEstimator
-        Its parameters are the query-time parameters; ``labels(queries, qrels)`` makes its X and y.
+        Its parameters are the query-time parameters and those of the index; ``labels(queries, qrels)`` makes its X
+        and y.
 
     Examples
     --------
@@ -225,7 +242,8 @@ def as_estimator(
     check_user(user_id, "as_estimator")
     (wanted,) = parse_metrics([metric])
     defaults = {name: vars(search)[name] for name in QuerySettings.params()}
-    return SearchEstimator(**defaults, arms=Arms(search, wanted, where, as_of, user_id))
+    of_fit = {name.partition("__")[2]: search.value_of(name) for name in AT_FIT}
+    return SearchEstimator(**defaults, index=Index(**of_fit), arms=Arms(search, wanted, where, as_of, user_id))
 
 
 class Objective:

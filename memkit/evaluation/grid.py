@@ -17,7 +17,7 @@ from memkit.search.retriever import Retriever
 
 Setting = dict[str, Any]
 """Values of parameters by name; all others are the Retriever's own."""
-_AT_FIT = {name: p for name, p in Retriever.all_params().items() if p.refit and p.kind != "object"}
+AT_FIT = {name: p for name, p in Retriever.all_params().items() if p.refit and p.kind != "object"}
 """The parameters that act at fit and that a grid may name: those of the index, not its encoder or engine."""
 SAMPLERS = ("sobol", "random")
 _MOST_POINTS = 1_000_000
@@ -63,19 +63,19 @@ class _Axis:
 
 def check_name(name: Any, refits: bool = False) -> None:
     """Raise unless `name` is a query-time parameter or, with `refits`, one of the index."""
-    if refits and name in _AT_FIT:
+    if refits and name in AT_FIT:
         return
     declared = Retriever.all_params()
     if name in declared and declared[name].refit:
         raise ParameterError(
             f"grid: '{name}' acts at fit. Expected query-time parameters"
-            + (f", or {', '.join(_AT_FIT)}" if refits else "")
+            + (f", or {', '.join(AT_FIT)}" if refits else "")
             + "; fit a Retriever for each value of it, and compare those."
         )
     if name not in declared:
-        names = [known for known, p in declared.items() if not p.refit or (refits and known in _AT_FIT)]
+        names = [known for known, p in declared.items() if not p.refit or (refits and known in AT_FIT)]
         raise ParameterError(
-            f"grid: no parameter {name!r}. Expected some of {', '.join(names)}.{hint_of(name, [*names, *_AT_FIT])}"
+            f"grid: no parameter {name!r}. Expected some of {', '.join(names)}.{hint_of(name, [*names, *AT_FIT])}"
         )
 
 
@@ -100,12 +100,12 @@ def at_fit(setting: Setting) -> Setting:
     >>> at_fit({"pool": 50, "index__chunk_tokens": 200})
     {'index__chunk_tokens': 200}
     """
-    return {name: value for name, value in setting.items() if name in _AT_FIT}
+    return {name: value for name, value in setting.items() if name in AT_FIT}
 
 
 def at_query(setting: Mapping[str, Any]) -> Setting:
     """The values of a setting that act at query time."""
-    return {name: value for name, value in setting.items() if name not in _AT_FIT}
+    return {name: value for name, value in setting.items() if name not in AT_FIT}
 
 
 def _plain(value: Any) -> Any:

@@ -66,6 +66,25 @@ def test_each_fold_scores_as_evaluate_does_and_users_stay_together(
     assert tried.best_estimator_.search_.corpus_ is search.corpus_
 
 
+def test_a_grid_over_the_index_fits_the_search_once_for_each_value() -> None:
+    lines = ["кофе"] * 30
+    texts = ["\n".join([*lines[:at], "чай", *lines[at:]]) for at in (0, 15)] + ["чай пуэр\nчай"]
+    corpus = mk.from_table({"memory_id": list("abc"), "text": texts})
+    search = mk.Retriever(encoder=None, index=mk.Index(overlap_tokens=0)).fit(corpus)
+    labels = {"query_id": [1, 2], "text": ["чай", "чай кофе"]}, {"query_id": [1, 2], "memory_id": ["c", "a"]}
+    labels[1]["relevance"] = [1, 1]
+    est = mk.as_estimator(search, "mrr", as_of=DAY)
+    x, y = est.labels(*labels)
+    tried = GridSearchCV(est, {"index__chunk_tokens": [4, 100]}, cv=[([0], [0, 1])]).fit(x, y)
+    for size, score in zip((4, 100), tried.cv_results_["mean_test_score"], strict=True):
+        alone = mk.Retriever(encoder=None, index=mk.Index(chunk_tokens=size, overlap_tokens=0)).fit(corpus)
+        assert score == mk.evaluate(alone, *labels, "mrr", as_of=DAY, mean_of="queries").table["value"][0].as_py()
+    best = tried.best_estimator_
+    assert best.search_.index.chunk_tokens == tried.best_params_["index__chunk_tokens"]
+    assert search.index.chunk_tokens == 100
+    assert len(best.arms._fits) == 2
+
+
 def test_drawn_settings_and_clones_share_what_was_fitted(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
     est = mk.as_estimator(search, as_of=DAY)
