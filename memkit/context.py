@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,8 +21,10 @@ from memkit.base.params import (
     AsOf,
     Estimator,
     Moment,
+    adopt,
     check_corpus,
     describe,
+    disown,
     estimator,
     param,
     record_as_of,
@@ -35,8 +36,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS
 from memkit.documents import cite
 from memkit.errors import ParameterError, did_you_mean
-from memkit.hosts.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
-from memkit.hosts.hermes import DELIMITER, LIMITS, chars, visible
+from memkit.formats.prompts import PROMPTS, Prompt
 from memkit.schemas import kinds_where, result_schema
 from memkit.tables.age import expired_sql
 from memkit.text.secrets import mask
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMORY FOR THIS TURN"
 BLOCKS = (PROFILE, WORKING, RELEVANT)
-ON_DEMAND = "ON DEMAND"
-"""The block of what a host reads only when the agent opens a file."""
 _LEFT_OUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
 _chars = partial(param, unit="characters")
@@ -242,15 +240,7 @@ class ContextBuilder(Estimator):
         doc="Lines in order up to the limit ('greedy'), or the most valuable set ('knapsack'; approximate where lines x"
         " limit > 268 million).",
     )
-    host: str = param(
-        "auto",
-        choices=("auto", "claude", "hermes", "none"),
-        doc="Whose prompt is shown: 'claude' is exactly what Claude Code loads, MEMORY.md up to its cut; 'hermes' what"
-        " Hermes loads, the entries of MEMORY.md and USER.md; 'none' is the blocks above. 'auto': the host's where the"
-        " corpus is its memory and no user is given.",
-    )
-    memory_chars: int = _chars(LIMITS["MEMORY.md"], low=1, doc="Hermes's limit of MEMORY.md, the delimiters included.")
-    user_chars: int = _chars(LIMITS["USER.md"], low=1, doc="Hermes's limit of USER.md, the delimiters included.")
+    host: str = param("auto", choices=("auto", "none"), doc="Whose prompt is shown.")
     skip_shown: bool = param(
         True, doc="Leave out of RELEVANT what an earlier block shows; the document repeats it.", source=_SOURCE
     )
@@ -288,13 +278,13 @@ class ContextBuilder(Estimator):
         """
         self.check_params()
         check_corpus("ContextBuilder.build", corpus)
-        limits = {"MEMORY.md": self.memory_chars, "USER.md": self.user_chars}
-        hosts: dict[str, Callable[..., Context]] = {"claude": _of_claude, "hermes": partial(_of_hermes, limits=limits)}
-        for host, show in hosts.items():
+        for host, prompt in PROMPTS.all():
             if self.host == host or (self.host == "auto" and user_id is None):
                 rows = corpus.ask(_OF_HOST, {"host": host}, timeout_s=None).to_pylist()
                 if rows or self.host == host:
-                    return show(corpus, rows, Moment.from_as_of(as_of))
+                    given = {name: getattr(self, name) for name in prompt.params}
+                    shown: Context = prompt.shown(corpus, rows, Moment.from_as_of(as_of), **given)
+                    return shown
         return self.within(self.gather(corpus, user_id, message, as_of))
 
     def gather(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> Gathered:
@@ -392,89 +382,35 @@ class ContextBuilder(Estimator):
         ]
 
 
-def _of_claude(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment) -> Context:
-    """What Claude Code loads: each MEMORY.md up to its cut; of what it does not load, why."""
-    files: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        files.setdefault(row["path"], []).append(row)
-    blocks: dict[str, list[Candidate]] = {}
-    texts, notes, linked, linked_below_cut = list[str](), list[str](), set[str](), set[str]()
-    for path, sections in files.items():
-        if path.rpartition("/")[2] != INDEX:
-            continue
-        folder = path[: -len(INDEX)]
-        whole = whole_of(sections)
-        part = loaded(whole)
-        counted = dict(counted_lines(whole))
-        blocks[path] = [line for row in sections for line in _visible(row, path, counted, part.cut)]
-        texts += [f"[{path}]\n{part.text}"] if part.text else []
-        for number, target, _ in targets_in(whole):
-            (linked_below_cut if part.cut is not None and number >= part.cut else linked).add(folder + target)
-        if part.cut is not None:
-            notes.append(f"{path}: line {part.cut} and below are not loaded, {part.total_lines - part.lines} lines.")
-    blocks[ON_DEMAND] = [
-        Candidate(row["memory_id"], ON_DEMAND, row["text"], 0.0, _reason_not_loaded(path, linked, linked_below_cut))
-        for path, memories in files.items()
-        if path not in blocks
-        for row in memories
-    ]
-    if not rows:
-        notes.append("Nothing is shown: the corpus holds no memory of Claude Code.")
-    limits = {block: 0 if block == ON_DEMAND else MOST_UNITS for block in blocks}
-    return _as_context(corpus, "\n".join(texts), blocks, limits, notes, moment)
+def register_prompt(prompt: Prompt) -> None:
+    """Make a prompt known: its name is a value of ``host``, and its parameters are those of every ContextBuilder."""
+    forget_prompt(getattr(prompt, "name", ""))
+    PROMPTS.add(getattr(prompt, "name", ""), prompt)
+    _settle_hosts()
 
 
-def _of_hermes(corpus: Corpus, rows: Sequence[dict[str, Any]], moment: Moment, limits: Mapping[str, int]) -> Context:
-    """What Hermes loads: the entries of each file, each once, or head and tail of a file far above its limit."""
-    files: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        text = row["text"].replace("\r\n", "\n").strip()
-        files.setdefault(row["path"], []).append({**row, "text": text})
-    blocks: dict[str, list[Candidate]] = {}
-    of_block, texts, notes = dict[str, int](), list[str](), list[str]()
-    for path, entries in files.items():
-        limit = of_block[path] = limits.get(path.rpartition("/")[2], limits["MEMORY.md"])
-        id_of_text: dict[str, str] = {}
-        for row in entries:
-            id_of_text.setdefault(row["text"], row["memory_id"])
-        used = chars(id_of_text)
-        shown = visible(used, limit)
-        blocks[path], start = [], 0
-        for text, memory_id in id_of_text.items():
-            with_mark = f"§\n{text}" if start else text
-            blocks[path] += _parts_in(Candidate(memory_id, path, with_mark, 0.0), start, shown)
-            start += len(with_mark) + 1
-        blocks[path] += [
-            Candidate(row["memory_id"], path, row["text"], 0.0, "duplicate_entry")
-            for row in entries
-            if id_of_text[row["text"]] != row["memory_id"]
-        ]
-        joined = DELIMITER.join(id_of_text)
-        texts.append(f"[{path}]\n" + "\n…\n".join(joined[begin:end] for begin, end in shown))
-        if used > limit:
-            cut = f", and {used - sum(end - begin for begin, end in shown):,} of them are not loaded"
-            sentence = f"{path}: {used:,} of {limit:,} characters: the host adds nothing"
-            notes.append(f"{sentence}{cut if len(shown) > 1 else ''}.")
-    if not rows:
-        notes.append("Nothing is shown: the corpus holds no memory of Hermes.")
-    return _as_context(corpus, "\n\n".join(texts), blocks, of_block, notes, moment)
+def forget_prompt(name: str) -> None:
+    """Undo `register_prompt`; nothing happens where there was none of this name."""
+    if (prompt := PROMPTS.registered.pop(name, None)) is not None:
+        disown(ContextBuilder, prompt.params)
+        _settle_hosts()
 
 
-def _parts_in(entry: Candidate, start: int, shown: Sequence[tuple[int, int]]) -> list[Candidate]:
-    """The parts of an entry, which begins at `start`, that are shown, and what is not."""
-    end = start + len(entry.line)
-    inside = [(max(start, low), min(end, high)) for low, high in shown if max(start, low) < min(end, high)]
-    edges = [start, *(edge for span in inside for edge in span), end]
-    parts = [(low, high) for low, high in pairwise(edges) if low < high]
-    return [
-        replace(
-            entry, line=entry.line[low - start : high - start], reason=None if (low, high) in inside else "below_cut"
-        )
-        for low, high in parts
-    ]
+def _settle_hosts() -> None:
+    """Let the builder have the prompts of hosts: their names, what they show, and their parameters."""
+    prompts = dict(PROMPTS.all())
+    whose = "".join(f"{name!r} is {prompt.about}; " for name, prompt in prompts.items())
+    doc = f"Whose prompt is shown: {whose}'none' is the blocks above. 'auto': the host's where the corpus is its memory"
+    doc += " and no user is given."
+    host = replace(ContextBuilder.params()["host"], choices=("auto", *prompts, "none"), doc=doc)
+    given = (replace(p, name=name) for prompt in prompts.values() for name, p in prompt.params.items())
+    adopt(ContextBuilder, (host, *given))
 
 
-def _as_context(
+_settle_hosts()
+
+
+def context_of(
     corpus: Corpus,
     text: str,
     blocks: dict[str, list[Candidate]],
@@ -482,28 +418,12 @@ def _as_context(
     notes: Sequence[str],
     moment: Moment,
 ) -> Context:
+    """The prompt that a host shows: its text, and the lines of each block that are shown, or why they are not."""
     table = _table(blocks)
     names, revision = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
     table = describe(table, memkit="context", note=" ".join(notes), shown=names, **revision)
     lines = tuple(line for block in blocks.values() for line in block)
     return Context(text, record_as_of(table, moment), lines, limits)
-
-
-def _visible(row: dict[str, Any], block: str, counted: Mapping[int, str], cut: int | None) -> list[Candidate]:
-    """The part of a section of MEMORY.md that is loaded, and the part that is not."""
-    numbers = [number for number in range(row["line_start"], row["line_end"] + 1) if number in counted]
-    above = [number for number in numbers if cut is None or number < cut]
-    parts = ((None, above), ("below_cut", numbers[len(above) :]))
-    return [
-        Candidate(row["memory_id"], block, "\n".join(counted[number] for number in part), 0.0, reason)
-        for reason, part in parts
-        if part
-    ]
-
-
-def _reason_not_loaded(path: str, linked: set[str], linked_below_cut: set[str]) -> str:
-    """Why a topic file is not in the prompt: the agent opens it by its link, if it sees that."""
-    return "on_demand" if path in linked else "link_below_cut" if path in linked_below_cut else "not_indexed"
 
 
 def _own_facts(

@@ -6,7 +6,6 @@ import os
 import posixpath
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,18 +19,17 @@ from memkit.base.duck import rows_of
 from memkit.base.fences import fences
 from memkit.base.hashes import place
 from memkit.base.params import AsOf, Moment, check_corpus, check_value, describe
+from memkit.base.plugins import OVERVIEWS
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import count_of
 from memkit.formats import reader
-from memkit.formats.disk.source import above
 from memkit.formats.faults import ADVICE, tally
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
-from memkit.hosts.claude import INDEX, loaded, targets_in, whole_of
-from memkit.schemas import APPEND_ONLY, TIMESTAMP, result_schema, tuples_of
+from memkit.schemas import APPEND_ONLY, tuples_of
 from memkit.tables.age import BY_MONTH, moments_in
 from memkit.tables.corpus import Corpus
 from memkit.tables.secrets import secrets_in
@@ -104,17 +102,21 @@ class Overview(Tabular):
     tables : dict of str to pyarrow.Table
         kinds_by_month, languages, lengths, equal_texts (exact duplicates), near_texts (near-duplicates), empty, links,
         secrets, expiring, problems (the ten most severe rules with what to do), next (suggested calls, and the same as
-        commands). Of Claude Code's memories projects, a row each: project (its folder as the host calls it), memories,
-        loaded_lines of lines and loaded_units of units of MEMORY.md, cut (the first line that the host does not load),
-        dead_links, not_indexed (topics that MEMORY.md does not link to), newest, problems, and transcripts, which are
-        counted and not read; null where their folder is hidden.
+        commands). Then those that layouts add. Of a host with a memory for each project there is projects, a row each:
+        project (its folder as the host calls it), memories, loaded_lines of lines and loaded_units of units of
+        MEMORY.md, cut (the first line that the host does not load), dead_links, not_indexed (topics that MEMORY.md does
+        not link to), newest, problems, and transcripts, which are counted and not read; null where their folder is
+        hidden.
     hide : Mask
         Hides the folder's secrets wherever the overview is shown.
+    of_layouts : tuple of str
+        The names of the tables that layouts added.
     """
 
     table: pa.Table
     tables: Mapping[str, pa.Table]
     hide: Mask = field(default_factory=Mask, repr=False, compare=False)
+    of_layouts: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         return Shown(*self._sheets(), *self._further_sheets())._repr_html_()
@@ -122,9 +124,9 @@ class Overview(Tabular):
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         rules = self.tables["problems"].select(["severity", "rule", "count", "do"])
         calls = describe(self.tables["next"].select(["why", "call"]), memkit="calls")
-        projects = self.tables["projects"]
+        beside = [(f"{name.capitalize()} side by side", self.tables[name]) for name in self.of_layouts]
         sheets = [("What is there", self.table), ("What is wrong", rules), ("What to call next", calls)]
-        sheets[1:1] = [("Projects side by side", projects)] if projects.num_rows > 1 else []
+        sheets[1:1] = [(title, table) for title, table in beside if table.num_rows > 1]
         return tuple(self._titled(title, table, rows, show_secrets) for title, table in sheets if table.num_rows)
 
     def with_commands(self, path: str | Path) -> Overview:
@@ -137,7 +139,7 @@ class Overview(Tabular):
 
     def _further_sheets(self, show_secrets: bool = False) -> list[Sheet]:
         tables = {**self.tables, "kinds_by_month": _by_month(self.tables["kinds_by_month"])}
-        names = [name for name in tables if name not in ("next", "projects") and tables[name].num_rows]
+        names = [name for name in tables if name not in ("next", *self.of_layouts) and tables[name].num_rows]
         return [self._titled(name.replace("_", " "), tables[name], ROWS, show_secrets) for name in names]
 
     def _titled(self, title: str, table: pa.Table, rows: int, show_secrets: bool) -> Sheet:
@@ -218,99 +220,15 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     tables["empty"] = empty.select(["memory_id", "title", "path", "line_start"]).sort_by("memory_id")
     pages = corpus.ask(_DEAD_OF_PAGES, timeout_s=None)
     tables["links"] = pa.concat_tables([pages, _dead_files(corpus)])
-    tables["projects"] = _projects(corpus)
+    of_layouts = {name: table(corpus) for name, table in OVERVIEWS.all()}
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
     counts = corpus.ask(_COUNTS, moments_in(_COUNTS, moment), timeout_s=None).to_pylist()[0]
     rows = _findings(counts, tables, corpus, duplicates)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus, duplicates))
     table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
-    return Overview(
-        describe(table, memkit="overview", as_of=moment.instant.isoformat(), **corpus.revision), tables, hide
-    )
-
-
-def _projects(corpus: Corpus) -> pa.Table:
-    """A row for each memory of Claude Code, and for each project beside them that has transcripts alone; linear."""
-    memories = corpus.memories.filter(pc.equal(corpus.memories["layout"], "claude"))
-    columns = ["memory_id", "path", "kind", "text", "line_start", "updated_at", "created_at"]
-    homes: dict[str, list[dict[str, Any]]] = {}
-    for row in memories.select(columns).to_pylist():
-        homes.setdefault(posixpath.dirname(row["path"]), []).append(row)
-    projects = {home.removesuffix("/memory") if home != "memory" else "": home for home in homes}
-    dead, problems = Counter[str](), Counter[str]()
-    for problem in corpus.problems.select(["path", "rule"]).to_pylist() if homes else ():
-        project = _project_above(problem["path"] or "", projects)
-        if project is not None and problem["rule"] != "transcript":
-            problems[project] += 1
-            dead[project] += problem["rule"] == "dead_link"
-    transcripts = _transcripts(corpus, projects) if homes else Counter[str]()
-    rows = []
-    for project in sorted({*projects, *transcripts}):
-        of_project = homes[projects[project]] if project in projects else []
-        rows.append(
-            {
-                "project": project.removeprefix(_HOST_PROJECTS) or ".",
-                "memories": len(of_project),
-                **_index_of(of_project),
-                "dead_links": dead[project],
-                "problems": problems[project],
-                "transcripts": None if "/." in f"/{project}" else transcripts[project],
-            }
-        )
-    return describe(pa.Table.from_pylist(rows, schema=_PROJECTS), memkit="projects")
-
-
-_HOST_PROJECTS = ".claude/projects/"
-_PROJECTS = result_schema(
-    (pa.string(), "project"),
-    (pa.int64(), "memories loaded_lines lines loaded_units units cut dead_links not_indexed"),
-    (TIMESTAMP, "newest"),
-    (pa.int64(), "problems transcripts"),
-)
-
-
-def _project_above(path: str, projects: Mapping[str, str]) -> str | None:
-    """The project that a path belongs to: the nearest folder above it that is one."""
-    return next((folder for folder in above(f"{path}/") if folder in projects), None)
-
-
-def _index_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the host loads of a MEMORY.md, which topics this leaves out, and the newest date of a folder's memories."""
-    sections = [row for row in rows if posixpath.basename(row["path"]) == INDEX and row["kind"] != "head"]
-    sections.sort(key=lambda row: row["line_start"] or 0)
-    topics = {posixpath.basename(row["path"]) for row in rows} - {INDEX}
-    whole = whole_of(sections) if sections else ""
-    part = loaded(whole)
-    listed = {target for _, target, _ in targets_in(whole)}
-    dates = [date for row in rows if (date := row["updated_at"] or row["created_at"])]
-    return {
-        "loaded_lines": part.lines,
-        "lines": part.total_lines,
-        "loaded_units": part.units,
-        "units": part.total_units,
-        "cut": part.cut,
-        "not_indexed": len(topics - listed),
-        "newest": max(dates, default=None),
-    }
-
-
-def _transcripts(corpus: Corpus, projects: Mapping[str, str]) -> Counter[str]:
-    """How many JSON lines lie in each project's folder, and in folders beside those of the host; none is opened."""
-    counts = Counter[str]()
-    if corpus.root is None or not corpus.root.is_dir() or corpus.revision:
-        return counts
-    beside = {posixpath.dirname(project) for project in projects if projects[project] == f"{project}/memory"}
-    with reader.listed(corpus.root, corpus._source().options) as listing:
-        paths = [path for path in listing.files if path.lower().endswith(".jsonl")]
-    for path in paths:
-        folder = posixpath.dirname(path)
-        project = _project_above(folder, projects)
-        if project is None:
-            project = next((up for up in above(f"{folder}/") if up and posixpath.dirname(up) in beside), None)
-        if project is not None:
-            counts[project] += 1
-    return counts
+    described = describe(table, memkit="overview", as_of=moment.instant.isoformat(), **corpus.revision)
+    return Overview(described, {**tables, **of_layouts}, hide, tuple(of_layouts))
 
 
 def _by_month(counts: pa.Table) -> pa.Table:

@@ -1,7 +1,8 @@
-"""What memkit can be given: formats, adapters of records, steps of search, encoders, policies, engines; and the parts.
+"""What memkit can be given: formats, adapters of records, stores, prompts, steps of search, encoders, policies,
+engines, exports, overviews and verbs; and the parts.
 
-A format, an adapter, a step, an encoder or a policy becomes known by `register`; an engine such as `Milvus` is given to
-a Retriever.
+They become known by `register`, or by the entry points of a package; an engine such as `Milvus` is given to a
+Retriever.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from memkit.base.params import Param
+from memkit.base.params import Param, check_choice
+from memkit.base.plugins import FUNCTIONS
+from memkit.change.operations import Operations, forget_store, register_store
+from memkit.context import forget_prompt, register_prompt
 from memkit.errors import ParameterError
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.format import Format
 from memkit.formats.owner import Owner
+from memkit.formats.prompts import Prompt
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, known_formats, register_format
 from memkit.index.encode import as_encoder, forget_encoder, register_encoder
@@ -34,8 +39,10 @@ __all__ = [
     "Factor",
     "Format",
     "Milvus",
+    "Operations",
     "Owner",
     "Param",
+    "Prompt",
     "Step",
     "analyse",
     "as_encoder",
@@ -49,52 +56,67 @@ __all__ = [
     "write_buckets",
 ]
 
-_Thing = TypeVar("_Thing", bound="Format | Adapter | Step | Callable[[], Any]")
+_Thing = TypeVar("_Thing", bound="Format | Adapter | Step | Prompt | Callable[..., Any]")
 
 
 class _Door(NamedTuple):
-    """How things of one kind become known: what it is, in words; a test; and how it is taken and forgotten by name."""
+    """How things of one kind become known: what it is, in words; a test; how it is taken, and forgotten by its name."""
 
     what: str
     takes: Callable[[Any], bool]
     take: Callable[[Any], object]
     forget: Callable[[Any], None]
-    has_name: bool = True
+    name: Callable[[Any], Any] = lambda thing: thing.name
 
 
 def _is_policy(thing: Any) -> bool:
     return isinstance(thing, type) and issubclass(thing, Annotator)
 
 
+def _is_store(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, Operations)
+
+
+def _itself(thing: Any) -> Any:
+    return thing
+
+
 _DOORS = (
     _Door("a Format", lambda thing: isinstance(thing, Format), register_format, forget_format),
-    _Door("an Adapter", lambda thing: isinstance(thing, Adapter), register_adapter, forget_adapter, has_name=False),
+    _Door("an Adapter", lambda thing: isinstance(thing, Adapter), register_adapter, forget_adapter, _itself),
     _Door("a Step", lambda thing: isinstance(thing, Step), register_step, forget_step),
     _Door("the class of a policy", _is_policy, register_policy, forget_policy),
+    _Door("the class of a store", _is_store, register_store, forget_store, lambda cls: cls.policy),
+    _Door("a Prompt", lambda thing: isinstance(thing, Prompt), register_prompt, forget_prompt),
 )
 _WHAT = ", ".join(door.what for door in _DOORS)
 
 
-def register(thing: _Thing, name: str | None = None) -> _Thing:
-    """Make a format, an adapter of records, a step of search, an encoder or a policy of your own known in this process.
+def register(thing: _Thing, name: str | None = None, *, door: str | None = None) -> _Thing:
+    """Make something of your own known in this process: a format, a store, a policy, a step of search, an encoder, ….
 
-    Packages declare theirs by entry points instead: groups ``memkit.formats``, ``memkit.steps``, ``memkit.encoders``
-    and ``memkit.policies``.
+    Packages declare theirs by entry points instead: groups ``memkit.formats``, ``memkit.stores``, ``memkit.prompts``,
+    ``memkit.policies``, ``memkit.steps``, ``memkit.encoders``, ``memkit.exports``, ``memkit.overviews`` and
+    ``memkit.commands``. memkit's own additions for hosts are listed in the same way, in `memkit.base.outside`.
 
     Parameters
     ----------
-    thing : Format, Adapter, Step, class of a policy or callable
+    thing : Format, Adapter, Step, Prompt, class of a policy or store, or callable
         A Format is used by ``mk.read(folder, formats=[its name])``, an Adapter by all that is read from now on. A Step
         acts in every search from now on: its parameters are those of every Retriever, sweep and panel, its columns
         those of every trace, and explain says what it says. A policy is called by its class's name in snake case, and
-        has a panel in a lab. ``thing()`` of a callable is anything that `as_encoder` takes. It takes the place of one
-        of the same name.
+        has a panel in a lab. A store, a subclass of `Operations`, is an attribute of every ``mk.store(root)`` by its
+        ``policy``; a Prompt a value of ``ContextBuilder(host=)``. It takes the place of one of the same name.
     name : str, optional
-        Of an encoder, for ``encoder=name``; a Format, a Step and a policy have their own, an Adapter none.
+        Of a callable; the others have their own, an Adapter none.
+    door : 'exports', 'overviews' or 'commands', optional
+        What a callable is: ``write(job)`` is a layout of `memkit.export`, a function of a corpus a table of
+        `memkit.overview`, and a function as Typer takes it a verb. By default ``thing()`` is an encoder: anything that
+        `as_encoder` takes.
 
     Returns
     -------
-    Format, Adapter, Step, class of a policy or callable
+    Format, Adapter, Step, Prompt, class of a policy or store, or callable
         The same.
 
     Raises
@@ -114,27 +136,31 @@ def register(thing: _Thing, name: str | None = None) -> _Thing:
     >>> mk.extend.unregister(cards)
     >>> mk.extend.unregister("lengths")
     """
-    door = next((door for door in _DOORS if door.takes(thing)), None)
-    if door is not None:
-        if name is not None:
-            raise ParameterError(f"register: expected a name for an encoder only. Got {name!r} with {thing!r:.80}.")
-        door.take(thing)
+    taker = next((taker for taker in _DOORS if taker.takes(thing)), None)
+    if taker is not None:
+        if name is not None or door is not None:
+            raise ParameterError(
+                f"register: expected name= and door= for a function only. Got {name or door!r} with {thing!r:.80}."
+            )
+        taker.take(thing)
     elif name is None:
         expected = f"{_WHAT}, or a function that makes an encoder with name="
         raise ParameterError(f"register: expected {expected}. Got {thing!r:.80}.")
+    elif door is not None:
+        check_choice("door", door, tuple(FUNCTIONS), "register")
+        FUNCTIONS[door].add(name, thing)
     else:
         register_encoder(name, thing)  # type: ignore[arg-type]  # it is none of the others
     return thing
 
 
-def unregister(thing: Format | Adapter | Step | type[Annotator] | str) -> None:
+def unregister(thing: Format | Adapter | Step | Prompt | type[Annotator] | type[Operations] | str) -> None:
     """Undo `register`; what was read or fitted stays as it is.
 
     Parameters
     ----------
-    thing : Format, Adapter, Step, class of a policy or str
-        What was registered, or the name of a format, a step, an encoder or a policy. Nothing happens where nothing was
-        registered so.
+    thing : Format, Adapter, Step, Prompt, class of a policy or store, or str
+        What was registered, or its name. Nothing happens where nothing was registered so.
 
     Examples
     --------
@@ -145,11 +171,13 @@ def unregister(thing: Format | Adapter | Step | type[Annotator] | str) -> None:
     >>> "cards" in mk.extend.known_formats()["name"].to_pylist()
     False
     """
-    door = next((door for door in _DOORS if door.takes(thing)), None)
-    if door is not None:
-        door.forget(thing.name if door.has_name else thing)  # type: ignore[union-attr]  # the door has looked
+    taker = next((taker for taker in _DOORS if taker.takes(thing)), None)
+    if taker is not None:
+        taker.forget(taker.name(thing))
     elif isinstance(thing, str):
-        for forget in (*(door.forget for door in _DOORS if door.has_name), forget_encoder):
+        for forget in (*(taker.forget for taker in _DOORS if taker.name is not _itself), forget_encoder):
             forget(thing)
+        for plugins in FUNCTIONS.values():
+            plugins.registered.pop(thing, None)
     else:
         raise ParameterError(f"unregister: expected {_WHAT} or a name. Got {thing!r:.80}.")

@@ -18,7 +18,7 @@ from memkit.documents import cite as cite
 from memkit.documents import index_policy as index_policy
 from memkit.documents import memory_v2_policy as memory_v2_policy
 from memkit.errors import ParameterError, did_you_mean
-from memkit.hosts.hermes import LIMITS
+from memkit.formats.prompts import PROMPTS
 from memkit.policy.catalogue import policy_class
 from memkit.policy.pipeline import Pipeline
 from memkit.schemas import kinds_where
@@ -107,8 +107,7 @@ memory_v2_context: dict[str, Any] = {
     "fill": "greedy",
     "skip_shown": False,
     "host": "none",
-    "memory_chars": LIMITS["MEMORY.md"],
-    "user_chars": LIMITS["USER.md"],
+    **{name: p.default for _, prompt in PROMPTS.all() for name, p in prompt.params.items()},
 }
 _RULE: dict[str, Any] = {"normalize": "calibrated", "function_word_weight": 0.1}
 recommended_use = {"encoder": "use", "vector_weight": 0.2, "bm25_weight": 0.6, "gram_weight": 0.2} | _RULE

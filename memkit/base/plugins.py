@@ -1,17 +1,65 @@
-"""Plugins: objects registered in this process, or provided by the entry points of installed packages.
+"""Plugins: objects registered in this process, memkit's own from outside of the core, and those of installed packages.
 
-A package is imported only when its plugin is named or listed; a plugin that cannot be loaded causes one warning.
+The last two are entry points, which one code reads. A module is imported only when its plugin is named or listed; a
+plugin that cannot be loaded causes one warning.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from memkit.base.outside import OUTSIDE
+from memkit.errors import ParameterError
+
 Thing = TypeVar("Thing")
+SWITCH, CORE = "MEMKIT_PLUGINS", "core"
+"""The environment variable, and its value, that leaves out all but the core and what is registered."""
+
+
+def is_core_alone() -> bool:
+    """Whether this process has the core of memkit alone.
+
+    Raises
+    ------
+    ParameterError
+        Where the variable says anything else than ``core``.
+    """
+    said = os.environ.get(SWITCH, "")
+    if said not in ("", CORE):
+        raise ParameterError(f"{SWITCH}: expected {CORE!r}, or nothing for all plugins. Got {said!r:.80}.")
+    return said == CORE
+
+
+@lru_cache(maxsize=1)
+def _installed(places: tuple[tuple[str, int], ...]) -> Mapping[str, list[EntryPoint]]:
+    """The entry points of installed packages by group, looked for once for all groups: it takes 5 to 9 ms.
+
+    `places` are the folders in which they are looked for, with when each changed, so that a new package is seen.
+    """
+    found = entry_points()
+    return {group: [*found.select(group=group)] for group in found.groups if group.startswith("memkit.")}
+
+
+def _changed(place: str) -> int:
+    try:
+        return Path(place or ".").stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def of_packages(group: str) -> list[EntryPoint]:
+    """The entry points that installed packages have in a group."""
+    if is_core_alone():
+        return []
+    return _installed(tuple((place, _changed(place)) for place in sys.path)).get(group, [])
 
 
 @dataclass
@@ -32,19 +80,50 @@ class Plugins(Generic[Thing]):
     check: Callable[[str, Any], Thing]
     registered: dict[str, Thing] = field(default_factory=dict)
 
+    def own(self) -> Mapping[str, str]:
+        """What memkit itself brings from outside of its core: names to ``module:object``."""
+        return {} if is_core_alone() else OUTSIDE.get(self.group, {})
+
     def names(self) -> list[str]:
-        """Every name, without importing anything."""
-        return sorted({*self.registered, *(point.name for point in entry_points(group=self.group))})
+        """Every name, without importing anything: memkit's own first."""
+        others = {*self.registered, *(point.name for point in of_packages(self.group))}
+        return [*self.own(), *sorted(others - self.own().keys())]
 
     def get(self, name: str) -> Thing | None:
         """The plugin of this name; None where there is none, or (with a warning) where it cannot be loaded."""
         return next((thing for _, _, thing, _ in self.candidates(name) if thing is not None), None)
 
+    def all(self) -> Iterator[tuple[str, Thing]]:
+        """The name and plugin of all that can be loaded."""
+        for name in self.names():
+            if (thing := self.get(name)) is not None:
+                yield name, thing
+
+    def left_out(self, name: str) -> str:
+        """Where this process leaves out memkit's own plugin of a name, a sentence that says so; else empty."""
+        if not (is_core_alone() and name in OUTSIDE.get(self.group, {})):
+            return ""
+        return f"{name!r} of {self.group} is left out, as {SWITCH}={CORE} says; without the variable it is there."
+
+    def add(self, name: str, thing: Any) -> Thing:
+        """Register a plugin under a name, checked; memkit's own names are taken.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if name in self.own():
+            raise ParameterError(f"register: expected a name that memkit does not use in {self.group}. Got {name!r}.")
+        self.registered[name] = checked = self.check(name, thing)
+        return checked
+
     def candidates(self, name: str) -> list[tuple[str, str, Thing | None, str]]:
         """Name, package, plugin and fault of every plugin with this name; the first one is used."""
         if name in self.registered:
             return [(name, "", self.registered[name], "")]
-        return [self._load(point) for point in entry_points(group=self.group, name=name)]
+        if name in self.own():
+            return [self._load(EntryPoint(name, self.own()[name], self.group))]
+        return [self._load(point) for point in of_packages(self.group) if point.name == name]
 
     def _load(self, point: EntryPoint) -> tuple[str, str, Thing | None, str]:
         package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
@@ -55,3 +134,20 @@ class Plugins(Generic[Thing]):
         message = f"{self.group}: expected {point.name!r} of the package {package} to load. Got {fault:.500}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return point.name, package, None, fault
+
+
+def _function(name: str, thing: Any) -> Callable[..., Any]:
+    if not callable(thing):
+        raise ParameterError(f"register: expected a function. Got {thing!r:.80} as {name!r:.80}.")
+    function: Callable[..., Any] = thing
+    return function
+
+
+EXPORTS = Plugins("memkit.exports", _function)
+"""Writers of layouts, ``write(job)``, by what ``mk.export(layout=)`` calls them."""
+OVERVIEWS = Plugins("memkit.overviews", _function)
+"""Tables that layouts add to an overview: functions of a corpus, by the table's name."""
+COMMANDS = Plugins("memkit.commands", _function)
+"""Verbs of the command line: functions as Typer takes them."""
+FUNCTIONS = {plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS)}
+"""The doors that take functions."""

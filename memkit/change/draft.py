@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from memkit.change.disk import Disk, Names
 from memkit.change.edits import Edits, check_names
@@ -20,11 +20,10 @@ from memkit.formats.records.write import Place, json_places, yaml_places
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, Steps, line_end
 from memkit.formats.syntax.yaml import ENDINGS
-from memkit.hosts.hermes import Part, parts
-from memkit.hosts.mcp_graph import items_of, places_of
 from memkit.schemas import tuples_of
 from memkit.tables.corpus import Corpus, exact_text
 
+T = TypeVar("T")
 _BLANK = re.compile(r"\s*")
 
 
@@ -41,6 +40,7 @@ class Document:
 
     def __init__(self, path: str, text: str, sha256: str) -> None:
         self.path, self.text, self.sha256 = path, text, sha256
+        self._parsed: dict[Callable[[str], Any], Any] = {}
 
     @cached_property
     def json(self) -> Json:
@@ -74,20 +74,12 @@ class Document:
                     by_file.setdefault((line, file), []).append(path)
         return by_file
 
-    @cached_property
-    def parts(self) -> list[Part]:
-        """The parts of a file of Hermes that hold an entry."""
-        return [part for part in parts(self.text) if part.text]
-
-    @cached_property
-    def observations(self) -> dict[tuple[str, str], list[tuple[int, int]]]:
-        """Where the observations of a graph stand, by the name of their entity and their text."""
-        places: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        for item in items_of(self.text):
-            if item.kind == "entity":
-                for text, start, end in places_of(self.text, item):
-                    places.setdefault((item.value["name"], text), []).append((start, end))
-        return places
+    def parsed(self, read: Callable[[str], T]) -> T:
+        """What a function makes of the text, made once for the whole plan."""
+        if read not in self._parsed:
+            self._parsed[read] = read(self.text)
+        made: T = self._parsed[read]
+        return made
 
     def lines(self, first: int, last: int) -> tuple[int, int]:
         """The span of the lines `first` to `last` in characters, line ends included; a BOM is not part of the first."""

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from memkit.base.hashes import digest
 from memkit.base.params import AsOf, as_of_time, check_choice, current_names, describe, path_of
+from memkit.base.plugins import EXPORTS
 from memkit.change.diff import Diff
 from memkit.change.disk import RESERVED, check_new, folded
 from memkit.change.edits import Edits
@@ -34,11 +35,11 @@ from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact
 from memkit.formats.format import MARKDOWN
 from memkit.formats.notes.format import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, check_fields, format_note
 from memkit.formats.reader import Options, read, read_with
-from memkit.formats.rows import Row, slug_of
+from memkit.formats.registry import FORMATS
+from memkit.formats.rows import Row, first_words, slug_of
 from memkit.formats.spelling import plain
 from memkit.formats.syntax.values import end_of, end_text, text_of, time_of
 from memkit.formats.syntax.write import block
-from memkit.hosts.hermes import title_of
 from memkit.policy.admission import Admission
 from memkit.schemas import KINDS, WORDS, result_schema
 from memkit.tables.corpus import Corpus
@@ -56,6 +57,7 @@ HEAD = "head"
 _EXPORT = result_schema((pa.string(), "memory_id path to_id"), (WORDS, "held beside lost"), (pa.string(), "reason"))
 _SPELLED = {name for names in vars(spelling).values() if isinstance(names, tuple) for name in names} | {"generated"}
 """The names of fields, in plain spelling, that a reader of pages makes columns of."""
+_ENTRIES = frozenset(format.name for format in FORMATS if format.holds_entries)
 _LEAST, _MOST = Admission().min_chars, Admission().max_chars
 _SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")
@@ -164,7 +166,7 @@ class Job:
     @cached_property
     def titles(self) -> dict[str, str]:
         """The title under which each memory can be linked to."""
-        return {row["memory_id"]: _name_of(group) for group in self.groups for row in group.rows}
+        return {row["memory_id"]: name_of(group) for group in self.groups for row in group.rows}
 
     @cached_property
     def paths(self) -> dict[str, str]:
@@ -259,8 +261,8 @@ def export(corpus: Corpus, path: str | Path, layout: str, *, user_id: str | None
     path : str or Path
         An empty folder, or one that does not exist yet.
     layout : str
-        'okf' (pages with YAML and an index), 'obsidian' (a vault), 'basic-memory', 'notes' (the Memory Format),
-        'facts' (Memory v2: a fact has 12 to 240 characters and a user_id) or 'mcp-graph' (the MCP memory server).
+        'okf' (pages with YAML and an index), 'obsidian' (a vault), 'notes' (the Memory Format), 'facts' (Memory v2: a
+        fact has 12 to 240 characters and a user_id), or one of a host or package; an unknown one lists all.
     user_id : str, optional
         With 'facts': whose facts the memories without a user become.
     as_of : str, date, datetime or None
@@ -294,7 +296,10 @@ def export(corpus: Corpus, path: str | Path, layout: str, *, user_id: str | None
     """
     if not isinstance(corpus, Corpus):
         raise ParameterError(f"export: expected a Corpus. Got {type(corpus).__name__}.")
-    check_choice("layout", layout, tuple(LAYOUTS), "export")
+    check_choice("layout", layout, (*LAYOUTS, *EXPORTS.names()), "export")
+    write = LAYOUTS.get(layout) or EXPORTS.get(layout)
+    if write is None:
+        raise ParameterError(f"export: 'layout' must be one that can be loaded. Got {layout!r}.")
     if user_id is not None and not (isinstance(user_id, str) and _USER.fullmatch(user_id)):
         got = f"{mask(repr(user_id)):.80}"
         raise ParameterError(f"export: 'user_id' must be letters, digits, '_', '-' and '.'. Got {got}.")
@@ -303,7 +308,7 @@ def export(corpus: Corpus, path: str | Path, layout: str, *, user_id: str | None
     moment = as_of_time(as_of)
     rows = corpus.memories.to_pylist()
     job = Job(_groups(rows), _links(corpus, rows), user_id, moment)
-    LAYOUTS[layout](job)
+    write(job)
     table = _compared(job, rows)
     return Export(target, layout, job.out.files, table, moment)
 
@@ -319,7 +324,7 @@ def _check_empty(folder: Path) -> None:
 def _is_section(row: Row) -> bool:
     kind = KINDS.get(row["kind"] or "")
     is_markdown = (row["path"] or "").lower().endswith(MARKDOWN)
-    is_verbatim = bool(kind and kind.verbatim and row["format"] not in ("facts", "hermes"))
+    is_verbatim = bool(kind and kind.verbatim and row["format"] not in _ENTRIES)
     return is_markdown and (is_verbatim or row["kind"] == HEAD)
 
 
@@ -348,11 +353,11 @@ def _title(rows: list[Row], path: str) -> str:
     return firsts.pop() if len(firsts) == 1 and all(parts) else ""
 
 
-def _name_of(group: Group) -> str:
+def name_of(group: Group) -> str:
     """What a page or entity is called: its title, else the name of its file, else its first words."""
     path = group.rows[0]["path"] or ""
     stem = path.rpartition("/")[2].rpartition(".")[0] if group.is_page else ""
-    return " ".join((group.title or stem or title_of(group.text)).split())
+    return " ".join((group.title or stem or first_words(group.text)).split())
 
 
 _Taken = dict[tuple[str, str], str]
@@ -366,7 +371,7 @@ def _page_path(group: Group, taken: _Taken) -> str:
         parts[-1] = parts[-1].rpartition(".")[0]
     else:
         parts = [slug_of(part) for part in (row["user_id"], row["kind"] or "memory") if part]
-        parts.append(slug_of(group.title or title_of(group.text))[:_LONGEST])
+        parts.append(slug_of(group.title or first_words(group.text))[:_LONGEST])
     *above, name = map(_plain, parts)
     folder = ""
     for part in filter(None, above):
@@ -414,7 +419,7 @@ def _links(corpus: Corpus, rows: Sequence[Row]) -> dict[str, list[Link]]:
 # Writers.
 
 
-def _end(moment: datetime | None) -> str | None:
+def end_or_none(moment: datetime | None) -> str | None:
     return None if moment is None else end_text(moment)
 
 
@@ -432,7 +437,7 @@ def _okf_head(group: Group, job: Job) -> Row:
     verified, updated = (_stamp(group.shared(name)) for name in ("verified_at", "updated_at"))
     return {
         "type": group.shared("scope") or group.rows[0]["kind"] or "Memory",
-        "title": _name_of(group),
+        "title": name_of(group),
         "description": group.shared("description"),
         "tags": _all_tags(group),
         "aliases": group.shared("aliases"),
@@ -444,7 +449,7 @@ def _okf_head(group: Group, job: Job) -> Row:
     }
 
 
-def _vault_head(group: Group, job: Job) -> Row:
+def vault_head(group: Group, job: Job) -> Row:
     return {
         "title": group.title or None,
         "description": group.shared("description"),
@@ -459,26 +464,19 @@ def _vault_head(group: Group, job: Job) -> Row:
     }
 
 
-def _basic_head(group: Group, job: Job) -> Row:
-    source_id = group.shared("source_id") if group.is_page else None
-    permalink = source_id or job.paths[group.rows[0]["memory_id"]].removesuffix(".md")
-    named = {"title": _name_of(group), "type": group.shared("scope") or "note", "permalink": permalink}
-    return {**named, **{name: value for name, value in _vault_head(group, job).items() if name not in named}}
-
-
 def _all_tags(group: Group) -> list[str] | None:
     """The tags that every section has."""
     first, *others = (row["tags"] or [] for row in group.rows)
     return [tag for tag in first if all(tag in tags for tags in others)] or None
 
 
-def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callable[[Job], None]:
+def pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callable[[Job], None]:
     """The writer of a layout of Markdown pages with front matter."""
 
     def write(job: Job) -> None:
         listed = []
         for group in job.groups:
-            if _refuse_unjudged(group, job):
+            if refuse_unjudged(group, job):
                 continue
             path = job.paths[group.rows[0]["memory_id"]]
             text = block(_front(group, head(group, job), job), loose=True)
@@ -486,7 +484,7 @@ def _pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callabl
             sections = [row for row in group.rows if row["kind"] != HEAD]
             job.out.places |= {row["memory_id"]: (path, number) for number, row in enumerate(sections)}
             job.out.places |= {row["memory_id"]: (path, HEAD) for row in group.rows if row["kind"] == HEAD}
-            listed.append((path, _name_of(group), group.shared("description")))
+            listed.append((path, name_of(group), group.shared("description")))
             if group.is_page and path.removesuffix(".md") != group.rows[0]["path"].rpartition(".")[0]:
                 why = "not every system can have its file's name, so it has another"
                 job.out.reasons |= {row["memory_id"]: why for row in group.rows}
@@ -513,7 +511,7 @@ def _front_rest(group: Group, job: Job) -> Row:
     """The columns that have no key of their own in a layout, under their names: a reader keeps them in extra."""
     rest = {name: group.shared(name) for name in ("importance", "confidence", "user_id", "access_count")}
     rest["permalink" if group.is_page else "source_id"] = group.shared("source_id")
-    rest |= {"pinned": group.shared("pinned") or None, "expires_at": _end(group.shared("expires_at"))}
+    rest |= {"pinned": group.shared("pinned") or None, "expires_at": end_or_none(group.shared("expires_at"))}
     successor = group.shared("superseded_by")
     rest["superseded_by"] = f"[[{job.paths[successor].removesuffix('.md')}]]" if successor in job.paths else None
     return rest
@@ -540,7 +538,7 @@ def _index_of(listed: Sequence[tuple[str, str, str | None]]) -> str:
     return '---\nokf_version: "0.2"\n---\n\n# Index\n\n' + "".join(f"{line}\n" for line in lines)
 
 
-def _refuse_unjudged(group: Group, job: Job, *, other_kinds: Iterable[str] = ()) -> bool:
+def refuse_unjudged(group: Group, job: Job, *, other_kinds: Iterable[str] = ()) -> bool:
     """Refuse what is no memory: lines that are no facts, records of an unknown version; and `other_kinds`."""
     kind = group.rows[0]["kind"] or ""
     if kind in ("line", "quarantined", *other_kinds):
@@ -553,7 +551,7 @@ def _refuse_unjudged(group: Group, job: Job, *, other_kinds: Iterable[str] = ())
     return False
 
 
-def _bodies(group: Group, job: Job) -> list[Row]:
+def bodies(group: Group, job: Job) -> list[Row]:
     """The rows of a page that have a text of their own, the first with what the whole page says; else all."""
     head, rows = group.rows[0], [row for row in group.rows if row["kind"] != HEAD]
     if head["kind"] != HEAD or not rows:
@@ -561,7 +559,7 @@ def _bodies(group: Group, job: Job) -> list[Row]:
     return [{**rows[0], "aliases": head["aliases"], "extra": head["extra"]}, *rows[1:]]
 
 
-def _place_head(group: Group, job: Job) -> None:
+def place_head(group: Group, job: Job) -> None:
     """Put the front matter of a page where its first section is."""
     head, first = group.rows[0], group.rows[min(1, len(group.rows) - 1)]
     if head["kind"] == HEAD and head is not first:
@@ -574,11 +572,11 @@ def _place_head(group: Group, job: Job) -> None:
 def _write_notes(job: Job) -> None:
     """A file a memory, named after an id of version 4 that is made of the memory's own."""
     for group in job.groups:
-        if _refuse_unjudged(group, job, other_kinds=("index",)):
+        if refuse_unjudged(group, job, other_kinds=("index",)):
             continue
-        for row in _bodies(group, job):
+        for row in bodies(group, job):
             id, reasons = _note_id(row), []
-            title = " ".join((row["title"] or title_of(row["text"])).split())
+            title = " ".join((row["title"] or first_words(row["text"])).split())
             words = [" ".join(word.split()) for word in row["tags"] or [row["kind"] or "memory"]]
             keywords = [word for word in dict.fromkeys(words) if word and len(word) <= MAX_KEYWORD][:MAX_KEYWORDS]
             if not row["tags"]:
@@ -590,12 +588,12 @@ def _write_notes(job: Job) -> None:
             updated = max(row["updated_at"] or created, created)
             scope = row["scope"] if row["scope"] and _SCOPE.fullmatch(row["scope"]) else "global"
             fields: Row = {"id": id, "subject": title[:MAX_SUBJECT], "keywords": keywords or ["memory"]}
-            fields |= {"applies_to": scope, "created_at": _time(created), "updated_at": _time(updated)}
+            fields |= {"applies_to": scope, "created_at": time_text(created), "updated_at": time_text(updated)}
             rest = {
                 name: row[name] for name in ("description", "aliases", "status", "importance", "confidence", "user_id")
             }
             rest |= {name: _stamp(row[name]) for name in ("verified_at", "stale_at")}
-            rest["expires_at"] = _end(row["expires_at"])
+            rest["expires_at"] = end_or_none(row["expires_at"])
             rest |= {"scope": row["scope"] if scope != row["scope"] else None, "source_id": row["source_id"]}
             rest |= {"pinned": row["pinned"] or None, "access_count": row["access_count"]}
             fields = {**extra_of(row), **_filled(rest), **fields}
@@ -609,10 +607,10 @@ def _write_notes(job: Job) -> None:
             job.out.files[path] = text
             job.out.places[row["memory_id"]] = path, 0
             job.out.reasons[row["memory_id"]] = "; ".join(reasons)
-        _place_head(group, job)
+        place_head(group, job)
 
 
-def _time(moment: datetime) -> str:
+def time_text(moment: datetime) -> str:
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
 
 
@@ -632,9 +630,9 @@ def _write_facts(job: Job) -> None:
     lines: dict[str, list[str]] = {}
     ids, folders = _FactIds(job.groups), _folders_of(job)
     for group in job.groups:
-        if _refuse_unjudged(group, job, other_kinds=("index",)):
+        if refuse_unjudged(group, job, other_kinds=("index",)):
             continue
-        for row in _bodies(group, job):
+        for row in bodies(group, job):
             try:
                 user = row["user_id"] or job.user
                 path, line = _fact_line(row, folders.get(user or "", user), ids)
@@ -647,7 +645,7 @@ def _write_facts(job: Job) -> None:
             job.out.reasons |= {row["memory_id"]: "; ".join(reasons)} if reasons else {}
             job.out.places[row["memory_id"]] = path, len(lines.setdefault(path, []))
             lines[path].append(line)
-        _place_head(group, job)
+        place_head(group, job)
     for path, facts in lines.items():
         job.out.files[path] = "".join(f"{line}\n" for line in facts)
     for user in sorted({path.split("/")[1] for path in lines}):
@@ -709,59 +707,13 @@ class _FactIds:
         return id
 
 
-def _write_graph(job: Job) -> None:
-    """An entity a title, an observation a memory, as strings: the server knows no others, so an entity has one date."""
-    job.out.is_paged = False
-    entities: dict[str, Row] = {}
-    ends: dict[str, set[datetime | None]] = {}
-    names: dict[str, str] = {}
-    for group in job.groups:
-        if _refuse_unjudged(group, job, other_kinds=("index",)):
-            continue
-        for row in _bodies(group, job):
-            if group.is_page:
-                name = _name_of(group)
-                if row["title"] and row["title"] != name:
-                    job.out.reasons[row["memory_id"]] = "its entity is the page; its own heading stands in the text"
-            else:
-                name = row["source_id"] if row["format"] == "mcp_graph" else row["title"] or title_of(row["text"])
-            name = names[row["memory_id"]] = " ".join(str(name).split()) or "memory"
-            entity = entities.setdefault(name, {"type": "entity", "name": name, "entityType": "", "observations": []})
-            entity["entityType"] = entity["entityType"] or row["scope"] or row["kind"] or "memory"
-            if row["created_at"] and "createdAt" not in entity:
-                entity["createdAt"] = _time(row["created_at"])
-            ends.setdefault(name, set()).add(row["expires_at"])
-            text = row["text"].strip("\n")
-            if row["kind"] != "entity":
-                entity["observations"].append(text)
-            job.out.places[row["memory_id"]] = "memory.jsonl", (name, text)
-        if group.is_page:
-            names[group.rows[0]["memory_id"]] = _name_of(group)  # its links are from the page
-        _place_head(group, job)
-    relations = [
-        {"type": "relation", "from": names[link.from_id], "to": names[link.to_id], "relationType": link.type}
-        for from_one in job.links.values()
-        for link in from_one
-        if link.from_id in names and link.to_id in names
-    ]
-    for name, entity in entities.items():
-        if len(ends[name]) == 1 and (end := _end(*ends[name])):
-            entity["expires_at"] = end
-        entity["observations"] = list(dict.fromkeys(entity["observations"]))
-    lines = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in [*entities.values(), *relations]]
-    if lines:
-        job.out.files["memory.jsonl"] = "\n".join(dict.fromkeys(lines))
-
-
 LAYOUTS: dict[str, Callable[[Job], None]] = {
-    "okf": _pages(_okf_head, index=True),
+    "okf": pages(_okf_head, index=True),
     "notes": _write_notes,
-    "obsidian": _pages(_vault_head),
+    "obsidian": pages(vault_head),
     "facts": _write_facts,
-    "basic-memory": _pages(_basic_head),
-    "mcp-graph": _write_graph,
 }
-"""The writer of each layout that can be exported to."""
+"""The writer of each layout of the documents and of plain and linked Markdown."""
 
 
 # What came back.

@@ -18,19 +18,20 @@ from memkit.formats import reader
 from memkit.formats.format import MARKDOWN
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.page import LISTED, said_in_front, says_words
+from memkit.formats.registry import FORMATS
 from memkit.formats.rows import Row
 from memkit.formats.spelling import TYPES, plain
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Splice, plain_lines, spliced
-from memkit.hosts import claude
 from memkit.schemas import tuples_of
 from memkit.text.headings import says_something
 
 _KEPT_EMPTY = frozenset(("long_term", "heartbeat", "index"))
 """Kinds of files that a host keeps and writes to, whether or not they have a text."""
 _TYPE_FIELDS = (*TYPES, "nodetype")
-_USUAL_TYPES = frozenset(("note", "memory", "page", *claude.TYPES_OF_TOPICS))
+_USUAL_TYPES = frozenset(("note", "memory", "page", *(name for format in FORMATS for name in format.page_types)))
 """Types that programs give to every page, and that say nothing about one."""
+_INDEXES = frozenset(format.whole_index for format in FORMATS if format.whole_index)
 
 
 class _Rows:
@@ -179,7 +180,7 @@ class _Links:
     def _own_line(self, link: Row) -> Splice | None:
         """The line of an index that holds a link and no other; None where it says something else too."""
         source, number = link["source"], link["line"]
-        is_index = posixpath.basename(source) == claude.INDEX or "index" in self.kinds[source]
+        is_index = posixpath.basename(source) in _INDEXES or "index" in self.kinds[source]
         if not (is_index and number and self.draft.memories_in(source)):
             return None
         document = self.draft.document(source)

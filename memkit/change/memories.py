@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memkit.change.draft import Document, Draft
+from memkit.change.operations import removal_of
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import parse_fact
 from memkit.formats.rows import Row
 from memkit.formats.syntax.json import LINES
 from memkit.formats.syntax.places import Head, Splice, Steps, syntax_of, with_values
 from memkit.formats.syntax.yaml import ENDINGS as YAML
-from memkit.hosts import hermes
 from memkit.schemas import APPEND_ONLY, IMPORTANCE_WORDS, IMPORTANCES
 
 _TAG = re.compile(r"\[imp:([^\]]*)\]")
@@ -30,7 +30,7 @@ def remove_memory(draft: Draft, memory: Row, reason: str) -> None:
     with draft.attempt(memory["path"], memory["memory_id"]):
         if memory["memory_id"] in draft.gone:
             return
-        remove = _REMOVERS.get(memory["format"])
+        remove = _REMOVERS.get(memory["format"]) or removal_of(memory["format"])
         if remove is None:
             raise ChangeRefusedError(f"memkit does not change files of the format {memory['format']!r}.")
         remove(draft, memory, reason)
@@ -216,30 +216,6 @@ def entry_path(document: Document, entry: Row) -> Steps:
     return paths[0]
 
 
-def _remove_entry_between(draft: Draft, memory: Row, reason: str) -> None:
-    """Draft the removal of an entry between two ``§``, with one of these."""
-    path, place = memory["path"], draft.ordinal(memory["path"], memory["memory_id"])
-    parts, rows = draft.document(path).parts, draft.memories_in(path)
-    if len(parts) != len(rows) or parts[place].line != memory["line_start"]:
-        raise ChangeRefusedError(f"{path}:{memory['line_start']}: the place of the entry is not certain.")
-    piece = hermes.cut(parts, place, lambda other: rows[other]["memory_id"] in draft.gone)
-    draft.splice("delete", path, piece, reason, memory_id=memory["memory_id"])
-
-
-def _remove_observation(draft: Draft, memory: Row, reason: str) -> None:
-    """Draft the removal of an observation wherever its entity has it."""
-    path = memory["path"]
-    if memory["kind"] != "observation":
-        raise ChangeRefusedError(f"{path}: an entity goes with its relations, by mk.store(root).graph.delete_entity.")
-    group = f"observation {memory['memory_id']}"
-    places = draft.document(path).observations.get((memory["source_id"], memory["text"]), [])
-    if not places:
-        raise ChangeRefusedError(f"{path}:{memory['line_start']}: the observation stands in no list.")
-    for start, end in places:
-        cut = Splice(start, end, "")
-        draft.splice("delete", path, cut, reason, memory_id=memory["memory_id"], together=group)
-
-
 def _remove_file_of_entry(draft: Draft, memory: Row, reason: str) -> None:
     """Draft the removal of an entry with its file; of one without a file a policy knows no more than a title."""
     entry = entry_of(draft, memory)
@@ -255,8 +231,6 @@ _REMOVERS: dict[str, Callable[[Draft, Row, str], None]] = {
     "notes": _remove_note,
     "records": _remove_record,
     "index_tree": _remove_file_of_entry,
-    "hermes": _remove_entry_between,
-    "mcp_graph": _remove_observation,
 }
 
 

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, as_of_time, describe
+from memkit.base.plugins import Plugins
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.journal import opened
 from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, near
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.fields import check_text
+from memkit.formats.rows import Row
 from memkit.schemas import result_schema
 from memkit.tables.corpus import read
 from memkit.text.secrets import mask
@@ -26,12 +28,38 @@ _ANSWER = result_schema((pa.string(), "path op sha256_before sha256_after reason
 
 
 class Operations:
-    """The base of the stores: an operation reads, drafts and applies under one lock."""
+    """The base of the stores: an operation reads, drafts and applies under one lock.
+
+    Attributes
+    ----------
+    policy : str
+        The store's name in ``mk.store(root)`` and in the column ``policy`` of its edits.
+    format : str
+        The format whose memories `draft_removal` takes out; empty where the store has no such.
+    """
 
     policy = "store"
+    format = ""
+
+    @staticmethod
+    def draft_removal(draft: Draft, memory: Row, reason: str) -> None:
+        """Draft the removal of one memory, as a plan needs it; refuse what is not safe.
+
+        Raises
+        ------
+        ChangeRefusedError
+        """
+        raise ChangeRefusedError(f"memkit does not change files of the format {memory['format']!r}.")
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    def keeper(self) -> Callable[..., str | Edits] | None:
+        """Where a text that is to be remembered in this folder belongs to this store, the operation that saves it.
+
+        It takes the text, ``subject=`` and ``type=``, which may be None, and ``now=`` and ``dry_run=``.
+        """
+        return None
 
     def _do(self, work: Callable[[Draft], T], now: AsOf, dry_run: bool) -> T | Edits:
         """The result of `work`, once its draft is applied; with `dry_run` the edits, and nothing is written."""
@@ -67,6 +95,31 @@ class Operations:
                     f" {MAX_FILE_BYTES:,} is read whole. Split it first."
                 )
         return result, edits
+
+
+def _checked(name: str, cls: Any) -> type[Operations]:
+    if not (isinstance(cls, type) and issubclass(cls, Operations)) or not name.isidentifier() or cls.policy != name:
+        raise ParameterError(f"a store: expected a subclass of mk.extend.Operations with a name. Got {cls!r:.80}.")
+    return cls
+
+
+STORES = Plugins("memkit.stores", _checked)
+"""The stores from outside of the core."""
+
+
+def register_store(cls: type[Operations]) -> None:
+    """Make a store known by its name in this process."""
+    STORES.add(cls.policy, cls)
+
+
+def forget_store(name: str) -> None:
+    """Undo `register_store`; nothing happens where there was none of this name."""
+    STORES.registered.pop(name, None)
+
+
+def removal_of(format: str) -> Callable[[Draft, Row, str], None] | None:
+    """How a store from outside of the core takes out a memory of a format; None where none does."""
+    return next((store.draft_removal for _, store in STORES.all() if store.format == format), None)
 
 
 def applied(edits: Edits, *, force: bool = False) -> pa.Table:

@@ -26,6 +26,7 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError
+from memkit.formats.disk.files import below_place
 from memkit.formats.format import MARKDOWN
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.relations import MEM, folded, without_ending
@@ -36,7 +37,6 @@ from memkit.formats.syntax.places import Splice, lines_of, plain_lines, spliced
 from memkit.schemas import tuples_of
 from memkit.tables.corpus import read
 
-_HOME = re.compile(r"^(?:.*/)?\.serena/memories/")
 _UNNAMED = frozenset("[]|#")
 """What no wiki link can name."""
 _PLAIN = re.compile(r"[^\"',]+")
@@ -53,7 +53,7 @@ _TARGET = re.compile(r"!?\[\[[ \t]*([^\[\]\n|#]*?)[ \t\\]*(?=[|#\]])")
 
 
 class PageStore(Operations):
-    """Pages of any layout with links: vaults, wikis, basic-memory, Serena, MemFS, Claude Code.
+    """Pages of any layout with links: vaults, wikis, memories of hosts.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class PageStore(Operations):
 
 def rename(root: Path, draft: Draft, old: str, new: str) -> str:
     """Draft that a page moves, with the links of all Markdown below the root to it; returns its new path."""
-    # Read as linked notes, any Markdown tells its links; those by name alone are Serena's.
+    # Read as linked notes, any Markdown tells its links, but for those by name alone.
     pages = read(root, format="linked")
     paths = set(filter(None, pages.memories["path"].to_pylist()))
     if old not in paths:
@@ -279,7 +279,7 @@ def _successor(lines: list[tuple[int, str]], name: str, low: int) -> int:
 def _written(written: str, source: str, leads_to: str, moved: _Moved) -> str | None:
     """A link as it is written from now on; None where it stays as it is."""
     if written.startswith(MEM):
-        name = _HOME.sub("", without_ending(moved.new))
+        name = below_place(without_ending(moved.new))
         return f"{MEM}{name}" if leads_to == moved.old else None
     link = next(links_in(written), None)
     target = moved.target(link.target, link.is_wiki, source, leads_to) if link else None

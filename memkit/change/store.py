@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +13,11 @@ from memkit.change.disk import folder_of
 from memkit.change.facts import LEAST_SCORE, FactStore
 from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
+from memkit.change.operations import STORES
 from memkit.change.records import RecordStore
 from memkit.change.rename import PageStore
 from memkit.change.workspace import MemoryStorage
-from memkit.hosts.basic_memory.store import BasicMemoryStore
-from memkit.hosts.claude.store import ClaudeStore
-from memkit.hosts.hermes import LIMITS
-from memkit.hosts.hermes.store import HermesStore
-from memkit.hosts.mcp_graph.store import GraphStore
-from memkit.hosts.memfs.store import MemfsStore
-from memkit.hosts.serena.store import SerenaStore
+from memkit.errors import ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
@@ -42,21 +40,13 @@ class Store:
     workspace : MemoryStorage
         MEMORY.md, daily logs and transcripts (workspace): read_memory, append_to_memory, read_daily_log,
         append_to_daily_log, get_recent_context, save_session, append_to_session.
-    hermes : HermesStore
-        Entries of MEMORY.md and USER.md (Hermes): add, replace, remove, entries, usage.
-    graph : GraphStore
-        Entities, observations and relations (MCP memory server): create_entity, add_observations, delete_observations,
-        delete_entity, create_relation, delete_relation, entities.
-    basic_memory : BasicMemoryStore
-        Lines of pages (basic-memory): add_observation, add_relation.
-    memfs : MemfsStore
-        Files of a MemFS (Letta): describe, append.
-    serena : SerenaStore
-        Memories by name (Serena): write, append, rename.
-    claude : ClaudeStore
-        Topics with their line in MEMORY.md (Claude Code): add.
     pages : PageStore
         Pages of any layout with links: rename, with the links that lead to a page.
+
+    Notes
+    -----
+    Hosts and packages bring further ones, whose names ``dir(store)`` has; each is made when it is first asked for.
+    help() of one has its operations: ``help(mk.store(root).NAME)``.
 
     Examples
     --------
@@ -74,14 +64,24 @@ class Store:
         records: RecordStore,
         index: IndexStore,
         workspace: MemoryStorage,
-        hermes: HermesStore,
-        graph: GraphStore,
+        options: Mapping[str, Mapping[str, Any]],
     ) -> None:
         self.root = root
         self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
-        self.hermes, self.graph = hermes, graph
-        self.basic_memory, self.memfs, self.serena = BasicMemoryStore(root), MemfsStore(root), SerenaStore(root)
-        self.claude, self.pages = ClaudeStore(root), PageStore(root)
+        self.pages = PageStore(root)
+        self._options = options
+
+    def __getattr__(self, name: str) -> Any:
+        cls = None if name.startswith("_") else STORES.get(name)
+        if cls is None:
+            left_out = STORES.left_out(name)
+            raise AttributeError(left_out or f"a Store has no {name!r}.{did_you_mean(name, self.__dir__())}")
+        made = cls(self.root, **self._options.get(name, {}))
+        setattr(self, name, made)
+        return made
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *STORES.names()})
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
@@ -99,8 +99,7 @@ def store(
     auto_clean_invalid: bool = False,
     auto_clean_missing: bool = False,
     max_tokens_per_file: int = 4096,
-    memory_chars: int = LIMITS["MEMORY.md"],
-    user_chars: int = LIMITS["USER.md"],
+    **options: Any,
 ) -> Store:
     """The operations of the five documents (save, read, forget, …) on a folder.
 
@@ -128,8 +127,9 @@ def store(
         Whether saving an entry of an index removes other entries that are invalid, or whose file is missing.
     max_tokens_per_file : int, tokens
         ``index.split`` splits longer files.
-    memory_chars, user_chars : int, characters
-        The limits of Hermes's MEMORY.md and USER.md, above which nothing is added.
+    **options
+        Those that stores of hosts and packages have, such as ``memory_chars`` and ``user_chars``, the limits of a
+        host's MEMORY.md and USER.md, above which nothing is added.
 
     Returns
     -------
@@ -166,6 +166,18 @@ def store(
             max_tokens_per_file=max_tokens_per_file,
         ),
         MemoryStorage(root_folder, timezone),
-        HermesStore(root_folder, memory_chars=memory_chars, user_chars=user_chars),
-        GraphStore(root_folder),
+        _options(options),
     )
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options of stores from outside of the core, by store; a name that none has is refused."""
+    if not given:
+        return {}
+    declared = {name: inspect.signature(cls).parameters.values() for name, cls in STORES.all()}
+    named = {name: {p.name for p in found if p.kind is p.KEYWORD_ONLY} for name, found in declared.items()}
+    known = {*itertools.chain(*named.values()), *(p for p in inspect.signature(store).parameters if p != "options")}
+    for option in given:
+        if option not in known:
+            raise ParameterError(f"store: there is no option {option!r:.80}.{did_you_mean(option, known)}")
+    return {name: {option: given[option] for option in options & given.keys()} for name, options in named.items()}

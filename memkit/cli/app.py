@@ -20,6 +20,7 @@ from typer.models import CommandInfo
 
 from memkit import __version__
 from memkit.base.params import check_choice
+from memkit.base.plugins import COMMANDS
 from memkit.cli.common import (
     ENCODE_LIMIT,
     AsOfOption,
@@ -473,11 +474,15 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     if words and words[0] in _GONE:
         raise ParameterError(f"{words[0]}: {_GONE[words[0]]}")
     verbs = {command.name or get_command_name(_called(command)): command for command in app.registered_commands}
-    if not words or words[0] not in verbs:
-        return app
-    alone = copy.copy(app)
-    alone.registered_commands = [verbs[words[0]]]
-    return alone
+    chosen = copy.copy(app)
+    if words and words[0] in verbs:
+        chosen.registered_commands = [verbs[words[0]]]
+        return chosen
+    further = COMMANDS.get(words[0]) if words else None
+    chosen.registered_commands = [] if further else [*app.registered_commands]
+    for name, verb in [(words[0], further)] if further else COMMANDS.all():
+        chosen.command(name)(verb)
+    return chosen
 
 
 def _called(command: CommandInfo) -> str:

@@ -123,8 +123,8 @@ def _file(name: str) -> Path:
     return path
 
 
-def _add_repair_verb(name: str, planner: Callable[[], Any], help_text: str) -> None:
-    """Add a verb that shows the edits of a planner, or with --yes applies them."""
+def repair_verb(name: str, planner: Callable[[], Any], help_text: str) -> Callable[..., None]:
+    """A verb that shows the edits of a planner, or with --yes applies them."""
 
     def verb(
         path: PathArgument,
@@ -147,24 +147,14 @@ def _add_repair_verb(name: str, planner: Callable[[], Any], help_text: str) -> N
         else:
             print_edits(edits, as_diff, as_json)
 
-    app.command(name, help=help_text)(verb)
+    verb.__doc__ = help_text
+    return verb
 
 
-_add_repair_verb(
-    "fix",
-    lambda: memkit.Fix,
-    "Show how to mend the problems that have one right answer (`memkit rules`), or with --yes mend them.",
-)
-_add_repair_verb(
-    "migrate",
-    lambda: memkit.Migrate,
-    "Show how files of older layouts are migrated, or with --yes migrate them.",
-)
-_add_repair_verb(
-    "budget",
-    lambda: memkit.IndexBudget,
-    "Show how to shorten a MEMORY.md above its host's limits without loss, or with --yes shorten it.",
-)
+_FIX = "Show how to mend the problems that have one right answer (`memkit rules`), or with --yes mend them."
+_MIGRATE = "Show how files of older layouts are migrated, or with --yes migrate them."
+app.command("fix")(repair_verb("fix", lambda: memkit.Fix, _FIX))
+app.command("migrate")(repair_verb("migrate", lambda: memkit.Migrate, _MIGRATE))
 
 
 @app.command()
@@ -254,20 +244,22 @@ def add_note(
 def add_memory(
     path: PathArgument,
     text: TextArgument,
-    subject: Annotated[str | None, typer.Option(help="Claude Code: of the topic; default its first words.")] = None,
-    type: Annotated[
-        str | None, typer.Option("--type", help="Claude Code: user, feedback, project (default) or reference.")
+    subject: Annotated[
+        str | None, typer.Option(help="Of its file, where the host keeps a file a topic; default its first words.")
     ] = None,
+    type: Annotated[str | None, typer.Option("--type", help="Of its file, one of the host's types.")] = None,
     *,
     saving: Saving,
 ) -> None:
-    """Show what a line in MEMORY.md would change, or with --yes write it; in a folder of Claude Code a topic with its
-    line."""
+    """Show what a line in MEMORY.md would change, or with --yes write it; where a host keeps a file a topic, a topic
+    with its line."""
+    from memkit.change.operations import STORES
 
     def into(memory: Store) -> Callable[..., Any]:
-        if memory.claude.home() is None:
-            return memory.workspace.append_to_memory
-        return partial(memory.claude.add, subject or " ".join(text.split()[:6]), type=type or "project")
+        for name in STORES.names():
+            if (remember := getattr(memory, name).keeper()) is not None:
+                return partial(remember, subject=subject, type=type)
+        return memory.workspace.append_to_memory
 
     saving.save(path, into, text)
 
@@ -288,40 +280,6 @@ def add_record(
     saving.save(path, lambda memory: memory.records.put, _record(text))
 
 
-@app.command("add-entry")
-@grouped
-def add_entry(
-    path: PathArgument,
-    text: TextArgument,
-    target: Annotated[str, typer.Option("--target", help="memory or user.")] = "memory",
-    *,
-    saving: Saving,
-) -> None:
-    """Show what saving an entry of Hermes would write, or with --yes write it."""
-    saving.save(path, lambda memory: memory.hermes.add, text, target)
-
-
-@app.command("add-observation")
-@grouped
-def add_observation(
-    path: PathArgument,
-    text: TextArgument,
-    entity: Annotated[str | None, typer.Option("--entity", help="An entity of a graph.")] = None,
-    page: Annotated[str | None, typer.Option("--page", help="Or else a page of basic-memory.")] = None,
-    category: Annotated[str | None, typer.Option("--category", help="With --page.")] = None,
-    keyword: KeywordOption = None,
-    *,
-    saving: Saving,
-) -> None:
-    """Show what saving an observation of an entity or a page would write, or with --yes write it."""
-    if (entity is None) == (page is None):
-        raise ParameterError(f"add-observation: expected --entity or --page. Got {'both' if entity else 'none'}.")
-    if page is not None:
-        saving.save(path, lambda memory: memory.basic_memory.add_observation, page, text, category, keyword or [])
-    else:
-        saving.save(path, lambda memory: memory.graph.add_observations, entity, [text])
-
-
 @app.command()
 def export(
     path: PathArgument,
@@ -329,7 +287,7 @@ def export(
     layout: Annotated[
         str,
         typer.Option(
-            "--layout", help="okf, notes, obsidian, facts, basic-memory or mcp-graph: how files are laid out."
+            "--layout", help="okf, notes, obsidian, facts or one of a host or package: how files are laid out."
         ),
     ],
     user: Annotated[

@@ -73,7 +73,7 @@ InstructionsOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--instructions",
-        help="A file that the host loads beside the memory, such as CLAUDE.md: what it says already is reported; may be"
+        help="A file that the host loads beside the memory, such as AGENTS.md: what it says already is reported; may be"
         " repeated.",
         metavar="FILE",
     ),

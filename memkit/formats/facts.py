@@ -581,6 +581,8 @@ def _check(tables: Tables, rows: Rows) -> None:
 FORMAT = Format(
     "facts",
     "users/{id}/profile.md, working.md, archive.md and meta.json",
+    order=30,
+    holds_entries=True,
     kinds=(*TYPES, "line"),
     tables=("facts", "users"),
     schemas={"_counters": _COUNTERS, "_untyped": _UNTYPED},

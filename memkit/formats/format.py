@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memkit.formats.disk.files import Listing
 
 MARKDOWN = (".md", ".markdown")
+SKILL = "SKILL.md"
+"""The file of a skill, which is no memory."""
 DOCUMENTED = ("index_tree", "workspace", "notes", "records", "facts")
 """The formats that a document describes; every other one is a layout, whose name stands in the column ``layout``."""
 
@@ -97,6 +99,8 @@ class Folder:
         Whether ``read(format=...)`` named the surveying format.
     instructions : tuple of File
         The files of instructions that ``read(instructions=...)`` names, wherever they lie; they are no memories.
+    owned_stems : frozenset of str
+        The names of the files that formats own, without ending and in lower case.
     opened : dict of str to File or None
         The files that surveys looked into, shared by all formats.
     """
@@ -107,6 +111,7 @@ class Folder:
     plugin_globs: tuple[str, ...] = ()
     is_forced: bool = False
     instructions: tuple[File, ...] = ()
+    owned_stems: frozenset[str] = frozenset()
     opened: dict[str, File | None] = field(default_factory=dict)
 
     def has_any(self, landmarks: Sequence[str]) -> bool:
@@ -127,6 +132,11 @@ class Folder:
             source = self.read(path, Rows())
             self.opened[path] = File(source) if source else None
         return self.opened[path]
+
+    def is_skill(self, place: str) -> bool:
+        """Whether the SKILL.md of a folder below the root has what every skill has: a name and what it is for."""
+        file = self.open(f"{place}/{SKILL}") if place else None
+        return bool(file and file.front and {"name", "description"} <= file.front.fields.keys())
 
     @cached_property
     def markdown(self) -> dict[str, list[str]]:
@@ -189,8 +199,22 @@ class Format:
     schemas : dict of str to pyarrow.Schema
         Tables of its own that `memkit.schemas` does not declare; a table whose name begins with ``_`` is only seen by
         `check`.
+    order : int
+        When it is tried: formats of a lower order first. memkit's own have 10 (``index_tree``) to 130 (``workspace``,
+        which takes any Markdown); one of your own comes before them all, or where it says.
+    hidden_places : tuple of str
+        Folders whose names begin with a dot, and which hold its memories at any depth: they are read and written as
+        visible ones are. ``*`` is one visible name.
+    never_read : tuple of str
+        Such folders in which there never are memories.
+    owned_files : tuple of str
+        Names of Markdown files that its host writes for other ends, so that they say nothing about a folder's pages.
+    page_types : tuple of str
+        Types that its host gives to every page, so that they say nothing about one.
     is_general : bool
         Whether it reads any file of its kind that no more specific layout reads, so that it competes with none.
+    holds_entries : bool
+        Whether its Markdown holds entries, which are no sections of a page.
     reads_heads : bool
         Whether it reads lines of properties at the top of a page, as other formats do not.
     begins_pages_by_links : bool
@@ -240,7 +264,13 @@ class Format:
     dates: Mapping[str, str | None] = field(default_factory=dict)
     dates_in_lines: bool = False
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    order: int = 0
+    hidden_places: tuple[str, ...] = ()
+    never_read: tuple[str, ...] = ()
+    owned_files: tuple[str, ...] = ()
+    page_types: tuple[str, ...] = ()
     is_general: bool = False
+    holds_entries: bool = False
     reads_heads: bool = False
     begins_pages_by_links: bool = False
     whole_index: str = ""

@@ -155,6 +155,7 @@ FORMAT = layout(
     "logseq",
     "pages/ and journals/ beside logseq/config.edn, each top block a memory (Logseq)",
     parse,
+    order=110,
     kinds=("page", "head", "daily_log"),
     landmark=_CONFIG,
     survey=survey,

@@ -384,7 +384,8 @@ def roles_of(
     forced, findings, skipped = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
     instructions = tuple(_instructions(listing, result.options, rows))
     opener, globs = _opener(listing, result, before), result.options.plugin_globs
-    folder, n_files = Folder(listing, opener, rows, globs, bool(forced), instructions), len(listing.files)
+    owned = frozenset(name.rpartition(".")[0].casefold() for format in formats for name in format.owned_files)
+    folder, n_files = Folder(listing, opener, rows, globs, bool(forced), instructions, owned), len(listing.files)
     for format in formats:
         if len(listing.files) != n_files:  # an index named files that the walk did not list
             folder, n_files = replace(folder), len(listing.files)

@@ -1,7 +1,8 @@
 """The formats in the order in which they are tried on a file: the first that claims it reads it.
 
-To add a format to memkit: write its module (see `workspace`), which ends in one `Format`, and list it here. Register a
-format of your own with `register_format`, or by an entry point of the group ``memkit.formats``; it is tried first.
+To add a format to memkit: write its module (see `workspace`), which ends in one `Format`, and list it here, or, of a
+host, in `memkit.base.outside`. Register a format of your own with `register_format`, or by an entry point of the group
+``memkit.formats``. Each format declares its `order`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from memkit.base.params import check_choice, describe
 from memkit.base.plugins import Plugins
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import facts, logseq, workspace
+from memkit.formats.disk.files import declare_places
 from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
 from memkit.formats.heads import UNREAD_HEAD, unread_head
@@ -27,34 +29,17 @@ from memkit.formats.owner import BY_TITLE, Owner
 from memkit.formats.records import format as records
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.syntax import front_matter
-from memkit.hosts import basic_memory, claude, hermes, mcp_graph, memfs, serena
 from memkit.schemas import KINDS, MEMORIES, WORDS, Kind, declare_kinds
 
-FORMATS: tuple[Format, ...] = (
-    index_tree.FORMAT,
-    notes.FORMAT,
-    facts.FORMAT,
-    mcp_graph.FORMAT,
-    records.FORMAT,
-    hermes.FORMAT,
-    claude.FORMAT,
-    memfs.FORMAT,
-    serena.FORMAT,
-    basic_memory.FORMAT,
-    logseq.FORMAT,
-    linked.FORMAT,
-    workspace.FORMAT,
-)
+_CORE = (index_tree, notes, facts, records, logseq, linked, workspace)
 _TABLE = re.compile("_?[a-z][a-z0-9_]*")
-NAMES = tuple(format.name for format in FORMATS)
-_OWN = {format.name: format for format in FORMATS}
 
 
 def _checked(name: str, format: Any) -> Format:
     """A format from outside of memkit, checked, and its kinds declared."""
     if not isinstance(format, Format) or format.name != name:
         raise ParameterError(f"expected a memkit.extend.Format with the name {name!r}. Got {format!r:.80}.")
-    if not name.isidentifier() or name in (*NAMES, "table"):
+    if not name.isidentifier() or name in (*(module.FORMAT.name for module in _CORE), "table"):
         raise ParameterError(f"a format's name must be an identifier that memkit does not use. Got {name!r}.")
     for rule in format.rules:
         check_choice("code", rule.code, SEVERITIES, f"format {name!r}: a rule")
@@ -65,10 +50,17 @@ def _checked(name: str, format: Any) -> Format:
     if undeclared := set(format.tables) - RAW_SCHEMAS.keys() - format.schemas.keys():
         raise ParameterError(f"format {name!r}: every table must be declared. Got {min(undeclared)!r}.")
     declare_kinds(*(kind for kind in format.kinds if isinstance(kind, Kind)))
+    declare_places(name, format.hidden_places, format.never_read)
     return format
 
 
 _OTHERS = Plugins("memkit.formats", _checked)
+_FROM_OUTSIDE = (_OTHERS.get(name) for name in _OTHERS.own())
+FORMATS = tuple(
+    sorted((*(module.FORMAT for module in _CORE), *filter(None, _FROM_OUTSIDE)), key=lambda format: format.order)
+)
+NAMES = tuple(format.name for format in FORMATS)
+_OWN = {format.name: format for format in FORMATS}
 _NAMED: set[str] = set()
 """Names of formats that were given to `memkit.read` in this process."""
 
@@ -99,9 +91,7 @@ def register_format(format: Format) -> Format:
     True
     >>> mk.extend.unregister("cards")
     """
-    name = getattr(format, "name", "")
-    _OTHERS.registered[name] = _checked(name, format)
-    return format
+    return _OTHERS.add(getattr(format, "name", ""), format)
 
 
 def forget_format(name: str) -> None:
@@ -124,6 +114,8 @@ def forget_format(name: str) -> None:
     for kind in format.kinds if format else ():
         if isinstance(kind, Kind):
             KINDS.pop(kind.name, None)
+    if format:
+        declare_places(name, (), ())
 
 
 def known_formats() -> pa.Table:
@@ -147,7 +139,7 @@ def known_formats() -> pa.Table:
     """
     declared: list[tuple[str, str, Format | None, str]] = [(format.name, "", format, "") for format in FORMATS]
     for name in _OTHERS.names():
-        declared += _OTHERS.candidates(name)
+        declared += _OTHERS.candidates(name) if name not in NAMES else []
     rows = [
         {
             "name": name,
@@ -170,15 +162,19 @@ def name_of(format: str | Format) -> str:
     return name
 
 
+def declared(name: str) -> Format | None:
+    """The format of this name that memkit has or that is registered; None for any other."""
+    return _OTHERS.registered.get(name) or _OWN.get(name)
+
+
 def owner_of(format: str | None, layout: str | None) -> Owner:
     """What tells owners apart in a format, by what stands in the columns ``format`` and ``layout``.
 
     >>> owner_of("notes", None).by_scope, owner_of("table", None).subject
     (True, 'title')
     """
-    name = layout or format or ""
-    declared = _OTHERS.registered.get(name) or _OWN.get(name)
-    return declared.owner if declared else BY_TITLE
+    known = declared(layout or format or "")
+    return known.owner if known else BY_TITLE
 
 
 def check_named(names: Iterable[str]) -> None:
@@ -198,7 +194,7 @@ def check_named(names: Iterable[str]) -> None:
 
 
 def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
-    """The formats of one read: the named formats from outside of memkit, then memkit's own.
+    """The formats of one read in their order: memkit's own, and the named ones from outside of memkit.
 
     Raises
     ------
@@ -214,7 +210,7 @@ def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
             others.append(format)
         elif name == forced:
             raise ParameterError(f"read: 'format' must be one that can be loaded. Got {name!r}.")
-    return (*others, *FORMATS)
+    return tuple(sorted((*others, *FORMATS), key=lambda format: format.order))
 
 
 def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) -> None:

@@ -36,6 +36,8 @@ RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_ids": IDS}
 PROBLEM_ORDER = ("path", "line", "rule", "field", "message", "memory_id")
 _NO_WORD = re.compile(r"[\W_]+")
 _MAX_SLUG = 60
+_TITLE = 60
+"""The most characters of a title that is made of first words."""
 _MAX_NAME = 200
 """The most characters of a heading in heading_path, as every section below repeats it."""
 _BLANK: tuple[tuple[str, object], ...] = (("title", ""), ("tags", ()), ("extra", "{}"))
@@ -354,6 +356,20 @@ class _Ids:
 def hash_of(text: str) -> str:
     """A hash of a text in eight hexadecimal digits."""
     return digest(text, 4)
+
+
+def first_words(text: str) -> str:
+    """The first words of a text, as a title.
+
+    Examples
+    --------
+    >>> first_words("Сервер: arm64;\\nдеплой по вторникам")
+    'Сервер: arm64;'
+    >>> len(first_words("чай " * 100)) <= 61
+    True
+    """
+    first = text.strip().partition("\n")[0].rstrip()
+    return first if len(first) <= _TITLE else f"{first[:_TITLE].rsplit(' ', 1)[0]}…"
 
 
 def slug_of(title: str) -> str:

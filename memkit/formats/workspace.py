@@ -679,6 +679,7 @@ def _lonely(dates: dict[str, date], first: dict[str, str], rows: Rows) -> None:
 FORMAT = Format(
     "workspace",
     "MEMORY.md, HEARTBEAT.md, daily logs, sessions, any other Markdown",
+    order=130,
     kinds=("long_term", "daily_log", DREAM, "session", "heartbeat", "document"),
     tables=("documents", "turns"),
     endings=MARKDOWN,

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
+from memkit.base.plugins import of_packages
 from memkit.errors import ParameterError, did_you_mean
 from memkit.tables.statement import Annotator
 
@@ -44,7 +45,7 @@ def forget_policy(name: str) -> None:
 
 def policy_names() -> list[str]:
     """The names that `policy_class` knows, memkit's own first."""
-    others = {*_REGISTERED, *(point.name for point in entry_points(group=_GROUP))}
+    others = {*_REGISTERED, *(point.name for point in of_packages(_GROUP))}
     return [*POLICIES, *sorted(others - POLICIES.keys())]
 
 
@@ -58,7 +59,7 @@ def policy_class(name: str) -> type[Annotator]:
     """
     if name in _REGISTERED:
         return _REGISTERED[name]
-    modules = {point.name: point.value for point in entry_points(group=_GROUP)} | POLICIES
+    modules = {point.name: point.value for point in of_packages(_GROUP)} | POLICIES
     if name not in modules:
         hint = did_you_mean(name, modules)
         raise ParameterError(f"policy: expected one of {', '.join(policy_names())}. Got {name!r}.{hint}")

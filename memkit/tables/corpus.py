@@ -536,15 +536,15 @@ def read(
         with an offset keep it, and a date without a time stays midnight UTC.
     hidden : 'known', 'all' or 'none'
         Which folders and files whose names begin with a dot are read: the places where hosts keep memories
-        (``.claude/memory``, ``.serena/memories``, ...; see `memkit.formats.disk.files.HIDDEN_PLACES`), all of them, or
-        none. Those that are not read and hold Markdown are rows of ``problems``.
+        (``.agents/memory`` and those in `memkit.formats.disk.files.HIDDEN_PLACES`), all of them, or none. Those that
+        are not read and hold Markdown are rows of ``problems``.
     json : 'rows', optional
         JSON and JSON lines of an unknown shape become rows where their objects have a text (``text``, ``content``,
         ``memory``, ...). None reads such files up to 1 MiB, and no transcripts of hosts; 'rows' reads all.
     instructions : str, Path or sequence of these
-        Files that a host loads beside the memory, such as a CLAUDE.md above `path`: lines of Claude Code's memory that
-        they say already are reported (``duplicate_of_instructions``), as are those of a CLAUDE.md or AGENTS.md below
-        `path`. They are read within `max_file_bytes`, and are no memories; a saved corpus does not keep their names.
+        Files that a host loads beside the memory, such as an AGENTS.md above `path`: lines of the memory that they say
+        already are reported (``duplicate_of_instructions``), as are those that such a file below `path` says. They are
+        read within `max_file_bytes`, and are no memories; a saved corpus does not keep their names.
 
     Returns
     -------
@@ -623,7 +623,7 @@ def _instructions(paths: Any) -> tuple[str, ...]:
     for path in listed:
         file = path_of("read: 'instructions'", path).resolve()
         if not file.is_file():
-            raise ParameterError(f"read: 'instructions' must be files, such as CLAUDE.md. Got {str(path)!r:.200}.")
+            raise ParameterError(f"read: 'instructions' must be files, such as AGENTS.md. Got {str(path)!r:.200}.")
         files.append(str(file))
     return tuple(dict.fromkeys(files))
 

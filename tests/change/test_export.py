@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.change.export import COMPARED, LAYOUTS, LINK_TYPES, Export
+from memkit.base.plugins import EXPORTS
+from memkit.change import export
+from memkit.change.export import COMPARED, LINK_TYPES, Export
 from memkit.change.export import LINKS as LINKS_NAME
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.reader import read_with
@@ -22,6 +24,7 @@ from memkit.schemas import STATUSES
 from memkit.tables.samples import sample_data, write_files
 
 DAY = "2026-03-01"
+LAYOUTS = (*export.LAYOUTS, *EXPORTS.names())
 LAYOUTS_OF_HOSTS = ("hermes", "mcp-graph", "memfs", "serena", "basic-memory", "okf", "vault")
 LINKS = {LINKS_NAME, LINK_TYPES}
 words = st.text("абвгдежзabcdefg", min_size=3, max_size=8)

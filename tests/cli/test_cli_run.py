@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
+from memkit.base import plugins
 from memkit.cli.app import app, app_for
 from memkit.cli.run import main
 
@@ -247,4 +248,5 @@ def test_a_verb_is_built_alone_and_any_other_word_with_all_verbs() -> None:
     ]
     assert names[0] == ["search"]
     assert names[1] == names[2]
-    assert len(names[1]) == len(app.registered_commands) > 20
+    assert len(names[1]) == len(app.registered_commands) + len(plugins.COMMANDS.names()) > 20
+    assert [command.name for command in app_for(["add-entry"]).registered_commands] == ["add-entry"]

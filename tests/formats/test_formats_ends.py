@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
+from memkit.base.plugins import EXPORTS
 from memkit.change.export import LAYOUTS
 from memkit.formats.spelling import ENDS
 from memkit.tables.samples import write_files
@@ -105,7 +106,7 @@ def test_records_graphs_and_notes_have_ends_under_the_same_names(tmp_path: Path)
     assert [row["field"] for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"] == ["expires_at"]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *EXPORTS.names()])
 def test_a_day_goes_back_into_a_file_as_a_day_and_a_time_as_a_time(tmp_path: Path, layout: str) -> None:
     texts = ["Пьёт зелёный чай по утрам", "Живёт в городе Туле"]
     rows = {"text": texts, "title": ["Чай", "Тула"], "expires_at": ["2026-09-22", "2026-09-22T08:55:46Z"]}

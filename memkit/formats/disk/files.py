@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from memkit.base.hashes import checksum
@@ -29,36 +30,15 @@ IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-packages", "__pycache__"})
 """Folders that hold no memory; hidden ones are skipped too."""
-HIDDEN_PLACES = (
-    ".claude/memory",
-    ".claude/agent-memory",
-    ".claude/agent-memory-local",
-    ".claude/projects/*/memory",
-    ".agents/memory",
-    ".serena/memories",
-    ".hermes/memories",
-    ".hermes/profiles/*/memories",
-    ".letta/agents/*/memory",
-    ".codex/memories",
-    ".kilocode/rules/memory-bank",
-    ".roo/memory-bank",
-    ".memory-bank",
-)
+HIDDEN_PLACES: dict[str, tuple[str, ...]] = {
+    "": (".agents/memory", ".codex/memories", ".kilocode/rules/memory-bank", ".roo/memory-bank", ".memory-bank")
+}
 """Hidden folders where hosts keep memories, at any depth below the root: they are read and written as visible ones are.
 
 ``*`` is one visible name. What else lies in such a host's folder (settings, hooks, transcripts) is neither.
+Under "" are those that no format declares.
 """
-NEVER_READ = (
-    ".git",
-    ".memkit",
-    ".obsidian",
-    ".trash",
-    ".venv",
-    ".cache",
-    ".claude/skills",
-    ".claude/agents",
-    ".claude/commands",
-)
+NEVER_READ: dict[str, tuple[str, ...]] = {"": (".git", ".memkit", ".obsidian", ".trash", ".venv", ".cache")}
 """Hidden folders that are not even read or named with ``hidden="all"``: no memories are in them."""
 VAULT = ".obsidian"
 """The folder that marks a vault."""
@@ -303,7 +283,18 @@ def _by_first(places: Iterable[str]) -> _Parts:
     return parts
 
 
-_KNOWN, _NEVER = _by_first(HIDDEN_PLACES), _by_first(NEVER_READ)
+_KNOWN, _NEVER = _Parts(), _Parts()
+
+
+def declare_places(format: str, hidden: tuple[str, ...], never_read: tuple[str, ...]) -> None:
+    """Let `HIDDEN_PLACES` and `NEVER_READ` have those of a format, in place of what it declared before."""
+    HIDDEN_PLACES[format], NEVER_READ[format] = hidden, never_read
+    for parts, places in ((_KNOWN, HIDDEN_PLACES), (_NEVER, NEVER_READ)):
+        parts.clear()
+        parts.update(_by_first(chain(*places.values())))
+
+
+declare_places("", HIDDEN_PLACES[""], NEVER_READ[""])
 
 
 def _matched(names: list[str], place: list[str]) -> bool:
@@ -330,16 +321,30 @@ def is_hidden(path: str) -> bool:
 
     >>> is_hidden("memory/notes/a.md"), is_hidden(".git/config"), is_hidden("memory/.draft.md")
     (False, True, True)
-    >>> is_hidden("app/.claude/memory/a.md"), is_hidden(".claude/settings.json"), is_hidden(".claude/memory/.a.md")
+    >>> is_hidden("app/.agents/memory/a.md"), is_hidden(".agents/settings.json"), is_hidden(".agents/memory/.a.md")
     (False, True, True)
     """
     return "/." in f"/{path}" and _standing(path) != "seen"
 
 
+def below_place(path: str) -> str:
+    """What a path is below the last of `HIDDEN_PLACES` that it leads through; all of it where there is none.
+
+    >>> below_place("app/.agents/memory/build/ci.md"), below_place("docs/ci.md")
+    ('build/ci.md', 'docs/ci.md')
+    """
+    names = path.split("/")
+    for start in range(len(names) - 1, -1, -1):
+        for place in _KNOWN.get(names[start], ()):
+            if start + len(place) < len(names) and _matched(names[start:], place):
+                return "/".join(names[start + len(place) :])
+    return path
+
+
 def leads_to_memory(path: str) -> bool:
     """Whether a hidden folder holds one of `HIDDEN_PLACES`: it is gone through, and nothing else in it is read.
 
-    >>> leads_to_memory(".claude/projects"), leads_to_memory(".claude/memory"), leads_to_memory(".git")
+    >>> leads_to_memory(".kilocode/rules"), leads_to_memory(".agents/memory"), leads_to_memory(".git")
     (True, False, False)
     """
     return "/." in f"/{path}" and _standing(path) == "way"
@@ -348,7 +353,7 @@ def leads_to_memory(path: str) -> bool:
 def is_never_read(path: str) -> bool:
     """Whether a path lies in one of `NEVER_READ`, in any case of letters.
 
-    >>> is_never_read("a/.GIT/config"), is_never_read(".claude/skills/x.md"), is_never_read(".claude/x.md")
+    >>> is_never_read("a/.GIT/config"), is_never_read(".obsidian/plugins/x.md"), is_never_read(".agents/x.md")
     (True, True, False)
     """
     names = path.casefold().split("/")

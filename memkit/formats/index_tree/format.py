@@ -67,6 +67,7 @@ _OF_SPLIT = ("parts", "tokens_total")
 FORMAT = Format(
     "index_tree",
     "memory/index.json, its branches and continuations, and the files that they name",
+    order=10,
     kinds=("entry",),
     tables=("entries",),
     claims=lambda file: isinstance(file.finding("index_tree"), Claim),

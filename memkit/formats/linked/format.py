@@ -24,6 +24,7 @@ FORMAT = layout(
     "Markdown pages with front matter and links: vaults, wikis, knowledge bundles (half of a folder's pages have front"
     " matter, three link to others, or it is a vault)",
     parse,
+    order=120,
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "dream", "session", "heartbeat"),
     tables=("turns",),
     survey=survey,

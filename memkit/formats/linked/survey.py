@@ -27,8 +27,8 @@ SAMPLE = 24
 """The most files of one folder that are opened to decide what it holds."""
 _MOST_TAGS = 1000
 _LEAST_LINKING, _LINKING_SHARE = 3, 0.1
-_OTHERS = {"memory", "heartbeat", "user", "agents", "claude", "readme"}
-"""Files that other layouts or hosts own, by stem in lower case; they say nothing about the folder's pages."""
+_OTHERS = frozenset(("memory", "heartbeat", "user", "agents", "readme"))
+"""Files that are no pages, by stem in lower case; they, and those that formats own, say nothing about the others."""
 
 
 @dataclass
@@ -66,13 +66,13 @@ class Census:
         return self.pages > 0 and (2 * self.headed >= self.pages or linking)
 
 
-def page_names(folder: str, names: Iterable[str]) -> list[str]:
+def page_names(folder: str, names: Iterable[str], owned: frozenset[str]) -> list[str]:
     """The names of a folder's files that may be pages: no logs, transcripts, notes by id, nor files of hosts."""
     parts = {part.casefold() for part in folder.split("/")}
     if "sessions" in parts or "users" in parts:
         return []
     named = ((name, name.rpartition(".")[0]) for name in names if not UUID.match(name))
-    return [name for name, stem in named if stem.casefold() not in _OTHERS and not dated(stem)]
+    return [name for name, stem in named if stem.casefold() not in _OTHERS | owned and not dated(stem)]
 
 
 def spread(names: list[str], most: int = SAMPLE) -> list[str]:
@@ -90,7 +90,7 @@ def census(folder: Folder) -> dict[str, Census]:
     by_folder: dict[str, Census] = {}
     for place, names in folder.markdown.items():
         is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
-        pages = [] if is_indexed else page_names(place, names)
+        pages = [] if is_indexed else page_names(place, names, folder.owned_stems)
         pages_read = [page for name in spread(pages) if (page := _read_page(folder, place, name, stems)) is not None]
         counted = Census()
         for page in pages_read:

@@ -347,6 +347,7 @@ def _is_line(text: str) -> bool:
 FORMAT = Format(
     "notes",
     "Markdown with front matter id, subject, keywords, applies_to; logs of such notes in JSON lines",
+    order=20,
     kinds=("note",),
     tables=("notes",),
     endings=(*MARKDOWN, *LINES),

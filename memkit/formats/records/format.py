@@ -383,6 +383,7 @@ class _File:
 FORMAT = Format(
     "records",
     "Pathway, Memory Item, Wisdom Fact in JSON, JSON lines, YAML",
+    order=50,
     kinds=("pathway", "memory_item", "wisdom_fact", "quarantined"),
     tables=("pathways", "memory_items", "wisdom_facts", "relations", "migrations"),
     endings=ENDINGS,

@@ -86,7 +86,7 @@ def unlisted(value: Any) -> list[Any]:
 
 
 def _turns(item: Any) -> list[Any]:
-    """The turns of a conversation as ChatGPT (`mapping`) and Claude (`chat_messages`) export it; else the item itself.
+    """The turns of a conversation as chat programs export it (`mapping`, `chat_messages`); else the item itself.
 
     Each turn has the title of its conversation, the first one all of its fields.
     """

@@ -151,6 +151,7 @@ FORMAT = layout(
     "basic_memory",
     "Markdown pages with permalink and type, or with three observations `- [category] text` (basic-memory)",
     parse,
+    order=100,
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "dream", "session", "heartbeat"),
     tables=("observations", "turns"),
     owner=Owner(PAGE),

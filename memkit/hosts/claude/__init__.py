@@ -22,12 +22,13 @@ import pyarrow as pa
 from memkit.base.fences import Heading, fences
 from memkit.formats.disk.source import above
 from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Folder, Survey
+from memkit.formats.format import MARKDOWN, SKILL, File, Folder, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.page import Page, comparable, is_contents
 from memkit.formats.linked.relations import UNREAD_FILES
 from memkit.formats.owner import PAGE, Owner
+from memkit.formats.prompts import Prompt
 from memkit.formats.rows import Row, Rows
 from memkit.formats.spelling import TITLES, TYPES
 from memkit.formats.syntax import front_matter
@@ -52,7 +53,7 @@ _STORE = f"(?:.*?{_PLACE}/)?"
 """The folder of a memory, which the host loads for one project or agent alone."""
 _HOST = re.compile(r"(?:(.*)/)?projects/[^/]+/memory(?:/|$)")
 """A folder that is the host's own, by the memories of its projects."""
-_HOST_NAME, _SKILL = ".claude", "SKILL.md"
+_HOST_NAME = ".claude"
 _INSTRUCTED = ("skills", "agents", "commands", "plugins", "output-styles")
 """Folders of the host's own folder that hold what its user tells the agent to do, and no memories."""
 _SLUG = re.compile(r"[\w-]+")
@@ -311,7 +312,7 @@ def _instructed(folder: Folder) -> set[str]:
     hosts |= {""} if folder.listing.root.name == _HOST_NAME else set()
     reported_at = {f"{host}/{name}" if host else name: host for host in hosts for name in _INSTRUCTED}
     for place, names in folder.markdown.items():
-        if _SKILL in names and reported_at.keys().isdisjoint((place, *above(place))) and is_skill(folder, place):
+        if SKILL in names and reported_at.keys().isdisjoint((place, *above(place))) and folder.is_skill(place):
             reported_at[place] = posixpath.dirname(place)
     files: dict[str, list[str]] = {}
     for path in folder.listing.files if reported_at else ():
@@ -326,12 +327,6 @@ def _instructed(folder: Folder) -> set[str]:
     for path in sorted(skipped):
         folder.rows.add(UNREAD_FILES, {"path": path})
     return skipped
-
-
-def is_skill(folder: Folder, place: str) -> bool:
-    """Whether a SKILL.md has what every skill has: a name and what it is for."""
-    file = folder.open(f"{place}/{_SKILL}" if place else _SKILL)
-    return bool(place and file and file.front and {"name", "description"} <= file.front.fields.keys())
 
 
 def _report_repeated(folder: Folder, paths: Iterable[str]) -> None:
@@ -386,7 +381,17 @@ FORMAT = layout(
     "claude",
     "MEMORY.md, of which the host loads 200 lines or 25,000 units, and topic files beside it (Claude Code)",
     parse,
+    order=70,
     kinds=(*TYPES_OF_TOPICS, "topic", "head", "index", "long_term", "daily_log", "dream"),
+    hidden_places=(
+        ".claude/memory",
+        ".claude/agent-memory",
+        ".claude/agent-memory-local",
+        ".claude/projects/*/memory",
+    ),
+    never_read=(".claude/skills", ".claude/agents", ".claude/commands"),
+    owned_files=INSTRUCTIONS,
+    page_types=TYPES_OF_TOPICS,
     survey=survey,
     whole_index=INDEX,
     owner=Owner(PAGE, store=_STORE, home=INDEX, slugs=False),
@@ -399,3 +404,4 @@ FORMAT = layout(
         Rule("duplicate_of_instructions", "claude", "", "memories that CLAUDE.md or AGENTS.md do not say already"),
     ),
 )
+PROMPT = Prompt("claude", "exactly what Claude Code loads, MEMORY.md up to its cut", "memkit.hosts.claude.prompt:show")

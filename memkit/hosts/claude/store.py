@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 
 from memkit.base.params import AsOf, check_choice
 from memkit.change.draft import Draft
@@ -41,6 +42,16 @@ class ClaudeStore(Pages):
         homes = sorted({path.rpartition("/")[0] for path in paths})
         known = ".claude/memory"
         return known if known in homes else homes[0] if len(homes) == 1 else None
+
+    def keeper(self) -> Callable[..., str | Edits] | None:
+        """Where the folder has such a memory, the operation that saves a text as a topic."""
+        return None if self.home() is None else self._remember
+
+    def _remember(
+        self, text: str, *, subject: str | None, type: str | None, now: AsOf = None, dry_run: bool = False
+    ) -> str | Edits:
+        title = subject or " ".join(text.split()[:6])
+        return self.add(title, text, type or "project", now=now, dry_run=dry_run)
 
     def add(
         self, title: str, text: str, type: str = "project", *, now: AsOf = None, dry_run: bool = False

@@ -13,10 +13,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from memkit.base.params import Param
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
 from memkit.formats.owner import NONE, Owner
-from memkit.formats.rows import Row, Rows, slug_of
+from memkit.formats.prompts import Prompt
+from memkit.formats.rows import Row, Rows, first_words, slug_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Splice
 
@@ -31,8 +33,6 @@ _HOME = re.compile(r"(?:^|/)\.hermes/(?:profiles/[^/]+/)?memories/$")
 """Where the host keeps them: a folder for itself, and one for each of its profiles."""
 _LEFT = re.compile(r"(?:MEMORY|USER)\.md(?:\.lock|\.bak(?:\.\w+)*)|\.mem_\w*\.tmp")
 """What the host leaves beside its files."""
-_TITLE = 60
-"""The most characters of a title, which are an entry's first words."""
 _SHORTENED, _HEAD, _TAIL = 4000, 0.7, 0.2
 """Above the larger of this and twice its limit, a file comes into the prompt as its first 70 % and last 20 %."""
 
@@ -130,20 +130,6 @@ def cut(every: Sequence[Part], place: int, gone: Callable[[int], bool]) -> Splic
     return Splice(every[place - 1].end if is_joined else every[place].start, every[place].end, "")
 
 
-def title_of(text: str) -> str:
-    """The first words of an entry.
-
-    Examples
-    --------
-    >>> title_of("Сервер: arm64;\\nдеплой по вторникам")
-    'Сервер: arm64;'
-    >>> len(title_of("чай " * 100)) <= 61
-    True
-    """
-    first = text.strip().partition("\n")[0].rstrip()
-    return first if len(first) <= _TITLE else f"{first[:_TITLE].rsplit(' ', 1)[0]}…"
-
-
 def _survey(folder: Folder) -> Survey:
     """Both files of each folder where one has a ``§`` of its own, a lock lies beside, or the name says it."""
     names: dict[str, list[str]] = {}
@@ -176,9 +162,9 @@ def parse(file: File, rows: Rows) -> None:
         entry = part.text.strip()
         if not entry:
             continue
-        memory_id = rows.new_id("hermes", source.path, slug_of(title_of(entry)), entry)
+        memory_id = rows.new_id("hermes", source.path, slug_of(first_words(entry)), entry)
         row: Row = {"memory_id": memory_id, "format": "hermes", "layout": "hermes", "kind": "entry"}
-        row |= {"path": source.path, "title": title_of(entry), "text": part.text, "scope": FILES.get(source.name)}
+        row |= {"path": source.path, "title": first_words(entry), "text": part.text, "scope": FILES.get(source.name)}
         rows.add("memories", {**row, "line_start": part.line, "line_end": part.last})
         place: Row = {"line": part.line, "memory_id": memory_id}
         if entry in first:
@@ -214,7 +200,10 @@ _LOOSE = Rule("bad_value", "hermes", "", "a line that is '§' without blanks, or
 FORMAT = Format(
     "hermes",
     "MEMORY.md and USER.md of entries between lines '§' (Hermes)",
+    order=60,
+    holds_entries=True,
     kinds=("entry",),
+    hidden_places=(".hermes/memories", ".hermes/profiles/*/memories"),
     tables=(),
     endings=MARKDOWN,
     writes=MARKDOWN,
@@ -227,4 +216,14 @@ FORMAT = Format(
         Rule("duplicate_entry", "hermes", "", "each entry once"),
         _LOOSE,
     ),
+)
+_DOC = "Hermes's limit of {}, the delimiters included."
+PROMPT = Prompt(
+    "hermes",
+    "what Hermes loads, the entries of MEMORY.md and USER.md",
+    "memkit.hosts.hermes.prompt:show",
+    {
+        name: Param(LIMITS[file], "int", _DOC.format(file), low=1, unit="characters")
+        for name, file in (("memory_chars", "MEMORY.md"), ("user_chars", "USER.md"))
+    },
 )

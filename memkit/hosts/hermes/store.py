@@ -11,6 +11,7 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
+from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Splice, line_end
 from memkit.hosts import hermes
 from memkit.hosts.hermes import DELIMITER, FILES, LIMITS, Part
@@ -45,7 +46,7 @@ class HermesStore(Operations):
     ['Сервер: x86', 'Чай', 'Деплой по вторникам']
     """
 
-    policy = "hermes"
+    policy = format = "hermes"
 
     def __init__(
         self, root: Path, *, memory_chars: int = LIMITS["MEMORY.md"], user_chars: int = LIMITS["USER.md"]
@@ -125,7 +126,7 @@ class HermesStore(Operations):
 
         def work(draft: Draft) -> str:
             path, part = self._one_entry(draft, name, old)
-            parts = draft.document(path).parts
+            parts = draft.document(path).parsed(_filled)
             draft.splice("delete", path, hermes.cut(parts, parts.index(part), lambda other: False), "removed")
             return path
 
@@ -149,6 +150,16 @@ class HermesStore(Operations):
         columns = zip(*rows, strict=True) if rows else [()] * len(_USAGE)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, _USAGE.types, strict=True)]
         return describe(pa.Table.from_arrays(arrays, schema=_USAGE), memkit="usage")
+
+    @staticmethod
+    def draft_removal(draft: Draft, memory: Row, reason: str) -> None:
+        """Draft the removal of an entry between two ``§``, with one of these."""
+        path, place = memory["path"], draft.ordinal(memory["path"], memory["memory_id"])
+        parts, rows = draft.document(path).parsed(_filled), draft.memories_in(path)
+        if len(parts) != len(rows) or parts[place].line != memory["line_start"]:
+            raise ChangeRefusedError(f"{path}:{memory['line_start']}: the place of the entry is not certain.")
+        piece = hermes.cut(parts, place, lambda other: rows[other]["memory_id"] in draft.gone)
+        draft.splice("delete", path, piece, reason, memory_id=memory["memory_id"])
 
     def _path(self, draft: Draft, name: str) -> str:
         """The file of a name: beside the entries that are there already, else at the root."""
@@ -197,6 +208,11 @@ def _span(text: str, part: Part) -> tuple[int, int]:
 
 def _text_of(part: Part) -> str:
     return part.text.replace("\r\n", "\n").strip()
+
+
+def _filled(text: str) -> list[Part]:
+    """The parts of a file that hold an entry."""
+    return [part for part in hermes.parts(text) if part.text]
 
 
 def _entry(text: str) -> str:

@@ -470,6 +470,7 @@ FORMAT = Format(
     "mcp_graph",
     "memory.jsonl or memory.json: entities with observations, and relations, a line each or as two lists of one object"
     " (MCP memory server)",
+    order=40,
     kinds=("observation", "entity"),
     tables=("entities", "relations"),
     endings=ENDINGS,

@@ -49,7 +49,7 @@ class GraphStore(Operations):
     {"type":"entity","name":"Анна","entityType":"person","observations":["любит чай"]}
     """
 
-    policy = "graph"
+    policy, format = "graph", "mcp_graph"
 
     def __init__(self, root: Path, path: str | None = None) -> None:
         super().__init__(root)
@@ -191,6 +191,22 @@ class GraphStore(Operations):
 
         return self._do(work, now, dry_run)
 
+    @staticmethod
+    def draft_removal(draft: Draft, memory: Row, reason: str) -> None:
+        """Draft the removal of an observation wherever its entity has it."""
+        path = memory["path"]
+        if memory["kind"] != "observation":
+            raise ChangeRefusedError(
+                f"{path}: an entity goes with its relations, by mk.store(root).graph.delete_entity."
+            )
+        group = f"observation {memory['memory_id']}"
+        places = draft.document(path).parsed(_observed).get((memory["source_id"], memory["text"]), [])
+        if not places:
+            raise ChangeRefusedError(f"{path}:{memory['line_start']}: the observation stands in no list.")
+        for start, end in places:
+            cut = Splice(start, end, "")
+            draft.splice("delete", path, cut, reason, memory_id=memory["memory_id"], together=group)
+
     def entities(self) -> pa.Table:
         """All entities, in the file's order: name, entity_type, observations (their number), created_at, path, line."""
         table = read(self.root).tables["entities"]
@@ -206,6 +222,16 @@ class GraphStore(Operations):
         if len(paths) > 1:
             raise ChangeRefusedError(f"there are graphs in {', '.join(paths)}; open a store on the folder of one.")
         return paths[0] if paths else _DEFAULT
+
+
+def _observed(text: str) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Where the observations of a graph stand, by the name of their entity and their text."""
+    places: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for item in items_of(text):
+        if item.kind == "entity":
+            for observation, start, end in places_of(text, item):
+                places.setdefault((item.value["name"], observation), []).append((start, end))
+    return places
 
 
 class _File:

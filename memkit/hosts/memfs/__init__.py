@@ -9,17 +9,16 @@ from __future__ import annotations
 import re
 
 from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Folder, Survey
+from memkit.formats.format import MARKDOWN, SKILL, File, Folder, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.page import Page, kind_of_page
 from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.values import integer_of
-from memkit.hosts.claude import is_skill
 
 _FIELDS = frozenset(("description", "limit", "read_only", "label", "metadata"))
 """What the front matter of a file may say."""
-_INDEX, _SKILL, _STATE = "MEMORY.md", "SKILL.md", ".sync-state.json"
+_INDEX, _STATE = "MEMORY.md", ".sync-state.json"
 _PLACE = r"(?:^|/)\.letta/agents/[^/]+/memory(?=/|$)"
 _HOME = re.compile(_PLACE)
 _MOST = 24
@@ -62,9 +61,9 @@ def survey(folder: Folder) -> Survey:
     skills: dict[str, list[str]] = {}
     for path in folder.listing.files if homes else ():
         home, name = _home_of(path, homes), path.rpartition("/")[2]
-        if home is not None and (name == _STATE or (name == _SKILL and "skills" in path.split("/"))):
+        if home is not None and (name == _STATE or (name == SKILL and "skills" in path.split("/"))):
             survey_of_folder.skipped.add(path)
-            if name == _SKILL and (folder.is_forced or not is_skill(folder, path.rpartition("/")[0])):
+            if name == SKILL and (folder.is_forced or not folder.is_skill(path.rpartition("/")[0])):
                 skills.setdefault(home, []).append(path)
         elif home is not None and path.lower().endswith(MARKDOWN):
             survey_of_folder.findings[path] = home
@@ -114,7 +113,9 @@ FORMAT = layout(
     "a folder with system/ whose Markdown has a description as its front matter (Letta MemFS)",
     parse,
     owner=Owner(PAGE, store=f"(?:.*?{_PLACE})?", by_name=True),
+    order=80,
     kinds=_KINDS,
+    hidden_places=(".letta/agents/*/memory",),
     survey=survey,
     rules=(
         _SKILLS,
