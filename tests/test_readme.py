@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.cli.app import app
+from memkit.cli.app import app_for
 from memkit.presets import DOCUMENTS
 from memkit.schemas import TABLES
 
@@ -128,7 +128,7 @@ def test_it_is_read_in_five_minutes() -> None:
 
 
 def test_every_command_is_listed() -> None:
-    named = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    named = {command.name or getattr(command.callback, "__name__", "") for command in app_for([]).registered_commands}
     section = README.partition("## Command line\n")[2].partition("\n## ")[0]
     assert named == set(re.findall(r"`(?:memkit )?([a-z]+(?:-[a-z]+)?)[ `]", section))
 

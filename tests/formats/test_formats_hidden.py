@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import pytest
 import memkit as mk
 from memkit.change.disk import Disk, check_changed
 from memkit.errors import ChangeRefusedError, ParameterError
-from memkit.formats.disk.files import HIDDEN_PLACES, NEVER_READ, is_hidden
+from memkit.formats.disk import files as disk
+from memkit.formats.disk.files import is_hidden
 from memkit.formats.format import File, Folder, Survey
 from memkit.formats.rows import Rows
 from memkit.tables.samples import write_files
+
+HIDDEN_PLACES, NEVER_READ = (list(chain(*places.values())) for places in (disk.HIDDEN_PLACES, disk.NEVER_READ))
 
 
 def problems(corpus: mk.Corpus, *rules: str) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ import typer.main
 
 import memkit as mk
 from memkit.base.params import Estimator, Param
-from memkit.cli.app import app
+from memkit.cli.app import app_for
 from memkit.evaluation.metrics import _METRICS
 from memkit.presets import DOCUMENTS
 from memkit.schemas import CHUNKS, KINDS, TABLES
@@ -214,7 +214,7 @@ def metrics() -> str:
 def commands() -> str:
     """Each command with its arguments and options."""
     parts = ["## Commands\n\n`memkit COMMAND --help` says the same."]
-    for name, command in sorted(typer.main.get_command(app).commands.items()):  # type: ignore[attr-defined]  # a group
+    for name, command in sorted(typer.main.get_command(app_for([])).commands.items()):  # type: ignore[attr-defined]  # a group
         rows = [
             (_code(_spelled(option)), getattr(option, "help", "") or "")
             for option in command.params

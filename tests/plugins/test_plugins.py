@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.cli.app import app
+from memkit.cli.app import app, app_for
 from memkit.formats import reader, registry
 from memkit.formats.records.adapters import CURRENT, Adapter, forget_adapter
 from memkit.formats.rules import RULES
@@ -252,7 +252,7 @@ def test_a_broken_package_is_one_warning_that_names_it(cards: Path, site: Path, 
 def test_every_verb_that_reads_a_folder_reads_it_with_other_formats_too(
     cards: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verbs = [command.callback for command in app.registered_commands if command.callback]
+    verbs = [command.callback for command in app_for([]).registered_commands if command.callback]
     assert all("load(path, " in inspect.getsource(verb) for verb in verbs if "load(path" in inspect.getsource(verb))
     assert len([verb for verb in verbs if "formats" in inspect.signature(verb).parameters]) > 8
     for verb in (["policy", "decay"], ["pipeline"]):
