@@ -16,7 +16,6 @@ from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import KNOWN, JudgePanel
 from memkit.panels.map_panel import MapPanel, is_installed
-from memkit.panels.missing_panel import MissingPanel
 from memkit.panels.page import Displayed, Tabs
 from memkit.panels.panel import QUERY, Name, Panel, call_code, fit_to, moment_of
 from memkit.panels.policy_panel import PolicyPanel
@@ -37,11 +36,11 @@ _OWN_LABELS = (
     " judge's result."
 )
 _NO_LABELS = (
-    "There are no questions to measure with: they are made from headings, titles, subjects and links, and no memory"
+    "there are no questions to measure with: they are made from headings, titles, subjects and links, and no memory"
     f" here has such a text of two words or more, as facts and lines of a log have none. {_OWN_LABELS}"
 )
 _NOT_JUDGED = (
-    "There are questions, and nothing says which memories answer them: judge their hits in the tab judge, and open"
+    "there are questions, and nothing says which memories answer them: judge their hits in the tab judge, and open"
     " mk.panels.lab(corpus, search, queries=queries, qrels=lab['judge'].result)."
 )
 
@@ -57,7 +56,7 @@ class Lab(Displayed):
     query : str
     queries, qrels : table, data frame or path, optional
         Labels, for verdicts, the surface and judging; where there are none, `known_items` of the corpus. Queries alone
-        are judged. A panel that lacks them says so, and what to do.
+        are judged. Opening a panel that lacks them is an error, which says what to do.
     sweep : Sweep, optional
         For the surface; by default one over the weights of meaning and letters, made when it is first shown.
     as_of : str, date or datetime, optional
@@ -131,8 +130,7 @@ class Lab(Displayed):
 
     def __getitem__(self, name: str) -> Panel:
         name = self.policy if name == _POLICIES else name
-        panel = self._panels.get(name)
-        if panel is None or (isinstance(panel, MissingPanel) and panel.moved):  # the folder may have it now
+        if name not in self._panels:
             self._panels[name] = self._make(name)
             self._panels[name].rests_on = self._rests_on(name)
         return self._panels[name]
@@ -145,8 +143,6 @@ class Lab(Displayed):
             )
         if name not in ("search", "surface", "judge"):
             return ""
-        if isinstance(self._panels[name], MissingPanel) or not self._has_labels:
-            return ""
         if self.queries is not None:
             return "Verdicts rest on the labels given to the lab."
         return (
@@ -155,20 +151,18 @@ class Lab(Displayed):
         )
 
     def _make(self, name: str) -> Panel:
-        """The panel of that name; one that says what is missing where there are no labels for it."""
+        """The panel of that name; an error says what is missing where there are no labels for it."""
         needs_labels = name == "judge" or (name == "surface" and self.sweep is None)
         if not needs_labels or (self.queries is not None and (name == "judge" or self.qrels is not None)):
             return self._panel_of(name)  # a fault of the labels given is an error
         if self.queries is not None:
-            why = _NOT_JUDGED
-        elif not self._has_labels:
-            why = _NO_LABELS
-        else:
-            try:
-                return self._panel_of(name)
-            except MemkitError as error:  # few known items may find nothing
-                why = f"{error} {_OWN_LABELS}"
-        return MissingPanel(name, why, session=self.session)
+            raise ParameterError(f"panels.lab: {_NOT_JUDGED}")
+        if not self._has_labels:
+            raise ParameterError(f"panels.lab: {_NO_LABELS}")
+        try:
+            return self._panel_of(name)
+        except MemkitError as error:  # few known items may find nothing
+            raise ParameterError(f"panels.lab: {error} {_OWN_LABELS}") from error
 
     def _panel_of(self, name: str) -> Panel:
         shared: dict[str, Any] = {"session": self.session}
