@@ -115,7 +115,7 @@ class Retriever(QuerySettings):
         query_settings, settings = Settings.from_estimator(self), self._index_settings()
         settings.check_params()
         former: Searchable | None = self.__dict__.get("index_")
-        reusable = None if former is None or _changed(former.settings, settings) else former
+        reusable = None if former is None or _changed(former.settings, self) else former
         begun = perf_counter()
         index = index_for(corpus, settings, query_settings, reusable)
         index.encode_limit = _limit(encode)
@@ -421,7 +421,7 @@ class Retriever(QuerySettings):
         index: Searchable | None = self.__dict__.get("index_")
         if index is None:
             raise NotFittedError("Retriever: expected fit(corpus) before this.")
-        if changed := _changed(index.settings, self._index_settings()):
+        if changed := _changed(index.settings, self):
             raise NotFittedError(
                 f"Retriever: '{changed[0]}' of its index was changed after fit and acts at fit. Call fit(corpus) again."
             )
@@ -456,9 +456,11 @@ def _limit(encode: str | int) -> int | None:
     return encode
 
 
-def _changed(settings: Index, other: Index) -> list[str]:
-    """Names of the parameters whose values differ."""
-    return [name for name in settings.params() if not _same(getattr(settings, name), getattr(other, name))]
+def _changed(settings: Index, search: Retriever) -> list[str]:
+    """Names of the index's parameters that a search has other values of."""
+    given = vars(search).get("index") or Index  # the class has the defaults
+    now = {name: getattr(given, name) for name in settings.params()} | {"encoder": search.encoder}
+    return [name for name, value in now.items() if not _same(getattr(settings, name), value)]
 
 
 def _same(left: object, right: object) -> bool:
