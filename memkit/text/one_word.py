@@ -44,6 +44,8 @@ APART: tuple[str, ...] = (
     *("день", "ночь"),
     *("read reads reading", "write writes writing"),
     *("buy", "sell", "slow", "fast quick rapid", "купить", "продать", "медленный", "быстрый"),
+    *("before", "after", "above", "under below beneath underneath", "behind", "beside"),
+    *("до", "после", "перед", "под", "над", "за"),
     *("production prod", "staging stage", "spring", "summer", "autumn", "winter", "весна", "лето", "осень", "зима"),
 )
 """Words that say another thing, though to an encoder they are alike: each with its other spellings and synonyms."""

@@ -23,6 +23,8 @@ APART = (
     ("Новый сервис пишем на Rust", "Новый сервис пишем на Go"),
     ("По утрам пользователь пьёт чай", "По утрам пользователь пьёт кофе"),
     ("The team office is in New York, near the park", "The team office is in Lisbon, near the park"),
+    ("Сервер обновляют до выпуска", "Сервер обновляют после выпуска"),
+    ("She leaves the keys under the mat", "She leaves the keys behind the mat"),
     ("Metrics are in Grafana. Logs are in Loki.", "Metrics are in Kibana. Logs are in Splunk."),
 )
 ALIKE = (
