@@ -40,6 +40,8 @@ TAGS = ("id", "t", "imp", "exp", "created")
 PREFIXES = {"profile": "pf", "working": "wk", "archive": "ar"}
 """How the ids of each type of fact begin."""
 TYPES = tuple(PREFIXES)
+_FOLDER = r"(?!(?:.*/)?users/)(?:.*/)?(?=(?:profile|working|archive)\.md$)"
+"""The folder of a user where no ``users/`` is seen, as when it or all users' folders are read by themselves."""
 HOMES = ("data/memory/users", "memory/users", "users")
 """Where the users' folders may lie below a root: that of the bot, of its ``data``, or of the memory itself."""
 COUNTED = {"profileCount": "profile", "workingCount": "working", "archiveCount": "archive"}
@@ -594,7 +596,7 @@ FORMAT = Format(
     relate=_relate,
     check=_check,
     dates={"created_at": "created"},
-    owner=Owner(NONE),
+    owner=Owner(NONE, store=_FOLDER),
     dates_in_lines=True,
     rules=(
         *FIELDS.rules(),

@@ -29,8 +29,9 @@ class Owner:
     store : str
         A regular expression whose match at the head of a path is the store, where the host loads stores apart; empty
         where it does not.
-    home : str
-        Where the expression finds no store, the folder of the nearest file of this name is one.
+    homes : tuple of str
+        Where the expression finds no store, the folder of the nearest file of one of these names is one, unless it lies
+        among archives or copies.
     by_name : bool
         Whether the host loads a page by the name of its file, so that the name counts as it is written. Elsewhere a
         title that comes from the name of a file is read without the mark of a copy.
@@ -40,14 +41,14 @@ class Owner:
     Examples
     --------
     >>> Owner("title", store=".*")
-    Owner(subject='title', kinds=(), by_scope=False, store='.*', home='', by_name=False, slugs=True)
+    Owner(subject='title', kinds=(), by_scope=False, store='.*', homes=(), by_name=False, slugs=True)
     """
 
     subject: str = TITLE
     kinds: tuple[str, ...] = ()
     by_scope: bool = False
     store: str = ""
-    home: str = ""
+    homes: tuple[str, ...] = ()
     by_name: bool = False
     slugs: bool = True
 

@@ -676,6 +676,8 @@ def _lonely(dates: dict[str, date], first: dict[str, str], rows: Rows) -> None:
             rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=first[path], quote=False)
 
 
+_HOMES = ("MEMORY.md", "CLAUDE.md", "AGENTS.md")
+"""What an agent loads from the folder that it works in, and from no other: two such folders are two stores."""
 FORMAT = Format(
     "workspace",
     "MEMORY.md, HEARTBEAT.md, daily logs, sessions, any other Markdown",
@@ -686,7 +688,7 @@ FORMAT = Format(
     writes=MARKDOWN,
     claims=lambda file: file.is_markdown,
     parse=parse,
-    owner=Owner(PAGE),
+    owner=Owner(PAGE, homes=_HOMES),
     check=_check,
     dates={"created_at": None},
     rules=(

@@ -21,7 +21,7 @@ import pyarrow as pa
 from memkit.formats.linked.page import comparable
 from memkit.formats.owner import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.registry import owner_of
-from memkit.formats.syntax.copies import without_mark, without_number
+from memkit.formats.syntax.copies import is_aside, without_mark, without_number
 from memkit.schemas import Ints, Mask, kinds_where
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded
@@ -87,8 +87,11 @@ class Owners:
         in_log = set(kinds_where(log=True))
         paths = [path or "" for path in rows["path"]]
         of_rows = [declared[key] for key in told]
-        known = set(paths) if any(owner.home for owner in declared.values()) else set[str]()
-        stores = _coded([_store(owner, path, known) for owner, path in zip(of_rows, paths, strict=True)])
+        known = set(paths) if any(owner.homes for owner in declared.values()) else set[str]()
+        files_of = [(key[0], key[1], path) for key, path in zip(told, paths, strict=True)]
+        once = dict(zip(files_of, of_rows, strict=True))
+        by_file = {file: _store(owner, file[2], known) for file, owner in once.items()}
+        stores = _coded([by_file[file] for file in files_of])
         subjects, titles, files = [""] * n, [""] * n, [NOBODY] * n
         pages = list[int]()
         for row, key in enumerate(told):
@@ -346,14 +349,10 @@ def _below(path: str, heading_path: str) -> list[str]:
 
 def _store(declared: Owner, path: str, known: Collection[str]) -> str:
     """The store of a file among `known` paths; it bears the name of no other format's."""
-    if not declared.store:
-        return ""
-    if (match := re.match(declared.store, path)) and match[0]:
+    if declared.store and (match := re.match(declared.store, path)) and match[0]:
         return match[0]
-    if not declared.home:
-        return ""
-    folder = path.rpartition("/")[0]
-    while folder and f"{folder}/{declared.home}" not in known:
+    folder = path.rpartition("/")[0] if declared.homes else ""
+    while folder and (is_aside(f"{folder}/") or not any(f"{folder}/{name}" in known for name in declared.homes)):
         folder = folder.rpartition("/")[0]
     return folder
 

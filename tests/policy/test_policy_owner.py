@@ -50,6 +50,9 @@ KEPT = {
         for name, text in (("MEMORY.md", "- [Анна](t.md) — кто\n"), ("t.md", topic("Анна")))
     },
     "files of Hermes": {f".hermes/memories/{name}.md": f"{FACT}\n§\n{name}" for name in ("MEMORY", "USER")},
+    "workspaces of two agents": {f"agents/{agent}/MEMORY.md": f"# Память\n\n## Анна\n\n{FACT}\n" for agent in "ab"},
+    "instructions of two projects": {f"{project}/CLAUDE.md": f"# Правила\n\n{FACT}\n" for project in "ab"},
+    "users whose folder is read": {f"{user}/profile.md": fact("pf_1", "profile") for user in "ab"},
     "users": {f"users/{user}/profile.md": fact("pf_1", "profile") for user in "ab"},
     "headings of pages": VAULT
     | {f"{name}.md": f"---\ntitle: {name}\n---\n## Работа\n\n{FACT}\n" for name in ("Анна", "Павел")},
@@ -59,6 +62,13 @@ MERGED = {
     "a user's fact in profile and archive": {
         "users/a/profile.md": fact("pf_1", "profile"),
         "users/a/archive.md": fact("ar_1", "archive"),
+    },
+    "a user's folder that is read": {
+        "profile.md": fact("pf_1", "profile"),
+        "archive.md": fact("ar_1", "archive"),
+    },
+    "a workspace and its backup": {
+        f"{folder}MEMORY.md": f"# Память\n\n## Анна\n\n{FACT}\n" for folder in ("", "backup/")
     },
     "two sections of one name": {"a.md": f"# Сад\n\nГде что.\n\n## Слива\n\n{FACT}\n\n## Слива\n\n{FACT}\n"},
     "a page and its copy": VAULT | {"Анна.md": FACT, "другое/Анна.md": FACT},

@@ -394,7 +394,7 @@ FORMAT = layout(
     page_types=TYPES_OF_TOPICS,
     survey=survey,
     whole_index=INDEX,
-    owner=Owner(PAGE, store=_STORE, home=INDEX, slugs=False),
+    owner=Owner(PAGE, store=_STORE, homes=(INDEX,), slugs=False),
     dates={"created_at": "created", "updated_at": "modified"},
     schemas={UNREAD_FILES: pa.schema({"path": pa.string()})},
     rules=(
