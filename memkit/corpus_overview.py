@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SAMPLE_SIZE = 2000
-_MOST_CHARS = 6_000_000
+_MOST_CHARS = 20_000_000
 """So many characters are compared as a whole: it takes some four seconds."""
 """The number of memories that near-duplicates are estimated from."""
 _MAX_RULES = 10
@@ -189,7 +189,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     corpus : Corpus
         From `memkit.read`, `memkit.from_table` or `memkit.open`.
     exact : bool
-        Look for near-duplicates among all texts. By default that is done up to 6,000,000 characters; beyond, in a
+        Look for near-duplicates among all texts. By default that is done up to 20,000,000 characters; beyond, in a
         sample of 2,000 texts chosen by the hash of their ids.
     as_of : str, date, datetime or None
         The day that expiry is computed for; None is now. Kept in the table's schema metadata.

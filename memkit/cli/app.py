@@ -113,7 +113,7 @@ def overview(
     path: PathArgument,
     page: HtmlOption = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Compare all texts, also those of more than 6,000,000 characters.")
+        bool, typer.Option("--exact", help="Compare all texts, also those of more than 20,000,000 characters.")
     ] = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
