@@ -74,6 +74,7 @@ HOSTS = sorted(path.name for path in (PACKAGE / "hosts").iterdir() if (path / "_
 NAMES_HOSTS = {
     "base/outside.py": "the table",
     "text/secrets.py": "what keys look like",
+    "formats/workspace.py": "files that agents load from the folder that they work in",
     "formats/syntax/speech.py": "names of those who speak in transcripts",
 }
 """The modules of the core in which a host's name may stand, as data."""
