@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from memkit.base.outside import ROOMS as _OUTSIDE_ROOMS
 from memkit.errors import did_you_mean as _did_you_mean
 
 __version__ = "0.1.0"
@@ -64,6 +65,11 @@ def __getattr__(name: str) -> Any:
         hint = "" if name.startswith("_") else _did_you_mean(name, __all__)
         raise AttributeError(f"module 'memkit' has no attribute {name!r}. Expected one of {', '.join(__all__)}.{hint}")
     module, attribute = _PLACES[name]
+    if module.startswith(_OUTSIDE_ROOMS):
+        from memkit.base.plugins import why_left_out
+
+        if why := why_left_out(f"mk.{name}", module):
+            raise AttributeError(why)
     value = import_module(module)
     if attribute:
         value = getattr(value, attribute)

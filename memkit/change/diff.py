@@ -16,9 +16,9 @@ import pyarrow as pa
 from memkit.base.params import check_corpus, describe
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import visible
-from memkit.past.identity import known_of, matches, words_of
 from memkit.schemas import MEMORIES, WORDS, column, table, tuples_of
 from memkit.tables.corpus import Corpus
+from memkit.tables.identity import known_of, matches, words_of
 from memkit.text.secrets import Mask, mask
 
 

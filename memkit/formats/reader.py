@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from memkit.base import hashes
 from memkit.base.parallel import results, workers
 from memkit.base.params import describe, record_as_of, zone_of
+from memkit.base.plugins import FOLDERS
 from memkit.base.progress import bar
 from memkit.formats.aside import with_aside
 from memkit.formats.boxes import checklist_of
@@ -319,10 +320,9 @@ class Past(Protocol):
 
 
 def past() -> Past:
-    """The module that reads from git, imported only where ``rev`` or ``dates`` needs it."""
-    from memkit.past import reading
-
-    return reading
+    """What reads from git, imported only where ``rev`` or ``dates`` needs it."""
+    known: Past = FOLDERS.needed("git", "read: 'rev' and dates='git'")
+    return known
 
 
 def read_listing(

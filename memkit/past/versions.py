@@ -17,10 +17,10 @@ from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
-from memkit.past.identity import IDENTIFYING, Known, matches
 from memkit.past.repository import TIMEOUT_S, GitError, Logged, Repository, TooManyFilesError, log, opened
 from memkit.past.tree import MOST_PATHS, Tree, tree_of
 from memkit.schemas import TIMESTAMP, column, table, tuples_of
+from memkit.tables.identity import IDENTIFYING, Known, matches
 from memkit.text.secrets import find
 
 VERSIONS = table(

@@ -1,15 +1,21 @@
-"""Lazy imports of modules of `memkit.scale` and of saved searches, rooms above this one: only this place names them."""
+"""Lazy imports of lakes of buckets and engines, and of saved searches, a room above this one."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-SCALE = {"buckets": "memkit.scale.buckets", "split": "memkit.scale.split", "index": "memkit.scale.index"}
-SCALE |= {"engine": "memkit.scale.engine", "vectors": "memkit.search.fitted.store"}
-"""The modules that can be imported, by short name."""
+from memkit.base.plugins import LAKES
+
+VECTORS = "memkit.search.fitted.store"
 
 
 def scale(name: str) -> Any:
-    """Import one of the modules of `SCALE`."""
-    return import_module(SCALE[name])
+    """One of the modules of `LAKES`, or of ``vectors``.
+
+    Raises
+    ------
+    ParameterError
+        Where this process leaves it out.
+    """
+    return import_module(VECTORS) if name == "vectors" else LAKES.needed(name, "what buckets and engines need")

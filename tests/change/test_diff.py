@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.past.identity import Known, matches
+from memkit.tables.identity import Known, matches
 
 KEY = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
 
