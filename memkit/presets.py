@@ -204,6 +204,7 @@ def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
     check_value("shares", "parts", parts, "int", low=1)
     check_value("shares", "step", step, "float", low=0, low_open=True, high=1)
     whole = round(1 / step)
+    # Decimals say that 0.1 is a tenth; of 1 / 3, which has no decimals that end, the product is near 1.
     if Decimal(str(step)) * whole != 1 and abs(step * whole - 1) > 1e-9:
         raise ParameterError(f"shares: expected a step of 1 over a whole number, such as 0.1. Got {step}.")
     if math.comb(whole + parts - 1, parts - 1) > _MOST_POINTS:

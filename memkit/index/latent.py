@@ -20,7 +20,7 @@ from memkit.schemas import Floats, Ints
 
 DIMENSIONS = 64
 _SAMPLE, _SAMPLE_OF_LETTERS = 1500, 3000
-_LEAST = 1e-9
+_LEAST = 1e-9  # of the largest eigenvalue; what is below is rounding
 _APART = 1e-3
 
 

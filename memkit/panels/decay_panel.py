@@ -225,7 +225,7 @@ def _fades_at(decay: Decay) -> float:
     low, high = 0.0, _FARTHEST
     if factors(np.array([high]), decay.decay, decay.decay_days, decay.decay_floor)[0] >= _FADED:
         return float("inf")
-    while high - low > 1e-6:
+    while high - low > 1e-6:  # days, a tenth of a second
         middle = (low + high) / 2
         fades = factors(np.array([middle]), decay.decay, decay.decay_days, decay.decay_floor)[0] < _FADED
         low, high = (low, middle) if fades else (middle, high)

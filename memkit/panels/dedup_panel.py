@@ -221,6 +221,7 @@ class DedupPanel(Panel):
         if not self._labels:
             return "no pair judged yet"
         table = self.dedup.precision_recall(self.labels, self._kind)
+        # The thresholds of the table are similarities, which rounding puts beside the one that was typed.
         rows = [row for row in table.to_pylist() if row["threshold"] >= self._threshold - 1e-12]
         if not rows:
             return f"{len(self._labels)} judged, none of them merged at {self._threshold:g}"

@@ -520,6 +520,7 @@ def _edges(values: Floats, whole: bool, is_time: bool) -> Floats:
     if step:
         low = np.floor(low / step) * step - (0.5 if whole else 0.0)
         width = step * np.ceil((high + (0.5 if whole else step) - low) / step / _BINS)
+        # What lies on the last border itself needs a bin behind it, however little longer.
         n = max(1, int(np.ceil((high + (0.5 if whole else 0.0) - low) / width + (0 if whole else 1e-9))))
         return np.asarray(low + width * np.arange(n + 1), np.float64)
     room = high - low or abs(high) or 1.0

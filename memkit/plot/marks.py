@@ -205,6 +205,7 @@ def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
     room = max(high - low, 1e-9)
     power = 10.0 ** math.floor(math.log10(room / _TICKS))
     step = next(power * by for by in (1, 2, 2.5, 5, 10) if room / (power * by) <= _TICKS)
+    # A tick at an end stays, though 0.3 / 0.1 is less than 3.
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     places = [round(multiple * step, 10) for multiple in range(first, last + 1)]
     return [(place, f"{place:,.10g}") for place in places]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[1], COLOURS[5]
-_EQUAL = 1e-9
+_EQUAL = 1e-9  # as in `compare`: a smaller difference of scores is rounding
 _MOST_GROUPS = 30
 _BINS = 24
 

@@ -165,6 +165,7 @@ def _tsne(vectors: Vectors) -> Floats:
     if n == len(vectors):
         return places
     rows, likeness = Nearest(landmarks, None, 0).best(vectors, _NEAREST, None)
+    # A cosine of 0 or below has no weight, and a row of such landmarks would have none to divide by.
     weights = np.clip(likeness, 1e-6, None) ** _SHARPNESS
     points: Floats = (places[rows] * (weights / weights.sum(axis=1, keepdims=True))[..., None]).sum(axis=1)
     points[chosen] = places

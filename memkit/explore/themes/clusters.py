@@ -181,6 +181,7 @@ def _silhouette(distance: Vectors, label: Ints) -> Floats:
     means = sums / size
     means[rows, label] = np.inf
     other = means.min(axis=1)
+    # Memories of one text have no distance at all: 0 over something is the 0 that is meant.
     silhouette: Floats = (other - within) / np.maximum(np.maximum(within, other), 1e-12)
     return np.where(size[label] > 1, silhouette, 0.0)
 

@@ -33,7 +33,7 @@ Vectors = NDArray[np.float32]
 Texts: TypeAlias = Sequence[str] | Any  # or an Arrow array of strings, which has no types
 
 _UNIT_ROWS = 8192  # normalised at a time: double precision doubles the memory
-_UNIT_ERROR = 1e-6
+_UNIT_ERROR = 1e-6  # a length in single precision is wrong by some 1e-7
 SHORT_WORK = 16  # batches without a bar; the cache asks for so many at a time, for as many cores, and shows its own
 _PRIOR_TEXTS = 30
 _LEAST_DEVIATION = 0.005
