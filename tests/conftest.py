@@ -1,4 +1,4 @@
-"""What all tests share: how examples are drawn, which tests are quick, and a script of tests/ as a module."""
+"""What all tests share: how examples are drawn, the quick case of a quick test, and a script of tests/ as a module."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -155,65 +154,8 @@ def _place(path: Path) -> int:
     return 1 if path.suffix == ".ipynb" else 2 if TESTS in path.parents else 3
 
 
-QUICK_A_FILE = 3
-LONG = {
-    "test_the_examples_run_as_they_stand_and_print_what_is_said",
-    "test_every_memory_of_the_samples_is_in_the_table",
-    "test_the_example_runs_as_it_stands",
-    "test_a_notes_folder_of_seven_thousand_files",
-    "test_two_processes_read_what_one_reads",
-    "test_hidden_queries_are_harder_than_plain_ones_and_score_as_a_corpus_without_the_field",
-    "test_every_commit_reads_as_git_checks_it_out",
-    "test_a_pipeline_at_the_command_line",
-    "test_the_commands_write_the_page",
-    "test_after_scattered_edits_rows_are_told_as_after_a_fresh_fit",
-    "test_every_picture_has_words_and_can_be_written",
-    "test_given_vectors_are_searched_however_many_buckets_hold_them",
-    "test_two_settings_over_buckets_compare_as_over_one_index",
-    "test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches",
-    "test_optuna_tries_settings_that_score_as_evaluate_does",
-    "test_a_power_cut_at_any_step_leaves_the_old_or_the_new_tree",
-    "test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back_by_undo",
-    "test_settings_of_a_sweep_rank_as_their_own_searches",
-    "test_the_same_twice_and_in_any_order_of_rows",
-}
-LONG_FILES = {
-    *("test_parallel", "test_search_buckets", "test_search_threads", "test_tables_lake_writers", "test_server"),
-    *("test_planted", "test_evaluate_honesty", "test_evaluate_pictures"),
-    *("test_index_engine", "test_cli_lab", "test_cli_history", "test_policy_history", "test_cli_measure"),
-}
-"""Of workers, threads and servers; of many drawn corpora or pictures; of engines, JupyterLab, repositories, verbs."""
-ELSEWHERE = {"browser", "subprocess", "multiprocessing", "Pool", "n_jobs", "server", "killing"}
-"""What a test names that starts a process, a browser or a server."""
-_taken: Counter[Path] = Counter()
-
-
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the first tests of each file as quick, each in its first case: in a file the basic comes before the odd."""
-    if isinstance(item, pytest.Function) and _is_quick(item) and _taken[item.path] < QUICK_A_FILE:
-        _taken[item.path] += 1
-        item.add_marker("quick")
-
-
-def _is_quick(item: pytest.Function) -> bool:
+    """Of a quick test with several cases the first is quick."""
     cases = getattr(item, "callspec", None)
-    is_first = cases is None or not any(cases.indices.values())
-    is_property = hasattr(item.function, "hypothesis")
-    is_long = (
-        item.originalname in LONG
-        or item.path.stem in LONG_FILES
-        or {"slow", "growth"} & {mark.name for mark in item.iter_markers()}
-    )
-    named = {*item.fixturenames} | _named(item.function, set())
-    return is_first and not is_property and not is_long and not ELSEWHERE & named
-
-
-def _named(function: FunctionType, seen: set[FunctionType]) -> set[str]:
-    """The names and arguments in a test, and in what it calls of its own module."""
-    seen.add(function)
-    code = function.__code__
-    names = {*code.co_names, *(name for names in code.co_consts if isinstance(names, tuple) for name in names)}
-    for beside in [function.__globals__.get(name) for name in code.co_names]:
-        if isinstance(beside, FunctionType) and beside.__module__ == function.__module__ and beside not in seen:
-            names |= _named(beside, seen)
-    return names
+    if cases is not None and any(cases.indices.values()):
+        item.own_markers = [mark for mark in item.own_markers if mark.name != "quick"]

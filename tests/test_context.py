@@ -37,6 +37,7 @@ def reasons(table: pa.Table, block: str) -> dict[str, str | None]:
     return {row["memory_id"]: row["reason"] for row in table.to_pylist() if row["block"] == block}
 
 
+@pytest.mark.quick
 def test_the_prompt_is_the_documents_blocks_joined_by_a_blank_line() -> None:
     corpus = corpus_of(fact("Пьёт чай"), fact("Чинит пул", "working", "normal"), fact("О чае", "archive", "low"))
     built = builder(corpus, skip_shown=True).build(corpus, "anna", "чай", AS_OF)
@@ -47,6 +48,7 @@ def test_the_prompt_is_the_documents_blocks_joined_by_a_blank_line() -> None:
     assert built.table.schema.metadata[b"as_of"] == b"2026-03-01T00:00:00+00:00"
 
 
+@pytest.mark.quick
 def test_only_high_profile_facts_and_unexpired_ones_enter() -> None:
     corpus = corpus_of(
         fact("high"),
@@ -61,6 +63,7 @@ def test_only_high_profile_facts_and_unexpired_ones_enter() -> None:
     assert reasons(table, WORKING) == {"4": None, "5": "expired"}
 
 
+@pytest.mark.quick
 def test_another_user_is_never_seen() -> None:
     corpus = corpus_of(fact("чай"), {**fact("чай и секрет"), "user_id": "boris"})
     built = builder(corpus).build(corpus, "anna", "чай секрет", AS_OF)

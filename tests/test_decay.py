@@ -31,6 +31,7 @@ def factors(ages: list[float], **parameters: object) -> list[float]:
     return by_row
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
@@ -45,6 +46,7 @@ def test_each_form_is_its_formula(form: str, expected: list[float]) -> None:
     assert factors([0, 30, 60, 120], decay=form) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("form", ["half_life", "linear", "gauss"])
 def test_exactly_half_is_left_at_decay_days_and_e_folding_leaves_less(form: str) -> None:
     assert factors([45], decay=form, decay_days=45.0) == [0.5]
@@ -64,6 +66,7 @@ def test_a_factor_is_above_0_at_most_1_and_never_rises_with_age(ages, form, days
     assert all(later <= earlier for earlier, later in itertools.pairwise(by_age))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("kind", "importance", "decays"),
     [

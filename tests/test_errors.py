@@ -35,6 +35,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return words
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("known", [IDS, PATHS], ids=["ids", "paths"])
 def test_of_twenty_thousand_names_few_are_compared_letter_by_letter(known: list[str], compared: list[str]) -> None:
     wrong = known[777].replace("s/", "z/").replace("m/", "w/")[:-1] + "x"
@@ -43,6 +44,7 @@ def test_of_twenty_thousand_names_few_are_compared_letter_by_letter(known: list[
     assert 0 < len(compared) <= 2 * 100
 
 
+@pytest.mark.quick
 def test_a_name_with_one_slip_is_the_first_among_twenty_thousand() -> None:
     for name in _CHANCE.sample(PATHS, 8):
         position = _CHANCE.randrange(len(name) - 1)
@@ -56,6 +58,7 @@ def test_a_name_with_one_slip_is_the_first_among_twenty_thousand() -> None:
             assert near(wrong, PATHS)[0] == name, wrong
 
 
+@pytest.mark.quick
 def test_names_that_are_all_too_long_to_be_meant_are_not_compared(compared: list[str]) -> None:
     assert did_you_mean("notes", ["y" * 1_000 + str(number) for number in range(100)]) == ""
     assert set(compared) <= {""}

@@ -45,6 +45,7 @@ def lines_of_code(path: Path) -> int:
     return len(lines)
 
 
+@pytest.mark.quick
 def test_the_house_is_no_larger_than_was_agreed(subtests: pytest.Subtests) -> None:
     code = {path: lines_of_code(path) for path in (ROOT / "memkit").rglob("*.py") if "_shipped" not in path.parts}
     counted = {

@@ -47,6 +47,7 @@ def qrels(bench: ModuleType, corpus: mk.Corpus, labels: pd.DataFrame) -> pd.Data
     return bench.qrels(corpus, labels)
 
 
+@pytest.mark.quick
 def test_each_query_has_its_fields_and_an_id_of_its_own(queries: pd.DataFrame) -> None:
     assert list(queries.columns) == ["query_id", "text", "user_id", "as_of", "group", "kind", "note"]
     assert queries["query_id"].is_unique
@@ -55,10 +56,12 @@ def test_each_query_has_its_fields_and_an_id_of_its_own(queries: pd.DataFrame) -
     assert Counter(queries["kind"]) == KINDS
 
 
+@pytest.mark.quick
 def test_ids_differ_from_those_of_the_older_queries(queries: pd.DataFrame) -> None:
     assert not set(queries["query_id"]) & set(pd.read_csv(DATA / "queries.csv")["query_id"])
 
 
+@pytest.mark.quick
 def test_three_queries_need_the_facts_of_their_user(queries: pd.DataFrame, qrels: pd.DataFrame) -> None:
     asked_by = queries.dropna(subset="user_id").set_index("query_id")["user_id"]
     assert len(asked_by) == 3

@@ -53,6 +53,7 @@ def hour(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 SHOWN = ["read", "overview", "search", "trace", "dedup", "policy", "context", "problems"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("step", SHOWN)
 def test_no_output_is_over_forty_lines_or_eighty_columns(hour: dict[str, Any], step: str) -> None:
     lines = shown(hour[step]).text(80).splitlines()
@@ -60,11 +61,13 @@ def test_no_output_is_over_forty_lines_or_eighty_columns(hour: dict[str, Any], s
     assert all(wcswidth(line) <= 80 for line in lines)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("step", SHOWN)
 def test_every_result_is_a_page_of_its_own(hour: dict[str, Any], step: str) -> None:
     assert shown(hour[step])._repr_html_().startswith('<div class="mk">')
 
 
+@pytest.mark.quick
 def test_the_hour_ends_with_files(hour: dict[str, Any]) -> None:
     page, lake = hour["export"]
     assert isinstance(page, Path)

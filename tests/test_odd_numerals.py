@@ -41,6 +41,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> mk.Corpus:
     return mk.read(folder(tmp_path_factory.mktemp("odd")))
 
 
+@pytest.mark.quick
 def test_every_look_at_a_folder_comes_to_its_end(corpus: mk.Corpus) -> None:
     assert mk.digest(corpus, since="2026-01-01", until="2026-12-31").table.num_rows
     assert mk.overview(corpus, as_of="2026-03-02").table.num_rows
@@ -52,11 +53,13 @@ def test_every_look_at_a_folder_comes_to_its_end(corpus: mk.Corpus) -> None:
         assert policy.fit_transform(corpus, as_of="2026-03-02").num_rows == corpus.memories.num_rows
 
 
+@pytest.mark.quick
 def test_stores_number_on_after_an_id_that_is_no_number(corpus: mk.Corpus) -> None:
     saved = mk.store(corpus.root).facts.save("anna", "Меня зовут Анна Петровна", now="2026-03-02")
     assert saved.id == "pf_004"
 
 
+@pytest.mark.quick
 def test_a_number_that_cannot_be_read_is_the_word_itself() -> None:
     pairs = {"rates .4,0 %": ".4,0", "rates 0,40 %": "0.4", "rates 1234567890123 %": "1234567890123"}
     for text, value in pairs.items():

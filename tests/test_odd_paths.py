@@ -57,6 +57,7 @@ TAKE_A_PATH: dict[str, Callable[[mk.Corpus, Any], object]] = {
 READ = ("read", "open", "history", "load")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("path", [*NO_PATH, *NO_NAME], ids=lambda path: f"{path!r:.20}")
 @pytest.mark.parametrize("call", TAKE_A_PATH)
 def test_what_is_no_path_is_refused_in_one_line_that_says_what_came(
@@ -68,6 +69,7 @@ def test_what_is_no_path_is_refused_in_one_line_that_says_what_came(
     assert len(str(refused.value)) < 300
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("path", NOTHING, ids=lambda path: f"{path!r:.20}")
 @pytest.mark.parametrize("call", READ)
 def test_where_nothing_can_be_read_one_line_says_so(place: Path, corpus: mk.Corpus, call: str, path: str) -> None:
@@ -76,6 +78,7 @@ def test_where_nothing_can_be_read_one_line_says_so(place: Path, corpus: mk.Corp
     assert str(refused.value).isprintable()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("path", ["pipe", "socket", "/dev/zero", "."])
 @pytest.mark.parametrize("read", [mk.Profile.load, mk.labels.read_qrels, mk.labels.read_queries, mk.labels.import_log])
 def test_a_file_is_asked_for_and_anything_else_is_not_opened(place: Path, read: Any, path: str) -> None:

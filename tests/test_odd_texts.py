@@ -34,6 +34,7 @@ def calls(search: mk.Retriever, text: str) -> Iterator[object]:
     yield mk.ContextBuilder(search).build(search.corpus_, text, question).text
 
 
+@pytest.mark.quick
 def test_a_text_of_control_characters_stops_nothing(search: mk.Retriever, subtests: pytest.Subtests) -> None:
     with session() as con:
         assert con.execute(f"select {', '.join(map(literal, TEXTS))}").fetchall() == [tuple(TEXTS)]
@@ -49,12 +50,14 @@ def test_a_text_of_control_characters_stops_nothing(search: mk.Retriever, subtes
             assert text.strip() in {"", *(found.strip() for found in table.result["text"].to_pylist())}
 
 
+@pytest.mark.quick
 def test_a_pattern_of_a_thousand_lines_is_one_expression() -> None:
     with session() as con:
         sql = Pattern("odd", "a\n" * 1000).sql.replace("text", f"{literal('a' + chr(10))}", 1)
         assert con.execute(f"select {sql}").fetchall() == [(False,)]
 
 
+@pytest.mark.quick
 def test_a_folder_with_files_of_random_bytes_and_utf_32_is_searched(tmp_path: Path) -> None:
     (tmp_path / "wide.md").write_bytes(("Пул соединений 任务\n" * 300).encode("utf-32-le"))
     (tmp_path / "MEMORY.md").write_text("# Чай\n\nЛюбит чай.\n\n## Вид\n\n" + "任\0" * 1000, "utf-8")

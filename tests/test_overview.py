@@ -46,6 +46,7 @@ def counts(overview: Overview) -> dict[str, int]:
     return dict(zip(overview.table["what"].to_pylist(), overview.table["count"].to_pylist(), strict=True))
 
 
+@pytest.mark.quick
 def test_every_figure_is_that_of_the_files(overview: Overview) -> None:
     count_of = counts(overview)
     assert count_of["memories"] == 3 + 4 + 2
@@ -60,6 +61,7 @@ def test_every_figure_is_that_of_the_files(overview: Overview) -> None:
     assert count_of["expire within 31 days"] == 1
 
 
+@pytest.mark.quick
 def test_a_link_is_dead_where_no_file_of_the_folder_is_and_code_and_pictures_are_no_links(overview: Overview) -> None:
     rows = overview.tables["links"].select(["target", "path", "line"]).to_pylist()
     assert rows == [
@@ -68,6 +70,7 @@ def test_a_link_is_dead_where_no_file_of_the_folder_is_and_code_and_pictures_are
     ]
 
 
+@pytest.mark.quick
 def test_links_by_name_that_lead_nowhere_are_dead_and_none_is_counted_twice(tmp_path: Path) -> None:
     pages = {
         "печь.md": "---\naliases: [Пыхтелка]\n---\n\n# Печь\n\nСм. [[Котёл]], [[нет|её]] и [насос](насос.md).\n",

@@ -52,6 +52,7 @@ def pictures(corpus: mk.Corpus) -> dict[str, Any]:
 NAMES = ["growth", "contributions", "funnel", "similarity", "ranks", "decay"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_a_picture_shows_itself_and_without_a_screen_says_so_in_words(pictures: dict[str, Any], name: str) -> None:
     shell = InteractiveShell()
@@ -64,6 +65,7 @@ def test_a_picture_shows_itself_and_without_a_screen_says_so_in_words(pictures: 
     assert not _pylab_helpers.Gcf.get_all_fig_managers()
 
 
+@pytest.mark.quick
 def test_an_axes_of_somebody_else_stays_as_it_is() -> None:
     shell = InteractiveShell()
     register(shell)
@@ -73,6 +75,7 @@ def test_an_axes_of_somebody_else_stays_as_it_is() -> None:
         mk.plot.words(ax)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_no_picture_tells_a_secret_or_reads_a_title_as_a_formula(pictures: dict[str, Any], name: str) -> None:
     ax = pictures[name]

@@ -54,6 +54,7 @@ METHODS = {
 }
 
 
+@pytest.mark.quick
 def test_the_lists_of_public_names_agree() -> None:
     assert sorted(mk.__all__) == mk.__all__
     assert all(issubclass(getattr(mk.errors, name), mk.MemkitError) for name in mk.errors.__all__)
@@ -63,6 +64,7 @@ def test_the_lists_of_public_names_agree() -> None:
 STUB = ast.parse(Path(mk.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 
 
+@pytest.mark.quick
 def test_a_name_is_where_the_stub_says_that_it_is() -> None:
     """By Python's own reading of the stub, as a type checker takes it."""
     namespace: dict[str, Any] = {}
@@ -77,6 +79,7 @@ def test_a_name_is_where_the_stub_says_that_it_is() -> None:
     assert namespace.keys() - {"__builtins__"} == {*mk.__all__}
 
 
+@pytest.mark.quick
 def test_an_editor_completes_the_names() -> None:
     completed = jedi.Script("import memkit as mk\nmk.rep").complete(2, 6)
     assert [completion.name for completion in completed] == [name for name in mk.__all__ if name.startswith("rep")]

@@ -24,6 +24,7 @@ def blocks(language: str, text: str = README) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.quick
 def test_the_first_two_bash_blocks_are_one_command_each() -> None:
     demo, tests = blocks("bash")[:2]
     assert demo.count("\n") == tests.count("\n") == 1
@@ -94,6 +95,7 @@ def test_ci_fails_where_any_run_fails(tmp_path: Path, failing: str) -> None:
     assert run_ci(tmp_path, "python3.12", "python3.13", failing=failing).returncode == 1
 
 
+@pytest.mark.quick
 def test_the_oldest_packages_are_those_that_the_project_allows() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lowest = dict(
@@ -122,6 +124,7 @@ def test_the_examples_run_as_they_stand_and_print_what_is_said(
     assert (tmp_path / "panel.html").stat().st_size > 10_000
 
 
+@pytest.mark.quick
 def test_it_is_read_in_five_minutes() -> None:
     prose = re.sub(r"^```.*?^```$", "", README, flags=re.DOTALL | re.MULTILINE)
     assert len(prose.split()) < 1_200

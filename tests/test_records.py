@@ -13,6 +13,7 @@ from memkit.errors import ParameterError
 from memkit.records import rank_pathways, stale_pathways, wisdom_support
 
 
+@pytest.mark.quick
 def test_weights_for_and_against_a_fact_are_summed_and_self_relations_do_not_count() -> None:
     facts = pa.table({"memory_id": ["1", "2", "3"], "fact_id": ["w1", "w2", "w3"], "content": ["чай", "tea", "мёд"]})
     links = pa.table(
@@ -44,6 +45,7 @@ def test_the_interval_is_scipys(hits: int, ratio: float, confidence: float) -> N
     assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
+@pytest.mark.quick
 def test_few_uses_rank_below_many_and_none_last() -> None:
     table = pa.table(
         {"id": ["once", "often", "never", "odd"], "hits": [1, 100, 0, 5], "success_rate": [1.0, 0.9, None, 1.5]}
@@ -55,6 +57,7 @@ def test_few_uses_rank_below_many_and_none_last() -> None:
         rank_pathways(table, confidence=1.0)
 
 
+@pytest.mark.quick
 def test_stale_is_more_than_the_days_and_missing_or_future_dates_are_neutral() -> None:
     dates = ["2026-01-30", "2026-01-29", None, "2027-01-01"]
     table = pa.table({"id": ["b", "a", "c", "d"], "last_used_at": pa.array(dates)})

@@ -27,6 +27,7 @@ CONTRACTS = PACKAGE.parent / "pyproject.toml"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_shipped" not in path.parts)
 
 
+@pytest.mark.quick
 def test_rooms_import_only_rooms_below_them(capsys: pytest.CaptureFixture[str]) -> None:
     passed = lint_imports(str(CONTRACTS), no_cache=True, no_logo=True) == 0
     assert passed, capsys.readouterr().out
@@ -46,6 +47,7 @@ def circles(imports: set[tuple[str, str]]) -> set[tuple[str, ...]]:
     return {group for group in members if len(group) > 1}
 
 
+@pytest.mark.quick
 def test_no_modules_import_each_other() -> None:
     graph = grimp.build_graph("memkit", exclude_type_checking_imports=True, cache_dir=None)
     imports = {
@@ -59,6 +61,7 @@ def test_no_modules_import_each_other() -> None:
     assert circles(imports - on_demand) == set()
 
 
+@pytest.mark.quick
 def test_a_circle_would_be_found() -> None:
     assert circles({("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("e", "e")}) == {("a", "b", "c")}
 

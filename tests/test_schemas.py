@@ -23,6 +23,7 @@ from memkit.schemas import (
 from memkit.tables.table import from_table
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [*TABLES, "chunks"])
 def test_every_column_says_what_it_means(name: str) -> None:
     schema = {**TABLES, "chunks": CHUNKS}[name]
@@ -32,6 +33,7 @@ def test_every_column_says_what_it_means(name: str) -> None:
         assert meaning or field.name in ("created_at", "updated_at", "last_used_at", "timestamp"), field.name
 
 
+@pytest.mark.quick
 def test_memories_has_the_columns_of_the_documentation_in_its_order() -> None:
     assert MEMORIES.names == [
         "memory_id",
@@ -69,6 +71,7 @@ def test_memories_has_the_columns_of_the_documentation_in_its_order() -> None:
     assert {field.name for field in MEMORIES if field.type == TIMESTAMP} == times
 
 
+@pytest.mark.quick
 def test_a_time_is_utc_in_microseconds_everywhere() -> None:
     times = [field.type for schema in TABLES.values() for field in schema if pa.types.is_timestamp(field.type)]
     assert set(times) == {TIMESTAMP} == {pa.timestamp("us", tz="UTC")}

@@ -139,6 +139,7 @@ def ending(estimator: Any, check: Check) -> list[Cannot]:
     return errors
 
 
+@pytest.mark.quick
 @pytest.mark.filterwarnings("ignore")
 def test_what_scikit_learn_asks_holds_for_every_estimator(subtests: pytest.Subtests) -> None:
     for estimator, checks_of_it in checks():
@@ -151,6 +152,7 @@ def test_what_scikit_learn_asks_holds_for_every_estimator(subtests: pytest.Subte
                 check(estimator)
 
 
+@pytest.mark.quick
 @pytest.mark.filterwarnings("ignore")
 def test_a_check_that_cannot_pass_ends_in_the_reason_that_is_declared() -> None:
     other = {}
@@ -163,6 +165,7 @@ def test_a_check_that_cannot_pass_ends_in_the_reason_that_is_declared() -> None:
     assert other == {}
 
 
+@pytest.mark.quick
 def test_each_declared_reason_is_that_of_a_check() -> None:
     pairs = {(type(each).__name__, name_of(check)) for each, checks_of_it in checks() for check in checks_of_it}
     later = {"array_api_input", "estimator_sparse_tag"}  # scikit-learn 1.6 does not ask for these

@@ -23,6 +23,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "content",
     ["чай", "чай".encode(), lambda path: path.write_text("чай", encoding="utf-8")],
@@ -37,6 +38,7 @@ def test_a_file_gets_its_new_content_in_folders_that_are_made(
         assert [(one.name, one.read_text("utf-8")) for one in path.parent.iterdir()] == [("b.txt", "чай")]
 
 
+@pytest.mark.quick
 def test_while_a_file_is_written_its_place_holds_what_it_held(tmp_path: Path) -> None:
     contents = []
 
@@ -49,6 +51,7 @@ def test_while_a_file_is_written_its_place_holds_what_it_held(tmp_path: Path) ->
     assert (contents, (tmp_path / "a").read_text()) == (["old"], "new")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("error", [OSError("full"), ValueError("odd"), KeyboardInterrupt()], ids=repr)
 def test_a_writer_that_fails_leaves_what_was_there_and_nothing_beside(tmp_path: Path, error: BaseException) -> None:
     def write(beside: Path) -> None:

@@ -13,16 +13,19 @@ KINDS: Kinds = {"number": int, "name": str | None, "is_done": bool, "parts": lis
 GOOD = {"number": 5, "name": None, "is_done": False, "parts": []}
 
 
+@pytest.mark.quick
 def test_an_object_is_what_it_says() -> None:
     assert json_object(json.dumps(GOOD)) == json_object(json.dumps(GOOD).encode()) == GOOD
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", ["[]", "5", "null", "", "{", '{"a": }', b'{"\xff": 1}', "[" * 100_000], ids=range(8))
 def test_what_is_no_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"expected|nested|codec|delimiter|Expecting"):
         json_object(text)
 
 
+@pytest.mark.quick
 def test_fields_of_their_types_are_taken() -> None:
     assert with_fields(GOOD, KINDS) is GOOD
     assert with_fields({**GOOD, "name": "чай"}, KINDS)["name"] == "чай"

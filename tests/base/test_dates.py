@@ -14,6 +14,7 @@ def english_names(word: str, names: tuple[Named, ...]) -> list[str]:
     return [one.english for one in names if re.fullmatch(one.pattern, word, re.IGNORECASE)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("names", "expected"), [(MONTHS, calendar.month_name[1:]), (WEEKDAYS, calendar.day_name[:])], ids=["months", "days"]
 )
@@ -21,6 +22,7 @@ def test_names_stand_in_the_calendars_order(names: tuple[Named, ...], expected: 
     assert [one.english for one in names] == list(expected)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("names", [MONTHS, WEEKDAYS], ids=["months", "days"])
 def test_a_name_is_said_by_one_pattern(names: tuple[Named, ...]) -> None:
     for one in names:
@@ -28,6 +30,7 @@ def test_a_name_is_said_by_one_pattern(names: tuple[Named, ...]) -> None:
         assert any(one.russian.startswith(beginning) for beginning in one.stems.split())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("word", ["May", "may", "second", "мар", "сей"])
 def test_what_is_first_of_all_another_word_is_none_of_the_date_words(word: str) -> None:
     assert word not in DATE_WORDS

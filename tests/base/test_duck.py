@@ -17,6 +17,7 @@ from memkit.text.analyse import connect_fts
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
+@pytest.mark.quick
 def test_a_connection_and_its_cursors_count_in_utc_and_fetch_nothing() -> None:
     names = ("TimeZone", "autoinstall_known_extensions", "autoload_known_extensions")
     with connect() as con:
@@ -41,6 +42,7 @@ class Stopped:
         raise KeyboardInterrupt
 
 
+@pytest.mark.quick
 def test_ctrl_c_while_duckdb_takes_a_table_from_python_is_no_error_of_duckdb() -> None:
     with connect() as con:
         with pytest.raises(KeyboardInterrupt), interruptible():
@@ -49,6 +51,7 @@ def test_ctrl_c_while_duckdb_takes_a_table_from_python_is_no_error_of_duckdb() -
             con.execute("select error('KeyboardInterrupt: says a text')")
 
 
+@pytest.mark.quick
 def test_a_function_of_an_extension_that_is_not_loaded_is_an_error_not_a_download() -> None:
     with connect() as con, pytest.raises(duckdb.Error, match="stem"):
         con.execute("select stem('running', 'english')")

@@ -22,6 +22,7 @@ NO_FENCE = ["    ```\n# text\n    ```\n", "``\n# text\n``\n", "``` a`b\n# text\n
 UNCLOSED = ["```\n# text\n", "~~~\n# text\n```\n", "````\n# text\n```\n", "```\n# text\n``` x\n"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("code", CLOSED)
 def test_no_heading_chunk_or_part_begins_within_a_closed_fence(code: str, tmp_path: Path) -> None:
     lines = code.count("\n")
@@ -37,6 +38,7 @@ def test_no_heading_chunk_or_part_begins_within_a_closed_fence(code: str, tmp_pa
     assert any(code in part for part in mk.SplitPlan(max_tokens_per_file=size).parts(text))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", NO_FENCE + UNCLOSED)
 def test_what_is_no_fence_and_what_never_closes_is_text(text: str, tmp_path: Path) -> None:
     assert fences(text).closed == []
@@ -46,6 +48,7 @@ def test_what_is_no_fence_and_what_never_closes_is_text(text: str, tmp_path: Pat
     assert ("unbalanced_fence" in corpus.problems["rule"].to_pylist()) == (text in UNCLOSED)
 
 
+@pytest.mark.quick
 def test_a_fence_longer_than_a_part_is_cut_at_its_lines() -> None:
     code = "```\n" + "x = 1\n" * 20 + "```\n"
     parts = mk.SplitPlan(max_tokens_per_file=6).parts(code)

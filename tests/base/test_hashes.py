@@ -13,6 +13,7 @@ from memkit.base import hashes
 TEXTS = ["", "чай", "a\x00b", "я" * 10_000]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("size", [4, 6, 8, 12, 16])
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_digest_is_blake2b_of_the_text_in_utf_8(text: str, size: int) -> None:
@@ -20,10 +21,12 @@ def test_a_digest_is_blake2b_of_the_text_in_utf_8(text: str, size: int) -> None:
     assert hashes.digest(text, size) == hashes.digest(text.encode(), size) == hashes.key(text, size).hex() == expected
 
 
+@pytest.mark.quick
 def test_texts_with_half_a_character_have_digests_of_their_own() -> None:
     assert len({hashes.digest(text) for text in ("\ud800", "\udfff", "?", "\ufffd")}) == 4
 
 
+@pytest.mark.quick
 def test_the_digest_of_a_file_is_that_of_its_bytes_wherever_it_was_read_to(tmp_path: Path) -> None:
     data = bytes(range(256)) * 5_000
     (tmp_path / "a").write_bytes(data)

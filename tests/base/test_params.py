@@ -62,11 +62,13 @@ REFUSED: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("name", "value"), ACCEPTED)
 def test_a_value_within_its_declaration_passes(name: str, value: object) -> None:
     assert Knobs(**{name: value}).check_params()[name] is value
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("name", "value"), REFUSED)
 def test_a_value_outside_of_its_declaration_is_refused_with_both(name: str, value: object) -> None:
     with pytest.raises(ParameterError) as caught:
@@ -76,6 +78,7 @@ def test_a_value_outside_of_its_declaration_is_refused_with_both(name: str, valu
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.quick
 def test_a_constraint_is_told_in_words() -> None:
     assert {name: declared.expected for name, declared in Knobs.params().items()} == {
         "share": "a float in [0, 1]",

@@ -9,6 +9,7 @@ from memkit.index.cache import VectorCache
 from memkit.index.encoders.hashing import HashEncoder
 
 
+@pytest.mark.quick
 def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -25,6 +26,7 @@ def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
     assert lines == ["memkit: counting: 2 of 5", "memkit: counting: 4 of 5", "memkit: encoding: 20 of 30"]
 
 
+@pytest.mark.quick
 def test_whoever_hears_of_work_can_end_it() -> None:
     def tell(what: str, done: int, total: int | None) -> None:
         if done == 2:
@@ -36,6 +38,7 @@ def test_whoever_hears_of_work_can_end_it() -> None:
     assert list(progress.bar("counting", [0], silent=True)) == [0]
 
 
+@pytest.mark.quick
 def test_an_encoder_says_how_far_it_is_within_its_first_step(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,12 +26,14 @@ def changes(difference: object) -> list[tuple[str, str | None, str]]:
     return [(row["change"], row["memory_id_before"], row["memory_id"]) for row in rows]
 
 
+@pytest.mark.quick
 def test_a_corpus_does_not_differ_from_itself() -> None:
     corpus = mk.read(mk.sample_data())
     assert len(mk.diff(corpus, corpus)) == 0
     assert mk.diff(corpus, corpus).diff() == ""
 
 
+@pytest.mark.quick
 def test_each_way_to_change_has_its_word(tmp_path: Path) -> None:
     body = "Десять соединений на сервер, не больше"
     before = read(
@@ -52,6 +54,7 @@ def test_each_way_to_change_has_its_word(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.quick
 def test_lines_that_shift_are_no_change_and_equal_titles_stay_apart(tmp_path: Path) -> None:
     day = "## 10:00\nпервое дело дня\n\n## 10:00\nвторое, совсем другое\n"
     before, after = read(tmp_path / "a", log=day), read(tmp_path / "b", log=f"# Новое\nсверху\n\n{day}")

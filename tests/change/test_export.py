@@ -142,6 +142,7 @@ def test_what_a_layout_can_hold_is_held(rows: list[dict[str, Any]]) -> None:
             assert titles.count(row["title"]) > 1 or wanted <= set(exported["held"])
 
 
+@pytest.mark.quick
 def test_a_page_goes_through_every_layout_of_pages_unchanged(tmp_path: Path) -> None:
     for name in ("okf", "memfs", "basic-memory", "serena"):
         corpus, texts = mk.read(sample_data() / "layouts" / name), None
@@ -168,6 +169,7 @@ def test_every_memory_of_the_samples_is_in_the_table(tmp_path: Path) -> None:
             check(corpus, exported(corpus, layout, folder), folder)
 
 
+@pytest.mark.quick
 def test_what_a_fact_cannot_hold_is_named_and_nothing_is_cut(tmp_path: Path) -> None:
     texts = ["ж" * 11, "ж" * 12, "ж" * 240, "ж" * 241, "первая строка\nвторая строка", "[exp:2026-01-01] не тег"]
     corpus = mk.from_table({"text": texts, "user_id": ["u", "u", "u", "u", "u", None]})
@@ -183,6 +185,7 @@ def test_what_a_fact_cannot_hold_is_named_and_nothing_is_cut(tmp_path: Path) -> 
     assert "'text' must not open with a tag" in with_user["reason"]
 
 
+@pytest.mark.quick
 def test_facts_keep_their_ids_types_and_days_and_counters(tmp_path: Path) -> None:
     corpus = mk.read(sample_data() / "facts")
     planned = exported(corpus, "facts", tmp_path / "f")

@@ -130,6 +130,7 @@ BROKEN: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("code", CODES)
 def test_each_rule_with_a_fix_is_mended_and_the_rest_stays(code: str, tmp_path: Path) -> None:
     files, after = BROKEN[code]
@@ -147,6 +148,7 @@ def test_each_rule_with_a_fix_is_mended_and_the_rest_stays(code: str, tmp_path: 
     assert tree(root) == before
 
 
+@pytest.mark.quick
 def test_the_first_file_of_an_index_is_named_from_the_folder_above(tmp_path: Path) -> None:
     branch = json.dumps({"type": "index-branch", "category": "lessons", "files": []})
     for home in ("memory/", ""):
@@ -158,6 +160,7 @@ def test_the_first_file_of_an_index_is_named_from_the_folder_above(tmp_path: Pat
         assert mk.read(root).problems.num_rows == 0, home
 
 
+@pytest.mark.quick
 def test_every_fix_is_said_by_the_rules_and_only_those() -> None:
     rows = mk.rules().to_pylist()
     fixable = {(row["code"], row["format"], row["field"]) for row in rows if row["fix"]}

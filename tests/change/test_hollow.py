@@ -76,6 +76,7 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_with_its_only_text_a_page_goes_and_so_does_its_line_in_an_index(layout: str, tmp_path: Path) -> None:
     """An expired page, or a duplicate: the file, its line, no dead link and no empty page; undo brings all back."""
@@ -112,6 +113,7 @@ KEEPING = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("what", KEEPING)
 def test_what_a_page_says_beside_its_text_or_who_links_to_it_keeps_it_whole(what: str, tmp_path: Path) -> None:
     """Then nothing of the page changes, and the plan says why in words."""
@@ -123,6 +125,7 @@ def test_what_a_page_says_beside_its_text_or_who_links_to_it_keeps_it_whole(what
     assert reason in refused["reason"], refused["reason"]
 
 
+@pytest.mark.quick
 def test_pages_that_link_to_each_other_go_together_and_a_host_keeps_its_file(tmp_path: Path) -> None:
     """A link from what goes too keeps nothing; MEMORY.md stays, also without a text."""
     honey = "---\ntitle: Мёд\nexpires: 2026-02-01\n---\nСм. [[чай]].\n"

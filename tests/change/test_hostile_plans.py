@@ -68,6 +68,7 @@ def removals(root: Path) -> list[list[dict[str, Any]]]:
     ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("number", range(9))
 def test_most_memories_do_not_go_without_force_whatever_the_plan_says_of_itself(number: int, folder: Folder) -> None:
     root = folder(FILES)
@@ -82,6 +83,7 @@ def test_most_memories_do_not_go_without_force_whatever_the_plan_says_of_itself(
     assert {path: data for path, data in tree(root).items() if not path.startswith(".memkit/")} == before
 
 
+@pytest.mark.quick
 def test_an_index_that_forgets_its_files_and_texts_that_only_move_take_nothing_away(folder: Folder) -> None:
     root = folder(FILES)
     forgets = change(root, "update", "memory/l/index.json", after='{"type": "index-branch", "files": []}')
@@ -92,6 +94,7 @@ def test_an_index_that_forgets_its_files_and_texts_that_only_move_take_nothing_a
     assert mk.Edits.from_json(json.dumps([joined]), root).removed() == []
 
 
+@pytest.mark.quick
 def test_exactly_30_percent_go_and_one_more_does_not(folder: Folder) -> None:
     lines = [f"- [id:ar_{n}] [t:archive] [imp:low] Слово номер {n}\n" for n in range(10)]
     root = folder({"users/u/archive.md": "".join(lines)})

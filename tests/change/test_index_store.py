@@ -53,6 +53,7 @@ def index(root: Path) -> IndexStore:
     return mk.store(root).index
 
 
+@pytest.mark.quick
 def test_a_tree_is_made_from_nothing(tmp_path: Path) -> None:
     """Index standard, sections 1 and 3: root, branches, categories."""
     index = mk.store(mk.testing.write_files(tmp_path, {"memory/lessons/tea.md": "# Чай\n"})).index
@@ -74,6 +75,7 @@ def test_a_tree_is_made_from_nothing(tmp_path: Path) -> None:
         index.add_category("lessons")
 
 
+@pytest.mark.quick
 def test_an_entry_is_added_and_those_before_it_stay(index: IndexStore, root: Path) -> None:
     """Index standard, section 2: existing metadata is kept."""
     index.add_entry("lessons", "Мёд", "memory/lessons/honey.md", [], "low", now=NOW)
@@ -86,6 +88,7 @@ def test_an_entry_is_added_and_those_before_it_stay(index: IndexStore, root: Pat
     assert tree(root)["memory/lessons/index.json"] == BRANCH
 
 
+@pytest.mark.quick
 def test_only_the_fields_that_are_meant_change(index: IndexStore, root: Path) -> None:
     """Index standard, section 2: only the values required are updated; overwriting a whole entry is forbidden."""
     index.update_entry("lessons/tea.md", priority="low", now=NOW)

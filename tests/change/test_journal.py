@@ -45,6 +45,7 @@ def journal(root: Path) -> Iterator[Journal]:
         yield journal
 
 
+@pytest.mark.quick
 def test_a_change_is_made_and_undone_byte_for_byte(root: Path, faults: ModuleType) -> None:
     (root / "users/anna/working.md").chmod(0o600)
     with opened(root) as journal:
@@ -60,6 +61,7 @@ def modes_of(folder: Path, *names: str) -> set[int]:
     return {stat.S_IMODE(path.stat().st_mode) for name in names for path in folder.rglob(name)}
 
 
+@pytest.mark.quick
 def test_old_texts_are_the_users_alone(root: Path) -> None:
     """In the journal, also of an older memkit, and in a lake; a folder that a group writes keeps its group."""
     (root / ".memkit").mkdir()
@@ -77,6 +79,7 @@ def test_old_texts_are_the_users_alone(root: Path) -> None:
     assert modes_of(root / "lake", "*.duckdb", "*.parquet") == {0o600}
 
 
+@pytest.mark.quick
 def test_a_deleted_file_comes_back_with_its_mode(root: Path, journal: Journal, faults: ModuleType) -> None:
     path = "memory/lessons/note.md"
     (root / path).chmod(0o640)

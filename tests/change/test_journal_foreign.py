@@ -104,6 +104,7 @@ DOORS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("attack", TRIES)
@@ -158,6 +159,7 @@ CASES = [("file", name, value) for name, values in ODD_FILES.items() for value i
 CASES += [("record", name, value) for name, values in ODD_RECORDS.items() for value in values]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("level", "name", "value"), CASES, ids=repr)
 def test_a_record_with_a_field_that_memkit_does_not_write_is_refused(level: str, name: str, value: object) -> None:
     assert to_record(record(7, GOOD), 7) is not None
@@ -166,6 +168,7 @@ def test_a_record_with_a_field_that_memkit_does_not_write_is_refused(level: str,
         to_record(odd, 7)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", [b"[]", b"7", b"null", b"{}", b"[" * 100_000, b"\xff", b'{"number": 1e999}', b"NaN"])
 def test_a_record_that_is_no_object_of_its_fields_is_refused(text: bytes) -> None:
     with pytest.raises(FormatError, match="a record"):

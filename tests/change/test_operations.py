@@ -160,6 +160,7 @@ def functions_of(file: str) -> dict[str, tuple[str, str]]:
     return functions
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("document", "section", "operation", "test"), OPERATIONS, ids=lambda value: value.split("::")[-1]
 )
@@ -174,6 +175,7 @@ def test_an_operation_has_a_test_that_names_document_and_section(
     assert f"{operation}(" in source or f'"{operation}"' in source, f"{name} does not do it"
 
 
+@pytest.mark.quick
 def test_no_operation_of_a_store_and_no_tool_is_left_out() -> None:
     stores: list[type] = [
         IndexStore,
@@ -197,6 +199,7 @@ def test_no_operation_of_a_store_and_no_tool_is_left_out() -> None:
 # --- what the documents show of files, written by the operations themselves ---
 
 
+@pytest.mark.quick
 def test_a_split_writes_the_index_that_the_document_shows(tmp_path: Path) -> None:
     """Index standard, section 5: note.md of 5,000 tokens becomes two parts and this index.md."""
     paragraph = f"{'слово ' * 99}конец.\n\n"

@@ -70,6 +70,7 @@ def applied(root: Path, policies: object, **options: object) -> dict[str, bytes]
     return tree(root)
 
 
+@pytest.mark.quick
 def test_expiry_takes_the_line_out_and_sets_the_counter(folder: Folder) -> None:
     """Memory v2, TTL and cleanup: expired lines leave working.md; every other byte stays."""
     root = folder({"users/anna/working.md": WORKING, "users/anna/meta.json": META})
@@ -230,6 +231,7 @@ def test_what_comes_where_all_goes_is_all_there_is(
     }
 
 
+@pytest.mark.quick
 def test_an_appended_entry_is_indented_as_those_before_it() -> None:
     """Index standard, section 1: words on one line; over lines where those before them are."""
     text = '{\n    "files": [\n        {\n            "a": %s\n        }\n    ]\n}\n'
@@ -239,6 +241,7 @@ def test_an_appended_entry_is_indented_as_those_before_it() -> None:
         assert spliced(text % old, [Json(text % old).append(["files"], {"b": [1]})]) == item % (old, new)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "reason"), [('{"a": 1, "a": 2}', "twice"), ("{'a': 1}", "no JSON"), ('{"a": 1} // x', "no JSON")]
 )

@@ -22,6 +22,7 @@ def planned(root: Path, n_removed: int, n_facts: int) -> mk.Edits:
     return mk.plan(mk.read(folder), mk.Expiry(), as_of="2026-03-01")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("n_removed", "n_facts"), [(3, 10), (30, 100), (0, 3)])
 def test_exactly_thirty_percent_go_without_force(tmp_path: Path, n_removed: int, n_facts: int) -> None:
     edits = planned(tmp_path, n_removed, n_facts)
@@ -30,6 +31,7 @@ def test_exactly_thirty_percent_go_without_force(tmp_path: Path, n_removed: int,
     assert mk.read(tmp_path / "agent").memories.num_rows == n_facts - n_removed
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("n_removed", "n_facts"), [(4, 10), (31, 100), (1, 3)])
 def test_one_more_is_refused_and_nothing_is_written(tmp_path: Path, n_removed: int, n_facts: int) -> None:
     edits = planned(tmp_path, n_removed, n_facts)
@@ -40,6 +42,7 @@ def test_one_more_is_refused_and_nothing_is_written(tmp_path: Path, n_removed: i
     assert mk.read(tmp_path / "agent").memories.num_rows == n_facts - n_removed
 
 
+@pytest.mark.quick
 def test_what_is_merged_into_a_fact_that_expires_as_before_is_not_lost() -> None:
     def facts(**texts: str) -> pa.Table:
         rows = {"memory_id": [*texts], "text": [*texts.values()], "expires_at": ["2030-02-01"] * len(texts)}

@@ -38,6 +38,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("new", ["drinks/green tea.md", "tea.md", "sweets/deep/er/чай (новый).md", "x.md"])
 def test_each_link_leads_where_it_led_and_nothing_else_changes(tmp_path: Path, new: str) -> None:
     root, old = write_files(tmp_path, PAGES), "drinks/tea.md"
@@ -63,6 +64,7 @@ def test_each_link_leads_where_it_led_and_nothing_else_changes(tmp_path: Path, n
     assert contents(root) == before
 
 
+@pytest.mark.quick
 def test_a_memory_of_serena_takes_its_names_along(tmp_path: Path) -> None:
     home = ".serena/memories/"
     files = {
@@ -84,6 +86,7 @@ def test_a_memory_of_serena_takes_its_names_along(tmp_path: Path) -> None:
     assert contents(root) == before
 
 
+@pytest.mark.quick
 def test_what_cannot_be_renamed_is_refused(tmp_path: Path) -> None:
     root = write_files(tmp_path, PAGES)
     before, store = contents(root), mk.store(root).pages

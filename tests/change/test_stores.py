@@ -45,6 +45,7 @@ def meta(root: Path, user: str = "anna") -> dict[str, Any]:
     return counters
 
 
+@pytest.mark.quick
 def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Path) -> None:
     """Memory v2, memory_save: validation, classification, the right .md, counters and version in meta.json."""
     answers = [
@@ -76,6 +77,7 @@ def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Pat
     assert mk.read(tmp_path).problems.num_rows == 0
 
 
+@pytest.mark.quick
 def test_a_link_beside_the_users_is_left_alone_and_bars_nothing(tmp_path: Path) -> None:
     root = mk.testing.write_files(tmp_path / "root", {"memory/2026-01-01.md": "чай\n", "out.md": "- кофе\n"})
     (root / "memory/anna.md").symlink_to(root / "out.md")
@@ -84,6 +86,7 @@ def test_a_link_beside_the_users_is_left_alone_and_bars_nothing(tmp_path: Path) 
     assert (saved.id, (root / "out.md").read_text()) == ("pf_001", "- кофе\n")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

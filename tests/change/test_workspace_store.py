@@ -19,6 +19,7 @@ def storage(tmp_path: Path) -> MemoryStorage:
     return mk.store(tmp_path).workspace
 
 
+@pytest.mark.quick
 def test_memory_gets_sections_with_their_time(storage: MemoryStorage, tmp_path: Path) -> None:
     """Workspace, MemoryStorage: append_to_memory adds with a timestamp."""
     assert storage.read_memory() == ""
@@ -32,6 +33,7 @@ def test_memory_gets_sections_with_their_time(storage: MemoryStorage, tmp_path: 
     assert "Казани" not in storage.read_memory()
 
 
+@pytest.mark.quick
 def test_a_daily_log_is_one_file_a_day(storage: MemoryStorage, tmp_path: Path) -> None:
     """Workspace, daily logs: append-only, entries with their time."""
     storage.append_to_daily_log("Выкатили бота.", now=NOW)
@@ -45,6 +47,7 @@ def test_a_daily_log_is_one_file_a_day(storage: MemoryStorage, tmp_path: Path) -
     assert [str(moment)[:16] for moment in memories["created_at"].to_pylist()][-1] == "2025-02-03 15:05"
 
 
+@pytest.mark.quick
 def test_the_context_is_the_last_days_newest_first(storage: MemoryStorage) -> None:
     """Workspace, get_recent_context(days=2)."""
     for day in ("01", "03", "04"):

@@ -27,12 +27,14 @@ HITS = [
 ]
 
 
+@pytest.mark.quick
 def test_check_of_a_healthy_folder_exits_0(run: Run, folder: Path) -> None:
     code, out, err = run("check", folder)
     assert (code, err) == (0, "")
     assert "3 memories read. 0 errors, 0 warnings, 0 info." in out
 
 
+@pytest.mark.quick
 def test_check_groups_problems_and_exits_1_on_an_error(run: Run, folder: Path) -> None:
     (folder / "users" / "anna" / "archive.md").write_text(
         "- [id:ar_1] [t:archive] [imp:low] [exp:2026-02-30] Обсуждали чай\n" * 7, encoding="utf-8"
@@ -44,6 +46,7 @@ def test_check_groups_problems_and_exits_1_on_an_error(run: Run, folder: Path) -
     assert "… and 5 more" in out
 
 
+@pytest.mark.quick
 def test_check_json_is_one_array_with_the_columns_of_problems(run: Run, folder: Path) -> None:
     (folder / "broken.json").write_text("{", encoding="utf-8")
     code, out, err = run("check", folder, "--json")

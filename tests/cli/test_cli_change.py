@@ -23,6 +23,7 @@ def root(tmp_path: Path) -> Path:
     return mk.testing.write_files(tmp_path / "root", {"users/anna/working.md": WORKING})
 
 
+@pytest.mark.quick
 def test_plan_apply_and_undo(run: Any, root: Path, tmp_path: Path) -> None:
     file = root / "users/anna/working.md"
     code, out, err = run("plan", root, "expiry", "--as-of", "2026-03-01", "--json")
@@ -39,6 +40,7 @@ def test_plan_apply_and_undo(run: Any, root: Path, tmp_path: Path) -> None:
     assert run("undo", root)[0] == 2
 
 
+@pytest.mark.quick
 def test_a_diff_is_printed_as_it_is(run: Any, root: Path) -> None:
     code, out, _ = run("plan", root, "expiry", "--as-of", "2026-03-01", "--diff")
     assert code == 0
@@ -46,6 +48,7 @@ def test_a_diff_is_printed_as_it_is(run: Any, root: Path) -> None:
     assert "expired" in run("plan", root, "expiry", "--as-of", "2026-03-01")[1]
 
 
+@pytest.mark.quick
 def test_parameters_filters_and_standard_input(run: Any, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = ("plan", root, "expiry", "--as-of", "2026-03-01", "--json")
     assert json.loads(run(*plan, "--set", "grace_days=60")[1]) == []

@@ -16,18 +16,21 @@ from memkit.testing import write_files
 AS_OF = "2026-03-01"
 
 
+@pytest.mark.quick
 def test_the_command_line_names_every_policy(run: Any) -> None:
     code, out, _ = run("policy", "--help")
     assert code == 0
     assert all(name in out for name in POLICIES)
 
 
+@pytest.mark.quick
 def test_an_old_name_is_refused_with_the_names_there_are(run: Any, tmp_path: Path) -> None:
     for old, name in (("classify", "classifier"), ("dedup", "deduplicator")):
         code, out, err = run("policy", old, tmp_path)
         assert (code, out, err.count("\n"), name in err, f"Got '{old}'" in err) == (2, "", 1, True, True)
 
 
+@pytest.mark.quick
 def test_a_policy_of_another_package_answers_by_its_name(
     run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

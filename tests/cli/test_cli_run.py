@@ -46,6 +46,7 @@ def a_locked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("command", [("check",), ("sql",), ("search",), ("policy", "decay"), ("context",)])
 @pytest.mark.parametrize("odd", ["a_pipe", "a_socket", "a_locked_folder", "/dev/zero", "/dev/null", "a link"])
 def test_a_path_that_is_no_folder_or_file_ends_at_once_with_exit_code_2(
@@ -63,6 +64,7 @@ def test_a_path_that_is_no_folder_or_file_ends_at_once_with_exit_code_2(
     assert err.startswith(f"memkit: {message}")
 
 
+@pytest.mark.quick
 def test_a_folder_that_can_no_longer_be_read_is_no_empty_one(a_locked_folder: Path) -> None:
     a_locked_folder.chmod(0o700)
     corpus = mk.read(a_locked_folder)
@@ -71,6 +73,7 @@ def test_a_folder_that_can_no_longer_be_read_is_no_empty_one(a_locked_folder: Pa
         corpus.refresh()
 
 
+@pytest.mark.quick
 def test_an_empty_path_is_not_the_folder_one_is_in(run: Run) -> None:
     code, out, err = run("check", "")
     assert (code, out) == (2, "")

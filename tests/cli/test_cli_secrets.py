@@ -88,12 +88,14 @@ def html_and_text(result: Any) -> str:
     return shown(result, rows=200)._repr_html_() + shown(result, rows=200).text(200)
 
 
+@pytest.mark.quick
 def test_the_folder_holds_each_secret_as_planted(corpus: mk.Corpus) -> None:
     texts = "\n".join(corpus.memories["text"].to_pylist())
     assert all(texts.count(value) >= 2 for value in PASSWORDS)
     assert all(value in texts for value in ALONE)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("k", [3, 200])
 def test_tables_and_searches_show_none_and_keep_all_as_data(corpus: mk.Corpus, search: mk.Retriever, k: int) -> None:
     hits = search.search("пул", k=k, as_of=DAY)
@@ -104,6 +106,7 @@ def test_tables_and_searches_show_none_and_keep_all_as_data(corpus: mk.Corpus, s
     )
 
 
+@pytest.mark.quick
 def test_a_result_that_says_it_in_one_row_hides_it_in_all_rows_and_columns(corpus: mk.Corpus) -> None:
     judged = mk.Admission(max_chars=10_000).transform(corpus, as_of=DAY)
     assert set(judged.filter(pa.compute.equal(judged["reason"], "secret"))["matched_span"].to_pylist()) & set(PASSWORDS)

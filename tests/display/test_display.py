@@ -128,6 +128,7 @@ class Tags(html.parser.HTMLParser):
 OURS = {"div", "style", "p", "b", "small", "table", "thead", "tbody", "tr", "th", "td", "mark", "i", "br", "span"}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_no_word_of_the_user_becomes_a_tag(results: dict[str, Any], name: str) -> None:
     page = Tags(shown(results[name])._repr_html_())
@@ -136,6 +137,7 @@ def test_no_word_of_the_user_becomes_a_tag(results: dict[str, Any], name: str) -
     assert page.open == []
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("width", [80, 40])
 def test_the_text_form_is_within_the_width_and_aligned(results: dict[str, Any], name: str, width: int) -> None:
@@ -154,6 +156,7 @@ def _keeps_gaps(line: str, rule: str) -> bool:
     return all(cell == " " for cell, mark in zip(cells, rule, strict=False) if mark == " ")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_an_output_has_at_most_forty_lines(results: dict[str, Any], name: str) -> None:
     assert len(shown(results[name]).text(80).splitlines()) <= 40

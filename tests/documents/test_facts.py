@@ -49,6 +49,7 @@ def store(root: Path, files: dict[str, str], **options: Any) -> FactStore:
 # --- the folder, and the operations on the document's own lines ---------------------------------------------------
 
 
+@pytest.mark.quick
 def test_the_documents_own_folder_is_healthy(tmp_path: Path) -> None:
     corpus = mk.read(mk.testing.write_files(tmp_path, BOT))
     assert corpus.problems.num_rows == 0
@@ -56,6 +57,7 @@ def test_the_documents_own_folder_is_healthy(tmp_path: Path) -> None:
     assert set(corpus.memories["user_id"].to_pylist()) == {"test-user"}
 
 
+@pytest.mark.quick
 def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path) -> None:
     facts = store(tmp_path, BOT)
     saved = [
@@ -89,6 +91,7 @@ def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path
     assert tree(tmp_path) == BOT
 
 
+@pytest.mark.quick
 def test_facts_are_read_and_found(tmp_path: Path) -> None:
     facts = store(tmp_path, BOT)
     assert facts.read("test-user", as_of="2026-03-01")["id"].to_pylist() == ["pf_001", "wk_014", "ar_120"]

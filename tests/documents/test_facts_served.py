@@ -30,6 +30,7 @@ def tools(tmp_path: Path) -> Tools:
     return Tools(mk.testing.write_files(tmp_path, BOT | OLD | STRAY), {"encoder": None}, log=False)
 
 
+@pytest.mark.quick
 def test_a_search_gives_ids_that_forgetting_knows_and_nothing_that_scores_nought(tools: Tools) -> None:
     hits = tools.memory_search("структуру памяти", k=10)["results"]
     assert all(hit["score"] > 0 for hit in hits)
@@ -46,6 +47,7 @@ def test_a_search_gives_ids_that_forgetting_knows_and_nothing_that_scores_nought
     assert tools.memory_forget("boris", fact_id=new["fact_id"])["ok"]
 
 
+@pytest.mark.quick
 def test_words_give_candidates_with_a_gap(tools: Tools) -> None:
     answer = tools.memory_forget("boris", query="чай")
     first, second = (hit["score"] for hit in answer["candidates"])
@@ -69,6 +71,7 @@ BAD: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("call", BAD)
 def test_a_wrong_argument_gets_one_message_of_ours(call: str, tools: Tools) -> None:
     with pytest.raises(ParameterError) as caught:

@@ -43,6 +43,7 @@ def faults(root: Path) -> list[str]:
     return list(mk.read(root).problems["rule"].to_pylist())
 
 
+@pytest.mark.quick
 def test_the_documents_folder_is_what_the_operations_make_of_nothing(document: ModuleType, tmp_path: Path) -> None:
     """Sections 1 to 3: the examples of a root and of a branch, byte for byte."""
     index = mk.store(mk.testing.write_files(tmp_path, {"memory/lessons/intro.md": document.INTRO})).index
@@ -56,6 +57,7 @@ def test_the_documents_folder_is_what_the_operations_make_of_nothing(document: M
     assert faults(tmp_path) == []
 
 
+@pytest.mark.quick
 def test_the_memory_folder_itself_may_be_given(document: ModuleType, tmp_path: Path) -> None:
     """Section 3: the folder is called memory; who names it means it, whether it has an index yet or not."""
     home = mk.testing.write_files(tmp_path / "memory", {"lessons/intro.md": document.INTRO})
@@ -70,6 +72,7 @@ def test_the_memory_folder_itself_may_be_given(document: ModuleType, tmp_path: P
     assert mk.store(fresh).index.add_category("lessons") == "lessons/index.json"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "written", ["lessons/two.md", "memory/lessons/two.md", "lessons/./two.md", "./lessons//two.md"]
 )

@@ -41,6 +41,7 @@ def notes(root: Path) -> NoteStore:
     return mk.store(root).notes
 
 
+@pytest.mark.quick
 def test_a_note_is_written_as_file_structure_shows_it(notes: NoteStore, root: Path, document: ModuleType) -> None:
     """Memory Format, File Structure: front matter, a heading from the subject, the content; beside the other notes."""
     id = notes.create(*document.NEW_NOTE, now=NOW)
@@ -51,6 +52,7 @@ def test_a_note_is_written_as_file_structure_shows_it(notes: NoteStore, root: Pa
     )
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "content", ["# Своё\n\nТекст заметки.", "Своё\n===\n\nТекст заметки.", "Вступление.\n\n# Потом\n\nда"]
 )
@@ -73,6 +75,7 @@ class ValidationError extends AppError {}
 ```"""
 
 
+@pytest.mark.quick
 def test_a_note_that_starts_with_context_has_its_subject_above_it(notes: NoteStore, root: Path) -> None:
     """Memory Format, Best Practices: start with context, include code; a heading of level 2 or a list is no title."""
     contents = (EXAMPLE, "## Ниже\n\nТекст заметки.", "- пункт списка\n===")

@@ -38,6 +38,7 @@ def rows(root: Path, table: str) -> list[dict[str, Any]]:
     return records
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "name", ["pathway.json", "pathway.yaml", "item.json", "item.yaml", "fact.json", "fact.yaml", "FACT.YML"]
 )
@@ -56,6 +57,7 @@ def test_the_documents_examples_are_written_byte_for_byte(name: str, document: M
     assert name not in tree(tmp_path)
 
 
+@pytest.mark.quick
 def test_the_examples_are_put_at_once_each_in_its_own_file_or_in_one(document: ModuleType, tmp_path: Path) -> None:
     """Section 2: one record, or a list of them, all or none."""
     records = mk.store(tmp_path).records
@@ -81,6 +83,7 @@ def test_the_examples_are_put_at_once_each_in_its_own_file_or_in_one(document: M
         mk.undo(tmp_path)
 
 
+@pytest.mark.quick
 def test_two_items_of_one_user_in_one_second_are_two_files(document: ModuleType, tmp_path: Path) -> None:
     """Section 2.2: nothing says that a user asks once a second."""
     records = mk.store(tmp_path).records

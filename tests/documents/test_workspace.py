@@ -51,6 +51,7 @@ def turns_in(root: Path) -> list[tuple[str, str]]:
 # --- the three levels ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_the_documents_folder_is_read_whole_without_a_problem(root: Path) -> None:
     """Workspace, three levels: MEMORY.md, HEARTBEAT.md, daily logs, sessions."""
     corpus = mk.read(root)
@@ -69,12 +70,14 @@ def test_the_documents_folder_is_read_whole_without_a_problem(root: Path) -> Non
 # --- MEMORY.md and daily logs ----------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_append_to_memory_adds_a_section_with_the_time(storage: MemoryStorage, document: ModuleType) -> None:
     """Workspace, MEMORY.md: read_memory, append_to_memory."""
     assert storage.append_to_memory("Живёт в Казани.", now=NOW) == "MEMORY.md"
     assert storage.read_memory() == document.FILES["MEMORY.md"] + "\n## 2025-02-03 14:30\n\nЖивёт в Казани.\n"
 
 
+@pytest.mark.quick
 def test_a_log_is_appended_to_and_its_entries_stay_what_they_were(root: Path, document: ModuleType) -> None:
     """Workspace, daily logs: append_to_daily_log, read_daily_log; the document's own entries are lines with a time."""
     storage, before = MemoryStorage(root), mk.read(root).memories["memory_id"].to_pylist()

@@ -95,6 +95,7 @@ def files(tmp_path: Path) -> dict[str, tuple[Path, Path]]:
     return paths
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("verb", "scopes"),
     [
@@ -181,6 +182,7 @@ class Suggests:
         return self.value
 
 
+@pytest.mark.quick
 def test_a_tuning_with_a_guard_asks_each_of_both_sets_once(
     counted: Counted, search: Retriever, files: dict[str, tuple[Path, Path]]
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_tuning_with_a_guard_asks_each_of_both_sets_once(
     assert tuned.verdict_.word in ("worse", "practically the same")  # so that what nobody judged was looked at
 
 
+@pytest.mark.quick
 def test_a_baseline_that_no_setting_has_asks_its_own_arm_alone(
     counted: Counted, search: Retriever, files: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(tmp_path_factory.mktemp("audit"), files)
 
 
+@pytest.mark.quick
 def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(folder: Path) -> None:
     search = mk.Retriever(encoder=None).fit(mk.read(folder))
     audit = mk.audit(search, as_of=NOW)
@@ -74,6 +75,7 @@ def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(fold
     assert {row["why"] for row in audit.tables["unsearchable"].to_pylist()} == {"no word", "kind not searched"}
 
 
+@pytest.mark.quick
 def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     search = fitted({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "—"]})
     monkeypatch.setattr(findability, "Pools", lambda *args: pytest.fail("asked"))
@@ -83,6 +85,7 @@ def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPat
     assert str(mk.audit(search, only="unsearchable")) == "1 of 3 memories cannot be found by any query"
 
 
+@pytest.mark.quick
 def test_an_audit_of_no_such_name_is_refused() -> None:
     with pytest.raises(mk.errors.ParameterError, match=r"'only' must be .*hubs.*Got 'hub'"):
         mk.audit(fitted({"text": ["чай"]}), only="hub")

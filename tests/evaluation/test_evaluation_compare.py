@@ -59,6 +59,7 @@ def detectable(comparison: Comparison) -> float:
 
 
 # At a tenth of the queries changed the detectable difference of 30 users × 10 is about .06.
+@pytest.mark.quick
 @pytest.mark.parametrize(("up", "down", "word"), [(38, 2, "better"), (2, 38, "worse")])
 def test_a_planted_difference_twice_as_large_as_is_detectable_is_found(up: int, down: int, word: str) -> None:
     comparison = even(30, 10).compare(*swapped(300, up, down))
@@ -70,6 +71,7 @@ def test_a_planted_difference_twice_as_large_as_is_detectable_is_found(up: int, 
     assert row["p"] < 0.001
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("up", "down"), [(25, 15), (15, 25)])
 def test_a_planted_difference_half_as_large_as_is_detectable_cannot_be_told(up: int, down: int) -> None:
     comparison = even(30, 10).compare(*swapped(300, up, down))
@@ -78,6 +80,7 @@ def test_a_planted_difference_half_as_large_as_is_detectable_cannot_be_told(up: 
     assert "the 95 % interval contains 0, and the 90 % interval reaches beyond ± 0.01" in str(comparison)
 
 
+@pytest.mark.quick
 def test_no_difference_over_many_queries_is_practically_none() -> None:
     comparison = even(100, 20).compare(*swapped(2000, 20, 20))
     assert comparison.word == "practically the same"

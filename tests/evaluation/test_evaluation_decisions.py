@@ -29,6 +29,7 @@ def pairs() -> tuple[mk.Deduplicator, pa.Table]:
     return dedup.fit(table, vectors=np.array(vectors, np.float32)), pa.Table.from_pylist(rows)
 
 
+@pytest.mark.quick
 def test_a_threshold_that_misses_duplicates_is_lowered(pairs: tuple[mk.Deduplicator, pa.Table]) -> None:
     dedup, labels = pairs
     scores = mk.labels.dedup_scores(dedup, labels, [0.7, 0.8])
@@ -40,6 +41,7 @@ def test_a_threshold_that_misses_duplicates_is_lowered(pairs: tuple[mk.Deduplica
     assert tuned.apparent_gain_ == pytest.approx(1 / 3)
 
 
+@pytest.mark.quick
 def test_a_wrong_merge_costs_what_is_said(pairs: tuple[mk.Deduplicator, pa.Table]) -> None:
     dedup, labels = pairs
     scores = mk.labels.dedup_scores(dedup, labels, [0.7], merge_cost=5)
@@ -47,6 +49,7 @@ def test_a_wrong_merge_costs_what_is_said(pairs: tuple[mk.Deduplicator, pa.Table
     assert mk.labels.tune_scores(scores, "0.9", group="user_id").verdict_.word == "worse"
 
 
+@pytest.mark.quick
 def test_pairs_that_are_unknown_or_differ_in_a_number_never_merge() -> None:
     table = pa.table(
         {"memory_id": ["a", "b", "c"], "text": ["Аренда 1200 рублей", "Аренда 1300 рублей", "аренда 1200 рублей"]}

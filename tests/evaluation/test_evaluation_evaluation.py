@@ -49,6 +49,7 @@ def run_finding(right: list[int]) -> pa.Table:
     return run_of({f"q{i}": ["r"] if one else ["x"] for i, one in enumerate(right)})
 
 
+@pytest.mark.quick
 def test_each_query_sees_its_users_memories_and_those_of_nobody_of_its_day(search: mk.Retriever) -> None:
     queries = {
         "query_id": ["anna", "boris", "all", "past", "both"],
@@ -69,6 +70,7 @@ def test_each_query_sees_its_users_memories_and_those_of_nobody_of_its_day(searc
     }
 
 
+@pytest.mark.quick
 def test_a_predicate_narrows_what_is_seen(search: mk.Retriever) -> None:
     queries, qrels = (
         {"query_id": [1], "text": ["чай"], "user_id": ["anna"]},
@@ -78,6 +80,7 @@ def test_a_predicate_narrows_what_is_seen(search: mk.Retriever) -> None:
     assert hits["memory_id"].to_pylist() == ["anna"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("where", ["true) or (true", "false -- ", "user_id = ", "true; drop table memories"])
 def test_a_predicate_never_shows_another_users_memories(search: mk.Retriever, where: str) -> None:
     queries, qrels = (

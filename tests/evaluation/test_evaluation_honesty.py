@@ -13,6 +13,7 @@ def bench(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("benchmarks/bench_honesty.py")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("cell", "per_query"), [(0, True), (0, False), (2, False), (3, True), (5, False), (6, True), (6, False)]
 )
@@ -22,11 +23,13 @@ def test_of_400_runs_without_a_difference_at_most_35_claim_one(bench: ModuleType
     assert false <= 35
 
 
+@pytest.mark.quick
 def test_a_test_over_queries_would_claim_many(bench: ModuleType) -> None:
     _, habit = bench.claims(bench.CELLS[0], 200)
     assert habit > 30  # so the simulation can tell a bad test from a good one
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("cell", [4, 6])
 def test_a_gain_of_the_detectable_size_is_found_about_four_times_in_five(bench: ModuleType, cell: int) -> None:
     assert 0.68 <= bench.power(bench.CELLS[cell], 400) <= 0.9

@@ -28,6 +28,7 @@ def corpus() -> mk.Corpus:
     return mk.read(DATA)
 
 
+@pytest.mark.quick
 def test_a_heading_asks_for_its_section(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, NOTES))
     queries, qrels = mk.known_items(corpus)
@@ -41,6 +42,7 @@ def test_a_heading_asks_for_its_section(tmp_path: Path) -> None:
     assert titles[right["memory_id"]] == "Пул соединений"
 
 
+@pytest.mark.quick
 def test_each_field_of_the_sample_asks(corpus: mk.Corpus) -> None:
     queries, qrels = mk.known_items(corpus)
     assert set(queries["field"].to_pylist()) == set(FIELDS)
@@ -51,6 +53,7 @@ def test_each_field_of_the_sample_asks(corpus: mk.Corpus) -> None:
     assert {kinds[memory] for memory in by_keywords["group"].to_pylist()} == {"note"}
 
 
+@pytest.mark.quick
 def test_a_sample_is_drawn_by_its_seed(corpus: mk.Corpus) -> None:
     one, again, other = (mk.known_items(corpus, 20, random_state=seed)[0] for seed in (1, 1, 2))
     assert one.equals(again)

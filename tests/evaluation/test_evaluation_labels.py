@@ -68,6 +68,7 @@ def test_a_quoted_id_has_no_blank_and_comes_back(name: str) -> None:
     assert unquoted(quoted(name)) == name
 
 
+@pytest.mark.quick
 def test_texts_alone_are_queries_with_the_ids_of_a_search() -> None:
     search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай", "кофе"]}))
     texts = ["чай", "кофе"]
@@ -79,11 +80,13 @@ def test_texts_alone_are_queries_with_the_ids_of_a_search() -> None:
     assert search.search(queries, k=1)["query_id"].to_pylist() == search.search(texts, k=1)["query_id"].to_pylist()
 
 
+@pytest.mark.quick
 def test_an_id_of_another_program_stays_as_it_is() -> None:
     assert unquoted("https://ru.wikipedia.org/%D0%9F%D1%83%D0%BB") == "https://ru.wikipedia.org/%D0%9F%D1%83%D0%BB"
     assert unquoted("100%") == "100%"
 
 
+@pytest.mark.quick
 def test_labels_of_the_sample_are_read_from_a_path() -> None:
     queries, qrels = mk.labels.read_queries(DATA / "queries.csv"), mk.labels.read_qrels(str(DATA / "qrels.csv"))
     assert queries.num_rows == 46

@@ -68,6 +68,7 @@ def scored(qrels: list[dict[str, Any]], run: list[dict[str, Any]], depth: int = 
     return Judged.from_hits(hits, Labels.from_tables(queries, read_qrels(pa.Table.from_pylist(qrels)), NOW), depth)
 
 
+@pytest.mark.quick
 def test_metrics_equal_those_of_ir_measures() -> None:
     qrels, run = random_task()
     ours = scored(qrels, run)
@@ -93,6 +94,7 @@ def judgement(memory: str, relevance: float, query: str = "q", **more: Any) -> d
     return {"query_id": query, "memory_id": memory, "relevance": relevance, **more}
 
 
+@pytest.mark.quick
 def test_a_hit_has_the_highest_relevance_of_what_is_folded_under_it() -> None:
     qrels = [judgement("a", 1), judgement("b", 3), judgement("c", 2)]
     run = scored(qrels, [hit("q", 1, "x", "a", "b"), hit("q", 2, "c")])
@@ -102,6 +104,7 @@ def test_a_hit_has_the_highest_relevance_of_what_is_folded_under_it() -> None:
     assert Metric.parse("precision@2")(run) == [1.0]
 
 
+@pytest.mark.quick
 def test_a_memory_with_several_chunks_counts_once_where_it_comes_first() -> None:
     run = scored([judgement("a", 1), judgement("b", 1)], [hit("q", 1, "a"), hit("q", 2, "a"), hit("q", 3, "b")])
     assert Metric.parse("recall@2")(run) == [0.5]

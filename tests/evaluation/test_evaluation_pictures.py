@@ -74,6 +74,7 @@ def test_every_picture_has_words_and_can_be_written(search: Any, swept: Any, tun
             ax.figure.savefig(io.BytesIO(), format="svg")
 
 
+@pytest.mark.quick
 def test_a_result_draws_itself_by_its_first_picture(swept: Any, tuned: Any, compared: Any) -> None:
     drawn = [mk.plot.words(result.plot()) for result in (tuned, compared, swept)]
     assert drawn == [
@@ -81,6 +82,7 @@ def test_a_result_draws_itself_by_its_first_picture(swept: Any, tuned: Any, comp
     ]
 
 
+@pytest.mark.quick
 def test_a_result_names_the_pictures_that_it_has(search: Any, swept: Any, tuned: Any, compared: Any) -> None:
     measured = mk.evaluate(search, *LABELS, "mrr", as_of=DAY)
     traced = mk.evaluate(search, *LABELS, "mrr", as_of=DAY, stages=True)
@@ -96,6 +98,7 @@ def test_a_result_names_the_pictures_that_it_has(search: Any, swept: Any, tuned:
         measured.plot()
 
 
+@pytest.mark.quick
 def test_a_prompt_and_an_overview_draw_themselves() -> None:
     corpus = mk.from_table({"text": ["Любит чай"], "kind": ["profile"], "importance": ["high"]})
     built = mk.ContextBuilder(mk.Retriever(encoder=None)).build(corpus, None, "кофе", as_of="2026-03-01")

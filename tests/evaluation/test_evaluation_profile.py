@@ -43,6 +43,7 @@ def whole() -> mk.Profile:
     return mk.Profile.of(*parts, mk.ContextBuilder(k=7), labels=(QUERIES, QRELS), date="2026-03-01", **evidence)
 
 
+@pytest.mark.quick
 def test_every_section_comes_back_from_toml_and_json(whole: mk.Profile, tmp_path: Path) -> None:
     for name in ("best.toml", "best.json"):
         again = mk.Profile.load(whole.save(tmp_path / name))
@@ -54,6 +55,7 @@ def test_every_section_comes_back_from_toml_and_json(whole: mk.Profile, tmp_path
     assert sections["evidence"]["version"] == mk.__version__
 
 
+@pytest.mark.quick
 def test_what_it_makes_is_what_it_was_made_of(whole: mk.Profile) -> None:
     search = fitted("чай", "пул", decay_kinds="*", kind_weights={"daily_log": 0.7}, min_score=1e-05, fold_threshold=0.9)
     made = mk.Retriever(**whole.retriever)
@@ -77,6 +79,7 @@ def test_whatever_a_profile_holds_is_read_as_it_is(note: str, weights: dict[str,
     assert sections == {"retriever": {"kind_weights": weights}, "evidence": {"note": note, "changed": changed}}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "message"),
     [

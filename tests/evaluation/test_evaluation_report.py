@@ -59,6 +59,7 @@ class Page(html.parser.HTMLParser):
         self.acts += [*leads, *(name for name, _ in attrs if name.startswith("on"))]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["evaluate", "compare", "sweep", "tune", "audit"])
 def test_the_page_stands_alone_tells_no_secret_and_is_the_same_each_time(
     results: dict[str, Any], name: str, tmp_path: Path
@@ -76,6 +77,7 @@ def test_the_page_stands_alone_tells_no_secret_and_is_the_same_each_time(
     assert page.count("aria-label=") >= pictures
 
 
+@pytest.mark.quick
 def test_only_the_page_s_own_script_is_allowed(tmp_path: Path) -> None:
     sortable = write_page(tmp_path / "a.html", "a", "<p>a</p>", sortable=True).read_text("utf-8")
     assert re.search(r"script-src 'sha256-[A-Za-z0-9+/]{43}='", sortable)
@@ -83,6 +85,7 @@ def test_only_the_page_s_own_script_is_allowed(tmp_path: Path) -> None:
     assert "script" not in plain
 
 
+@pytest.mark.quick
 def test_a_picture_takes_the_colours_of_the_page() -> None:
     drawn = as_figure(mk.plot.power())
     assert "#000000" not in drawn

@@ -41,6 +41,7 @@ def sums_under(signs: tuple[int, ...], scores: np.ndarray, unit: np.ndarray, per
     return float(np.mean([flipped[unit == u].mean() for u in range(len(signs))]))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("per_query", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_p_is_the_share_of_all_flips_that_are_as_far(seed: int, per_query: bool) -> None:
@@ -53,6 +54,7 @@ def test_the_p_is_the_share_of_all_flips_that_are_as_far(seed: int, per_query: b
     assert sign_flip_p(units, greater=True) == np.mean(np.array(far) >= far[0] - 1e-12)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_p_of_independent_queries_is_scipys(seed: int) -> None:
     scores = np.random.default_rng(seed).normal(0.3, 1, 10)
@@ -60,6 +62,7 @@ def test_the_p_of_independent_queries_is_scipys(seed: int) -> None:
     assert sign_flip_p(Units.from_scores(scores, np.arange(10), True)) == pytest.approx(theirs.pvalue)
 
 
+@pytest.mark.quick
 def test_sampled_flips_are_near_all_flips_and_no_p_is_0() -> None:
     scores, unit = draw(3, 14, shift=0.4)
     units = Units.from_scores(scores, unit, True)

@@ -47,6 +47,7 @@ def detectable(gains: np.ndarray, users: list[str]) -> float:
     return effect
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("users", [8, 12, 30])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_gain_twice_as_large_as_is_detectable_is_found_and_half_of_it_is_not(seed: int, users: int) -> None:
@@ -61,6 +62,7 @@ def test_a_gain_twice_as_large_as_is_detectable_is_found_and_half_of_it_is_not(s
     assert "Keep the search's own setting" in str(tuning)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("users", [8, 12, 30])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_loss_twice_as_large_as_is_detectable_is_found_and_half_of_it_is_not(seed: int, users: int) -> None:
@@ -85,6 +87,7 @@ def chance(seed: int, users: int, each: int) -> np.ndarray:
     return drawn
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", [0, 2, 3])
 def test_no_difference_over_many_queries_is_practically_none_and_over_few_cannot_be_told(seed: int) -> None:
     same = tuned(planted(chance(seed, 400, 20), names(400, 20)), epsilon=0.02).verdict_

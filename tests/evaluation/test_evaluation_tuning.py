@@ -60,6 +60,7 @@ def student(held: np.ndarray) -> float:
     return float(held.sum() / np.sqrt((held**2).sum())) if held.any() else 0.0
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("per_query", [True, False])
 @pytest.mark.parametrize("seed", range(6))
 def test_flip_and_retune_is_the_share_of_all_flips_with_the_choice_made_anew(seed: int, per_query: bool) -> None:
@@ -77,6 +78,7 @@ def test_flip_and_retune_is_the_share_of_all_flips_with_the_choice_made_anew(see
     assert retuned.n_flips == 2 ** value.shape[1]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", range(4))
 def test_each_settings_p_is_that_of_the_highest_of_all(seed: int) -> None:
     scores, unit = draw(seed, gain=1.5)
@@ -89,6 +91,7 @@ def test_each_settings_p_is_that_of_the_highest_of_all(seed: int) -> None:
     assert adjusted[1:] == pytest.approx([np.mean(np.array(highest) >= one - 1e-9) for one in observed])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("seed", range(4))
 def test_a_single_setting_has_scipys_p_of_the_flipped_t_test(seed: int) -> None:
     d = np.random.default_rng(seed).normal(0.5, 1, 9)

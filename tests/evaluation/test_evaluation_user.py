@@ -86,6 +86,7 @@ MEASURES = [evaluated, compared, compared_without_labels, swept, tuned, estimate
 Measure = Callable[..., Any]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("measure", MEASURES)
 def test_queries_without_a_user_are_asked_as_the_one_that_is_named(search: mk.Retriever, measure: Measure) -> None:
     as_user = measure(search, *labels(), user_id="anna")
@@ -93,6 +94,7 @@ def test_queries_without_a_user_are_asked_as_the_one_that_is_named(search: mk.Re
     assert as_user != measure(search, *labels())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_predicate_and_a_user_hold_together(search: mk.Retriever, measure: Measure) -> None:
     other = "memory_id <> 'boris-0'"
@@ -101,6 +103,7 @@ def test_a_predicate_and_a_user_hold_together(search: mk.Retriever, measure: Mea
     )
 
 
+@pytest.mark.quick
 def test_a_users_own_query_stays_that_users(search: mk.Retriever) -> None:
     some = ["boris", None, "boris", None, None, None, None]
     filled = [user or "anna" for user in some]

@@ -120,6 +120,7 @@ def search_and_labels() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
 GRID = {"vector_weight": mk.presets.steps(0, 1, 0.5), "decay_days": [5, 60], "min_score": [0.0, 0.2]}
 
 
+@pytest.mark.quick
 def test_each_setting_scores_as_evaluate_does(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
     metrics = ["ndcg@5", "recall@3", "mrr", "judged@5"]
@@ -133,6 +134,7 @@ def test_each_setting_scores_as_evaluate_does(search_and_labels: Any) -> None:
             assert swept.table[metric][i].as_py() == mean
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("more", [{}, {"normalize": "none"}, {"mmr_lambda": 0.5}])
 def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(
     search_and_labels: Any, more: Any
@@ -147,6 +149,7 @@ def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(
         np.testing.assert_array_equal(swept.matrix()[i], alone.per_query["ndcg"].to_numpy())
 
 
+@pytest.mark.quick
 def test_settings_that_share_what_was_compared_score_as_each_alone_does(
     search_and_labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

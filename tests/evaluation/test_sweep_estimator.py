@@ -37,6 +37,7 @@ def search_and_labels() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
     return search, pd.DataFrame(queries), pd.DataFrame(qrels).drop_duplicates(["query_id", "memory_id"])
 
 
+@pytest.mark.quick
 def test_each_fold_scores_as_evaluate_does_and_users_stay_together(
     search_and_labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_grid_over_the_index_fits_the_search_once_for_each_value() -> None:
     assert len(best.arms._fits) == 2
 
 
+@pytest.mark.quick
 def test_drawn_settings_and_clones_share_what_was_fitted(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
     est = mk.as_estimator(search, as_of=DAY)
@@ -97,6 +99,7 @@ def test_drawn_settings_and_clones_share_what_was_fitted(search_and_labels: Any)
     assert np.isfinite(tried.fit(x, y).cv_results_["mean_test_score"]).all()
 
 
+@pytest.mark.quick
 def test_what_is_less_is_better_counts_negative(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
     est = mk.as_estimator(search, "stale@5", as_of=DAY)

@@ -57,6 +57,7 @@ def rows(digest: Digest, section: str, *names: str) -> list[Any]:
     return [tuple(row.values()) for row in table.select(list(names)).to_pylist()]
 
 
+@pytest.mark.quick
 def test_a_history_says_what_came_changed_and_went(week: Digest) -> None:
     assert week.basis == "git"
     assert rows(week, "added", "title", "line") == [("Коллега", 7)]
@@ -76,6 +77,7 @@ def test_a_history_says_what_came_changed_and_went(week: Digest) -> None:
     assert any("1 older checkbox is still open" in note for note in week.notes)
 
 
+@pytest.mark.quick
 def test_no_secret_is_in_any_form_of_the_page(week: Digest, tmp_path: Path) -> None:
     page = week.report(tmp_path / "week.html").read_text(encoding="utf-8")
     for form in (week.text, repr(week), week._repr_html_(), page, str(week.table.to_pylist())):
@@ -86,6 +88,7 @@ def test_no_secret_is_in_any_form_of_the_page(week: Digest, tmp_path: Path) -> N
         assert section.heading in page
 
 
+@pytest.mark.quick
 def test_a_span_ends_where_it_is_told_to(repository: Path, subtests: pytest.Subtests) -> None:
     corpus = mk.read(repository)
     for case, since, until, counts in (

@@ -65,6 +65,7 @@ def watched(folder: Path) -> Iterator[Callable[..., tuple[Watch, Signals]]]:
         one.stop()
 
 
+@pytest.mark.quick
 def test_a_save_brings_the_new_state_to_searches_and_panels(folder: Path, watched: Callable[..., Any]) -> None:
     corpus = mk.read(folder)
     search = mk.Retriever(encoder=None).fit(corpus)
@@ -90,6 +91,7 @@ def test_a_save_brings_the_new_state_to_searches_and_panels(folder: Path, watche
     assert all("Read again after new.md" in each.status for each in (panel, policy, prompt))
 
 
+@pytest.mark.quick
 def test_a_panel_that_lacked_headings_is_there_once_the_folder_has_them(
     folder: Path, watched: Callable[..., Any]
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_panel_that_lacked_headings_is_there_once_the_folder_has_them(
     assert "to go" in card.summary.value
 
 
+@pytest.mark.quick
 def test_a_memory_that_is_dated_after_the_panel_was_made_shows(folder: Path, watched: Callable[..., Any]) -> None:
     corpus = mk.read(folder)
     search = mk.Retriever(encoder=None).fit(corpus)

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 import memkit as mk
 from memkit.base.fences import fences
 from memkit.tables.samples import write_files
@@ -69,6 +71,7 @@ def tasks(corpus: mk.Corpus) -> list[tuple[str, int, str]]:
     return corpus.named("open_tasks").fetchall()
 
 
+@pytest.mark.quick
 def test_open_tasks_are_those_of_every_format_and_stand_where_they_say(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path / "in", FILES))
     assert {path for path, _, _ in tasks(corpus)} <= {row["path"] for row in corpus.memories.to_pylist()}
@@ -90,6 +93,7 @@ TICKED_LATER = {("life/memory/2025-11-12.md", 9), ("life/memory/2025-11-13.md", 
 """A task that the logs of two days carry over and that of the third ticks."""
 
 
+@pytest.mark.quick
 def test_every_open_box_of_the_sample_is_a_task() -> None:
     root = mk.sample_data()
     corpus = mk.read(root)
@@ -104,6 +108,7 @@ def test_every_open_box_of_the_sample_is_a_task() -> None:
     assert sorted(tasks(corpus)) == sorted(wanted)
 
 
+@pytest.mark.quick
 def test_a_task_of_a_table_has_no_file() -> None:
     corpus = mk.from_table(
         {"text": ["План:\n* [ ] позвонить", "[ ] без списка", "нет [ ] дел"], "kind": ["archive"] * 3}

@@ -37,6 +37,7 @@ def problems() -> dict[str, list[dict[str, Any]]]:
     return {case: mk.read(BROKEN / case, as_of=days.get(case)).problems.to_pylist() for case in CASES}
 
 
+@pytest.mark.quick
 def test_a_broken_case_gives_exactly_the_problems_beside_it(
     problems: dict[str, list[dict[str, Any]]], subtests: pytest.Subtests
 ) -> None:
@@ -46,10 +47,12 @@ def test_a_broken_case_gives_exactly_the_problems_beside_it(
             assert in_order(actual) == in_order([[row[name] for name in COLUMNS] for row in expected_of(case)])
 
 
+@pytest.mark.quick
 def test_every_expectation_has_its_case() -> None:
     assert sorted(path.name.partition(".")[0] for path in BROKEN.glob("*.csv")) == CASES
 
 
+@pytest.mark.quick
 def test_a_problem_says_where_it_is_and_what_came(
     problems: dict[str, list[dict[str, Any]]], subtests: pytest.Subtests
 ) -> None:

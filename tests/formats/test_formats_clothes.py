@@ -37,12 +37,14 @@ HEADINGS = {
 }
 
 
+@pytest.mark.quick
 def test_underlined_headings_are_those_below_a_blank_line(subtests: pytest.Subtests) -> None:
     for name, (text, expected) in HEADINGS.items():
         with subtests.test(name):
             assert found(text) == expected
 
 
+@pytest.mark.quick
 def test_underlined_headings_begin_sections_and_leave_other_ids_alone(tmp_path: Path) -> None:
     marked = "# Чай\nпьём\n\n## Мёд\nедим\n"
     before = mk.read(write_files(tmp_path / "a", {"tea.md": marked}))
@@ -57,6 +59,7 @@ def test_underlined_headings_begin_sections_and_leave_other_ids_alone(tmp_path: 
     assert [row["rule"] for row in corpus.problems.to_pylist()] == ["empty_section", "unclaimed"]
 
 
+@pytest.mark.quick
 def test_in_a_transcript_a_line_that_is_underlined_is_said(tmp_path: Path) -> None:
     text = "user: вот\n\nЧай\n---\n\nassistant: да\n"
     corpus = mk.read(write_files(tmp_path, {"sessions/2026-02-24-a.md": text}))

@@ -72,6 +72,7 @@ def test_what_is_read_is_a_day_that_the_text_spells(text: str) -> None:
         assert not any(sign.isdigit() for sign in around)
 
 
+@pytest.mark.quick
 def test_versions_addresses_bounds_and_impossible_days_are_no_dates() -> None:
     names = (
         *("v20.01.2026", "20.01.2026.3", "1.20.01.2026", "2026.01.20.1", "192.168.20.01", "3.12.2026.01.20"),
@@ -82,6 +83,7 @@ def test_versions_addresses_bounds_and_impossible_days_are_no_dates() -> None:
     assert {name: day_in(name) for name in names if day_in(name)} == {}
 
 
+@pytest.mark.quick
 def test_the_name_of_a_log_or_a_page_tells_its_day() -> None:
     day = "2026-01-13"
     logs = (
@@ -116,6 +118,7 @@ def test_the_name_of_a_log_or_a_page_tells_its_day() -> None:
         assert monday.isocalendar()[:3] == (2026, week, 1)
 
 
+@pytest.mark.quick
 def test_the_nearest_date_counts_and_its_source_is_said(tmp_path: Path) -> None:
     head = "---\ncreated: 2026-01-02\nupdated: 2026-01-03\n---\n"
     files = {

@@ -26,6 +26,7 @@ NAMES = {"cp1251": "windows-1251", "koi8-r": "koi8-r", "cp866": "cp866", "utf-16
 NAMES |= {"utf-16-be": "utf-16-be", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
+@pytest.mark.quick
 def test_a_file_is_read_in_the_encoding_that_is_sure(tmp_path: Path, subtests: pytest.Subtests) -> None:
     plain = mk.read(write_files(tmp_path / "utf-8", {"MEMORY.md": PAGE})).memories
     for encoding, name in NAMES.items():
@@ -54,6 +55,7 @@ NOT_SURE = {
 }
 
 
+@pytest.mark.quick
 def test_what_nobody_is_sure_of_stays_as_it_was(subtests: pytest.Subtests) -> None:
     for name, data in NOT_SURE.items():
         with subtests.test(name):
@@ -61,6 +63,7 @@ def test_what_nobody_is_sure_of_stays_as_it_was(subtests: pytest.Subtests) -> No
     assert encoding_of(b"\xef\xbb\xbf" + PAGE.encode()) == encoding_of(b"") == "utf-8"
 
 
+@pytest.mark.quick
 def test_below_the_least_number_of_bytes_nothing_is_guessed() -> None:
     words = PAGE.replace("\n", " ").encode("cp1251")
     short = words[: next(n for n in range(999) if sum(byte > 127 for byte in words[:n]) == LEAST_BYTES) - 1]

@@ -30,6 +30,7 @@ def ends(root: Path, fronts: dict[str, str]) -> tuple[dict[str, datetime | None]
     return found, [row["path"][5:-3] for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"]
 
 
+@pytest.mark.quick
 def test_each_name_of_the_end_reaches_its_column_and_no_other_does(tmp_path: Path) -> None:
     spelled = {"действуетдо": "Действует до", "invalidat": "invalid_at", "validuntil": "valid-until"}
     others = ("deadline", "due", "review_by", "end_date", "срок", "valid_from", "valid_at")
@@ -39,6 +40,7 @@ def test_each_name_of_the_end_reaches_its_column_and_no_other_does(tmp_path: Pat
     assert not unread
 
 
+@pytest.mark.quick
 def test_a_day_ends_with_the_day_and_a_time_is_an_instant_with_its_offset(tmp_path: Path) -> None:
     found, unread = ends(
         tmp_path,
@@ -67,6 +69,7 @@ def test_a_day_ends_with_the_day_and_a_time_is_an_instant_with_its_offset(tmp_pa
     assert not unread
 
 
+@pytest.mark.quick
 def test_an_end_that_cannot_be_read_is_a_row(tmp_path: Path) -> None:
     fronts = {
         "undated": "ttl: 14d",

@@ -19,6 +19,7 @@ def rules_of(corpus: mk.Corpus) -> list[tuple[str, str]]:
     return [(row["path"], row["rule"]) for row in corpus.problems.to_pylist()]
 
 
+@pytest.mark.quick
 def test_eighty_daily_logs_of_350_kb_lose_no_character(tmp_path: Path) -> None:
     line = "Пул соединений держит десять, the pool holds ten. E4021\n"
     logs = {}
@@ -36,6 +37,7 @@ def test_eighty_daily_logs_of_350_kb_lose_no_character(tmp_path: Path) -> None:
     assert set(corpus.tables["documents"]["kind"].to_pylist()) == {"daily_log"}
 
 
+@pytest.mark.quick
 def test_a_needle_at_the_end_of_a_long_note_is_found(tmp_path: Path) -> None:
     text = "слово " * 20_000 + "\n" + "иголка_в_стоге"
     corpus = mk.read(write_files(tmp_path, {"memory/2026-02-03.md": text}))
@@ -67,6 +69,7 @@ FULL = {
 }
 
 
+@pytest.mark.quick
 def test_an_index_whose_entries_lack_half_of_the_fields_loads_every_file(tmp_path: Path) -> None:
     entries, written = [], {}
     for number in range(60):

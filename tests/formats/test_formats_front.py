@@ -40,6 +40,7 @@ def moment(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[misc, arg-type]  # the parts of a date
 
 
+@pytest.mark.quick
 def test_the_front_matter_of_an_assistants_file_names_and_dates_it(tmp_path: Path) -> None:
     changed = {"created_at": None, "updated_at": moment(2026, 7, 30, 7, 40, 18), "date_source": "own"}
     assert read(tmp_path, memory__timeouts=ASSISTANT) == [
@@ -48,6 +49,7 @@ def test_the_front_matter_of_an_assistants_file_names_and_dates_it(tmp_path: Pat
     ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("front", "created", "updated"),
     [
@@ -73,6 +75,7 @@ def test_dates_are_read_under_the_names_that_are_used(
     assert row == {"title": "plan", "created_at": created, "updated_at": updated, "date_source": source}
 
 
+@pytest.mark.quick
 def test_a_heading_and_a_files_name_say_more_than_front_matter(tmp_path: Path) -> None:
     front = "---\ntitle: Дневник\nname: other\ndate: 2020-01-01\n---\n"
     day = moment(2026, 3, 4)

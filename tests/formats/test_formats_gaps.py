@@ -23,6 +23,7 @@ def rules_of(corpus: mk.Corpus) -> list[tuple[str, str | None]]:
     return [(row["rule"], row["field"]) for row in corpus.problems.to_pylist()]
 
 
+@pytest.mark.quick
 def test_a_null_in_a_required_field_is_missing(tmp_path: Path) -> None:
     fact = {"format_version": None, "fact_id": "w", "category": "c", "content": "x", "confidence": None}
     corpus = mk.read(write_files(tmp_path, {"w.json": json.dumps({**fact, "relations": []})}))
@@ -32,6 +33,7 @@ def test_a_null_in_a_required_field_is_missing(tmp_path: Path) -> None:
 DECLARED = [(group.format, field) for group in (notes.FIELDS, facts.FIELDS, index.FIELDS) for field in group.fields]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("format", "field"), DECLARED, ids=[f"{name}-{field.name}" for name, field in DECLARED])
 def test_a_rule_of_ones_own_is_tried_on_every_declared_field(format: str, field: Field) -> None:
     tried: list[object] = []
@@ -42,6 +44,7 @@ def test_a_rule_of_ones_own_is_tried_on_every_declared_field(format: str, field:
     assert [(row["rule"], row["field"]) for row in reported] == [("bad_value", field.name)] * len(tried)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("record", "kind", "absent"),
     [

@@ -30,6 +30,7 @@ def paths(corpus: mk.Corpus) -> list[str]:
     return sorted(set(corpus.memories["path"].to_pylist()))
 
 
+@pytest.mark.quick
 def test_every_known_place_is_read_at_any_depth_and_can_be_written(tmp_path: Path) -> None:
     places = [f"{above}{place.replace('*', 'host')}" for place in HIDDEN_PLACES for above in ("", "apps/бот/")]
     files = {f"{place}/чай.md": "# Чай\nБез сахара.\n" for place in places}
@@ -40,6 +41,7 @@ def test_every_known_place_is_read_at_any_depth_and_can_be_written(tmp_path: Pat
     assert mk.read(tmp_path, hidden="none").memories.num_rows == 0
 
 
+@pytest.mark.quick
 def test_what_lies_beside_a_known_place_is_neither_read_nor_written(tmp_path: Path) -> None:
     for place in (name.replace("*", "host") for name in HIDDEN_PLACES):
         top, _, below = place.partition("/")
@@ -54,6 +56,7 @@ def test_what_lies_beside_a_known_place_is_neither_read_nor_written(tmp_path: Pa
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.quick
 def test_what_is_never_read_is_not_read_with_all_either(tmp_path: Path) -> None:
     files = {f"{place}/x.md": "# A\ntext\n" for place in NEVER_READ if place not in (".git", ".memkit")}
     files |= {"notes/.venv/x.md": "# A\ntext\n", ".notes/x.md": "# A\ntext\n", ".x.md": "# A\ntext\n"}

@@ -78,6 +78,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("written", ESCAPES)
 @pytest.mark.parametrize("prefix", ["", "memory/"])
 def test_an_entry_reads_nothing_outside(tmp_path: Path, opened: list[str], written: str, prefix: str) -> None:
@@ -93,6 +94,7 @@ def test_an_entry_reads_nothing_outside(tmp_path: Path, opened: list[str], writt
         assert "outside_root" in corpus.problems["rule"].to_pylist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("written", [path.replace(".md", "/index.json") for path in ESCAPES])
 def test_a_branch_reads_nothing_outside(tmp_path: Path, opened: list[str], written: str) -> None:
     folder = tree(tmp_path, branch=written)
@@ -102,6 +104,7 @@ def test_a_branch_reads_nothing_outside(tmp_path: Path, opened: list[str], writt
     assert "outside_root" in corpus.problems["rule"].to_pylist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("written", [*ESCAPES, "../inside.md", "../../secret.md"])
 def test_a_part_reads_nothing_outside_of_its_folder(tmp_path: Path, opened: list[str], written: str) -> None:
     head = f"---\ntitle: t\nparts: [{json.dumps(written)}]\n---\n"

@@ -6,6 +6,7 @@ import tempfile
 from hashlib import blake2b
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def test_an_edit_leaves_the_ids_of_the_others(written: Sections, data: st.DataOb
     stable(written, [*written[:position], (written[position][0], "другое"), *written[position + 1 :]], position, 0)
 
 
+@pytest.mark.quick
 def test_entries_without_a_file_are_named_by_their_titles(tmp_path: Path) -> None:
     def ids(*titles: str) -> list[str]:
         files = ", ".join(f'{{"title": "{title}", "file": "gone-{title}.md"}}' for title in titles)
@@ -104,6 +106,7 @@ def test_entries_without_a_file_are_named_by_their_titles(tmp_path: Path) -> Non
 NESTED = "# A\n\n## B\n\n### C\nтекст\n## D\n## E\nещё\n# F\n"
 
 
+@pytest.mark.quick
 def test_a_heading_without_text_begins_the_section_of_the_deeper_one_below_it(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, {"docs/x.md": NESTED}))
     rows = corpus.memories.select(["title", "heading_path", "line_start", "line_end", "text"]).to_pylist()
@@ -119,6 +122,7 @@ def test_a_heading_without_text_begins_the_section_of_the_deeper_one_below_it(tm
     assert mk.extend.Chunker().transform(corpus.memories)["text"].to_pylist() == [rows[0]["text"], rows[2]["text"]]
 
 
+@pytest.mark.quick
 def test_bare_headings_that_end_a_file_are_one_row_without_a_chunk(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, {"MEMORY.md": "# A\n\n## B\n"}))
     assert corpus.memories.select(["title", "text"]).to_pylist() == [{"title": "B", "text": "# A\n\n## B"}]

@@ -56,6 +56,7 @@ def moment(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[misc, arg-type]  # the parts of a date
 
 
+@pytest.mark.quick
 def test_what_the_front_matter_says_stands_on_every_section(tmp_path: Path) -> None:
     rows = by_id(rows_of(tmp_path, {"metrics/returns.md": RETURNS}))
     assert [*rows] == [f"metrics/returns.md#{name}" for name in ("top", "definition", "schema")]
@@ -83,6 +84,7 @@ def test_what_the_front_matter_says_stands_on_every_section(tmp_path: Path) -> N
     assert (definition["line_start"], definition["line_end"]) == (13, 15)
 
 
+@pytest.mark.quick
 def test_a_word_of_the_front_matter_alone_finds_the_page(tmp_path: Path) -> None:
     files = {"a.md": RETURNS.replace("Deprecated", "draft"), "b.md": "---\ntitle: Чай\n---\n# Сорта\nУлун и пуэр.\n"}
     search = mk.Retriever(encoder=None).fit(mk.read(write_files(tmp_path, files)))
@@ -92,6 +94,7 @@ def test_a_word_of_the_front_matter_alone_finds_the_page(tmp_path: Path) -> None
     assert (hit["path"], hit["text"]) == ("b.md", "# Сорта\nУлун и пуэр.")
 
 
+@pytest.mark.quick
 def test_a_title_is_not_put_above_headings_that_say_it(tmp_path: Path) -> None:
     page = (
         "---\ntitle: Return-rate!\ndescription: by day\n---\n# The return rate (metric)\na\n## Schema\nb\n# Other\nc\n"

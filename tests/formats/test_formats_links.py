@@ -58,6 +58,7 @@ OTHER_PAGES = {
 }
 
 
+@pytest.mark.quick
 def test_a_link_is_found_by_each_of_the_names_of_a_page(tmp_path: Path) -> None:
     wrong = {}
     for number, (way, (source, link, target)) in enumerate(WAYS.items()):
@@ -70,6 +71,7 @@ def test_a_link_is_found_by_each_of_the_names_of_a_page(tmp_path: Path) -> None:
     assert wrong == {}
 
 
+@pytest.mark.quick
 def test_the_index_of_a_folder_that_is_absent_is_a_dead_link_not_another_index(tmp_path: Path) -> None:
     links = "[a](metrics/index.md) [b](/runbooks/README.md) [c](people/index.md)"
     pages = {"index.md": PAGE.format(title="Root", text=links), "people/index.md": PAGE.format(title="P", text="x")}
@@ -81,6 +83,7 @@ def test_the_index_of_a_folder_that_is_absent_is_a_dead_link_not_another_index(t
     ]
 
 
+@pytest.mark.quick
 def test_what_is_no_link_to_a_page_is_no_row(tmp_path: Path) -> None:
     text = "`[[b]]` ![x](b.png) [w](https://a.b/c.md) [[#part]] [p](#part) ![[photo.jpg]] [f](data.csv)\n"
     text += "\n```\n[[b]]\n```\n"

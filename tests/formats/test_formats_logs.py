@@ -29,6 +29,7 @@ def rows(root: Path, text: str, name: str = "log.md", **options: Any) -> list[di
     return corpus.memories.sort_by("line_start").to_pylist()
 
 
+@pytest.mark.quick
 def test_entries_in_brackets_have_their_time_in_the_zone_that_they_name_or_that_of_the_reading(tmp_path: Path) -> None:
     entries = rows(tmp_path, LOG, timezone="Europe/Moscow")
     assert [(row["line_start"], f"{row['created_at']:%d %H:%M:%S}") for row in entries] == [
@@ -43,6 +44,7 @@ def test_entries_in_brackets_have_their_time_in_the_zone_that_they_name_or_that_
     assert mk.read(tmp_path).problems.num_rows == 0
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["MEMORY.md", "2026-07-03.md", "notes/2026.md"])
 def test_any_markdown_may_be_such_a_log_and_headings_stay(name: str, tmp_path: Path) -> None:
     text = "# День\n\n## Утро\n\n[2026-07-03 10:00] встреча\n\n## Вечер\n\nтихо\n\n[2026-07-03 20:00] ужин\n"
@@ -50,6 +52,7 @@ def test_any_markdown_may_be_such_a_log_and_headings_stay(name: str, tmp_path: P
     assert [row["title"] for row in entries] == ["2026-07-03 10:00", "Вечер", "2026-07-03 20:00"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text",
     [

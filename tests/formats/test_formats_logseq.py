@@ -7,6 +7,8 @@ import random
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 import memkit as mk
 from memkit.formats.disk.source import decode
 from memkit.formats.format import File
@@ -44,6 +46,7 @@ GRAPH = {
 }
 
 
+@pytest.mark.quick
 def test_the_top_blocks_of_a_graph_are_memories(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, GRAPH))
     rows = {row["memory_id"].removeprefix("workspace:"): row for row in corpus.memories.to_pylist()}
@@ -70,6 +73,7 @@ def test_the_top_blocks_of_a_graph_are_memories(tmp_path: Path) -> None:
     assert problems == {("unclaimed", "g/logseq"), ("unclaimed", "g/pages/begun.md"), ("unclaimed", "other.md")}
 
 
+@pytest.mark.quick
 def test_every_line_below_the_head_is_in_one_memory(tmp_path: Path) -> None:
     signs = random.Random(3).choices(["- ", "\t", "  ", "# ", "```", "a:: b", "текст", "\n", "::", "[[", "#x"], k=4000)
     graph = {"logseq/config.edn": "{}"} | {f"pages/p{n}.md": "".join(signs[200 * n :]) for n in range(20)}
@@ -83,6 +87,7 @@ def test_every_line_below_the_head_is_in_one_memory(tmp_path: Path) -> None:
         assert set(filter(str.strip, lines)) <= {*in_memories}
 
 
+@pytest.mark.quick
 def test_a_page_of_blocks_is_read_in_linear_time() -> None:
     def read(text: str) -> None:
         parse(File(decode("pages/a.md", text.encode())), Rows())

@@ -120,6 +120,7 @@ def test_the_tags_of_a_line_may_stand_in_any_order(tags: list[str], text: str) -
     assert fact == {tag: f"2026-01-0{n}" for n, tag in enumerate(TAGS, 1)} | {"text": text}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -145,6 +146,7 @@ def test_a_fact_that_would_not_come_back_is_refused(change: dict[str, str | None
     assert f"'{field}'" in str(caught.value)
 
 
+@pytest.mark.quick
 def test_a_bracket_group_after_the_tags_is_text() -> None:
     fact = parse_fact("- [id:a] [t:profile] [imp:high] [id:b] [v:2] чай [exp:2026-01-01]")
     assert fact == {"id": "a", "t": "profile", "imp": "high", "text": "[id:b] [v:2] чай [exp:2026-01-01]"}
@@ -209,6 +211,7 @@ def wrapped(w: Words) -> dict[str, Any]:
 RECORDS = [pathway, wisdom, item, old_pathway, old_item, wrapped, lambda w: [w(), wisdom(w), [w()], w.tree()]]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("make", RECORDS)
 @pytest.mark.parametrize("name", ["r.json", "r.jsonl", "r.yaml"])
 def test_every_word_of_a_record_is_kept(make: Callable[[Words], Any], name: str) -> None:

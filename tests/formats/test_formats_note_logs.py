@@ -60,6 +60,7 @@ def test_what_was_added_and_not_deleted_stays(changes: list[tuple[str, int]]) ->
     assert rules.count("duplicate_id") == sum(len(places) - 1 for places in alive.values())
 
 
+@pytest.mark.quick
 def test_a_note_of_a_log_is_one_of_a_file(tmp_path: Path) -> None:
     add = {"action": "add", "id": uuid(1), "subject": "Пул", "content": "Десять\nсоединений", "by": "Мира", **FIELDS}
     corpus = read(tmp_path, [add])
@@ -72,12 +73,14 @@ def test_a_note_of_a_log_is_one_of_a_file(tmp_path: Path) -> None:
     assert (chunk["line_start"], chunk["line_end"]) == (1, 2), "lines of the text, as the file has it on one"
 
 
+@pytest.mark.quick
 def test_a_line_that_is_no_json_is_kept(tmp_path: Path) -> None:
     corpus = read(tmp_path, [*lines_of([("add", 1)]), "{сломано\n", "[1]\n"])
     assert sorted(corpus.memories["text"].to_pylist()) == ["[1]", "{сломано", "текст заметки 1"]
     assert corpus.problems["rule"].to_pylist() == ["unparsable"] * 2
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("line", [{"action": "delete", "note": 1}, {"action": "sent", "id": "1"}, {"id": "1"}])
 def test_other_json_lines_are_no_log_of_notes(tmp_path: Path, line: dict[str, Any]) -> None:
     assert read(tmp_path, [line]).tables["notes"].num_rows == 0

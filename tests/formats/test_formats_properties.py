@@ -68,6 +68,7 @@ def read_and_check(files: dict[str, bytes], **options: Any) -> mk.Corpus:
         return corpus
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "folder", [sample_data(), *sorted(p for p in (sample_data() / "broken").iterdir() if p.is_dir())]
 )
@@ -224,12 +225,14 @@ def test_what_the_standard_library_refuses_is_refused(text: str) -> None:
         assert actual == expected or isinstance(actual, str) or "1e" in text  # an overflowing number stays as written
 
 
+@pytest.mark.quick
 def test_json_objects_know_their_lines() -> None:
     node = load_json('{\n "a": {\n  "b": 1\n },\n "c": [\n  {}\n ]\n}')
     assert (node.line, node.end_line) == (1, 8)
     assert (node["a"].line, node["a"].end_line, node["c"][0].line) == (2, 4, 6)
 
 
+@pytest.mark.quick
 def test_yaml_objects_know_their_lines() -> None:
     text = "- {a: 1,\n   b: 2}\n- a: 1\n  b: {c: 1,\n      d: 2}\n\n# of the next\n"
     text += "- a: |\n    x\n    y\n- b: 'c\n    d'\n  e:\n"

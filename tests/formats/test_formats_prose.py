@@ -20,6 +20,7 @@ def read(folder: Path, value: object, name: str = "store.json", json_rows: str |
     return mk.read(write_files(folder, {name: json.dumps(value, ensure_ascii=False)}), json=json_rows)
 
 
+@pytest.mark.quick
 def test_the_longest_prose_of_a_record_is_its_text_and_the_rest_stays_in_extra(tmp_path: Path) -> None:
     record = {
         "namespace": ["memories", "u1"],
@@ -37,6 +38,7 @@ def test_the_longest_prose_of_a_record_is_its_text_and_the_rest_stays_in_extra(t
     assert (problem["rule"], "longest field of prose" in problem["message"]) == ("unclaimed", True)
 
 
+@pytest.mark.quick
 def test_the_records_of_a_document_are_in_the_list_or_object_that_says_most(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -67,6 +69,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.quick
 def test_settings_markup_and_base64_stay_one_row_and_are_rows_where_all_are_asked_for(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:

@@ -22,6 +22,7 @@ def utc(text: str) -> datetime:
 DOCUMENTED = [format for format in FORMATS if format.layout is None]  # the layouts' samples are in data/layouts
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("format", DOCUMENTED, ids=lambda format: format.name)
 def test_the_sample_has_each_kind_and_table_of_each_format(format: Any) -> None:
     corpus = mk.read(sample_data())
@@ -46,6 +47,7 @@ MIXED = {
 }
 
 
+@pytest.mark.quick
 def test_the_first_format_that_claims_a_file_reads_it(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, MIXED))
     assert {row["path"]: (row["format"], row["kind"]) for row in corpus.memories.to_pylist()} == {
@@ -66,6 +68,7 @@ def records(tmp_path: Path, value: Any) -> mk.Corpus:
     return mk.read(write_files(tmp_path, {"r.json": json.dumps(value)}))
 
 
+@pytest.mark.quick
 def test_an_old_pathway_is_led_on_to_the_present_shape(tmp_path: Path) -> None:
     old = {"id": "p", "triggers": ["a"], "response_template": "Ответ", "last_used": "2026-01-02T00:00:00Z"}
     counted = {**old, "success_count": 3, "failure_count": 1}

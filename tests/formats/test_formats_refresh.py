@@ -137,6 +137,7 @@ def assert_equal(actual: mk.Corpus, expected: mk.Corpus) -> None:
         assert actual.tables[name].equals(table) or actual.tables[name].to_pylist() == table.to_pylist(), name
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("step", STEPS)
 def test_a_refresh_equals_a_fresh_read_after_one_step(tmp_path: Path, step: str) -> None:
     corpus = mk.read(write_files(tmp_path / "a", START), as_of="2026-02-03")
@@ -175,6 +176,7 @@ def parquet(corpus: mk.Corpus, folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
+@pytest.mark.quick
 def test_the_order_of_the_disk_changes_no_byte_of_the_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for step in ("users appear", "counters", "continue the index"):
         STEPS[step](write_files(tmp_path / "a", START))
@@ -228,6 +230,7 @@ def test_a_few_files_are_read_by_one_process_whatever_is_asked(tmp_path: Path, m
     assert mk.read(write_files(tmp_path, START), n_jobs=2).memories.num_rows
 
 
+@pytest.mark.quick
 def test_a_batch_that_is_held_in_pieces_is_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_files(tmp_path, START)
     whole = mk.read(folder)

@@ -21,6 +21,7 @@ def turns(folder: Path, path: str, text: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("line", "role", "clock"),
     [
@@ -51,11 +52,13 @@ def test_a_turn_in_each_form_that_folders_have(tmp_path: Path, line: str, role: 
     assert (turn["line_start"], turn["line_end"]) == (3, 3 + line.count("\n") + 1)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("line", ["## Users", "## user story", "user", "[14:30] да", "[x] user: да", "a user: да"])
 def test_what_only_looks_like_a_turn_is_none(tmp_path: Path, line: str) -> None:
     assert turns(tmp_path, "sessions/2026-02-03-a.md", f"{line}\nда\n") == []
 
 
+@pytest.mark.quick
 def test_a_turn_of_another_day_says_so(tmp_path: Path) -> None:
     (turn,) = turns(tmp_path, "sessions/2026-02-03-a.md", "[2026-02-04 00:01] user: ночь\n")
     assert turn["said_at"] == utc("2026-02-04T00:01")

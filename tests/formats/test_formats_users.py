@@ -13,6 +13,7 @@ from memkit.tables.samples import write_files
 ALONE = {"data/memory/anna.md": "# Анна\n- Зовут Анна\n* Prefers tea\n", "data/memory/u_42.md": "- чинит сервер\n"}
 
 
+@pytest.mark.quick
 def test_a_meta_json_is_kept_whole(tmp_path: Path) -> None:
     meta = {"version": 2, "profileCount": 0, "workingCount": "x", "archiveCount": 3, "lastIds": {"pf": 7}, "mood": 1.10}
     corpus = mk.read(write_files(tmp_path, {"users/anna/meta.json": json.dumps(meta)}))
@@ -33,6 +34,7 @@ def test_a_meta_json_is_kept_whole(tmp_path: Path) -> None:
     assert corpus.refresh().tables["users"]["version"].to_pylist() == ["3"]
 
 
+@pytest.mark.quick
 def test_old_files_alone_in_a_memory_folder_are_facts_by_their_lines(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, ALONE))
     facts = corpus.sql("select user_id, kind, text from memories where format = 'facts' order by path, line_start")
@@ -45,6 +47,7 @@ def test_old_files_alone_in_a_memory_folder_are_facts_by_their_lines(tmp_path: P
     assert corpus.tables["migrations"]["path"].to_pylist() == sorted(ALONE)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "other_files",
     [

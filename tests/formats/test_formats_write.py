@@ -222,6 +222,7 @@ FACTS = [
 ]
 
 
+@pytest.mark.quick
 def test_the_index_standards_examples_are_written_as_they_stand() -> None:
     """Index standard, section 1: index-root and index-branch."""
     assert format_root(json.loads(ROOT)["branches"]) == ROOT
@@ -231,6 +232,7 @@ def test_the_index_standards_examples_are_written_as_they_stand() -> None:
     assert format_branch("lessons", shuffled) == BRANCH
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", [GLOBAL_NOTE, FILE_NOTE, NOTE])
 def test_the_memory_formats_examples_are_written_as_they_stand(text: str) -> None:
     """Memory Format, Examples: front matter in this order and style."""
@@ -243,6 +245,7 @@ def a_file(record: dict[str, Any], ending: str = ".json") -> str:
     return with_records(f"one{ending}", None, [checked_record(record)[1]], is_list=False)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("text", "as_yaml"), [(PATHWAY, PATHWAY_YAML), (ITEM, ITEM_YAML), (WISDOM, WISDOM_YAML)])
 def test_the_data_formats_examples_are_written_as_they_stand(text: str, as_yaml: str) -> None:
     """Data formats, section 3: each record in JSON and in YAML."""

@@ -56,6 +56,7 @@ def rows_of(root: Path, text: str) -> tuple[list[dict[str, Any]], list[dict[str,
     return corpus.memories.to_pylist(), corpus.problems.to_pylist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_broken_record_leaves_the_others_what_they_are(tmp_path: Path, way: str, fault: str) -> None:
@@ -80,6 +81,7 @@ def test_one_broken_record_leaves_the_others_what_they_are(tmp_path: Path, way: 
         ]
 
 
+@pytest.mark.quick
 def test_what_parts_cannot_be_told_of_stays_one_text(tmp_path: Path) -> None:
     torn = as_items([fact(1, FAULTS["colon"][0])])
     texts = {
@@ -95,6 +97,7 @@ def test_what_parts_cannot_be_told_of_stays_one_text(tmp_path: Path) -> None:
         assert [row["rule"] for row in problems if row["severity"] == "error"] == ["unparsable"], what
 
 
+@pytest.mark.quick
 def test_a_part_that_is_no_record_stands_on_its_own_line(tmp_path: Path) -> None:
     torn = as_documents([fact(1), fact(2, FAULTS["bracket"][0])])
     memories, problems = rows_of(tmp_path, f"{torn}---\n\nпросто слова\n...\n")

@@ -47,6 +47,7 @@ def words(files: dict[str, bytes]) -> set[str]:
     return {word for data in files.values() for word in re.findall(r"\w+", data.decode())}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", CASES)
 def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp_path: Path, name: str) -> None:
     topic_files, text, settings = CASES[name]
@@ -69,6 +70,7 @@ def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp
     assert files_of(root) == before
 
 
+@pytest.mark.quick
 def test_links_come_by_type_and_age_where_that_is_needed(tmp_path: Path) -> None:
     text = links(8) + "\n" + "- строка дня\n" * 250
     root = mk.testing.write_files(tmp_path, topics(8) | {HOME + "MEMORY.md": text})
@@ -79,6 +81,7 @@ def test_links_come_by_type_and_age_where_that_is_needed(tmp_path: Path) -> None
     assert order == sorted(range(8), key=lambda n: (types.index(TYPES[n % 4]), -(1 + n % 9)))
 
 
+@pytest.mark.quick
 def test_links_that_a_log_says_were_used_come_first_of_their_type(tmp_path: Path) -> None:
     text = links(12) + "\n" + "- строка дня\n" * 250
     root = mk.testing.write_files(tmp_path / "root", topics(12) | {HOME + "MEMORY.md": text})

@@ -27,6 +27,7 @@ def problems_of(corpus: mk.Corpus, rule: str) -> list[dict[str, Any]]:
     return [row for row in corpus.problems.to_pylist() if row["rule"] == rule]
 
 
+@pytest.mark.quick
 def test_the_first_200_lines_are_loaded_and_the_line_of_the_cut_is_said(tmp_path: Path) -> None:
     for count in (MOST_LINES - 1, MOST_LINES, MOST_LINES + 1, MOST_LINES + 49):
         text = "".join(f"- строка {number}\n" for number in range(1, count + 1))
@@ -37,6 +38,7 @@ def test_the_first_200_lines_are_loaded_and_the_line_of_the_cut_is_said(tmp_path
         assert [row["line"] for row in problems] == [MOST_LINES + 1] * (count > MOST_LINES)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("letter", "units"), [("a", 1), ("я", 1), ("漢", 1), ("😀", 2)])
 def test_units_are_those_of_utf_16_and_whole_lines_are_kept(letter: str, units: int) -> None:
     size = 999 // units
@@ -48,6 +50,7 @@ def test_units_are_those_of_utf_16_and_whole_lines_are_kept(letter: str, units: 
     assert (start.text, start.cut, start.units) == (line * fitting, fitting + 1, fitting * each)
 
 
+@pytest.mark.quick
 def test_front_matter_and_comments_do_not_count_and_code_does() -> None:
     text = "---\na: b\n---\n<!-- one -->\n- a\n<!--\nmany\nlines\n-->\n- b\n```\n<!-- code -->\n```\ntext <!-- c -->\n"
     start = loaded(text)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def test_a_file_that_is_read_has_the_entries_and_their_lines(entries: list[str])
         assert row["user_id"] is None
 
 
+@pytest.mark.quick
 def test_what_a_memory_file_is_depends_on_what_stands_in_it_and_beside_it(tmp_path: Path) -> None:
     one_entry, two_entries = "Порт 8443", "Порт 8443\n§\nДеплой по вторникам"
     cases: dict[str, tuple[dict[str, str | bytes], set[str]]] = {
@@ -82,6 +84,7 @@ def test_what_a_memory_file_is_depends_on_what_stands_in_it_and_beside_it(tmp_pa
     assert not wrong
 
 
+@pytest.mark.quick
 def test_what_the_host_leaves_beside_its_files_is_silent(tmp_path: Path) -> None:
     leftovers = dict.fromkeys(
         ("MEMORY.md.lock", "USER.md.lock", "MEMORY.md.bak", "MEMORY.md.bak.2", ".mem_ab.tmp"), "x"
@@ -92,6 +95,7 @@ def test_what_the_host_leaves_beside_its_files_is_silent(tmp_path: Path) -> None
     assert mk.read(folder).problems["path"].to_pylist() == ["other.bak"]
 
 
+@pytest.mark.quick
 def test_limits_are_counted_in_characters_with_the_delimiters(tmp_path: Path) -> None:
     for name, limit in hermes.LIMITS.items():
         first = "ж" * 1000  # two bytes each

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
+import pytest
 
 import memkit as mk
 from memkit.hosts.basic_memory import Observation, Relation, observation, relation
@@ -43,6 +44,7 @@ GRAMMAR: dict[str, Observation | Relation | None] = {
 }
 
 
+@pytest.mark.quick
 def test_observations_and_relations_are_those_of_the_host() -> None:
     wrong = {}
     for line, wanted in GRAMMAR.items():
@@ -52,6 +54,7 @@ def test_observations_and_relations_are_those_of_the_host() -> None:
     assert not wrong
 
 
+@pytest.mark.quick
 def test_observations_are_a_table_beside_the_sections_that_hold_them(tmp_path: Path) -> None:
     page = (
         "---\ntitle: Склад\ntype: note\npermalink: stock\n---\n# Склад\n\n- [fact] один #a\n```\n- [fact] в коде\n```\n"
@@ -65,6 +68,7 @@ def test_observations_are_a_table_beside_the_sections_that_hold_them(tmp_path: P
     assert corpus.memories.filter(pc.equal(corpus.memories["title"], "Склад"))["tags"].to_pylist()[-1] == ["a"]
 
 
+@pytest.mark.quick
 def test_layouts_are_told_by_what_is_in_a_folder(tmp_path: Path) -> None:
     described = "---\ndescription: о чём\n---\nтекст\n"
     three = "- [fact] один\n- [rule] два\n- [idea] три\n"

@@ -108,6 +108,7 @@ def test_a_graph_in_one_object_is_read_as_its_lines_are(
         assert any(encoded in line for line in written[first - 1 : last])
 
 
+@pytest.mark.quick
 def test_what_forks_write_into_an_object_is_read(subtests: pytest.Subtests) -> None:
     forms = {
         "pretty": in_object([ANNA, STOCK], [LEADS, NEEDS], 2),
@@ -136,6 +137,7 @@ def test_what_forks_write_into_an_object_is_read(subtests: pytest.Subtests) -> N
     assert (empty.memories.num_rows, empty.problems.num_rows) == (0, 0)
 
 
+@pytest.mark.quick
 def test_an_object_that_breaks_off_keeps_what_stands_before_and_the_rest_as_text() -> None:
     text = in_object([ANNA, STOCK], [LEADS], 2)
     begun, ends = text.index("{", 1), [match.end() for match in re.finditer(r"\n    }", text)]
@@ -157,6 +159,7 @@ def test_an_object_that_breaks_off_keeps_what_stands_before_and_the_rest_as_text
     assert "w1w" in repr(corpus.memories["text"].to_pylist())
 
 
+@pytest.mark.quick
 def test_what_is_no_item_of_an_object_is_a_row_with_a_problem() -> None:
     entities = [{**ANNA, "name": f"Анна {number}"} for number in range(9)]
     odd: list[Any] = [

@@ -52,6 +52,7 @@ def test_entries_that_a_plan_removes_leave_the_others_as_they_are(entries: list[
             assert (Path(folder) / "MEMORY.md").read_bytes().decode().replace("\r\n", "\n") == text
 
 
+@pytest.mark.quick
 def test_entries_are_added_replaced_and_removed_as_the_host_does(tmp_path: Path) -> None:
     store = mk.store(tmp_path).hermes
     path = tmp_path / "MEMORY.md"
@@ -80,6 +81,7 @@ def test_entries_are_added_replaced_and_removed_as_the_host_does(tmp_path: Path)
     assert path.read_bytes().decode() == "\ufeffчай\r\n§\r\n  мёд\r\n§\r\nлимон\r\nи лайм"
 
 
+@pytest.mark.quick
 def test_what_the_host_refuses_is_refused_with_its_reason(tmp_path: Path) -> None:
     write_files(tmp_path, {"MEMORY.md": "пьёт чай\n§\nпьёт мёд\n§\nпьёт чай", "USER.md": "ж" * 1000})
     store = mk.store(tmp_path).hermes
@@ -136,6 +138,7 @@ def test_observations_that_a_plan_removes_leave_all_other_bytes(
         assert (Path(folder) / name).read_text("utf-8") == "\n".join([*kept, "bad line"])
 
 
+@pytest.mark.quick
 def test_the_graph_of_the_server_grows_and_shrinks_line_by_line(tmp_path: Path) -> None:
     graph, path = mk.store(tmp_path).graph, tmp_path / "memory.jsonl"
     graph.create_entity("Склад", "project", ["открыт"], now=NOW)

@@ -66,6 +66,7 @@ def _bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_what_comes_from_the_cache_is_what_the_encoder_gives(tmp_path: Path, on_disk: bool) -> None:
     cache, encoder = VectorCache(tmp_path if on_disk else None), Counting()
@@ -75,6 +76,7 @@ def test_what_comes_from_the_cache_is_what_the_encoder_gives(tmp_path: Path, on_
     assert encoder.n_encoded == 3  # the repeated text once, the empty one never
 
 
+@pytest.mark.quick
 def test_queries_and_documents_are_kept_apart() -> None:
     cache, encoder = VectorCache(), Counting()
     query, document = cache.encode(encoder, ["пул"], "query"), cache.encode(encoder, ["пул"], "document")
@@ -83,6 +85,7 @@ def test_queries_and_documents_are_kept_apart() -> None:
     assert (query != document).any()
 
 
+@pytest.mark.quick
 def test_an_unknown_role_is_refused() -> None:
     with pytest.raises(ParameterError, match="'role'"):
         VectorCache().encode(Counting(), ["пул"], "passage")

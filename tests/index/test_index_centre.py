@@ -21,11 +21,13 @@ def mixed() -> tuple[np.ndarray, list[str]]:
     return unit_rows(noise), [f"запись {i}" for i in range(N // 2)] + [f"record {i}" for i in range(N // 2)]
 
 
+@pytest.mark.quick
 def test_none_changes_nothing(mixed: tuple[np.ndarray, list[str]]) -> None:
     vectors, texts = mixed
     assert (Centring().fit(vectors, texts).transform(vectors, texts) == vectors).all()
 
 
+@pytest.mark.quick
 def test_corpus_takes_off_the_one_mean_by_numpy(mixed: tuple[np.ndarray, list[str]]) -> None:
     vectors, _ = mixed
     expected = vectors - vectors.mean(axis=0)
@@ -33,6 +35,7 @@ def test_corpus_takes_off_the_one_mean_by_numpy(mixed: tuple[np.ndarray, list[st
     assert Centring(mode="corpus").fit(vectors).transform(vectors) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.quick
 def test_language_takes_off_each_languages_mean(mixed: tuple[np.ndarray, list[str]]) -> None:
     vectors, texts = mixed
     centring = Centring(mode="language").fit(vectors, texts)

@@ -51,6 +51,7 @@ def rows_of(table: pa.Table, n_queries: int) -> list[list[int]]:
     return [row[query == i].tolist() for i in range(n_queries)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("n", [1, 3, 10, 500])
 def test_rows_and_cosines_equal_numpys(n: int) -> None:
     vectors, queries = clustered(300), clustered(40, seed=1)
@@ -61,6 +62,7 @@ def test_rows_and_cosines_equal_numpys(n: int) -> None:
     assert candidates.schema == CANDIDATES
 
 
+@pytest.mark.quick
 def test_texts_are_found_in_both_languages_by_texts() -> None:
     arm = Dense(encoder="use").fit(chunks(5), RU_EN)
     candidates = arm.candidates(["кошка уснула", "database connections"], n=2)
@@ -68,6 +70,7 @@ def test_texts_are_found_in_both_languages_by_texts() -> None:
     assert rows_of(candidates, 2)[1][0] == 1
 
 
+@pytest.mark.quick
 def test_a_row_meets_itself_first_at_exactly_one() -> None:
     vectors = clustered(100)
     candidates = fitted(vectors).candidates(vectors, 1)

@@ -46,12 +46,14 @@ def with_copies(n: int, dim: int, seed: int = 0, decay: float = 1e9) -> np.ndarr
     return rows
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("threshold", [0.2, 0.5, 0.9])
 def test_pairs_equal_numpys(threshold: float) -> None:
     vectors = with_copies(120, 16)
     assert same(near_pairs(vectors, threshold), by_numpy(vectors, threshold))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("threshold", [0.3, 0.9])
 @pytest.mark.parametrize("kind", ["int", "str", "null", "arrow"])
 def test_pairs_stay_within_their_group(threshold: float, kind: str) -> None:
@@ -74,6 +76,7 @@ def test_any_shape_of_groups_equals_numpy(n: int, n_groups: int, seed: int, thre
     assert same(near_pairs(vectors, threshold, codes), by_numpy(vectors, threshold, codes))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("decay", [1e9, 10.0])
 @pytest.mark.parametrize("threshold", [0.5, 0.85])
 def test_the_bound_that_spares_work_loses_no_pair(

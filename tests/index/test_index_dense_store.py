@@ -29,6 +29,7 @@ def arm(request: pytest.FixtureRequest) -> Dense:
     return Dense(encoder="hash", ann=request.param, centre="corpus").fit(CHUNKS, TEXTS)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("trust", [False, True])
 def test_a_loaded_arm_answers_as_the_saved_one(arm: Dense, tmp_path: Path, trust: bool) -> None:
     arm.save(tmp_path)
@@ -37,6 +38,7 @@ def test_a_loaded_arm_answers_as_the_saved_one(arm: Dense, tmp_path: Path, trust
     assert again.get_params() == arm.get_params()
 
 
+@pytest.mark.quick
 def test_saving_twice_writes_the_same_files(arm: Dense, tmp_path: Path) -> None:
     arm.save(tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -44,6 +46,7 @@ def test_saving_twice_writes_the_same_files(arm: Dense, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
 
 
+@pytest.mark.quick
 def test_a_new_save_takes_the_old_files_away(arm: Dense, tmp_path: Path) -> None:
     arm.save(tmp_path)
     before = len(list(tmp_path.iterdir()))

@@ -42,6 +42,7 @@ class Fixed(TextEncoder):
         return block
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["hash", "use"])
 def test_rows_are_unit_float32_in_the_order_of_the_texts_and_blank_texts_are_zero(name: str) -> None:
     encoder = as_encoder(name)
@@ -53,12 +54,14 @@ def test_rows_are_unit_float32_in_the_order_of_the_texts_and_blank_texts_are_zer
     assert np.allclose(vectors[3], encoder.encode_document(["connection pool"])[0], atol=1e-5)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", ["hash", "use"])
 def test_no_texts_give_no_rows_of_the_right_width(name: str) -> None:
     encoder = as_encoder(name)
     assert encoder.encode_query([]).shape == (0, encoder.dim)
 
 
+@pytest.mark.quick
 def test_an_arrow_column_is_read_and_a_null_is_an_empty_text() -> None:
     column = pa.chunked_array([["пул", None], ["pool"]])
     assert as_texts(column) == ["пул", "", "pool"]

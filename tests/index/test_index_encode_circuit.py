@@ -53,6 +53,7 @@ def chained(inner: Exception) -> Exception:
         return outer
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "error", [ConnectionRefusedError("refused"), TimeoutError("late"), chained(ConnectionResetError("reset"))]
 )
@@ -71,6 +72,7 @@ def test_a_service_that_cannot_be_reached_is_not_asked_again_before_its_time(clo
     assert cache.encode(encoder, ["пул"]).shape == (1, 2)
 
 
+@pytest.mark.quick
 def test_what_is_known_is_found_while_the_service_is_left_alone(clock: Clock) -> None:
     service, cache = Service(), VectorCache()
     encoder = as_encoder(service)
@@ -81,6 +83,7 @@ def test_what_is_known_is_found_while_the_service_is_left_alone(clock: Clock) ->
     assert np.array_equal(cache.encode(encoder, ["пул"], "query"), known)
 
 
+@pytest.mark.quick
 def test_an_error_of_another_kind_stays_what_it_is_and_opens_nothing(clock: Clock) -> None:
     service, cache = Service(), VectorCache()
     encoder = as_encoder(service)

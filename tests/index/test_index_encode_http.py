@@ -149,6 +149,7 @@ def test_a_slow_reply_is_a_time_out_and_is_tried_again(server: Server, waits: li
     assert waits[0] == 1
 
 
+@pytest.mark.quick
 def test_no_server_is_said_so(waits: list[float]) -> None:
     with pytest.raises(MemkitError, match="no connection"):
         HttpEncoder("tiny", "http://127.0.0.1:9", timeout=1, retries=0, sleep=waits.append).encode_query(["пул"])
@@ -199,6 +200,7 @@ def test_the_address_and_the_model_are_the_identity(server: Server) -> None:
     assert encoder.fingerprint != as_encoder(f"openai:other@{server.url}").fingerprint
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("url", ["ftp://host/v1", "http://", "http://user:secret@host/v1", "host/v1"])
 def test_an_address_that_is_none_or_holds_a_key_is_refused(url: str) -> None:
     with pytest.raises(ParameterError) as caught:
@@ -206,6 +208,7 @@ def test_an_address_that_is_none_or_holds_a_key_is_refused(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("header", "seconds"), [("-3", 0.0), ("soon", 2.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)])
 def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float) -> None:
     from memkit.index.encoders.http import _retry_after

@@ -45,11 +45,13 @@ def _cosine(encoder: UseEncoder | E5Encoder, a: str, b: str) -> float:
     return float(first @ second)
 
 
+@pytest.mark.quick
 def test_use_sees_through_capitals_in_both_languages(use: UseEncoder) -> None:
     assert _cosine(use, "НАСТРОЙКА ПУЛА", "настройка пула") == pytest.approx(1, abs=1e-5)
     assert _cosine(use, "CONNECTION POOL", "connection pool") == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.quick
 def test_use_kept_on_disk_gives_the_same_vectors(
     use: UseEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +78,7 @@ def test_use_kept_on_disk_gives_the_same_vectors(
     use_module._query_model.cache_clear()
 
 
+@pytest.mark.quick
 def test_use_keeps_numbers_apart(use: UseEncoder) -> None:
     assert _cosine(use, "the rent is 1200", "the rent is 1500") < 0.97
 

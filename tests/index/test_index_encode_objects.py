@@ -56,6 +56,7 @@ class Chain:
         return _counts([text])[0].tolist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("thing", "kind"), [(Prompted(), "st"), (Plain(), "st"), (Chain(), "langchain"), (_counts, "callable")]
 )
@@ -67,11 +68,13 @@ def test_each_shape_is_recognised_and_gives_unit_rows(thing: Any, kind: str) -> 
     assert encoder.dim == 3
 
 
+@pytest.mark.quick
 def test_a_prompt_of_the_model_is_used_for_queries() -> None:
     encoder = as_encoder(Prompted())
     assert (encoder.encode_query(["пул"]) == encoder.encode_document(["query пул"])).all()
 
 
+@pytest.mark.quick
 def test_a_fitted_pipeline_is_used_and_an_unfitted_one_refused() -> None:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer

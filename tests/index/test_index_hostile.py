@@ -99,6 +99,7 @@ ARRAYS: dict[str, bytes] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", ARRAYS)
 @pytest.mark.parametrize("which", ["vectors", "means"])
 def test_an_odd_array_is_refused(folder: Path, which: str, case: str) -> None:
@@ -107,6 +108,7 @@ def test_an_odd_array_is_refused(folder: Path, which: str, case: str) -> None:
         Dense.load(folder)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "change",
     [
@@ -133,6 +135,7 @@ def test_an_odd_manifest_is_refused(folder: Path, change: dict[str, Any]) -> Non
         Dense.load(folder)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("change", [{"ann": "pickle"}, {"centre": 0}, {"exact_up_to": None}], ids=str)
 def test_parameters_outside_of_their_bounds_are_refused(folder: Path, change: dict[str, Any]) -> None:
     manifest = manifest_of(folder)

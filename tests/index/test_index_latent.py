@@ -28,6 +28,7 @@ def tfidf(texts: list[str]) -> np.ndarray:
     return np.divide(rows, np.linalg.norm(rows, axis=1, keepdims=True))
 
 
+@pytest.mark.quick
 def test_inner_products_are_those_of_the_best_approximation_of_so_many_axes() -> None:
     rows = tfidf(TEXTS)
     left, values, right = np.linalg.svd(rows, full_matrices=False)
@@ -37,6 +38,7 @@ def test_inner_products_are_those_of_the_best_approximation_of_so_many_axes() ->
         assert np.allclose(vectors @ vectors.T, best @ best.T, atol=1e-5)
 
 
+@pytest.mark.quick
 def test_axes_of_a_sample_serve_texts_outside_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SAMPLE", 30)
     vectors = latent_vectors(TEXTS)[:, :-1].astype(np.float64)
@@ -44,6 +46,7 @@ def test_axes_of_a_sample_serve_texts_outside_of_it(monkeypatch: pytest.MonkeyPa
     assert np.allclose(vectors @ vectors.T, rows @ rows.T, atol=1e-5)  # 30 texts span all 10 words
 
 
+@pytest.mark.quick
 def test_a_text_without_words_has_no_vector_and_one_with_words_of_its_own_has_a_small_one() -> None:
     vectors = latent_vectors([*["зелёный чай", "чай с мёдом"] * 5, "", "...", "кракозябра"], 2)
     length = np.linalg.norm(vectors, axis=1)

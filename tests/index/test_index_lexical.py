@@ -78,12 +78,14 @@ def test_scores_equal_the_naive_formula_and_come_best_first(texts: list[str], qu
     assert scored == sorted(scored, key=lambda hit: (-hit[1], hit[0]))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("k1", "b"), [(0.0, 0.75), (1.2, 0.0), (2.0, 1.0)])
 def test_k1_and_b_do_as_the_formula_says(k1: float, b: float) -> None:
     arm = fitted(CORPUS, BM25(k1=k1, b=b))
     assert dict(hits(arm, "память пула и 2025")) == pytest.approx(naive(CORPUS, "память пула и 2025", k1, b), rel=1e-6)
 
 
+@pytest.mark.quick
 def test_scores_are_match_bm25_times_the_natural_logarithm_of_ten() -> None:
     with mk.from_table({"text": CORPUS}).connect() as con:
         for query in ("пул соединений", "память память E4021", "елка snake_case", "東京 ภาษา"):
@@ -93,6 +95,7 @@ def test_scores_are_match_bm25_times_the_natural_logarithm_of_ten() -> None:
             assert [s for _, s in ours] == pytest.approx([s * math.log(10) for _, s in theirs], rel=1e-6)
 
 
+@pytest.mark.quick
 def test_scores_are_those_of_bm25s() -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 20))) for _ in range(200)]

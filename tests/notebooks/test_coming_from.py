@@ -77,6 +77,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
 
 
+@pytest.mark.quick
 def test_each_row_runs_and_gives_what_it_says(names: dict[str, Any], subtests) -> None:
     results: dict[str, list[Any]] = {}
     for name, cells in rows().items():

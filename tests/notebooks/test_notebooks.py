@@ -69,6 +69,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|tmp|Users|private|var/folder
 _INSIDE = re.compile(r"^ *(?:from memkit[\w.]* import|import memkit(?:\.|$|,))", re.MULTILINE)
 
 
+@pytest.mark.quick
 def test_a_notebook_imports_no_part_of_memkit_that_is_not_public() -> None:
     assert _by_notebook(lambda path: [cell.source for cell in _code(path) if _INSIDE.search(cell.source)]) == {}
 
@@ -101,6 +102,7 @@ def _tags(cell: Any) -> list[str]:
     return list(cell.metadata.get("tags", []))
 
 
+@pytest.mark.quick
 def test_there_is_a_tour_and_a_notebook_for_each_format() -> None:
     named = {path.stem.partition("_")[2] for path in PATHS}
     assert {"tour", *DOCUMENTED, "linked_notes", "small_layouts"} <= named
@@ -108,6 +110,7 @@ def test_there_is_a_tour_and_a_notebook_for_each_format() -> None:
     assert [format.name for format in FORMATS if not re.search(rf"\b{format.name.replace('_', '.')}\b", text)] == []
 
 
+@pytest.mark.quick
 def test_every_code_cell_was_run_once_from_the_top() -> None:
     # nbval never compares a cell without a count.
     def counts(path: Path) -> list[int]:

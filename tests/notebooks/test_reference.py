@@ -31,6 +31,7 @@ def first_cells(text: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
 
 
+@pytest.mark.quick
 def test_every_public_name_is_in_it() -> None:
     named = first_cells("\n".join(CELLS))
     rooms = {name: value for name in mk.__all__ if hasattr(value := getattr(mk, name), "__all__")}
@@ -40,11 +41,13 @@ def test_every_public_name_is_in_it() -> None:
     assert public - named == set(), AGAIN
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_of_a_table_is_in_it(name: str) -> None:
     assert first_cells(section(name)) == set(TABLES[name].names), AGAIN
 
 
+@pytest.mark.quick
 def test_every_parameter_is_in_it_with_its_bounds_unit_and_source() -> None:
     for name, cls in [
         *((f"mk.{name}", getattr(mk, name)) for name in mk.__all__),

@@ -125,6 +125,7 @@ def test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back
     assert not wrong
 
 
+@pytest.mark.quick
 def test_each_kind_of_parameter_has_its_widget(panels: Mapping[str, Panel]) -> None:
     kinds = {
         ("search", "k"): ipywidgets.IntSlider,
@@ -163,6 +164,7 @@ def test_what_may_be_none_is_an_empty_box(panel: Panel) -> None:
     assert card.controls["vector_weight"].value == "0.25"
 
 
+@pytest.mark.quick
 def test_a_value_beyond_the_slider_is_shown_and_not_cut(panel: Panel) -> None:
     card = panel.widgets()
     for days in (9000.0, 0.25):

@@ -22,6 +22,7 @@ def shell() -> Iterator[Any]:
     InteractiveShell.clear_instance()
 
 
+@pytest.mark.quick
 def test_the_corpus_made_last_answers_where_none_is_named(shell: Any) -> None:
     shell.run_cell("import memkit as mk\nold = mk.from_table({'text': ['чай']})")
     shell.run_cell("new = mk.from_table({'text': ['кофе', 'квас']})")
@@ -34,6 +35,7 @@ def test_the_corpus_made_last_answers_where_none_is_named(shell: Any) -> None:
         shell.run_cell_magic("memsql", "", "select nothing from nowhere")
 
 
+@pytest.mark.quick
 def test_a_search_is_asked_by_words(shell: Any) -> None:
     with pytest.raises(mk.errors.ParameterError, match="Got none"):
         shell.run_line_magic("memsearch", "чай")

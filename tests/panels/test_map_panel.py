@@ -48,6 +48,7 @@ def ids(panel: Any) -> list[str]:
     return chosen
 
 
+@pytest.mark.quick
 def test_what_is_set_narrows_together_and_can_be_undone(panel: Any, search: mk.Retriever) -> None:
     texts, kinds = rows()["text"], rows()["kind"]
     placed = [f"it's {number:02d}" for number in range(N) if texts[number]]
@@ -75,6 +76,7 @@ def test_what_is_set_narrows_together_and_can_be_undone(panel: Any, search: mk.R
     assert (panel.values["group"], panel.values["query"]) == (None, "")
 
 
+@pytest.mark.quick
 def test_the_code_gives_the_table_by_sql_for_a_few_and_a_large_choice_is_a_table(panel: Any) -> None:
     for n in (1, 20, 21, 40):
         panel.choose([f"it's {number:02d}" for number in range(10, 10 + n)])
@@ -91,6 +93,7 @@ def test_the_code_gives_the_table_by_sql_for_a_few_and_a_large_choice_is_a_table
     assert "places" not in panel.search.corpus_.tables
 
 
+@pytest.mark.quick
 def test_every_row_is_reached_by_turning_pages_and_enter_shows_a_text(panel: Any) -> None:
     reached: list[str] = []
     for _ in range(4):

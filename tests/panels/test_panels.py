@@ -149,6 +149,7 @@ def test_the_code_gives_the_table_on_the_screen(
     assert table.schema.metadata == panel.result.schema.metadata
 
 
+@pytest.mark.quick
 def test_the_code_of_every_panel_runs_with_what_its_caller_gave_under_the_caller_s_names(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, labels: Any
 ) -> None:
@@ -184,6 +185,7 @@ def test_the_code_of_every_panel_runs_with_what_its_caller_gave_under_the_caller
         assert panel.title == "table" or result.schema.equals(panel.result.schema, check_metadata=True)
 
 
+@pytest.mark.quick
 def test_while_a_panel_is_of_now_its_box_is_empty_and_its_code_has_no_moment(
     corpus: mk.Corpus, search: mk.Retriever
 ) -> None:
@@ -228,6 +230,7 @@ def _values(declared: Any, name: str, current: Any) -> st.SearchStrategy[Any]:
     return st.just(current)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_each_panel_has_a_table_a_picture_words_and_a_page(
     panels: Mapping[str, Panel], name: str, tmp_path: Path

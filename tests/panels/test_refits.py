@@ -35,6 +35,7 @@ class Slow:
         return np.array([[len(text), 1.0] for text in texts])
 
 
+@pytest.mark.quick
 def test_from_python_a_size_of_chunks_is_fitted_at_once_and_undone_in_one_step(corpus: mk.Corpus) -> None:
     mine = mk.Retriever(encoder=None, pool=30).fit(corpus)
     labels = {"query_id": ["q"], "text": ["пул"]}, {"query_id": ["q"], "memory_id": ["a"], "relevance": [1]}
@@ -56,6 +57,7 @@ def test_from_python_a_size_of_chunks_is_fitted_at_once_and_undone_in_one_step(c
     assert mine.index.chunk_tokens == 100
 
 
+@pytest.mark.quick
 def test_in_a_page_a_fit_waits_for_the_rest_and_the_next_move_ends_it(corpus: mk.Corpus) -> None:
     slow = Slow()
     search = mk.Retriever(encoder=slow, vector_weight=0.5).fit(corpus)
@@ -91,6 +93,7 @@ def test_in_a_page_a_fit_waits_for_the_rest_and_the_next_move_ends_it(corpus: mk
     assert panel.values["index__chunk_tokens"] == 40
 
 
+@pytest.mark.quick
 def test_a_fit_that_fails_is_said_in_the_page(corpus: mk.Corpus) -> None:
     slow = Slow()
     panel = mk.panels.search(mk.Retriever(encoder=slow, vector_weight=0.5).fit(corpus), "Строка 7", as_of=DAY)

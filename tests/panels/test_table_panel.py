@@ -71,6 +71,7 @@ def test_rows_are_filtered_and_ordered_as_python_does_and_pages_hold_them_all(
     assert paged == wanted
 
 
+@pytest.mark.quick
 def test_a_deep_page_and_the_first_ones_are_of_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"n": [(position * 7919) % 1000 for position in range(1000)]})
     panel = mk.panels.table(rows)
@@ -83,6 +84,7 @@ def test_a_deep_page_and_the_first_ones_are_of_one_order(monkeypatch: pytest.Mon
     assert numbers == [*range(999, 849, -1), *range(49, -1, -1)]
 
 
+@pytest.mark.quick
 def test_what_is_given_may_be_of_any_kind() -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кофе"]})
     tables = {
@@ -111,6 +113,7 @@ def test_what_is_given_may_be_of_any_kind() -> None:
             mk.panels.table(corpus, rows=rows)
 
 
+@pytest.mark.quick
 def test_values_of_every_type_are_shown_as_text() -> None:
     far = pa.array([2**62], pa.int64()).cast(pa.timestamp("us"))  # a year that Python has no date for
     table = pa.table(

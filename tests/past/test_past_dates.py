@@ -54,6 +54,7 @@ DATED_THEMSELVES = {
 }
 
 
+@pytest.mark.quick
 @needs_git
 def test_only_what_has_no_date_gets_one_of_git(root: Path) -> None:
     none = (None, "None", "None")
@@ -67,6 +68,7 @@ def test_only_what_has_no_date_gets_one_of_git(root: Path) -> None:
     assert dict(zip(age["title"].to_pylist(), age["age_days"].to_pylist(), strict=True))["Пул"] == 1
 
 
+@pytest.mark.quick
 @needs_git
 def test_what_is_not_committed_has_no_date_and_is_said(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     corpus = mk.read(root, dates="git")
@@ -85,6 +87,7 @@ def test_what_is_not_committed_has_no_date_and_is_said(root: Path, tmp_path_fact
     assert dated(mk.open(lake).refresh()) == dated(mk.read(root, dates="git"))
 
 
+@pytest.mark.quick
 @needs_git
 def test_a_folder_in_no_repository_is_an_info_row(tmp_path: Path) -> None:
     corpus = mk.read(mk.testing.write_files(tmp_path, {"MEMORY.md": "# Чай\nзелёный\n"}), dates="git")

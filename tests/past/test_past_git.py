@@ -58,6 +58,7 @@ def test_every_commit_reads_as_git_checks_it_out(
     assert set(head.memories["format"].to_pylist()) == {"workspace", "facts", "notes", "records", "index_tree"}
 
 
+@pytest.mark.quick
 def test_nothing_is_written(sample_repository: Any) -> None:
     root, _ = sample_repository
     before = {path: (path.stat().st_mtime_ns, path.stat().st_atime_ns) for path in root.rglob("*") if path.is_dir()}
@@ -67,6 +68,7 @@ def test_nothing_is_written(sample_repository: Any) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == {path: each[0] for path, each in before.items()}
 
 
+@pytest.mark.quick
 def test_a_refresh_parses_what_has_another_blob(
     sample_repository: Any, repositories: ModuleType, tmp_path: Path
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_refresh_parses_what_has_another_blob(
     same(refreshed, mk.read(root))
 
 
+@pytest.mark.quick
 def test_a_revision_may_be_named_in_many_ways(sample_repository: Any, repositories: ModuleType) -> None:
     root, commits = sample_repository
     repositories.git(root, "tag", "--force", "-a", "v1", "-m", "x", commits[3])

@@ -55,6 +55,7 @@ def memories_of(corpus: mk.Corpus) -> list[tuple[str, ...]]:
     return sorted((row["path"], row["title"], row["text"].rstrip()) for row in corpus.memories.to_pylist())
 
 
+@pytest.mark.quick
 def test_at_every_commit_the_versions_are_what_a_read_gives(sample_root: Path, history: History) -> None:
     assert history.commits.num_rows > 25
     for row in history.commits.to_pylist():
@@ -64,6 +65,7 @@ def test_at_every_commit_the_versions_are_what_a_read_gives(sample_root: Path, h
     assert history.problems.num_rows == 0
 
 
+@pytest.mark.quick
 def test_the_end_is_the_folder_as_it_is(sample_root: Path, history: History) -> None:
     last = [row for row in history.versions.to_pylist() if row["valid_to"] is None and row["change"] != "removed"]
     today = mk.read(sample_root)
@@ -79,6 +81,7 @@ def test_the_end_is_the_folder_as_it_is(sample_root: Path, history: History) -> 
         assert memories_of(history.at(row["committed_at"])) == memories_of(read)
 
 
+@pytest.mark.quick
 def test_a_query_sees_the_variables_of_who_asks(history: History) -> None:
     known = pa.table({"change": ["added"], "means": ["new"]})
     meanings = history.sql("select distinct means from versions join known using (change)").fetchall()

@@ -120,6 +120,7 @@ def cards(site: Path) -> Path:
     return write_files(site.parent / "folder", FILES)
 
 
+@pytest.mark.quick
 def test_one_module_and_one_line_are_a_format(cards: Path) -> None:
     corpus = mk.read(cards, formats=["cards"])
     rows = {row["path"]: (row["format"], row["kind"], row["title"]) for row in corpus.memories.to_pylist()}
@@ -130,6 +131,7 @@ def test_one_module_and_one_line_are_a_format(cards: Path) -> None:
     assert (problem["path"], problem["rule"], problem["field"]) == ("coffee.card", "bad_date", "due")
 
 
+@pytest.mark.quick
 def test_nothing_of_a_package_is_loaded_before_it_is_named(cards: Path) -> None:
     plain = mk.read(cards)
     assert "our_cards" not in sys.modules
@@ -140,6 +142,7 @@ def test_nothing_of_a_package_is_loaded_before_it_is_named(cards: Path) -> None:
     assert mk.read(cards, formats=[]).tables.keys() == plain.tables.keys()
 
 
+@pytest.mark.quick
 def test_a_name_alone_and_a_format_itself_will_do(cards: Path) -> None:
     by_name = mk.read(cards, formats=("cards",))
     from our_cards import FORMAT  # type: ignore[import-not-found]  # written by the fixture

@@ -26,6 +26,7 @@ def judge(*texts: str, **parameters: object) -> list[tuple[str | None, str | Non
     return list(zip(judged["reason"].to_pylist(), judged["matched_span"].to_pylist(), strict=True))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text",
     [
@@ -52,6 +53,7 @@ def test_a_statement_that_only_looks_suspicious_passes(text: str) -> None:
     assert judge(text) == [(None, None)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "reason", "span"),
     [
@@ -85,6 +87,7 @@ def test_a_refusal_names_its_reason_and_the_span(text: str, reason: str, span: s
     assert judge(text) == [(reason, span)]
 
 
+@pytest.mark.quick
 def test_reasons_come_in_their_order_of_precedence() -> None:
     secret = "sk-" + "a" * 20
     assert [reason for reason, _ in judge("Как?", f"Ну, npx {secret}?", f"Вот npx {secret}", f"Вот ключ {secret}")] == [

@@ -34,6 +34,7 @@ def one(name: str) -> Annotator:
     return policy_class(name)(**WITHOUT_MODEL.get(name, {}))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_has_one_name_in_class_presets_and_pipeline(name: str) -> None:
     policy = one(name)
@@ -43,6 +44,7 @@ def test_every_policy_has_one_name_in_class_presets_and_pipeline(name: str) -> N
     assert getattr(memkit, type(policy).__name__) is type(policy)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_statement_runs_on_a_connection_of_ones_own(name: str, corpus: Any) -> None:
     policy = one(name).fit(corpus)
@@ -58,6 +60,7 @@ def test_every_statement_runs_on_a_connection_of_ones_own(name: str, corpus: Any
     assert judged.num_rows == relations["input"].num_rows > 0
 
 
+@pytest.mark.quick
 def test_a_pipelines_statement_does_too(corpus: Any) -> None:
     steps = Pipeline([one(name) for name in presets.PIPELINES["memory_v2"]]).fit(corpus)
     with duckdb.connect() as con:

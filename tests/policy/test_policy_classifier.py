@@ -19,6 +19,7 @@ def classify(table: dict[str, object], **parameters: object) -> list[dict[str, o
     return judged.select(["kind", "importance", "expires_at"]).to_pylist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -51,6 +52,7 @@ def test_cyrillic_words_of_the_document_match_as_beginnings_and_latin_ones_whole
     assert classify({"text": [text]}, **memory_v2_policy["classifier"])[0]["kind"] == kind
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "kind", "importance"),
     [
@@ -86,6 +88,7 @@ def test_a_lasting_fact_is_no_working_one_and_a_liking_is_kept_longer(text: str,
     assert (fact["expires_at"] is not None) == (kind == "working")
 
 
+@pytest.mark.quick
 def test_each_kind_has_its_importance_and_working_ends_after_its_days() -> None:
     facts = classify({"text": ["Меня зовут Анна", "Сейчас чиним", "Архив"]}, working_days=14)
     end = datetime(2026, 3, 1 + 14, 23, 59, 59, 999_999, tzinfo=UTC)

@@ -33,6 +33,7 @@ def rent(amount: int) -> str:
     return f"Аренда квартиры стоит {amount} евро в месяц."
 
 
+@pytest.mark.quick
 def test_each_older_statement_stands_beside_the_newest_that_contradicts_it_newest_first() -> None:
     rows = (
         (rent(1200), "2026-01-01"),
@@ -44,6 +45,7 @@ def test_each_older_statement_stands_beside_the_newest_that_contradicts_it_newes
     assert pairs(*rows) == [("c", "e", "negation"), ("b", "d", "number"), ("a", "d", "number")]
 
 
+@pytest.mark.quick
 def test_only_dated_memories_of_one_user_that_hold_on_the_day_are_compared(subtests) -> None:
     two = ((rent(1200), "2026-01-01"), (rent(1500), "2026-02-01"))
     assert pairs(*two) == [("a", "b", "number")]
@@ -61,6 +63,7 @@ def test_only_dated_memories_of_one_user_that_hold_on_the_day_are_compared(subte
     assert pairs(*two, user_id=["anna", "anna"], expires_at=[NOW, None]) == [("a", "b", "number")]
 
 
+@pytest.mark.quick
 def test_counters_and_lists_contradict_nothing() -> None:
     grows = [
         (f"Размер копии базы данных {size} гигабайт.", f"2026-01-0{day}") for day, size in enumerate((7, 8, 9, 10), 1)

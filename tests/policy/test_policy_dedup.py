@@ -47,6 +47,7 @@ def outcome(dedup: Deduplicator, table: pa.Table) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in ("reason", "duplicate_of", "cluster")) for row in judged.to_pylist()]
 
 
+@pytest.mark.quick
 def test_equal_texts_substrings_and_near_letters_merge_and_empty_ones_do_not() -> None:
     table = memories("Любит чай", "  любит\n ЧАЙ ", "Любит чай и кофе", "", " ", "Совсем другое")
     assert outcome(fitted(table, survivor="longest"), table) == [
@@ -61,6 +62,7 @@ def test_equal_texts_substrings_and_near_letters_merge_and_empty_ones_do_not() -
     assert outcome(fitted(near, kinds=("lexical",)), near)[1] == ("duplicate", "a", "a")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("a", "b", "flag"),
     [
@@ -81,6 +83,7 @@ def test_a_number_a_date_or_a_negation_is_flagged_and_never_merged(a: str, b: st
     assert (counts["contradiction"], counts["refused"]) == (len(dedup.pairs_), 0)
 
 
+@pytest.mark.quick
 def test_what_its_author_calls_superseded_or_deprecated_is_neither_merged_nor_kept_for_another() -> None:
     texts = ["Пул соединений: десять", "пул соединений: десять", "Пул соединений: десять."]
     rows = {

@@ -17,6 +17,7 @@ from memkit.policy.index_check import IndexCheck
 from memkit.presets import index_policy
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("as_of", "keep"),
     [
@@ -35,6 +36,7 @@ def test_a_fact_lives_through_its_day_in_utc(as_of: object, keep: bool) -> None:
     assert judged["reason"].to_pylist() == [None if keep else "expired"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "column",
     [
@@ -50,6 +52,7 @@ def test_every_kind_of_date_is_read_and_a_missing_one_never_expires(column: obje
     assert Expiry().transform(table, as_of="2026-03-01")["keep"].to_pylist() == [False, True]
 
 
+@pytest.mark.quick
 def test_a_column_of_another_type_is_refused_by_name() -> None:
     with pytest.raises(ParameterError, match="expires_at"):
         Expiry().transform(pa.table({"expires_at": [[1], [2]]}))

@@ -69,6 +69,7 @@ def test_lexical_pairs_are_all_found_with_their_cosine(texts: list[str], n_scope
     assert dict(zip(zip(i.tolist(), j.tolist(), strict=True), cosines.tolist(), strict=True)) == expected
 
 
+@pytest.mark.quick
 def test_minhash_finds_what_signatures_find_on_texts_that_differ_in_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("абвгдежзиклмнопрст"), 6)) for _ in range(400)]
@@ -82,6 +83,7 @@ def test_minhash_finds_what_signatures_find_on_texts_that_differ_in_a_letter(mon
     assert [part.tolist() for part in hashed] == [part.tolist() for part in exact]
 
 
+@pytest.mark.quick
 def test_trigrams_take_some_bytes_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near, "STEP", 16)
     rng = np.random.default_rng(0)
@@ -94,6 +96,7 @@ def test_trigrams_take_some_bytes_a_letter(monkeypatch: pytest.MonkeyPatch) -> N
     assert most < 12 * 400 * 1000
 
 
+@pytest.mark.quick
 def test_templates_are_found_across_blocks_of_texts() -> None:
     texts = [f"Страница о проекте Север{n}: решения и встречи команды" for n in range(30)]
     texts[7::10] = [f"Ничего общего с другими, {word}" for word in ("чай", "кофе", "вода")]

@@ -78,6 +78,7 @@ def test_one_statement_says_what_the_policies_say_one_by_one(rows) -> None:
     assert judged["keep"].to_pylist() == [step is None for step, _ in dropped_by]
 
 
+@pytest.mark.quick
 def test_a_refused_row_is_not_seen_by_later_steps() -> None:
     table = pa.table({"text": ["Как настроен пул", "Сейчас чиним бота"], "kind": ["archive", "archive"]})
     judged = Pipeline([Admission(), Quota(max_facts=1), Classifier(use_given=False)]).transform(table, as_of=AS_OF)
@@ -88,6 +89,7 @@ def test_a_refused_row_is_not_seen_by_later_steps() -> None:
     assert judged["matched_span"].to_pylist() == ["Как", None]
 
 
+@pytest.mark.quick
 def test_two_steps_of_a_class_have_names_and_relations_of_their_own() -> None:
     first, second = (Deduplicator(encoder=None, kinds=kinds) for kinds in ((), ("substring",)))
     pipeline = Pipeline([first, second])
@@ -101,6 +103,7 @@ def test_two_steps_of_a_class_have_names_and_relations_of_their_own() -> None:
     assert not first.is_fitted
 
 
+@pytest.mark.quick
 def test_the_statement_shown_is_the_statement_that_runs() -> None:
     table = pa.table({"text": ["Как настроен пул", "Любит зелёный чай"], "expires_at": [None, None]})
     pipeline = Pipeline([Admission(), Expiry()])

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,6 +143,7 @@ def test_the_order_of_dated_rows_has_no_say(rows, random) -> None:
     assert shuffled["keep"].to_pylist() == [judged["keep"][i].as_py() for i in order]
 
 
+@pytest.mark.quick
 def test_low_goes_before_normal_and_old_before_new_and_undated_counts_as_oldest() -> None:
     table = facts(
         {"importance": "normal", "created_at": datetime(2020, 1, 1)},
@@ -153,6 +155,7 @@ def test_low_goes_before_normal_and_old_before_new_and_undated_counts_as_oldest(
     assert Quota(max_facts=1).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [3, None, 2, 1, None]
 
 
+@pytest.mark.quick
 def test_dates_to_come_count_as_the_day_so_that_their_order_has_no_say() -> None:
     table = facts(
         {"memory_id": "a", "created_at": AS_OF + timedelta(days=300)},
@@ -163,6 +166,7 @@ def test_dates_to_come_count_as_the_day_so_that_their_order_has_no_say() -> None
     assert Quota(max_facts=0).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [2, 3, None, 1]
 
 
+@pytest.mark.quick
 def test_only_high_facts_over_the_total_stay_and_are_reported() -> None:
     judged = Quota(max_facts=1).transform(facts(*[{"importance": "high"}] * 3), as_of=AS_OF)
     assert judged["keep"].to_pylist() == [True] * 3

@@ -45,6 +45,7 @@ def folder(tmp_path: Path) -> Path:
 PLAN = mk.SplitPlan(max_tokens_per_file=30)
 
 
+@pytest.mark.quick
 def test_whole_markdown_files_are_judged_front_matter_and_all(folder: Path) -> None:
     judged = PLAN.transform(mk.read(folder), as_of="2026-03-01")
     assert judged.select(["path", "text", "keep"]).to_pylist() == [
@@ -54,6 +55,7 @@ def test_whole_markdown_files_are_judged_front_matter_and_all(folder: Path) -> N
     assert judged["tokens"].to_pylist()[1] == -(-len(HEAD + "".join(SECTIONS)) // 4)
 
 
+@pytest.mark.quick
 def test_what_is_written_by_the_plan_reads_as_what_was_split(folder: Path) -> None:
     before = mk.read(folder)
     rows = PLAN.plan(before, as_of="2026-03-01").to_pylist()
@@ -75,6 +77,7 @@ def test_what_is_written_by_the_plan_reads_as_what_was_split(folder: Path) -> No
     assert PLAN.transform(after, as_of="2026-03-01")["path"].to_pylist() == ["loose.md"]
 
 
+@pytest.mark.quick
 def test_the_index_of_a_split_file_is_front_matter_that_says_what_it_was(folder: Path) -> None:
     (index,) = [
         row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def test_the_plan_covers_every_line_once(text: str, limit: int) -> None:
     assert covered == (list(range(1, lines + 1)) if rows else [])
 
 
+@pytest.mark.quick
 def test_headings_come_first_then_blank_lines_and_fences_stay_whole() -> None:
     plan = SplitPlan(max_tokens_per_file=10)
     sections = ["# A\n" + "а" * 30 + "\n", "# B\n" + "b" * 30 + "\n"]
@@ -42,6 +44,7 @@ def test_headings_come_first_then_blank_lines_and_fences_stay_whole() -> None:
     assert plan.parts(fenced + "# C\n" + "c" * 24 + "\n") == [fenced, "# C\n" + "c" * 24 + "\n"]
 
 
+@pytest.mark.quick
 def test_the_verdict_counts_tokens_and_parts() -> None:
     table = pa.table({"text": ["a" * 16, "a" * 17 + "\n" + "b", None]})
     judged = SplitPlan(max_tokens_per_file=4).transform(table, as_of="2026-03-01")
@@ -55,6 +58,7 @@ def test_the_verdict_counts_tokens_and_parts() -> None:
     ]
 
 
+@pytest.mark.quick
 def test_a_counter_of_ones_own_decides() -> None:
     plan = SplitPlan(max_tokens_per_file=2, counter=lambda text: len(text.split()))
     assert plan.parts("один два\nтри\nчетыре\n") == ["один два\n", "три\nчетыре\n"]

@@ -53,6 +53,7 @@ def traced(search: mk.Retriever, query: str) -> dict[str, dict[str, Any]]:
     return {row["memory_id"]: row for row in search.trace(query, as_of=DAY).to_pylist()}
 
 
+@pytest.mark.quick
 def test_a_word_counts_for_the_one_that_means_the_same_as_it_would_count_itself() -> None:
     search = mk.Retriever(encoder=Bilingual(), across_weight=0.25).fit(corpus())
     row = traced(search, "пул")["m0"]
@@ -65,11 +66,13 @@ def test_a_word_counts_for_the_one_that_means_the_same_as_it_would_count_itself(
     assert "matched across alphabets with" in mk.explain(search, "пул", "m0")
 
 
+@pytest.mark.quick
 def test_without_a_share_for_other_letters_only_equal_words_count() -> None:
     search = mk.Retriever(encoder=Bilingual(), across_weight=0.0).fit(corpus())
     assert traced(search, "пул")["m0"]["bm25_norm"] is None
 
 
+@pytest.mark.quick
 def test_numbers_are_in_no_other_letters() -> None:
     rows = traced(mk.Retriever(encoder=Bilingual()).fit(corpus([*TEXTS, '"y": 1689, "x": 1690', "茶"])), "пул")
     assert rows["m5"]["vector"] is not None

@@ -17,6 +17,7 @@ def bench(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("benchmarks/bench_quality.py")
 
 
+@pytest.mark.quick
 def test_a_set_is_searched_within_scope_and_before_the_query(bench: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "tiny"
     folder.mkdir()
@@ -41,6 +42,7 @@ def test_a_set_is_searched_within_scope_and_before_the_query(bench: ModuleType, 
         assert returned == ([["a"], ["d"]] if name == "BM25" else [["a", "b"], ["d"]])
 
 
+@pytest.mark.quick
 def test_a_set_is_scored_by_query_with_an_interval_over_its_scopes(bench: ModuleType) -> None:
     queries = [{"id": f"q{i}", "text": "", "scope": f"s{i % 6}"} for i in range(12)]
     labelled = bench.Labelled("tiny", None, queries, {q["id"]: {"right": 1.0, "gone": 1.0} for q in queries}, 0)

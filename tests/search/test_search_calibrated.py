@@ -24,6 +24,7 @@ def chunks_and_texts(texts: list[str]) -> tuple[pa.Table, list[str]]:
     return pa.table({"chunk_id": [str(i) for i in range(len(texts))]}), texts
 
 
+@pytest.mark.quick
 def test_words_that_no_text_has_keep_a_query_from_being_answered() -> None:
     arm = BM25(k3=1000.0).fit(*chunks_and_texts(ROWS))
     (_, known), (_, half) = arm.scale(["пул", "пул жираф"], np.arange(4))
@@ -33,6 +34,7 @@ def test_words_that_no_text_has_keep_a_query_from_being_answered() -> None:
     assert arm.candidates(["пул"], 1)["score"][0].as_py() < known
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("query", ["как и где пул", "the пул of"])
 def test_function_words_count_a_tenth_in_the_score_and_in_what_could_be_reached(query: str) -> None:
     arm = BM25(k3=1000.0).fit(*chunks_and_texts([*ROWS, "и где the of как"]))
@@ -43,6 +45,7 @@ def test_function_words_count_a_tenth_in_the_score_and_in_what_could_be_reached(
     assert arm.scale([query], None, function_word_weight=0.1)[0, 1] < arm.scale([query], None)[0, 1]
 
 
+@pytest.mark.quick
 def test_the_function_words_of_both_languages_are_folded_as_words_are() -> None:
     assert {"the", "not", "и", "не", "еще"} <= FUNCTION_WORDS
     assert all(word == word.lower().replace("ё", "е") for word in FUNCTION_WORDS)

@@ -17,6 +17,7 @@ def scored(*rows: tuple[int, int, float]) -> pa.Table:
     return pa.table({n: pa.array(c, k) for n, c, k in zip(("query", "row", "score"), columns, kinds, strict=True)})
 
 
+@pytest.mark.quick
 def test_arms_stand_side_by_side_and_a_gap_is_nan() -> None:
     both = merge({"bm25": scored((0, 3, 2.0), (1, 0, 1.0)), "vector": scored((0, 3, 0.5), (0, 1, 0.4))}, n_rows=5)
     assert both.query.tolist() == [0, 0, 1]
@@ -25,11 +26,13 @@ def test_arms_stand_side_by_side_and_a_gap_is_nan() -> None:
     assert both.rank.tolist() == [[0, 2], [1, 1], [1, 0]]
 
 
+@pytest.mark.quick
 def test_ties_share_the_better_rank() -> None:
     one = merge({"bm25": scored((0, 0, 1.0), (0, 1, 1.0), (0, 2, 0.5))}, n_rows=3)
     assert one.rank.tolist() == [[1], [1], [3]]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
 def test_a_score_that_is_no_number_is_no_find(bad: float) -> None:
     both = merge({"bm25": scored((0, 0, 1.0)), "vector": scored((0, 0, bad), (0, 1, bad))}, n_rows=2)

@@ -20,6 +20,7 @@ def search() -> mk.Retriever:
     return mk.Retriever(encoder=None).fit(mk.read(mk.sample_data() / "notes"))
 
 
+@pytest.mark.quick
 def test_columns_of_memories_are_added_as_the_memories_have_them(search: mk.Retriever) -> None:
     plain = search.search("pool", as_of="2026-03-01")
     hits = search.search("pool", as_of="2026-03-01", columns=["scope", "title", "tags", "created_at"])
@@ -34,12 +35,14 @@ def test_columns_of_memories_are_added_as_the_memories_have_them(search: mk.Retr
         }
 
 
+@pytest.mark.quick
 def test_a_column_that_hits_have_stays_theirs_and_none_comes_twice(search: mk.Retriever) -> None:
     plain = search.search("pool", as_of="2026-03-01")
     assert search.search("pool", as_of="2026-03-01", columns=("text", "path", "rank")).equals(plain)
     assert search.search("pool", columns=["scope", "scope"]).column_names.count("scope") == 1
 
 
+@pytest.mark.quick
 def test_queries_of_several_days_have_them_too(search: mk.Retriever) -> None:
     queries = pa.table({"text": ["pool", "pool"], "as_of": ["2026-03-01", "2025-12-01"]})
     assert search.search(queries, columns=["kind"])["kind"].to_pylist()[0] == "note"

@@ -85,6 +85,7 @@ def arms_over(texts: Sequence[str]) -> Iterator[BM25]:
     yield old.updated(former, ids, pa.array(texts))
 
 
+@pytest.mark.quick
 def test_counts_are_lent_before_they_are_weighted(tmp_path: Any) -> None:
     texts, talks = drawn(240)
     in_line = Turns(np.arange(len(texts)), talks, len(texts))
@@ -105,6 +106,7 @@ def test_counts_are_lent_before_they_are_weighted(tmp_path: Any) -> None:
                 assert best.equals(candidates.slice(0, 3))
 
 
+@pytest.mark.quick
 def test_rare_and_frequent_terms_are_lent_alike() -> None:
     """The places of a rare term are looked at one by one, those of a frequent one all at once."""
     rows = np.arange(300)
@@ -122,6 +124,7 @@ def test_rare_and_frequent_terms_are_lent_alike() -> None:
     assert in_line.neighbours[289].tolist() == [-1, -1, 288, 287]  # the first of the last conversation
 
 
+@pytest.mark.quick
 def test_a_turn_is_found_by_the_words_of_two_before_and_two_after_it() -> None:
     rows = {"text": ["раз", "два", "пул", "три", "пять", "шесть"], "session": ["a"] * 6}
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.from_table(rows))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,12 +30,14 @@ def greedy(score: Floats, similarity: Floats, mmr_lambda: float) -> list[int]:
     return picked
 
 
+@pytest.mark.quick
 def test_of_a_duplicate_pair_exactly_one_is_kept_high() -> None:
     order, penalty = in_order(np.array([1.0, 0.99, 0.6]), DUPLICATES, 0.5)
     assert order.tolist() == [0, 2, 1]
     np.testing.assert_allclose(penalty, [0.0, 0.5 * 1.0, 0.5 * 0.2])
 
 
+@pytest.mark.quick
 def test_the_penalty_looks_at_all_hits_above_not_at_the_last() -> None:
     like_first = np.eye(3)
     like_first[2, 0] = like_first[0, 2] = 0.9
@@ -43,6 +46,7 @@ def test_the_penalty_looks_at_all_hits_above_not_at_the_last() -> None:
     assert penalty.tolist() == [0.0, 0.0, 0.45]
 
 
+@pytest.mark.quick
 def test_lambda_one_is_the_identity() -> None:
     order, penalty = in_order(np.array([0.9, 0.5, 0.5, 0.1]), np.ones((4, 4)), 1.0)
     assert order.tolist() == [0, 1, 2, 3]

@@ -15,6 +15,7 @@ from memkit.search.retriever import Retriever
 DAY = "2026-03-01"
 
 
+@pytest.mark.quick
 def test_a_hit_names_scores_ranks_weights_and_decay(retriever_over: Any) -> None:
     day = datetime.fromisoformat(DAY).replace(tzinfo=UTC)
     rows = ["b", {"text": "a", "created_at": day - timedelta(days=30)}]
@@ -29,6 +30,7 @@ def test_a_hit_names_scores_ranks_weights_and_decay(retriever_over: Any) -> None
     assert explain(search, "q", "m0", as_of=DAY).endswith("weight 0.70); fused score 0.850.")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("params", "memory_id", "words"),
     [
@@ -62,6 +64,7 @@ def test_what_is_not_returned_names_the_cut(
     assert words + "." in sentence
 
 
+@pytest.mark.quick
 def test_decay_and_likeness_are_named_as_the_cut(retriever_over: Any) -> None:
     old = {"text": "old", "created_at": datetime(2020, 1, 1, tzinfo=UTC)}
     search = retriever_over(["a", old], bm25={"q": {0: 1.0, 1: 1.0}}, encoder=None, min_score=0.5, decay_kinds="*")

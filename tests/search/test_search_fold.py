@@ -34,6 +34,7 @@ def fold(texts: list[str], threshold: float) -> Ints:
     return places
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("density", [0.0, 0.07, 1.0])
 def test_two_texts_share_the_bits_that_both_have(density: float) -> None:
     bits = np.random.default_rng(1).random((40, 2048)) < density
@@ -42,6 +43,7 @@ def test_two_texts_share_the_bits_that_both_have(density: float) -> None:
     assert _shared_bits(np.packbits(bits, axis=1), left, right).tolist() == shared[left, right].tolist()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("other", "folds"),
     [
@@ -89,6 +91,7 @@ ROWS = [SAID, SAID + "!", "чай", SAID, {"text": SAID + ".", "user_id": "u2"},
 ANSWERS = {"q": {0: 9.0, 1: 8.0, 2: 7.0, 3: 6.0, 4: 5.0, 5: 4.0}}
 
 
+@pytest.mark.quick
 def test_hits_carry_what_is_folded_under_them_and_the_next_ones_move_up(retriever_over: Any) -> None:
     search = retriever_over(ROWS, bm25=ANSWERS, encoder=None, fold="near")
     hits = search.search("q", as_of=DAY)

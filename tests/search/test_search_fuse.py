@@ -34,12 +34,14 @@ def fused(norm: list[list[float]], method: str, weights: Floats = HALVES, **more
     return fuse(evidence(norm), weights, method, **more).tolist()
 
 
+@pytest.mark.quick
 def test_each_method_is_its_formula() -> None:
     norm = [[1.0, 0.5], [0.8, 0.0]]
     assert fused(norm, "weighted") == [0.5 * 1.0 + 0.5 * 0.5, 0.5 * 0.8]
     assert fused(norm, "weighted", np.array([0.3, 0.7])) == pytest.approx([0.3 + 0.7 * 0.5, 0.3 * 0.8])
 
 
+@pytest.mark.quick
 def test_rrf_is_the_published_sum_scaled_so_that_first_everywhere_is_one() -> None:
     ranks = [[1, 2], [3, 1], [2, 0]]
     ranked = Evidence(np.ones((3, 2)), np.array(ranks))
@@ -49,6 +51,7 @@ def test_rrf_is_the_published_sum_scaled_so_that_first_everywhere_is_one() -> No
     assert fuse(first, HALVES, "rrf").tolist() == [1.0]
 
 
+@pytest.mark.quick
 def test_the_constant_of_rrf_is_a_parameter() -> None:
     ranked = Evidence(np.ones((1, 2)), np.array([[1, 2]]))
     assert fuse(ranked, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]

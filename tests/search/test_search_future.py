@@ -38,6 +38,7 @@ def known(day: str) -> list[str]:
     return [name for name, created_at in DAYS.items() if created_at is None or created_at <= day]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("day", ["2025-12-31", "2026-01-01", "2026-02-15", "2026-04-01"])
 def test_what_was_created_later_is_hidden_where_a_moment_is_given(search: mk.Retriever, day: str) -> None:
     assert ids(search.search("q", as_of=day)) == known(day)
@@ -45,6 +46,7 @@ def test_what_was_created_later_is_hidden_where_a_moment_is_given(search: mk.Ret
     assert ids(search.with_params(future="hide").search("q", as_of=day)) == known(day)
 
 
+@pytest.mark.quick
 def test_without_a_moment_nothing_is_hidden_unless_that_is_asked_for(corpus_of: Any) -> None:
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     search = mk.Retriever(encoder=None).fit(corpus_of({"text": "чай", "created_at": tomorrow}, "чай и мёд"))
@@ -69,6 +71,7 @@ def afternoon() -> mk.Retriever:
     return mk.Retriever(encoder=None).fit(mk.from_table({**rows, "kind": ["profile", "profile"]}))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("as_of", [*SEEING, *BLIND], ids=str)
 def test_a_day_is_seen_to_its_end_and_a_time_is_exact(afternoon: mk.Retriever, as_of: Any) -> None:
     visible = {"undated"} | ({"day"} if as_of in SEEING else set())

@@ -29,6 +29,7 @@ def note(table: pa.Table) -> str:
     return (table.schema.metadata or {}).get(b"note", b"").decode()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -63,6 +64,7 @@ def test_a_search_names_what_was_given_and_acts_on_nothing(
         assert note(mk.evaluate(search, QUERIES, QRELS, "mrr", as_of=DAY).table) == said
 
 
+@pytest.mark.quick
 def test_recency_without_dates_is_named() -> None:
     undated = mk.from_table({"text": TEXTS, "kind": ["archive"] * 7})
     search = mk.Retriever(encoder=None, prefer="newest", decay_days=9.0).fit(undated)
@@ -73,6 +75,7 @@ def test_recency_without_dates_is_named() -> None:
     )
 
 
+@pytest.mark.quick
 def test_two_searches_that_differ_in_what_acts_on_nothing_are_not_compared_in_silence(logs: mk.Retriever) -> None:
     short, long = logs.with_params(decay_days=1.0), logs.with_params(decay_days=9000.0)
     for labels in ([QRELS], []):

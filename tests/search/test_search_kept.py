@@ -86,6 +86,7 @@ def _refreshed(root: Path, saved: Path) -> mk.Retriever:
     return _fresh(root, saved).refresh()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("state", [_fresh, _at_the_command_line, _saved, _with_a_lake, _refreshed])
 def test_what_was_kept_answers_as_a_fresh_fit(
     process: Callable[[], None], tmp_path: Path, state: Callable[[Path, Path], mk.Retriever]

@@ -58,6 +58,7 @@ def _arms(hits: Any) -> list[str]:
     return list(json.loads(hits.schema.metadata[b"arms"]))
 
 
+@pytest.mark.quick
 def test_until_all_is_encoded_the_answer_is_that_of_a_search_without_an_encoder() -> None:
     encoder = Counting()
     search = mk.Retriever(encoder=encoder).fit(_corpus(), encode="later")
@@ -72,6 +73,7 @@ def test_until_all_is_encoded_the_answer_is_that_of_a_search_without_an_encoder(
     assert "encoded" not in after.schema.metadata.get(b"note", b"").decode()
 
 
+@pytest.mark.quick
 def test_a_number_is_the_most_new_texts_that_a_fit_encodes() -> None:
     encoder = Counting()
     mk.Retriever(encoder=encoder).fit(_corpus(TEXTS[:4]))
@@ -86,6 +88,7 @@ def test_a_number_is_the_most_new_texts_that_a_fit_encodes() -> None:
         other.fit(_corpus(), encode=-1)
 
 
+@pytest.mark.quick
 def test_what_was_encoded_before_an_interruption_is_kept() -> None:
     encoder = Counting(most=4)
     search = mk.Retriever(encoder=encoder).fit(_corpus([*TEXTS, *map("ещё {}".format, range(30))]), encode="later")

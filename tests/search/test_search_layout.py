@@ -51,6 +51,7 @@ def same_topic(points: Any) -> float:
     return float((nearest % TOPICS == np.arange(len(points))[:, None] % TOPICS).mean())
 
 
+@pytest.mark.quick
 def test_memories_of_one_topic_lie_together_and_the_same_memories_lie_at_the_same_places(
     search: mk.Retriever, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +69,7 @@ def test_memories_of_one_topic_lie_together_and_the_same_memories_lie_at_the_sam
             assert np.array_equal(laid.points, lay_out(again, method).points)
 
 
+@pytest.mark.quick
 def test_a_map_that_is_drawn_again_is_not_placed_again(search: mk.Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
     module._placed.clear()
     placed: list[int] = []
@@ -86,6 +88,7 @@ def test_a_map_that_is_drawn_again_is_not_placed_again(search: mk.Retriever, mon
     module._placed.clear()
 
 
+@pytest.mark.quick
 def test_pca_is_the_one_of_scikit_learn_up_to_signs() -> None:
     vectors = np.random.default_rng(2).normal(size=(40, 6)).astype(np.float32)
     theirs = PCA(2, svd_solver="full").fit_transform(vectors.astype(np.float64))

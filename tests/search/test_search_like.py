@@ -47,6 +47,7 @@ def note(hits: Any) -> str:
     return str(hits.schema.metadata[b"note"].decode())
 
 
+@pytest.mark.quick
 def test_a_memory_finds_what_is_like_it_and_neither_itself_nor_its_copies(search: mk.Retriever) -> None:
     hits = search.like("pool", k=3, as_of=DAY)
     assert set(ids(hits)) == {"leak", "theirs", "shared"}
@@ -56,6 +57,7 @@ def test_a_memory_finds_what_is_like_it_and_neither_itself_nor_its_copies(search
     assert b"answerability" not in hits.schema.metadata  # a memory is no question
 
 
+@pytest.mark.quick
 def test_no_memory_finds_itself_under_any_setting(search: mk.Retriever, subtests: Any) -> None:
     settings: list[dict[str, Any]] = [
         {},
@@ -74,6 +76,7 @@ def test_no_memory_finds_itself_under_any_setting(search: mk.Retriever, subtests
                 assert row["memory_id"] not in ids(search.with_params(**params).like(row["memory_id"], k=99))
 
 
+@pytest.mark.quick
 def test_hits_have_the_columns_scores_and_order_of_search(search: mk.Retriever) -> None:
     hits = search.like("leak", columns=["user_id"], as_of=DAY)
     by_query = search.search("leak", columns=["user_id"], as_of=DAY)

@@ -58,6 +58,7 @@ def read_as(search: mk.Retriever, query: str, **scope: Any) -> dict[str, str]:
     return dict(*json.loads(metadata.get(b"read_as", b"{}")).values())
 
 
+@pytest.mark.quick
 def test_words_with_typos_are_read_as_the_nearest_word_and_others_never() -> None:
     search = fitted({"text": TEXTS})
     read = {
@@ -86,6 +87,7 @@ def test_words_with_typos_are_read_as_the_nearest_word_and_others_never() -> Non
     assert (read_as(short, "как часто"), read_as(short, "насля")) == ({}, {"насля": "настя"})
 
 
+@pytest.mark.quick
 def test_a_near_word_counts_less_than_a_true_one() -> None:
     search = fitted({"text": TEXTS})
     (true,), (near,) = (
@@ -100,6 +102,7 @@ def test_a_near_word_counts_less_than_a_true_one() -> None:
     assert shares[1] < 0.8 * shares[0]  # the word itself is unknown, so the best score of all is further away
 
 
+@pytest.mark.quick
 def test_only_words_in_sight_are_read_and_known() -> None:
     rows = {"text": ["секретный проект", "сегретный", "чай"], "user_id": ["v", "v", "u"], "memory_id": ["a", "b", "c"]}
     search = fitted(rows)

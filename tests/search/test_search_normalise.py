@@ -19,6 +19,7 @@ def one(scores: list[float], how: str) -> list[float]:
     return normalize(np.zeros(len(scores), np.int64), np.array(scores), how).tolist()
 
 
+@pytest.mark.quick
 def test_each_way_is_its_formula() -> None:
     scores = [4.0, 1.0, 2.0]
     assert one(scores, "max") == [4 / 4, 1 / 4, 2 / 4]
@@ -27,12 +28,14 @@ def test_each_way_is_its_formula() -> None:
     assert one(scores, "none") == scores
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("how", ["max", "minmax", "rank"])
 def test_a_single_hit_and_a_tie_are_one_never_zero(how: str) -> None:
     assert one([0.02], how) == [1.0]
     assert one([7.5, 7.5, 7.5], how) == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.quick
 def test_a_tie_of_negative_scores_is_still_one_by_range_and_rank() -> None:
     assert one([-0.2, -0.2], "minmax") == [1.0, 1.0]
     assert one([-0.2], "rank") == [1.0]

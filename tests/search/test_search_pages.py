@@ -14,6 +14,7 @@ LAYOUTS = Path(__file__).parents[2] / "data" / "layouts"
 QUERIES = ["возвраты и сроки", "кто платит", "planner", "дежурный ночью", "принтер и бумага", "холодная цепь"]
 
 
+@pytest.mark.quick
 def test_a_hit_of_a_file_is_the_best_of_its_memories() -> None:
     corpus = mk.read(LAYOUTS / "wiki")
     options = {"encoder": None, "fold": "none"}
@@ -30,12 +31,14 @@ def test_a_hit_of_a_file_is_the_best_of_its_memories() -> None:
         assert ranks == [*range(1, len(ranks) + 1)]
 
 
+@pytest.mark.quick
 def test_memories_without_a_file_are_hits_of_their_own() -> None:
     corpus = mk.from_table({"text": ["чай зелёный", "чай чёрный", "кофе"]})
     search = mk.Retriever(encoder=None, unit="file").fit(corpus)
     assert {*search.search("чай", k=5)["memory_id"].to_pylist()} >= {"0", "1"}
 
 
+@pytest.mark.quick
 def test_files_are_measured_as_they_are_shown() -> None:
     corpus = mk.read(LAYOUTS / "wiki")
     search = mk.Retriever(encoder=None, unit="file", fold="none").fit(corpus)

@@ -76,6 +76,7 @@ def fitted(lake: Any, **settings: Any) -> mk.Retriever:
 QUESTIONS = ["зелёный чай", "release friday deploy", "план кофе ночь", "пул соединений"]
 
 
+@pytest.mark.quick
 def test_what_is_written_table_by_table_is_the_corpus(lake: Any) -> None:
     assert lake.n_memories == N
     assert sorted(lake.memories["memory_id"].to_pylist()) == [f"m{i:05}" for i in range(N)]
@@ -95,6 +96,7 @@ def test_given_vectors_are_searched_however_many_buckets_hold_them(lake: Any, tm
     assert best["vector"] == pytest.approx(cosine, abs=1e-5)
 
 
+@pytest.mark.quick
 def test_an_engine_that_is_none_is_said(lake: Any) -> None:
     with pytest.raises(ParameterError, match="'engine' must be 'local', 'milvus'"):
         mk.Retriever(encoder=None, index=mk.Index(engine="mapped")).fit(mk.from_table({"text": ["чай"]}))
@@ -102,6 +104,7 @@ def test_an_engine_that_is_none_is_said(lake: Any) -> None:
         fitted(lake, index=mk.Index(engine="milvus"))
 
 
+@pytest.mark.quick
 def test_a_predicate_reads_the_lake_and_nothing_else(lake: Any) -> None:
     search = fitted(lake)
     hits = search.search("чай", k=5, where="memory_id in (select memory_id from problems)", as_of=DAY)

@@ -16,6 +16,7 @@ ROWS = [{"text": "старое", "created_at": datetime(2025, 12, 31, tzinfo=UTC
 DAY = "2026-03-01"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("fusion", ["weighted", "rrf"])
 def test_parts_add_up_to_the_score_and_the_loss_to_the_fused_score(retriever_over: Any, fusion: str) -> None:
     search = retriever_over(
@@ -33,6 +34,7 @@ def test_parts_add_up_to_the_score_and_the_loss_to_the_fused_score(retriever_ove
     assert parts["memory_id"].to_pylist() == trace["memory_id"].to_pylist()
 
 
+@pytest.mark.quick
 def test_a_weighted_sum_is_shown_as_its_terms(retriever_over: Any) -> None:
     search = retriever_over(
         ROWS[1:],
@@ -47,6 +49,7 @@ def test_a_weighted_sum_is_shown_as_its_terms(retriever_over: Any) -> None:
     assert parts["vector"] == pytest.approx([0.7, 0.0])
 
 
+@pytest.mark.quick
 def test_the_picture_has_a_bar_a_hit_and_part_and_reuses_its_axes(retriever_over: Any) -> None:
     search = retriever_over(ROWS, bm25={"q": {0: 4.0, 1: 2.0}}, encoder=None)
     trace = search.trace("q", as_of=DAY)

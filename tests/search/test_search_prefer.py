@@ -66,6 +66,7 @@ def lifted(search: mk.Retriever, question: str, alike: float) -> dict[str, float
     return result
 
 
+@pytest.mark.quick
 def test_scores_are_those_of_a_comparison_of_all_pairs(search: mk.Retriever) -> None:
     changed = 0
     for question, alike in product(QUESTIONS, (0.3, 0.6, 0.9)):
@@ -81,6 +82,7 @@ def test_scores_are_those_of_a_comparison_of_all_pairs(search: mk.Retriever) -> 
     assert changed > 20
 
 
+@pytest.mark.quick
 def test_of_statements_in_a_row_the_latest_is_first() -> None:
     months = [f"2026-0{month}-01" for month in (3, 1, 5, 2, 4)]
     texts = [f"Порт сервиса почта теперь {5000 + i}." for i in range(5)]
@@ -90,6 +92,7 @@ def test_of_statements_in_a_row_the_latest_is_first() -> None:
     assert [f"{day:%Y-%m-%d}" for day in hits["created_at"].to_pylist()] == sorted(months, reverse=True)
 
 
+@pytest.mark.quick
 def test_off_it_says_and_changes_nothing(search: mk.Retriever) -> None:
     plain = search.trace(QUESTIONS, as_of=DAY)
     assert not any(plain["lift"].to_pylist())

@@ -13,6 +13,7 @@ RETRIEVERS = ("workspace", "memory_v2", "recommended_use", "recommended_e5")
 DAY = "2026-03-01"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", RETRIEVERS)
 def test_a_preset_holds_parameters_of_the_retriever_and_has_evidence(name: str) -> None:
     values = getattr(presets, name)
@@ -22,11 +23,13 @@ def test_a_preset_holds_parameters_of_the_retriever_and_has_evidence(name: str) 
     assert presets.evidence[name]
 
 
+@pytest.mark.quick
 def test_workspace_is_seventy_to_thirty_over_scores_divided_by_the_best(retriever_over: Any) -> None:
     search = retriever_over(["a", "b"], {"q": {0: 8.0, 1: 2.0}}, {"q": {0: 0.3, 1: 0.6}}, **presets.workspace)
     assert search.search("q")["score"].to_pylist() == pytest.approx([0.7 + 0.3 * 2 / 8, 0.7 * 0.3 / 0.6 + 0.3])
 
 
+@pytest.mark.quick
 def test_workspace_without_an_encoder_is_bm25_alone_and_reaches_one(corpus_of: Any) -> None:
     search = Retriever(**presets.workspace, encoder=None).fit(corpus_of("пул соединений", "кот", "пул пуст"))
     hits = search.search("пул соединений", as_of=DAY)

@@ -13,6 +13,7 @@ from memkit.search.ask import Queries, as_queries
 from memkit.search.steps.scope import memories_where
 
 
+@pytest.mark.quick
 def test_one_text_several_texts_and_tables_are_queries() -> None:
     assert as_queries("пул") == Queries(("0",), ("пул",))
     assert as_queries(["пул", "pool"]) == Queries(("0", "1"), ("пул", "pool"))
@@ -23,6 +24,7 @@ def test_one_text_several_texts_and_tables_are_queries() -> None:
     assert len(as_queries([])) == 0
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
@@ -50,6 +52,7 @@ def corpus() -> mk.Corpus:
     return corpus
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("where", "ids"),
     [

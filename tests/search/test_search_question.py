@@ -78,6 +78,7 @@ def test_any_setting_over_one_asking_is_what_its_own_search_gives(
     assert trace_table(question.with_params(**values)).equals(alone.trace(QUERIES, k, where, DAY), check_metadata=True)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -95,11 +96,13 @@ def test_what_the_arms_were_not_asked_for_is_refused(
         search.ask("пул", as_of=DAY).with_params(**values)
 
 
+@pytest.mark.quick
 def test_an_arm_that_had_no_weight_was_not_asked(search: Retriever) -> None:
     with pytest.raises(ParameterError, match="for the candidates of bm25, gram"):
         search.with_params(vector_weight=0.0).ask("пул").with_params(vector_weight=0.5)
 
 
+@pytest.mark.quick
 def test_a_question_keeps_its_settings_whatever_becomes_of_the_retriever(search: Retriever) -> None:
     other = search.with_params(min_score=0.1)
     question = other.ask("пул", as_of=DAY)

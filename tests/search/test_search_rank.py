@@ -35,6 +35,7 @@ def aged(days: int, **more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.quick
 def test_any_number_of_candidates_is_counted() -> None:
     for number in (0, 1, 255, 256, 600):
         flags = np.ones((number, 2), bool)
@@ -42,6 +43,7 @@ def test_any_number_of_candidates_is_counted() -> None:
         assert count(flags).tolist() == [number, max(number - 3, 0)], number
 
 
+@pytest.mark.quick
 def test_the_weighted_sum_of_normalised_scores_ranks(retriever_over: Any) -> None:
     search = retriever_over(
         LATIN, bm25={"q": {0: 4.0, 1: 2.0}}, vector={"q": {1: 0.8, 2: 0.4}}, normalize="max", vector_weight=0.7
@@ -55,6 +57,7 @@ def test_the_weighted_sum_of_normalised_scores_ranks(retriever_over: Any) -> Non
     assert hits["score"].to_pylist() == pytest.approx([0.3 * 2 / 4 + 0.7, 0.7 * 0.4 / 0.8, 0.3])
 
 
+@pytest.mark.quick
 def test_the_share_that_the_workspace_preset_gives_is_reached_by_bm25_alone(retriever_over: Any) -> None:
     search = retriever_over(
         LATIN, bm25={"q": {0: 4.0, 1: 1.0}}, encoder=None, vector_weight=0.7, bm25_weight=0.3, normalize="max"

@@ -166,6 +166,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("fit", ["same", "refresh", "context"])
 def test_after_a_refresh_a_retriever_reads_only_new_texts(tmp_path: Path, counted: list[int], fit: str) -> None:
     write(tmp_path, {f"n{i}": f"кофе номер {i}" for i in range(30)})
@@ -185,6 +186,7 @@ def test_after_a_refresh_a_retriever_reads_only_new_texts(tmp_path: Path, counte
     assert search.search("лимон", as_of=DAY)["path"].to_pylist() == ["n7.md"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("above", ["Чай с лимоном.\n", "## Чай\n\nС лимоном.\n\n", ""], ids=["text", "section", "less"])
 def test_what_an_edit_above_only_moves_is_not_read_again(tmp_path: Path, counted: list[int], above: str) -> None:
     sections = "".join(f"## День {i}\n\nКофе номер {i}.\n{'Долгий рассказ о кофе. ' * i}\n" for i in range(40))
@@ -212,6 +214,7 @@ def traces(search: mk.Retriever, count: int) -> list[pa.Table]:
     return [search.trace("кофе 7", as_of=DAY) for _ in range(count)]
 
 
+@pytest.mark.quick
 def test_what_was_fitted_before_stays_as_it_was_and_is_let_go(tmp_path: Path) -> None:
     write(tmp_path, {f"n{i}": f"кофе номер {i}" for i in range(20)})
     old = mk.Retriever(encoder="hash").fit(mk.read(tmp_path))

@@ -44,6 +44,7 @@ def shown(table: Any, *columns: str) -> list[tuple[Any, ...]]:
     return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
 
 
+@pytest.mark.quick
 def test_the_best_are_mixed_on_their_own_range_and_stay_above_the_others(retriever_over: Any) -> None:
     bm25 = {"q": {0: 10.0, 1: 8.0, 2: 6.0, 3: 5.0, 4: 1.0}}
     look = Given({"alpha": 0.0, "beta": 1.0, "gamma": 4.0, "delta": 99.0, "epsilon": 99.0})
@@ -64,6 +65,7 @@ def test_the_best_are_mixed_on_their_own_range_and_stay_above_the_others(retriev
     assert scores == pytest.approx([*sorted(expected.values(), reverse=True), 0.5, 0.1])
 
 
+@pytest.mark.quick
 def test_factors_act_on_what_the_second_look_gives(retriever_over: Any) -> None:
     rows = ["alpha", {"text": "beta", "kind": "note"}]
     look = Given({"alpha": 0.0, "beta": 1.0})
@@ -77,6 +79,7 @@ def test_factors_act_on_what_the_second_look_gives(retriever_over: Any) -> None:
     assert "fused score 0.800, after reranking 1.000, times 0.50 for its kind, is 0.500" in sentence
 
 
+@pytest.mark.quick
 def test_explain_says_that_a_memory_would_be_returned_without_the_second_look(retriever_over: Any) -> None:
     look = Given({"alpha": 0.0, "beta": 1.0})
     search = retriever_over(["alpha", "beta"], bm25={"q": {0: 10.0, 1: 8.0}}, **ONE_ARM, rerank=look, rerank_weight=0.9)

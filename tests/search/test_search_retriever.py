@@ -51,6 +51,7 @@ def lexical(corpus_of: Any) -> Retriever:
     return Retriever(encoder=None).fit(corpus_of(*NOTES))
 
 
+@pytest.mark.quick
 def test_hits_have_the_columns_of_the_documentation_in_their_order(search: Retriever) -> None:
     hits = search.search("как настроен пул?", k=1, as_of=DAY)
     assert hits.schema.equals(HITS)
@@ -62,10 +63,12 @@ def test_hits_have_the_columns_of_the_documentation_in_their_order(search: Retri
     assert hits.to_pylist()[0]["memory_id"] == "m0"
 
 
+@pytest.mark.quick
 def test_title_and_tags_are_searched_too(lexical: Retriever) -> None:
     assert ids(lexical.search("postgres", as_of=DAY)) == ["m0"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("query", "memory_id"),
     [

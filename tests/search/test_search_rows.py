@@ -74,6 +74,7 @@ def test_age_and_factor_are_those_of_the_decay_statement(
     np.testing.assert_allclose(factor, expected["factor"].cast(pa.float64()).to_numpy(), rtol=1e-12)
 
 
+@pytest.mark.quick
 def test_a_missing_date_is_neutral_and_a_future_one_has_age_zero(rows_of: Any) -> None:
     rows, _ = rows_of({}, {"created_at": datetime(2027, 1, 1, tzinfo=UTC)})
     age, factor = aged(rows, decay_kinds="*")
@@ -82,6 +83,7 @@ def test_a_missing_date_is_neutral_and_a_future_one_has_age_zero(rows_of: Any) -
     assert factor.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("day", "expired"), [("2026-02-28", True), ("2026-03-01", False), ("2026-03-02", False), (None, False)]
 )
@@ -93,6 +95,7 @@ def test_a_memory_lives_through_its_last_day(rows_of: Any, day: str | None, expi
     assert mask.tolist() == [expired, True]
 
 
+@pytest.mark.quick
 def test_where_nothing_expires_or_is_hidden_there_is_no_mask(rows_of: Any) -> None:
     rows, _ = rows_of({"kind": "note"})
     assert rows.expired(NOON) is None

@@ -39,6 +39,7 @@ def ids(hits: pa.Table) -> list[str]:
     return names
 
 
+@pytest.mark.quick
 def test_a_deprecated_memory_is_hidden_and_kept_where_it_is_asked_for(search: mk.Retriever) -> None:
     assert ids(search.search("пул соединений")) == ["pool"]
     assert set(ids(search.with_params(status="keep").search("пул соединений"))) == {"pool", "gone"}
@@ -47,6 +48,7 @@ def test_a_deprecated_memory_is_hidden_and_kept_where_it_is_asked_for(search: mk
     assert "deprecated" in str(mk.explain(search, "пул соединений", "gone"))
 
 
+@pytest.mark.quick
 def test_the_last_successor_is_found_by_the_words_and_with_the_score_of_what_it_replaces(search: mk.Retriever) -> None:
     unhidden = search.with_params(status="keep")
     for query, replaced in (("брутто", "old"), ("оборот за месяц", "older")):
@@ -59,6 +61,7 @@ def test_the_last_successor_is_found_by_the_words_and_with_the_score_of_what_it_
     assert "'new' supersedes it and is shown in its place" in str(mk.explain(search, "оборот за месяц", "older"))
 
 
+@pytest.mark.quick
 def test_a_memory_stays_where_its_successor_may_not_be_shown(search: mk.Retriever) -> None:
     assert ids(search.search("брутто", where="memory_id <> 'new'")) == ["old"]
     assert ids(search.search("кольцо")) == ["gnir", "ring"], "each supersedes the other"

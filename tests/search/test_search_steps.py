@@ -15,16 +15,19 @@ from memkit.search.settings import STEPS, QuerySettings
 DAY = "2026-03-01"
 
 
+@pytest.mark.quick
 def test_each_disposition_has_one_step_that_says_why() -> None:
     said = [word for step in STEPS for word in step.drops]
     assert sorted(said) == sorted(STEPS.drops) == sorted(set(STEPS.dispositions) - {"returned"})
 
 
+@pytest.mark.quick
 def test_what_turns_a_step_off_is_a_value_of_a_parameter() -> None:
     for step in STEPS:
         QuerySettings(**step.off).check_params()
 
 
+@pytest.mark.quick
 def test_a_trace_has_the_columns_of_the_steps_in_their_order() -> None:
     search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай", "кофе"]}))
     names = search.trace("чай", as_of=DAY).column_names

@@ -25,6 +25,7 @@ DAY = "2026-03-01"
 QUERIES = ["пулы", "friday deploy", "коты"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("lexical", ["bm25", "char"])
 def test_what_was_saved_answers_the_same_without_encoding(corpus_of: Any, tmp_path: Path, lexical: str) -> None:
     search = Retriever(
@@ -42,12 +43,14 @@ def test_what_was_saved_answers_the_same_without_encoding(corpus_of: Any, tmp_pa
     assert "chunks" not in corpus.tables
 
 
+@pytest.mark.quick
 def test_bm25_alone_is_saved_and_loaded_as_such(corpus_of: Any, tmp_path: Path) -> None:
     search = Retriever(encoder=None).fit(corpus_of(*ROWS))
     search.save(tmp_path)
     assert list(Retriever.load(tmp_path, corpus_of(*ROWS)).arms_) == ["bm25", "gram"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("rows", [ROWS[:2], [*ROWS, "новое"], ["Пул соединений: десять!", *ROWS[1:]], []])
 def test_other_memories_than_those_saved_are_refused(corpus_of: Any, tmp_path: Path, rows: list[str]) -> None:
     Retriever(encoder="hash").fit(corpus_of(*ROWS)).save(tmp_path)

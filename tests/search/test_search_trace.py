@@ -26,6 +26,7 @@ def reasons(trace: pa.Table) -> dict[str, str]:
     return dict(zip(trace["memory_id"].to_pylist(), trace["disposition"].to_pylist(), strict=True))
 
 
+@pytest.mark.quick
 def test_it_has_the_columns_of_the_documentation_in_their_order(retriever_over: Any) -> None:
     trace = retriever_over(ROWS, bm25=ANSWERS, encoder=None).trace("q", as_of=DAY)
     assert trace.schema.equals(trace_schema())
@@ -35,6 +36,7 @@ def test_it_has_the_columns_of_the_documentation_in_their_order(retriever_over: 
     )
 
 
+@pytest.mark.quick
 def test_what_filters_hide_is_shown_with_the_reason(retriever_over: Any) -> None:
     search = retriever_over(ROWS, bm25=ANSWERS, encoder=None)
     assert reasons(search.trace("q", where="user_id = 'u1'", as_of=DAY)) == {
@@ -53,6 +55,7 @@ def test_what_filters_hide_is_shown_with_the_reason(retriever_over: Any) -> None
     }
 
 
+@pytest.mark.quick
 def test_expired_memories_can_be_kept_or_asked_for_alone(retriever_over: Any) -> None:
     keep = retriever_over(ROWS, bm25=ANSWERS, encoder=None, expired="keep")
     assert reasons(keep.trace("q", as_of=DAY))["m3"] == "returned"

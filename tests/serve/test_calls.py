@@ -57,6 +57,7 @@ def file_for_folder(root: Path, aside: Path) -> None:
     (root / ".memkit").write_text("")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("obstacle", [link_to_folder, link_to_file, link_to_nothing, pipe, folder, file_for_folder])
 def test_a_log_that_is_no_file_of_memkits_own_is_not_written_and_the_search_says_so(
     obstacle: Callable[[Path, Path], None], root: Path, tmp_path: Path
@@ -74,6 +75,7 @@ def test_a_log_that_is_no_file_of_memkits_own_is_not_written_and_the_search_says
     assert {path.name: path.read_text() for path in aside.iterdir()} == {"calls.jsonl": "another's\n"}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("obstacle", [link_to_folder, link_to_file, pipe])
 def test_a_log_that_is_no_file_of_memkits_own_is_not_read(
     obstacle: Callable[[Path, Path], None], root: Path, tmp_path: Path
@@ -91,6 +93,7 @@ def test_a_log_that_is_no_file_of_memkits_own_is_not_read(
     assert "expected a" in in_time(imported)
 
 
+@pytest.mark.quick
 def test_the_log_of_a_folder_without_one_is_kept_out_of_repositories(root: Path) -> None:
     Tools(root, {"encoder": None}).memory_search("чай")
     assert (root / ".memkit/.gitignore").read_text() == "*\n"

@@ -33,6 +33,7 @@ def log_of(tools: Tools) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
+@pytest.mark.quick
 def test_search_get_and_the_log_that_tuning_reads(tools: Tools) -> None:
     """Workspace, MCP tools: memory_search; Memory v2: memory_get by the ids of memory_search."""
     (first, *_) = tools.memory_search("зелёный чай", k=1)["results"]
@@ -57,6 +58,7 @@ def test_search_get_and_the_log_that_tuning_reads(tools: Tools) -> None:
     assert qrels.select(["memory_id", "relevance"]).to_pylist() == [{"memory_id": first["memory_id"], "relevance": 1.0}]
 
 
+@pytest.mark.quick
 def test_what_is_written_is_found_at_once(tools: Tools) -> None:
     """Workspace, MCP tools: memory_append, memory_log, memory_context; a store's index follows its writes."""
     assert tools.memory_append("Живёт в Казани.")["id"] == "MEMORY.md"
@@ -69,6 +71,7 @@ def test_what_is_written_is_found_at_once(tools: Tools) -> None:
     assert int(tools.memory_reindex()["id"]) >= 3
 
 
+@pytest.mark.quick
 def test_what_is_new_is_encoded_beside_the_calls(tmp_path: Path) -> None:
     may_encode, texts = Event(), [f"# Пул {number}\n\nсоединений: {number}\n" for number in range(3)]
     root = mk.testing.write_files(tmp_path, {"MEMORY.md": "\n".join(texts)})

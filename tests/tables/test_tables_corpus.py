@@ -32,12 +32,14 @@ def sample() -> mk.Corpus:
     return mk.read(sample_data())
 
 
+@pytest.mark.quick
 def test_every_table_has_its_rows_in_sql(sample: mk.Corpus) -> None:
     for name, table in sample.tables.items():
         assert sample.sql("select count(*) from query_table(?)", [name]).fetchall() == [(table.num_rows,)]
     assert sample.sql("from memories").to_arrow_table().column_names == TABLES["memories"].names
 
 
+@pytest.mark.quick
 def test_a_query_takes_parameters(sample: mk.Corpus) -> None:
     assert sample.sql("select ?::int + ?::int", [1, 2]).fetchall() == [(3,)]
     assert sample.sql("select $a::varchar", {"a": "'; drop table memories"}).fetchall() == [("'; drop table memories",)]
@@ -62,6 +64,7 @@ def matching_paths(corpus: mk.Corpus, query: str) -> set[str]:
     return {path for (path,) in rows}
 
 
+@pytest.mark.quick
 def test_full_text_is_never_stale_after_a_refresh(tmp_path: Path) -> None:
     folder = write_files(tmp_path, {"a.md": "# пул\n", "b.md": "# чай\n"})
     corpus = mk.read(folder)

@@ -90,17 +90,20 @@ FIRST = {
 }
 
 
+@pytest.mark.quick
 def test_a_query_in_any_script_finds_its_memory(connect: Connect) -> None:
     con = connect(TEXTS)
     assert {query: hit_ids(con, query)[:1] for query in FIRST} == {query: [first] for query, first in FIRST.items()}
 
 
+@pytest.mark.quick
 def test_a_query_without_known_words_finds_nothing(connect: Connect) -> None:
     con = connect(TEXTS)
     unknown = ["", "  ", "?!, --", "___", "нетакогослова", "'; drop table memories; --", "x" * 10_000]
     assert [query for query in unknown if hit_ids(con, query)] == []
 
 
+@pytest.mark.quick
 def test_fts_joins_memories_and_is_ordered_by_score_then_id(connect: Connect) -> None:
     con = connect(["кот", "пул пул", "пул", "пул", "пул соединений"])
     rows = con.sql("from fts('пул соединений', k := 4) join memories using (memory_id)").fetchall()

@@ -44,6 +44,7 @@ class Speaks:
 ROWS = {"user_id": ["anna"], "label": ["x"]}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "mine", [pd.DataFrame(ROWS), pa.table(ROWS), Speaks(pa.table(ROWS))], ids=["pandas", "arrow", "stream"]
 )
@@ -52,6 +53,7 @@ def test_a_name_that_is_no_table_is_a_variable_of_the_caller(corpus: mk.Corpus, 
     assert relation.fetchall() == [(2,)]
 
 
+@pytest.mark.quick
 def test_a_local_variable_comes_before_a_global_one(corpus: mk.Corpus) -> None:
     assert corpus.sql("select label from of_the_module").fetchall() == [("module",)]
     of_the_module = pa.table({"label": ["local"]})
@@ -59,6 +61,7 @@ def test_a_local_variable_comes_before_a_global_one(corpus: mk.Corpus) -> None:
     del of_the_module
 
 
+@pytest.mark.quick
 def test_names_that_memkit_uses_itself_do_no_harm_and_its_tables_win(corpus: mk.Corpus) -> None:
     query = table = self = params = frame = memories = pa.table({"n": [7]})  # noqa: F841 - named in SQL
     for name in ("query", '"table"', "self", "params", "frame"):

@@ -55,6 +55,7 @@ def equal(one: mk.Corpus, other: mk.Corpus) -> bool:
     )
 
 
+@pytest.mark.quick
 def test_what_is_saved_is_opened(tmp_path: Path) -> None:
     corpus = mk.read(sample_data())
     corpus.add_table("chunks", pa.table({"memory_id": ["a"], "words": [["b"]]}))
@@ -66,6 +67,7 @@ def test_what_is_saved_is_opened(tmp_path: Path) -> None:
     assert opened.sql(query).fetchall() == corpus.sql(query).fetchall()
 
 
+@pytest.mark.quick
 def test_a_text_index_of_a_former_memkit_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "---\naliases: [Пыхтелка]\n---\n\n# Печь\n\nСм. [[Котёл]].\n"
     source = write_files(tmp_path / "source", {"печь.md": page, "котёл.md": "# Котёл\n"})
@@ -84,6 +86,7 @@ def test_a_text_index_of_a_former_memkit_is_built_anew(tmp_path: Path, monkeypat
     assert json.loads((save_of(tmp_path / "lake") / "manifest.json").read_text("utf-8"))["text_version"] == 2
 
 
+@pytest.mark.quick
 def test_the_files_are_readable_by_any_tool(saved: Path) -> None:
     names = {path.name for path in save_of(saved).iterdir()}
     assert names == {f"{name}.parquet" for name in mk.open(saved).tables} | {"manifest.json", "state", "fts"}

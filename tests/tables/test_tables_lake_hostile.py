@@ -79,6 +79,7 @@ def rewrite(lake: Path, name: str, to: Callable[[pa.Table], pa.Table]) -> None:
     sign(lake)
 
 
+@pytest.mark.quick
 def test_a_forger_who_changes_nothing_is_not_noticed(lake: Path) -> None:
     for name in [*TABLES, *(f"fts/{name}" for name in TEXT_INDEX)]:
         rewrite(lake, name, lambda table: table)
@@ -87,6 +88,7 @@ def test_a_forger_who_changes_nothing_is_not_noticed(lake: Path) -> None:
     ]
 
 
+@pytest.mark.quick
 def test_a_view_or_macro_of_its_database_never_runs(lake: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim" / "secret.txt"
     (lake / "corpus.duckdb").unlink()
@@ -103,6 +105,7 @@ def test_a_view_or_macro_of_its_database_never_runs(lake: Path, tmp_path: Path) 
     assert corpus.sql("select lower('А')").fetchall() == [("а",)]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("way", ["open", "save"])
 @pytest.mark.parametrize("name", [".saving-x", f"saved-{'0' * 32}"])
 def test_an_unfinished_save_that_is_a_link_moves_nothing(lake: Path, tmp_path: Path, way: str, name: str) -> None:

@@ -33,6 +33,7 @@ def search(corpus: mk.Corpus) -> mk.Retriever:
 # --- what is refused before it runs ---
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "where",
     [
@@ -65,6 +66,7 @@ def test_a_few_words_cannot_ask_for_more_than_there_is(search: mk.Retriever, whe
         search.search("чай", where=where)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "where",
     [
@@ -85,6 +87,7 @@ def test_a_predicate_still_works_on_values(search: mk.Retriever, where: str) -> 
 # --- how long it may take ---
 
 
+@pytest.mark.quick
 def test_a_predicate_that_takes_too_long_is_given_up_with_one_message(search: mk.Retriever) -> None:
     message = r"where: expected an answer within 0\.2 seconds\. Got none for .* raise where_timeout_s\."
     for ask in (search.search, search.trace, search.ask):

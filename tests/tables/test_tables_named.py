@@ -29,6 +29,7 @@ NAMES = [row["name"] for row in mk.named_queries().to_pylist() if not row["needs
 AS_OF = "2026-03-01"
 
 
+@pytest.mark.quick
 def test_there_are_at_least_twelve_and_each_says_what_it_answers() -> None:
     rows = mk.named_queries().to_pylist()
     assert len(rows) >= 12
@@ -44,12 +45,14 @@ def sample() -> mk.Corpus:
     return mk.read(sample_data())
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_a_query_has_an_answer_on_the_sample_corpus(name: str, sample: mk.Corpus) -> None:
     answer = sample.named(name, as_of=AS_OF).fetchall()
     assert answer or name in ("contradictory_relations", "dangling_relations", "duplicates_by_text") or "links_" in name
 
 
+@pytest.mark.quick
 def test_a_query_runs_on_an_empty_corpus(tmp_path: Path) -> None:
     for empty in (mk.read(tmp_path), mk.from_table({"text": []})):
         assert {name: rows for name in NAMES if (rows := empty.named(name, as_of=AS_OF).fetchall())} == {}

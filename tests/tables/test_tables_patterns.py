@@ -76,6 +76,7 @@ def test_a_text_alone_is_judged_as_among_few_and_among_many(texts: list[str]) ->
         assert alone(policy, texts) == among_many.to_pylist()
 
 
+@pytest.mark.quick
 def test_without_the_wheel_of_re2_a_text_is_judged_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["Как настроен пул", f"commit {'ab12' * 10} и sk-{'a1B2' * 6}", "Работаем над ботом", ""]
     expected = alone(SAVED, texts)
@@ -94,6 +95,7 @@ ALIKE_INNER = {code for low, high in ALIKE for code in range(low + 10, high - 50
 CHARACTERS = [chr(code) for code in range(0x2EBF0) if not 0xD800 <= code <= 0xDFFF and code not in ALIKE_INNER]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "re2",
     [
@@ -133,6 +135,7 @@ def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | 
         assert by_re2.to_pylist() == [row for row in expected if row["row"] in part["row"].to_pylist()]
 
 
+@pytest.mark.quick
 def test_many_rows_are_left_to_duckdb() -> None:
     texts = ["чай"] * (patterns.FEW_ROWS + 1)
     rows = pa.table({"row": range(len(texts)), "text": texts})

@@ -11,6 +11,7 @@ from memkit.errors import FormatError
 from memkit.tables.samples import find_data, write_files
 
 
+@pytest.mark.quick
 def test_the_sample_corpus_holds_all_five_formats_in_both_languages() -> None:
     corpus = mk.read(mk.sample_data())
     assert set(corpus.memories["format"].to_pylist()) == {"index_tree", "workspace", "notes", "records", "facts"}
@@ -18,12 +19,14 @@ def test_the_sample_corpus_holds_all_five_formats_in_both_languages() -> None:
     assert 0.3 < russian / corpus.memories.num_rows < 0.7
 
 
+@pytest.mark.quick
 def test_broken_cases_are_read_only_when_they_are_named() -> None:
     paths = mk.read(mk.sample_data()).memories["path"].to_pylist()
     assert not [path for path in paths if path.startswith("broken/")]
     assert mk.read(mk.sample_data() / "broken" / "not_uuid4").problems["rule"].to_pylist() == ["not_uuid4"]
 
 
+@pytest.mark.quick
 def test_the_copy_inside_of_an_installed_package_wins(tmp_path: Path) -> None:
     package = tmp_path / "site-packages" / "memkit"
     inside = write_files(package / "_shipped" / "data", {"broken/x/MEMORY.md": "# Чай\n"})

@@ -42,6 +42,7 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- what may be asked ---
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("where", "count"),
     [
@@ -81,6 +82,7 @@ def drinks() -> mk.Retriever:
     return mk.Retriever(encoder=None).fit(corpus)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "attack",
     [
@@ -151,6 +153,7 @@ def test_what_reaches_beyond_the_tables_is_refused_with_what_is_expected(
     assert secret.read_text(encoding="utf-8") == "word\nhidden\n"
 
 
+@pytest.mark.quick
 def test_what_the_syntax_tree_would_let_pass_duckdb_refuses(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second wall alone: no files, no settings, whatever is called."""
     monkeypatch.setattr("memkit.tables.sandbox._TABLE_FUNCTIONS", frozenset({"read_csv", "glob"}))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import memkit as mk
 from memkit.formats.faults import SEVERITIES
 from memkit.schemas import PROBLEMS
@@ -17,6 +19,7 @@ FILES = {
 }
 
 
+@pytest.mark.quick
 def test_a_secret_is_a_warning_at_its_own_line_that_does_not_repeat_it(tmp_path: Path) -> None:
     secrets = secrets_in(mk.read(write_files(tmp_path, FILES)).memories)[0]
     assert secrets.schema == PROBLEMS
@@ -30,6 +33,7 @@ def test_a_secret_is_a_warning_at_its_own_line_that_does_not_repeat_it(tmp_path:
     assert not any(secret in printed for secret in ("sova-ne-spit", "4321", "hunter2"))
 
 
+@pytest.mark.quick
 def test_reading_alone_looks_for_none(tmp_path: Path) -> None:
     assert "secret" not in mk.read(write_files(tmp_path, FILES)).problems["rule"].to_pylist()
 
@@ -43,6 +47,7 @@ FAKES = (
 )
 
 
+@pytest.mark.quick
 def test_each_fake_secret_of_the_sample_is_found_and_nothing_else() -> None:
     root = sample_data()
     corpus = mk.read(root)

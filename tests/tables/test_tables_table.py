@@ -45,6 +45,7 @@ TEXTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_text_is_a_text_in_every_type(kind: str) -> None:
     assert column(TEXTS[kind], "text") == ["чай", "tea"]
@@ -52,6 +53,7 @@ def test_a_text_is_a_text_in_every_type(kind: str) -> None:
     assert column(TEXTS[kind], "format") == ["table", "table"]
 
 
+@pytest.mark.quick
 def test_a_missing_text_is_empty_and_told() -> None:
     for data in (pd.DataFrame({"text": ["чай", np.nan, None, " "]}), {"text": ["чай", None, None, " "]}):
         corpus = mk.from_table(data)
@@ -63,6 +65,7 @@ def test_a_missing_text_is_empty_and_told() -> None:
         ]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "data", [{"text": []}, pd.DataFrame({"text": []}), pa.table({"text": pa.array([], pa.string())})]
 )

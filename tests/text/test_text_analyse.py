@@ -50,6 +50,7 @@ def terms_of_each(con: duckdb.DuckDBPyConnection, texts: list[str], analyzer: st
     return [list(of_text) for (of_text,) in con.execute(sql, [texts]).fetchall()]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("connection", ["con", "bare"])
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -81,6 +82,7 @@ def test_a_text_becomes_these_terms_with_and_without_the_extension(
     assert terms(request.getfixturevalue(connection), text) == expected
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("analyzer", "expected"),
     [
@@ -96,6 +98,7 @@ def test_an_analyser_stems_only_the_words_of_its_script(
     assert terms(con, "Настройка connections", analyzer) == expected
 
 
+@pytest.mark.quick
 def test_an_unknown_analyser_is_refused_with_the_words_allowed() -> None:
     with pytest.raises(ParameterError, match=r"'analyzer' must be one of 'auto', 'russian'.*Got 'klingon'"):
         analyse_sql("x", "klingon")

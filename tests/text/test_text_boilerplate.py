@@ -11,6 +11,7 @@ from memkit.errors import ParameterError
 from memkit.text.boilerplate import BOILERPLATE, PATTERNS, evidence
 
 
+@pytest.mark.quick
 def test_examples_are_boilerplate_alone_and_others_are_evidence() -> None:
     for one in BOILERPLATE:
         remaining = evidence(pa.array(one.examples), [one.pattern]).to_pylist()
@@ -18,6 +19,7 @@ def test_examples_are_boilerplate_alone_and_others_are_evidence() -> None:
         assert evidence(pa.array(one.others, pa.string()), PATTERNS).to_pylist() == [*one.others], one.name
 
 
+@pytest.mark.quick
 def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
     texts = {
         "a": 'Sender (untrusted metadata):\n```json\n{"label": "Ниночка"}\n```\n\nuser: Пул соединений вырос до 15.',
@@ -44,6 +46,7 @@ def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
     assert {*everything.search("Ниночка", as_of="2026-03-01")["memory_id"].to_pylist()} == {"a", "b", "c"}
 
 
+@pytest.mark.quick
 def test_boilerplate_is_looked_for_in_a_snippet_where_a_fit_saw_some_after_a_refit_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

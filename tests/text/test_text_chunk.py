@@ -66,6 +66,7 @@ def test_every_line_is_covered_and_no_chunk_is_too_long(
     check_cover(text, limit, overlap, counter, pieces)
 
 
+@pytest.mark.quick
 def test_a_short_memory_is_one_chunk_with_the_declared_columns() -> None:
     chunks = Chunker().transform(memories("Пул: 10", "a\nb"))
     assert chunks.schema == CHUNKS
@@ -73,10 +74,12 @@ def test_a_short_memory_is_one_chunk_with_the_declared_columns() -> None:
     assert chunks["line_end"].to_pylist() == [1, 2]
 
 
+@pytest.mark.quick
 def test_an_empty_text_has_one_empty_chunk_so_that_its_title_is_found() -> None:
     assert cut("") == [("", 1, 1)]
 
 
+@pytest.mark.quick
 def test_no_memories_make_no_chunks_of_the_same_columns() -> None:
     assert Chunker().transform(memories()).equals(CHUNKS.empty_table())
 

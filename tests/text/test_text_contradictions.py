@@ -76,6 +76,7 @@ def between(reader: Reader, older: str, newer: str) -> list[Contradiction]:
     return [how for one in first for other in second if (how := contradiction(one, other)) is not None]
 
 
+@pytest.mark.quick
 def test_what_a_person_would_call_a_contradiction_is_shown_with_both_values(reader: Reader, subtests) -> None:
     for older, newer, kind, was, now in SHOWN:
         with subtests.test(newer):
@@ -87,6 +88,7 @@ def test_what_a_person_would_call_a_contradiction_is_shown_with_both_values(read
             )
 
 
+@pytest.mark.quick
 def test_what_is_shown_is_shown_whichever_is_older_and_blocks_a_merge(reader: Reader, subtests) -> None:
     conflicts = Conflicts()
     for older, newer, *_ in SHOWN:
@@ -96,6 +98,7 @@ def test_what_is_shown_is_shown_whichever_is_older_and_blocks_a_merge(reader: Re
             assert conflicts(older, newer) == conflicts(newer, older)
 
 
+@pytest.mark.quick
 def test_what_a_person_would_not_call_one_is_not_shown(reader: Reader, subtests) -> None:
     for older, newer in NOT_SHOWN:
         with subtests.test(newer):

@@ -26,6 +26,7 @@ def fails(text: str) -> int:
     raise KeyError("no model")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("use", USERS.values(), ids=USERS)
 @pytest.mark.parametrize(
     ("counter", "value"),
@@ -48,12 +49,14 @@ def test_what_is_no_number_of_tokens_is_refused(use: Callable[[Any], pa.Table], 
         use(counter)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("number", [int, float, np.int64, np.float32])
 def test_numbers_of_any_type_count(number: Callable[[int], Any]) -> None:
     chunks = Chunker(chunk_tokens=2, overlap_tokens=0, counter=lambda text: number(len(text.split()))).transform(TABLE)
     assert chunks["text"].to_pylist() == ["один два", "три четыре"]
 
 
+@pytest.mark.quick
 def test_a_fraction_is_rounded_up_as_the_own_count_is() -> None:
     by_letters = checked_counter(lambda text: len(text) / 4, "test")
     assert [by_letters("x" * n) for n in range(10)] == [count_tokens("x" * n) for n in range(10)]

@@ -44,6 +44,7 @@ ALIKE = (
 SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("long", [False, True])
 def test_a_word_that_is_the_fact_keeps_two_texts_apart(long: bool, subtests) -> None:
     conflicts = Conflicts()
@@ -54,6 +55,7 @@ def test_a_word_that_is_the_fact_keeps_two_texts_apart(long: bool, subtests) -> 
             assert conflicts(one, other) == conflicts(other, one)
 
 
+@pytest.mark.quick
 def test_marks_forms_order_and_additions_do_not(subtests) -> None:
     conflicts = Conflicts()
     for one, other in ALIKE:
@@ -62,6 +64,7 @@ def test_marks_forms_order_and_additions_do_not(subtests) -> None:
             assert not any(conflicts(other, one))
 
 
+@pytest.mark.quick
 def test_synonyms_of_an_encoder_are_one_word_but_never_names_or_words_of_closed_classes(subtests) -> None:
     asked: list[str] = []
 

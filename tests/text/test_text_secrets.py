@@ -29,6 +29,7 @@ def parts_of(example: str) -> tuple[str, str, str]:
     return before, secret, after
 
 
+@pytest.mark.quick
 def test_every_kind_of_the_list_has_an_english_and_a_russian_example_and_a_meaning() -> None:
     for secret in SECRETS:
         english, russian = secret.examples
@@ -37,6 +38,7 @@ def test_every_kind_of_the_list_has_an_english_and_a_russian_example_and_a_meani
         assert secret.meaning
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_a_secret_is_found_where_it_lies_and_nothing_else_is_masked(name: str, example: str) -> None:
     before, secret, after = parts_of(example)
@@ -44,6 +46,7 @@ def test_a_secret_is_found_where_it_lies_and_nothing_else_is_masked(name: str, e
     assert mask(before + secret + after) == f"{before}[{name} hidden]{after}"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.meaning)
 def test_each_row_of_the_list_finds_its_own_examples(secret: Secret) -> None:
     for example in secret.examples:

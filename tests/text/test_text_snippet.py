@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ SENTENCES = st.lists(
 )
 
 
+@pytest.mark.quick
 def test_a_text_is_cut_after_sentences_and_lines_alone() -> None:
     cases = {
         "Раз. Два! «Три?» Четыре": ["Раз. ", "Два! ", "«Три?» ", "Четыре"],
@@ -61,6 +63,7 @@ def test_a_window_is_whole_sentences_within_the_width_or_a_part_of_one_that_is_l
         assert whole_ends in stops or text[whole_ends].isspace() or "x" * 20 in text
 
 
+@pytest.mark.quick
 def test_the_window_is_where_most_words_of_the_query_are() -> None:
     text = "Чай зелёный. " * 20 + "Пул вырос. Пул соединений вырос до десяти в феврале. " + "Кофе чёрный. " * 20
     for query in ("пул соединений в феврале", "ПУЛЫ СОЕДИНЕНИЯ"):
@@ -70,6 +73,7 @@ def test_the_window_is_where_most_words_of_the_query_are() -> None:
     assert (begins, text[begins:ends]) == (26, "Чай зелёный. Чай зелёный."), "meaning alone: where the chunk begins"
 
 
+@pytest.mark.quick
 def test_a_long_sentence_is_cut_around_its_own_words_of_the_query() -> None:
     words = "слово " * 12
     text = f"Один пул там. С{words[1:]}пул соединений вырос {words}конец. Чай зелёный, пул."

@@ -14,6 +14,7 @@ TODAY = date(2026, 3, 14)  # a Saturday
 DAY = timedelta(1)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text",
     [
@@ -27,6 +28,7 @@ def test_a_day_is_read_in_any_spelling(text: str) -> None:
     assert times(text, TODAY) == [(date(2026, 1, 13),) * 2]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "days"),
     [
@@ -39,6 +41,7 @@ def test_a_day_is_counted_from_the_day_of_asking(text: str, days: int) -> None:
     assert times(f"что было {text}", TODAY) == [(TODAY + days * DAY,) * 2]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "first", "last"),
     [

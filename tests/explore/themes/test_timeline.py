@@ -42,6 +42,7 @@ def ids(timeline: mk.explore.Timeline) -> list[str]:
     return list(timeline.table["memory_id"].to_pylist())
 
 
+@pytest.mark.quick
 def test_oldest_first_the_superseded_in_their_time_and_the_undated_last(search: mk.Retriever) -> None:
     timeline = mk.timeline(search, "пул соединений")
     assert ids(timeline) == ["a", "t", "b", "w", "u"]
@@ -52,6 +53,7 @@ def test_oldest_first_the_superseded_in_their_time_and_the_undated_last(search: 
     assert timeline.table.equals(mk.timeline(search, "пул соединений").table)
 
 
+@pytest.mark.quick
 def test_the_bar_is_a_share_of_the_best_score(search: mk.Retriever) -> None:
     every = mk.timeline(search, "пул соединений вырос", bar=0.0).table
     scores = dict(zip(every["memory_id"].to_pylist(), every["score"].to_pylist(), strict=True))
@@ -66,6 +68,7 @@ def test_the_bar_is_a_share_of_the_best_score(search: mk.Retriever) -> None:
     assert set(ids(best_two)) == set(best)
 
 
+@pytest.mark.quick
 def test_neither_age_nor_the_setting_of_the_search_changes_what_was_said() -> None:
     rows = [{**row, "kind": "archive"} for row in ROWS]
     aged = fitted(rows, decay_days=1.0, prefer="newest", min_score=0.5, mmr_lambda=0.1, decay_kinds="*")

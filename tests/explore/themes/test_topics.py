@@ -51,6 +51,7 @@ def sample_topics(sample: mk.Retriever) -> Topics:
     return mk.topics(sample, 6, as_of="2026-03-01")
 
 
+@pytest.mark.quick
 def test_two_subjects_are_two_topics_named_in_words_that_people_write() -> None:
     topics = mk.topics(fitted(TEA + POOL), k=2)
     assert groups(topics) == {frozenset("01234"), frozenset("5678")}
@@ -73,6 +74,7 @@ def test_the_same_twice_and_in_any_order_of_rows(sample: mk.Retriever, sample_to
     assert mk.topics(fits[0], 5).memories.equals(mk.topics(fits[1], 5).memories)
 
 
+@pytest.mark.quick
 def test_the_seed_moves_how_sure_and_not_the_partition() -> None:
     draw = np.random.default_rng(0)
     points = unit_rows(draw.normal(size=(300, 8)).astype(np.float32))
@@ -82,6 +84,7 @@ def test_the_seed_moves_how_sure_and_not_the_partition() -> None:
     np.testing.assert_allclose(one.sure, other.sure, atol=0.2)
 
 
+@pytest.mark.quick
 def test_every_memory_that_a_search_finds_is_counted_once(sample: mk.Retriever, sample_topics: Topics) -> None:
     assert pc.sum(sample_topics.table["n"]).as_py() == sample_topics.memories.num_rows
     assert math.isclose(pc.sum(sample_topics.table["share"]).as_py(), 1)
