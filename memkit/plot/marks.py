@@ -259,7 +259,8 @@ def _dots_on(ax: Axes, mark: Dots) -> None:
         look = {"facecolors": "none", "edgecolors": mark.colour, "linewidths": 2}
     if mark.shape == "|":
         look = {"color": mark.colour, "linewidths": 1}
-    alpha = mark.alpha * to_rgba(mark.colour)[3]
+    # A rim around nothing is seen, though what it is filled with is not.
+    alpha = mark.alpha * (1.0 if mark.colour == "none" else to_rgba(mark.colour)[3])
     ax.scatter(mark.x, mark.y, s=mark.size, marker=mark.shape, label=mark.label, alpha=alpha, zorder=3, **look)
 
 

@@ -171,6 +171,9 @@ def test_what_is_to_be_used_and_what_cannot_be_told_from_the_best_is_marked(sear
     assert sorted(width > 0 for width in ax.collections[0].get_linewidths()) == sorted(
         value in near for value in (0.0, 0.1, 0.95)
     )
+    (legend,) = ax.figure.legends
+    samples = dict(zip([text.get_text() for text in legend.get_texts()], legend.legend_handles, strict=True))
+    assert samples["cannot be told from the best"].get_edgecolor()[0].tolist() == [0, 0, 0, 1]  # its rim is seen
     (used,) = [line for line in words.splitlines() if "to be used" in line]
     assert float(used.split("=")[1].split(" ")[0]) == tuning.chosen_params_["min_score"]
 
