@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from memkit.base.params import Param, check_choice
+from memkit.base.params import Param, check_choice, estimator, param
 from memkit.base.plugins import ENGINES, FUNCTIONS
 from memkit.change.operations import Operations, forget_store, register_store
 from memkit.context import forget_prompt, register_prompt
@@ -22,6 +22,7 @@ from memkit.formats.prompts import Prompt
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, known_formats, register_format
 from memkit.index.encode import as_encoder, forget_encoder, register_encoder
+from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.catalogue import forget_policy, register_policy
 from memkit.search.explain import contributions
 from memkit.search.settings import forget_step, register_step
@@ -32,6 +33,7 @@ from memkit.text.chunk import Chunker
 from memkit.text.snippet import snippet
 
 __all__ = [
+    "VERDICT",
     "Adapter",
     "Chunker",
     "Factor",
@@ -40,13 +42,17 @@ __all__ = [
     "Operations",
     "Owner",
     "Param",
+    "Policy",
     "Prompt",
     "Step",
     "analyse",
     "as_encoder",
     "contributions",
+    "estimator",
     "format_fact",
     "known_formats",
+    "needed",
+    "param",
     "parse_fact",
     "register",
     "snippet",
@@ -102,8 +108,9 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
     """Make something of your own known in this process: a format, a store, a policy, a step of search, an encoder, ….
 
     Packages declare theirs by entry points instead: groups ``memkit.formats``, ``memkit.stores``, ``memkit.prompts``,
-    ``memkit.policies``, ``memkit.steps``, ``memkit.encoders``, ``memkit.exports``, ``memkit.overviews`` and
-    ``memkit.commands``. memkit's own additions for hosts are listed in the same way, in `memkit.base.outside`.
+    ``memkit.policies``, ``memkit.steps``, ``memkit.encoders``, ``memkit.exports``, ``memkit.overviews``,
+    ``memkit.panels`` and ``memkit.commands``. memkit's own additions for hosts are listed in the same way, in
+    `memkit.base.outside`.
 
     Parameters
     ----------
@@ -115,10 +122,10 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
         ``policy``; a Prompt a value of ``ContextBuilder(host=)``. It takes the place of one of the same name.
     name : str, optional
         Of a callable; the others have their own, an Adapter none.
-    door : 'exports', 'overviews' or 'commands', optional
+    door : 'exports', 'overviews', 'commands' or 'panels', optional
         What a callable is: ``write(job)`` is a layout of `memkit.export`, a function of a corpus a table of
-        `memkit.overview`, and a function as Typer takes it a verb. By default ``thing()`` is an encoder: anything that
-        `as_encoder` takes.
+        `memkit.overview`, a function as Typer takes it a verb, and what makes a panel one of `memkit.panels`. By
+        default ``thing()`` is an encoder: anything that `as_encoder` takes.
 
     Returns
     -------

@@ -169,7 +169,9 @@ OVERVIEWS = Plugins("memkit.overviews", _function)
 """Tables that layouts add to an overview: functions of a corpus, by the table's name."""
 COMMANDS = Plugins("memkit.commands", _function)
 """Verbs of the command line: functions as Typer takes them."""
-FUNCTIONS = {plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS)}
+PANELS = Plugins("memkit.panels", _function)
+"""Panels: classes, or functions that make one, by their name in `mk.panels`."""
+FUNCTIONS = {plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS, PANELS)}
 """The doors that take functions."""
 
 

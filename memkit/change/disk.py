@@ -23,10 +23,16 @@ from memkit.errors import ChangeRefusedError, MemkitError, refused
 from memkit.formats.disk.files import SKIPPED_FOLDERS, is_hidden, leads_to_memory
 from memkit.formats.disk.lock import ASIDE, JOURNAL, LOCK, PATIENCE, STATE, mine
 from memkit.formats.disk.source import READ_FLAGS
-from memkit.formats.registry import FORMATS
+from memkit.formats.registry import in_use
 
 IGNORED = f"{STATE}/.gitignore"
-WRITTEN = tuple(sorted({ending for format in FORMATS for ending in format.writes}))
+
+
+def written() -> tuple[str, ...]:
+    """The endings of the files that memkit writes: those of its own formats, and of others that are in use."""
+    return tuple(sorted({ending for format in in_use() for ending in format.writes}))
+
+
 """Suffixes of the files that memkit's formats write."""
 _ODD = re.compile(r'[<>:"|?*]')
 """Characters that some systems do not allow in a name."""
@@ -292,8 +298,8 @@ def check_changed(path: str) -> str:
     'memory/notes/чай.md'
     """
     check_path(path)
-    if not path.lower().endswith(WRITTEN):
-        raise ChangeRefusedError(f"memkit writes files that end in {', '.join(WRITTEN)}. Got {path!r:.200}.")
+    if not path.lower().endswith(endings := written()):
+        raise ChangeRefusedError(f"memkit writes files that end in {', '.join(endings)}. Got {path!r:.200}.")
     if max(len(part.encode()) for part in path.split("/")) > _LONGEST_NAME or len(path.encode()) > _LONGEST_PATH:
         most = f"at most {_LONGEST_NAME} bytes, and {_LONGEST_PATH} with its folders"
         raise ChangeRefusedError(f"a name: expected {most}. Got {path!r:.200}.")

@@ -18,6 +18,7 @@ from memkit.change.journal import opened
 from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, near
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.fields import check_text
+from memkit.formats.registry import NAMES, name_of
 from memkit.formats.rows import Row
 from memkit.schemas import result_schema
 from memkit.tables.corpus import read
@@ -53,6 +54,7 @@ class Operations:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._formats = [name_of(self.format)] if self.format and self.format not in NAMES else []
 
     def keeper(self) -> Callable[..., str | Edits] | None:
         """Where a text that is to be remembered in this folder belongs to this store, the operation that saves it.
@@ -73,7 +75,7 @@ class Operations:
 
     def _memories_where(self, column: str, value: str) -> pa.Table:
         """The folder's memories of a format or layout."""
-        memories = read(self.root).memories
+        memories = read(self.root, formats=self._formats).memories
         return memories.filter(pc.equal(memories[column], value))
 
     def _reader(self) -> Draft:

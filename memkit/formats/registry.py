@@ -162,6 +162,12 @@ def name_of(format: str | Format) -> str:
     return name
 
 
+def in_use() -> tuple[Format, ...]:
+    """memkit's own formats, and those that are registered or were named in this process."""
+    named = (_OTHERS.get(name) for name in _NAMED - _OWN.keys() - _OTHERS.registered.keys())
+    return (*FORMATS, *_OTHERS.registered.values(), *filter(None, named))
+
+
 def declared(name: str) -> Format | None:
     """The format of this name that memkit has or that is registered; None for any other."""
     return _OTHERS.registered.get(name) or _OWN.get(name)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from memkit.base.plugins import PANELS
 from memkit.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ __all__ = ["context", "decay", "dedup", "judge", "lab", "map", "policy", "record
 
 def __getattr__(name: str) -> Any:
     if name not in _PANELS:
-        known = ", ".join(_PANELS)
-        raise AttributeError(f"panels: no panel {name!r}. Expected one of {known}.{did_you_mean(name, _PANELS)}")
+        if not name.startswith("_") and (made := PANELS.get(name)) is not None:
+            return made
+        known = [*_PANELS, *PANELS.names()]
+        hint = did_you_mean(name, known)
+        raise AttributeError(f"panels: no panel {name!r}. Expected one of {', '.join(known)}.{hint}")
     module, attribute = _PANELS[name]
     return getattr(import_module(f"memkit.panels.{module}"), attribute)
 

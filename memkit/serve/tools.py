@@ -16,7 +16,7 @@ from typing_extensions import TypedDict  # schemas are made of it, and below Pyt
 from memkit.base.duck import literal
 from memkit.base.params import Zone
 from memkit.base.surrogates import without_surrogates
-from memkit.change.disk import WRITTEN, Disk, check_path
+from memkit.change.disk import Disk, check_path, written
 from memkit.change.facts import Saved
 from memkit.change.notes import note_hits, usual_folder
 from memkit.change.operations import missing
@@ -266,7 +266,7 @@ class Tools:
         data = disk.read(place) if visible is None or place in visible else None
         if data is None:
             folder, _, _ = place.rpartition("/")
-            names = (name for name in disk.names(folder) if name.lower().endswith(WRITTEN) and not is_hidden(name))
+            names = (name for name in disk.names(folder) if name.lower().endswith(written()) and not is_hidden(name))
             paths = [f"{folder}/{name}" if folder else name for name in names]
             raise missing("file", place, paths if visible is None else [path for path in paths if path in visible])
         return _text_result(data.decode("utf-8", "replace"))

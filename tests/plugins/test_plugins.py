@@ -368,3 +368,39 @@ def test_the_command_line_lists_and_takes_it(cards: Path) -> None:
     listed = {row["name"]: row["package"] for row in run("formats")}
     assert listed["cards"] == "our_cards 1.5"
     assert [row["rule"] for row in run("check", str(cards), "--formats", "cards")] == ["bad_date"]
+
+
+def test_stores_prompts_exports_overviews_panels_and_verbs_are_registered_and_forgotten(tmp_path: Path) -> None:
+    class Cards(mk.extend.Operations):
+        policy = "cards"
+
+    def show(corpus: mk.Corpus, rows: list[Any], moment: Any, *, most: int) -> list[str]:
+        return [row["title"] for row in rows[:most]]
+
+    page = "---\ntitle: {0}\ntype: note\n---\n# {0}\nsee [[b]]\n"
+    corpus = mk.read(write_files(tmp_path, {f"{name}.md": page.format(name) for name in "abc"}))
+    prompt = mk.extend.Prompt("linked", "the first pages", show, {"most": mk.extend.Param(1, "int", "How many.")})
+    for thing in (Cards, prompt):
+        assert mk.extend.register(thing) is thing
+    functions = {"exports": lambda job: None, "overviews": lambda corpus: pa.table({"n": [1, 2]})}
+    functions |= {"panels": lambda: "a panel", "commands": lambda: None}
+    for door, function in functions.items():
+        mk.extend.register(function, "cards", door=door)
+    with pytest.raises(mk.errors.ParameterError, match="a name that memkit does not use"):
+        mk.extend.register(type("Other", (mk.extend.Operations,), {"policy": "hermes"}))
+    try:
+        assert isinstance(mk.store(tmp_path).cards, Cards)
+        builder = mk.ContextBuilder(host="linked", most=2)
+        assert len(builder.build(corpus, None, "x", as_of="2026-03-01")) == 2
+        assert mk.export(corpus, tmp_path / "out", "cards").files == {}
+        assert mk.overview(corpus).tables["cards"].num_rows == 2
+        assert mk.panels.cards() == "a panel"
+        assert [command.name for command in app_for(["cards"]).registered_commands] == ["cards"]
+    finally:
+        mk.extend.unregister("cards")
+        mk.extend.unregister(prompt)
+    assert "most" not in mk.ContextBuilder.params()
+    assert not hasattr(mk.store(tmp_path), "cards")
+    assert not hasattr(mk.panels, "cards")
+    with pytest.raises(mk.errors.ParameterError, match="layout"):
+        mk.export(corpus, tmp_path / "out", "cards")
