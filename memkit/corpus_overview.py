@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +21,7 @@ from memkit.base.fences import fences
 from memkit.base.hashes import place
 from memkit.base.params import AsOf, Moment, check_corpus, check_value, describe
 from memkit.base.plugins import OVERVIEWS
+from memkit.base.progress import bar
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
@@ -43,6 +45,10 @@ SAMPLE_SIZE = 2000
 _MOST_CHARS = 20_000_000
 """So many characters are compared as a whole: it takes some four seconds."""
 """The number of memories that near-duplicates are estimated from."""
+_STEPS = 5
+"""Besides the queries."""
+_FEW, _PART = 1_000, 10_000
+"""Memories that are rows of Python, and that have copies of their texts, at the same time."""
 _MAX_RULES = 10
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"'(][^\n]{0,200}?)?\s*\)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\{|\$")
@@ -51,7 +57,7 @@ _SCRIPTS = (
     *("Devanagari", "Bengali", "Tamil", "Telugu", "Ethiopic", "Khmer", "Lao", "Myanmar", "Tibetan", "Sinhala"),
 )
 """Unicode's names of scripts besides Latin and Cyrillic that letters are counted by; of the rest is said ``other``."""
-_COUNTS = ", ".join(
+_OF_SCRIPTS = ", ".join(
     rf"{{'n': length(text) - length(regexp_replace(text, '\p{{{name}}}+', '', 'g')), 's': '{name}'}}"
     for name in _SCRIPTS
 )
@@ -59,7 +65,7 @@ _TABLES = {
     "kinds_by_month": BY_MONTH,
     "languages": rf"""
         select case
-                when rest > ru + en then list_max([{_COUNTS}, {{'n': 1, 's': 'other'}}]).s
+                when rest > ru + en then list_max([{_OF_SCRIPTS}, {{'n': 1, 's': 'other'}}]).s
                 when ru > 4 * en then 'Cyrillic' when en > 4 * ru then 'Latin'
                 when ru + en > 0 then 'both' else 'other' end as letters, count(*) as memories
         from (select text, length(text) - length(regexp_replace(text, '\p{{Cyrillic}}+', '', 'g')) as ru,
@@ -71,16 +77,21 @@ _TABLES = {
         select coalesce(kind, 'other') as kind, count(*) as memories, min(length(text)) as shortest,
             median(length(text))::bigint as median, max(length(text)) as longest
         from memories group by all order by kind""",
-    "equal_texts": r"""
-        with normalised as (
-                select memory_id, text, lower(regexp_replace(trim(text), '\s+', ' ', 'g')) as key from memories),
-            duplicates as (select key from normalised where key <> '' group by key having count(*) > 1)
-        select count(*) as times, arg_min(text, memory_id) as text, list_sort(list(memory_id))[:5] as memory_ids
-        from normalised join duplicates using (key) group by key order by times desc, memory_ids[1]""",
     "expiring": """
         select expires_at::date as expires, user_id, text, memory_id from memories
         where expires_at >= $until and expires_at::date <= ($as_of + interval 31 day)::date order by all""",
 }
+_EQUAL_OF_ALL = r"""
+    with marked as (
+            select memory_id, hash(translate(lower(text), E' \n\t\r\f\v', '')) as mark from memories),
+        several as (select mark from marked group by mark having count(*) > 1),
+        normalised as (
+            select memory_id, text, lower(regexp_replace(trim(text), '\s+', ' ', 'g')) as key
+            from memories where memory_id in (select memory_id from marked join several using (mark))),
+        duplicates as (select key from normalised where key <> '' group by key having count(*) > 1)
+    select count(*) as times, arg_min(text, memory_id) as text, list_sort(list(memory_id))[:5] as memory_ids
+    from normalised join duplicates using (key) group by key order by times desc, memory_ids[1]"""
+"""Texts that differ in more than blanks have different marks, so that few have to be written anew to be compared."""
 _COUNTS = """
     select count(*) as memories, count(distinct path) as files, count(distinct user_id) as users,
         count(coalesce(created_at, updated_at)) as dated,
@@ -211,19 +222,31 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     check_value("overview", "exact", exact, "bool")
     moment = Moment.from_as_of(as_of)
     queries = {name: (sql, moments_in(sql, moment) or None) for name, sql in _TABLES.items()}
-    tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in queries.items()}
-    duplicates = _duplicates(corpus.memories, exact)
-    tables["near_texts"] = duplicates.near
-    if duplicates.is_complete:  # else equal texts are those among all
-        tables["equal_texts"] = duplicates.equal
-    empty = corpus.memories.filter(pa.array(without_text(corpus.memories)))
-    tables["empty"] = empty.select(["memory_id", "title", "path", "line_start"]).sort_by("memory_id")
-    pages = corpus.ask(_DEAD_OF_PAGES, timeout_s=None)
-    tables["links"] = pa.concat_tables([pages, _dead_files(corpus)])
-    of_layouts = {name: table(corpus) for name, table in OVERVIEWS.all()}
-    tables["secrets"], hide = secrets_in(corpus.memories)
+    # As Arrow's own columns: to ask the corpus's database of them, it would copy all texts first.
+    memories, relations = corpus.memories, corpus.tables["relations"]
+    with bar("overview", total=len(queries) + _STEPS, unit="step", leave=False) as step:
+        tables = dict[str, pa.Table]()
+        for name, (sql, values) in queries.items():
+            tables[name] = rows_of(sql, values, memories=memories)
+            step.update()
+        duplicates = _duplicates(memories, exact)
+        tables["near_texts"] = duplicates.near
+        step.update()
+        is_complete = duplicates.is_complete  # else equal texts are those among all
+        tables["equal_texts"] = duplicates.equal if is_complete else rows_of(_EQUAL_OF_ALL, memories=memories)
+        step.update()
+        parts = [without_text(memories.slice(start, _PART)) for start in range(0, len(memories), _PART)]
+        empty = memories.filter(pa.array(np.concatenate([np.empty(0, bool), *parts])))
+        tables["empty"] = empty.select(["memory_id", "title", "path", "line_start"]).sort_by("memory_id")
+        step.update()
+        pages = rows_of(_DEAD_OF_PAGES, memories=memories, relations=relations)
+        tables["links"] = pa.concat_tables([pages, _dead_files(corpus)])
+        of_layouts = {name: table(corpus) for name, table in OVERVIEWS.all()}
+        step.update()
+        tables["secrets"], hide = secrets_in(memories)
+        step.update()
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
-    counts = corpus.ask(_COUNTS, moments_in(_COUNTS, moment), timeout_s=None).to_pylist()[0]
+    counts = rows_of(_COUNTS, moments_in(_COUNTS, moment), memories=memories).to_pylist()[0]
     rows = _findings(counts, tables, corpus, duplicates)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus, duplicates))
     table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
@@ -340,8 +363,9 @@ def _dead_files(corpus: Corpus) -> pa.Table:
     exists = _path_check(corpus)
     rows = []
     names = ("memory_id", "path", "line_start", "text", "format", "layout")
-    linked = corpus.memories.filter(pc.match_substring(corpus.memories["text"], "]("))
-    for row in linked.select(list(names)).to_pylist():
+    few = corpus.memories.select(list(names)).to_batches(max_chunksize=_FEW)
+    linked = (batch.filter(pc.match_substring(batch["text"], "](")).to_pylist() for batch in few)
+    for row in (row for rows_of_batch in linked for row in rows_of_batch):
         code, is_page = fences(row["text"]), row["format"] == "workspace" and row["layout"] is not None
         for line, words in enumerate(row["text"].split("\n"), 1):
             if "](" not in words or line in code:
@@ -474,9 +498,9 @@ def _next(
 
 def _topic(corpus: Corpus) -> str:
     """A title to search for: that of the first memory whose title has two words or more."""
-    titles = corpus.ask(
+    titles = rows_of(
         r"select title from memories where length(title) < 60 and regexp_matches(title, '^\p{L}{3,}( \p{L}{3,})+$')"
         " order by memory_id limit 1",
-        timeout_s=None,
+        memories=corpus.memories,
     )["title"].to_pylist()
     return str(titles[0]) if titles else "…"

@@ -135,7 +135,7 @@ def load(
         dates=reading.dates,
         json="rows" if reading.json_rows else None,
         instructions=instructions or (),
-        progress=sys.stderr.isatty(),
+        progress=True,
     )
     if corpus.memories.num_rows <= _FEW:
         use_one_thread()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,8 @@ from memkit.base.fences import fences
 from memkit.formats.rows import Row, to_table
 from memkit.schemas import TABLES, is_verbatim
 
+_FEW = 10_000
+"""Memories that are looked at at the same time."""
 _ANY = r"\[[ xX]\]"
 # What a bracket or a parenthesis follows is a link.
 _BOX = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?![(\[:])[ \t]*(.*)")
@@ -32,7 +35,9 @@ def checklist_of(memories: pa.Table) -> pa.Table:
     """
     rows = list[Row]()
     names = ["memory_id", "path", "kind", "line_start", "text"]
-    for memory in memories.select(names).filter(pc.match_substring_regex(memories["text"], _ANY)).to_pylist():
+    batches = memories.select(names).to_batches(max_chunksize=_FEW)
+    having = (batch.filter(pc.match_substring_regex(batch["text"], _ANY)).to_pylist() for batch in batches)
+    for memory in chain.from_iterable(having):
         text, first = memory["text"], memory["line_start"]
         are_lines, code = is_verbatim(memory["kind"], memory["path"]), fences(text)
         for number, line in enumerate(text.split("\n"), 1):

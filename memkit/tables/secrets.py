@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
-from memkit.text.secrets import SECRETS, Finding, Mask, may_hold
+from memkit.text.secrets import SECRETS, Finding, Mask, Secret, kinds_in
 
 _SEARCHED_FIELDS = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
@@ -26,30 +26,31 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     a password that is named as one, 9 characters. Remove it from the file, and revoke it.
     """
     names, hide = [name for name in (*_WHERE, *_SEARCHED_FIELDS) if name in memories.column_names], Mask()
-    looked_at = memories.select(names).filter(_may_hold(memories))
-    rows = [problem for row in looked_at.to_pylist() for problem in _problems(row, hide)]
-    return pa.Table.from_pylist(rows, schema=PROBLEMS), hide
+    kinds = {name: kinds_in(_texts_of(memories[name])) for name in _SEARCHED_FIELDS if name in names}
+    some = sorted({row for of_rows in kinds.values() for row in of_rows})
+    looked_at = memories.select(names).take(pa.array(some, pa.int64())).to_pylist()
+    found = [
+        problem
+        for number, row in zip(some, looked_at, strict=True)
+        for problem in _problems(row, {name: of_rows[number] for name, of_rows in kinds.items()}, hide)
+    ]
+    return pa.Table.from_pylist(found, schema=PROBLEMS), hide
 
 
-def _may_hold(memories: pa.Table) -> pa.ChunkedArray:
-    """Which memories can hold a secret at all, of which there are few: one look at each column."""
-    found = pa.chunked_array([pa.repeat(False, memories.num_rows)])
-    for name in _SEARCHED_FIELDS:
-        if name in memories.column_names:
-            texts = memories[name]
-            texts = pc.binary_join(texts, "\n") if pa.types.is_list(texts.type) else texts
-            found = pc.or_(found, may_hold(texts))
-    return found
+def _texts_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts of a column; those of a list, a line each."""
+    return pc.binary_join(column, "\n") if pa.types.is_list(column.type) else column
 
 
-def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:
+def _problems(row: dict[str, Any], kinds: Mapping[str, Sequence[Secret]], hide: Mask) -> Iterator[dict[str, Any]]:
+    """The secrets of one memory; `kinds` are those that each of its fields can hold."""
     text = row.get("text") or ""
-    for field in _SEARCHED_FIELDS:
+    for field in kinds:
         value = row.get(field) or ""
         value = value if isinstance(value, str) else "\n".join(filter(None, value))
         if field == "title" and value in text:  # a heading is in both, and reported once
             continue
-        for finding in hide.learn(value):
+        for finding in hide.learn(value, kinds[field]):
             yield _problem(row, field, value, finding)
 
 

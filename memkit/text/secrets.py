@@ -9,13 +9,17 @@ from __future__ import annotations
 import functools
 import html
 import re
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from memkit.base.progress import bar
 from memkit.text.function_words import FUNCTION_WORDS
 
 try:
@@ -105,23 +109,49 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Finding]:
 
 
 def may_hold(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which of many texts can hold a secret at all: one look, of which `find` needs to be asked of few.
+    """Which of many texts can hold a secret at all, of which `find` needs to be asked of few.
 
     >>> may_hold(pa.chunked_array([["пароль: sova-2026", "Пароль знает Мира.", None]])).to_pylist()
     [True, False, False]
     """
-    # One kind after the other: all at once are too large for RE2's automaton, and take five times as long.
-    looks = (pc.match_substring_regex(texts, secret.quick) for secret in SECRETS)
+    looks = (pc.match_substring_regex(texts, _look_of(group)) for group in _groups())
     return pc.fill_null(functools.reduce(pc.or_, looks), False)
 
 
-def _looks() -> str:
-    return "|".join(secret.quick for secret in SECRETS)
+def kinds_in(texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
+    """By the rows of many texts the kinds of secrets that they can hold, for `find`; a few looks at all of them.
+
+    >>> kinds = kinds_in(pa.chunked_array([["пароль: sova-2026", "Пароль знает Мира.", None]]))
+    >>> {row: {secret.name for secret in of_row} for row, of_row in kinds.items()}
+    {0: {'password'}}
+    """
+    kinds = defaultdict[int, list[Secret]](list)
+    for group in bar("secrets", [*_groups()], silent=len(texts) < _MANY, leave=False):
+        rows = _matching(texts, _look_of(group))
+        of_rows = texts.take(pa.array(rows))
+        for secret in group if len(rows) else ():
+            for row in rows[_matching(of_rows, secret.quick)].tolist():
+                kinds[row].append(secret)
+    return kinds
+
+
+def _groups() -> Iterator[Sequence[Secret]]:
+    """Few kinds at a time: all at once are too large for RE2's automaton; one after the other takes twice as long."""
+    return (SECRETS[start : start + _AT_ONCE] for start in range(0, len(SECRETS), _AT_ONCE))
+
+
+def _matching(texts: pa.ChunkedArray, pattern: str) -> NDArray[np.int64]:
+    """The rows of the texts in which the pattern is found."""
+    return np.flatnonzero(pc.fill_null(pc.match_substring_regex(texts, pattern), False).to_numpy())
+
+
+def _look_of(secrets: Iterable[Secret]) -> str:
+    return "|".join(secret.quick for secret in secrets)
 
 
 @functools.cache
 def _look() -> Any:
-    return re2.compile(_looks().encode())
+    return re2.compile(_look_of(SECRETS).encode())
 
 
 def _findings(secret: Secret, text: str) -> list[Finding]:
@@ -205,10 +235,10 @@ class Mask:
         for text in texts:
             self.learn(text)
 
-    def learn(self, text: str) -> list[Finding]:
-        """The secrets of a text, which are hidden from now on."""
-        is_kept = self._secrets is SECRETS and len(text) <= _KEPT
-        findings = [*_found(text)] if is_kept else find(text, self._secrets)
+    def learn(self, text: str, kinds: Iterable[Secret] | None = None) -> list[Finding]:
+        """The secrets of a text, which are hidden from now on; of these `kinds`, where `kinds_in` told them."""
+        is_kept = kinds is None and self._secrets is SECRETS and len(text) <= _KEPT
+        findings = [*_found(text)] if is_kept else find(text, self._secrets if kinds is None else kinds)
         for name, start, end in findings:
             self._keep(text[start:end], name)
         return findings
@@ -282,6 +312,7 @@ def is_mixed(value: str) -> bool:
 
 _LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
+_AT_ONCE, _MANY = 4, 10_000
 _KEPT = 500
 """Characters of a text whose secrets are remembered, at most."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")

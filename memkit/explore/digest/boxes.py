@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.base.duck import rows_of
 from memkit.explore.digest.span import Span
@@ -33,16 +34,19 @@ select count(*) as n from {unticked_sql("now_boxes", "now_memories")} where tick
 """  # noqa: S608  # names of tables alone
 
 
+def _state(name: str, memories: pa.Table) -> dict[str, pa.Table]:
+    """The boxes of some memories, and what is asked of the memories that have any."""
+    found = checklist_of(memories)
+    few = memories.select(["memory_id", "user_id", "kind", "created_at"])
+    few = few.filter(pc.is_in(few["memory_id"], value_set=pc.unique(found["memory_id"])))
+    return {f"{name}_boxes": found, f"{name}_memories": few}
+
+
 def boxes(span: Span) -> tuple[pa.Table, int]:
     """What became of boxes within the span, and how many were open before and still are.
 
     A box is the same where its text is. The rows are ``opened``, ``closed``, or ``removed`` without a tick; what a
     later log ticks is closed there, once, however often it was written down.
     """
-    states = {
-        "before_boxes": checklist_of(span.before.memories),
-        "before_memories": span.before.memories,
-        "now_boxes": checklist_of(span.after.memories),
-        "now_memories": span.after.memories,
-    }
+    states = {**_state("before", span.before.memories), **_state("now", span.after.memories)}
     return rows_of(_BOXES, **states), rows_of(_OLDER, **states)["n"][0].as_py()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.base.duck import rows_of
 from memkit.base.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
+from memkit.base.progress import bar
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import write_page
@@ -232,23 +233,30 @@ def digest(
     check_value("digest", "basis", basis, "str", nullable=True, choices=BASES)
     check_value("digest", "mentions", mentions, "int", low=1)
     moment = Moment.from_as_of(until, "until")
-    span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
-    hide = Mask(text for name in _HELD for text in span.changes[name].to_pylist() if text)
-    span = replace(span, changes=_shown(span.changes, hide))
-    sentences, notes = new_sentences(span.changes), list(span.notes)
-    box_rows, n_older = boxes(span)
-    if n_older:
-        notes.append(
-            f"{count_of(n_older, 'older checkbox is', 'older checkboxes are')} still open: `open_tasks` lists them."
-        )
-    contradicted, n_compared = contradictions(span)
-    if n_compared < span.after.memories.num_rows:
-        notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
+    with bar("digest", total=_STEPS, unit="step", leave=False) as step:
+        span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
+        step.update()
+        hide = Mask(text for name in _HELD for text in span.changes[name].to_pylist() if text)
+        span = replace(span, changes=_shown(span.changes, hide))
+        sentences, notes = new_sentences(span.changes), list(span.notes)
+        step.update()
+        box_rows, n_older = boxes(span)
+        if n_older:
+            still = count_of(n_older, "older checkbox is", "older checkboxes are")
+            notes.append(f"{still} still open: `open_tasks` lists them.")
+        step.update()
+        contradicted, n_compared = contradictions(span)
+        if n_compared < span.after.memories.num_rows:
+            notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
+        step.update()
+        decided = decisions(sentences, rows_of(_ABOVE, memories=span.after.memories, sentences=sentences))
+        named = _of_names(sentences, span, mentions)
+        step.update()
     rows = [
-        *_of_sentences(decisions(sentences, rows_of(_ABOVE, memories=span.after.memories))),
+        *_of_sentences(decided),
         *_of_contradictions(span.changes, contradicted),
         *({"section": "boxes", **row, "text": hide(row["text"])} for row in box_rows.to_pylist()),
-        *_of_names(sentences, span, mentions),
+        *named,
         *_of_changes(pa.concat_tables([span.changes, _shown(expired_in(span), hide)])),
     ]
     facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
@@ -262,6 +270,7 @@ def digest(
     )
 
 
+_STEPS = 5
 _HELD = ("title", "before", "after")
 """The columns of changes that may hold a secret."""
 
@@ -285,6 +294,7 @@ def _unwrapped(text: str) -> str:
 
 _ABOVE = """
 select memory_id, concat_ws(' / ', string_split(heading_path, ' / ')[-1], title, scope) as above from memories
+where memory_id in (select memory_id from sentences)
 """
 """The last heading above each memory, its title and its type, one of which may say that it is a decision."""
 

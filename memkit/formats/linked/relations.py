@@ -23,7 +23,7 @@ from memkit.errors import Known, near, some_of
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, links_in
-from memkit.formats.rows import Rows, Tables
+from memkit.formats.rows import Rows, Tables, to_table
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax.node import REPEATED
 from memkit.schemas import tuples_of, with_column
@@ -306,7 +306,6 @@ class _Files:
 def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     """Give each written link the page that it leads to, each page its successor, and report what leads nowhere."""
     relations = tables["relations"]
-    of_pages = pc.is_valid(relations["written"]).to_pylist()
     pages = _Pages.from_tables(tables)
     path_of = {page.memory_id: path for path, page in pages.pages.items()}
     stems = Known(posixpath.basename(key) for key in pages.paths)
@@ -316,9 +315,13 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     unread = set(tables[UNREAD_FILES]["path"].to_pylist()) if UNREAD_FILES in tables else set()
     files = _Files(tables[OTHER_FILES]["path"].to_pylist() if OTHER_FILES in tables else ())
     links, resolved, n_dead = list[dict[str, Any]](), list[tuple[str, str, str]](), 0
-    for row, is_link in zip(relations.to_pylist(), of_pages, strict=True):
+    done = list[pa.Table]()
+    for row in (row for batch in relations.to_batches(max_chunksize=_HELD) for row in batch.to_pylist()):
+        if len(links) >= _HELD:
+            done.append(to_table(links, relations.schema))
+            links = []
         source = path_of.get(row["from_id"] or "")
-        link = _link_of(row["written"]) if is_link and source else None
+        link = _link_of(row["written"]) if row["written"] is not None and source else None
         if link is None or source is None:
             links.append(row)
             continue
@@ -346,7 +349,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
             _lead_to_heading(row, link.part, source, nearest[0], pages, rows)
         if nearest[0] != source:
             resolved.append((source, nearest[0], row["type"]))
-    tables["relations"] = pa.Table.from_pylist(links, relations.schema)
+    tables["relations"] = pa.concat_tables([*done, to_table(links, relations.schema)])
     _succeed(tables, pages, resolved)
     _unreached(pages, resolved, whole, rows)
     _without_successor(tables["memories"], rows)
