@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
+from memkit import corpus_overview
+from memkit.base.progress import heard
 from memkit.cli.app import app
 from memkit.corpus_overview import Overview
 from memkit.errors import ParameterError
@@ -348,3 +350,20 @@ def test_letters_are_counted_by_the_names_of_scripts() -> None:
     texts |= {"Hangul": "차를 마신다 v2", "Georgian": "ჩაი", "other": "123", "both": "tea чай"}
     table = mk.overview(mk.from_table({"text": list(texts.values())})).tables["languages"]
     assert {row["letters"]: row["memories"] for row in table.to_pylist()} == dict.fromkeys(texts, 1)
+
+
+def test_equal_texts_of_a_large_folder_are_counted_without_a_copy_of_all_and_it_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_overview, "_MOST_CHARS", 0)
+    monkeypatch.setattr(corpus_overview, "SAMPLE_SIZE", 1)
+    monkeypatch.setattr(corpus_overview, "_PART", 2)
+    monkeypatch.setattr(mk.Corpus, "ask", lambda *_, **__: pytest.fail("all texts were copied into a database"))
+    texts = ["Чай  пьём\nутром", "чай пьём утром ", "чайпьём утром", "кофе", "", "", "…"]
+    corpus = mk.from_table({"memory_id": [*"abcdefg"], "text": texts, "path": ["a.md"] * 7})
+    steps = list[tuple[int, int | None]]()
+    with heard(lambda what, done, total: steps.append((done, total)) if what == "overview" else None):
+        tables = mk.overview(corpus, as_of=DAY).tables
+    assert tables["equal_texts"].select(["times", "memory_ids"]).to_pylist() == [{"times": 2, "memory_ids": ["a", "b"]}]
+    assert tables["empty"]["memory_id"].to_pylist() == ["e", "f"]
+    assert steps == [(done, steps[-1][0]) for done in range(1, steps[-1][0] + 1)]

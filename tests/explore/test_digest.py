@@ -18,6 +18,7 @@ from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.digest import LINES, SECTIONS, Digest
 from memkit.explore.digest.names import new_names
 from memkit.explore.digest.sentences import SENTENCES
+from memkit.explore.digest.span import span_of
 from memkit.tables.samples import write_files
 from memkit.text.sentences import sentences_of
 
@@ -197,6 +198,16 @@ def test_contradictions_of_a_large_folder_are_those_of_its_newest(monkeypatch: p
         digest = mk.digest(corpus, since="7d", until=LATER)
         assert digest.tables["contradictions"].num_rows == n_found
         assert any("among the 2 newest" in note for note in digest.notes) is (most == 2)
+
+
+def test_the_state_before_shares_its_texts_with_the_corpus() -> None:
+    texts, dates = ["чай", "кофе", "вода"], ["2026-01-01", "2026-02-27", "2026-01-02"]
+    corpus = mk.from_table({"text": texts, "created_at": dates})
+    moment = Moment.from_as_of("2026-03-01")
+    before = span_of(corpus, since_time("7d", moment), moment, None, "dates").before.memories
+    assert before["text"].to_pylist() == ["чай", "вода"]
+    addresses = {chunk.buffers()[2].address for chunk in corpus.memories["text"].chunks}
+    assert {chunk.buffers()[2].address for chunk in before["text"].chunks} == addresses
 
 
 def test_a_duration_is_whole_days_where_its_end_is_one() -> None:

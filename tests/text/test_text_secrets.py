@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.tables.samples import sample_data
-from memkit.text.secrets import PREFIXES, SECRETS, SHORT_PREFIXES, Mask, Secret, find, mask, may_hold
+from memkit.text.secrets import PREFIXES, SECRETS, SHORT_PREFIXES, Mask, Secret, find, kinds_in, mask, may_hold
 
 EXAMPLES = [(secret.name, example) for secret in SECRETS for example in secret.examples]
 
@@ -306,6 +306,8 @@ def test_a_look_is_never_too_narrow(texts: list[str]) -> None:
     allowed = may_hold(pa.chunked_array([texts])).to_pylist()
     assert [text for text, spans, may in zip(texts, read, allowed, strict=True) if spans and not may] == []
     assert [find(text) for text in texts] == read
+    kinds = kinds_in(pa.chunked_array([texts]))
+    assert [find(text, kinds.get(row, ())) for row, text in enumerate(texts)] == read
 
 
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.meaning)
