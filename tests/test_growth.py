@@ -321,7 +321,10 @@ def test_an_index_of_twice_the_size_is_read_in_twice_the_time(shape: Shape, tmp_
     assert_grows_linearly(read, grown(shape))
 
 
-@pytest.mark.parametrize("file", ["b/index.part%d.json", "b%d/index.json", "b%d/c.md"])
+SURVEYED = ["b/index.part%d.json", "b%d/index.json", "b%d/c.md", "архив/b%d.md", f"b%d{' (1)' * 40}.md"]
+
+
+@pytest.mark.parametrize("file", SURVEYED)
 def test_a_folder_of_twice_the_files_is_surveyed_in_twice_the_time(file: str, tmp_path: Path) -> None:
     def folder(count: int) -> Path:
         text = '{"type": "index-branch", "files": []}' if "index" in file else "text"

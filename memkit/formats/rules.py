@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import Moment, describe, until_text
-from memkit.formats.faults import SEVERITIES, Rule
+from memkit.formats.faults import FIXES, SEVERITIES, Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import Format
 from memkit.formats.heads import UNREAD_HEAD
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
 from memkit.formats.spelling import OF_MEASURES
-from memkit.schemas import KINDS
+from memkit.schemas import KINDS, tuples_of
 
 _ANY = (
     Rule("unparsable", "any", "", "JSON, YAML or front matter that parses"),
@@ -110,31 +111,42 @@ _BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts", "unread_head"])
 
 _MANY_BY_FOLDER, _MANY = pa.array(["empty_section", "empty_text"]), 10
 """What is told once a folder where so many files have it, with its number: of pages of nothing no row says anything."""
+_ALIKE = 50
+"""From so many files of a folder on, what is wrong with the same value of the same field is told once."""
+_FIXED = pa.array(sorted({code for code, _, _ in FIXES}))
+_LINE = r"^:\d+"
+"""What stands after the path in a message, where a line is known."""
 
 
 def by_folder(problems: pa.Table) -> pa.Table:
-    """`problems` with one row for all files of a folder that no format claims for the same reason, and for many rows
-    that say that something is empty.
+    """`problems` with one row for all files of a folder that no format claims for the same reason, for many rows that
+    say that something is empty, and for many that say the same of the same field.
     """
     return _by_folder(_many_by_folder(problems))
 
 
 def _many_by_folder(problems: pa.Table) -> pa.Table:
-    is_empty = pc.is_in(problems["rule"], value_set=_MANY_BY_FOLDER)
-    mask = pc.and_(is_empty, pc.is_valid(problems["memory_id"]))
+    is_empty = pc.and_(pc.is_in(problems["rule"], value_set=_MANY_BY_FOLDER), pc.is_valid(problems["memory_id"]))
+    may_stay = pc.or_(pc.equal(problems["severity"], "error"), pc.is_in(problems["rule"], value_set=_FIXED))
+    is_of_field = pc.and_(pc.is_valid(problems["field"]), pc.invert(may_stay))
+    mask = pc.or_(is_empty, is_of_field)
     found = problems.filter(mask)
-    folder = pc.replace_substring_regex(found["path"], "/?[^/]*$", "")
-    grouped = found.append_column("folder", folder).group_by(["folder", "rule"], use_threads=False)
-    values = [("message", "min"), ("message", "count"), ("path", "count_distinct"), ("severity", "min")]
-    counted = grouped.aggregate(values).to_pylist()
-    many = [row for row in counted if row["path_count_distinct"] >= _MANY]
-    if not many:
+    if found.num_rows < _MANY:
         return problems
-    key = pc.binary_join_element_wise(
-        pc.replace_substring_regex(problems["path"], "/?[^/]*$", ""), problems["rule"], "\0"
-    )
-    keys = pa.array([f"{row['folder']}\0{row['rule']}" for row in many], pa.string())
-    is_counted = pc.and_(mask, pc.is_in(key, value_set=keys))
+    without_path = [message[len(path) :] for path, message in tuples_of(found, "path", "message")]
+    said = pc.replace_substring_regex(pa.array(without_path, pa.string()), _LINE, "")
+    said = pc.if_else(is_empty.filter(mask).combine_chunks(), "", said)
+    folder = pc.replace_substring_regex(found["path"], "/?[^/]*$", "")
+    key = pc.binary_join_element_wise(folder, found["rule"], said, "\0")
+    keyed = found.append_column("folder", folder).append_column("said", said).append_column("key", key)
+    values = [("message", "min"), ("message", "count"), ("path", "count_distinct"), ("severity", "min")]
+    grouped = keyed.group_by(["folder", "rule", "said", "key"], use_threads=False).aggregate(values)
+    least = pc.if_else(pc.equal(grouped["said"], ""), _MANY, _ALIKE)
+    many = grouped.filter(pc.greater_equal(grouped["path_count_distinct"], least))
+    if not many.num_rows:
+        return problems
+    is_kept = np.ones(len(problems), bool)
+    is_kept[mask.to_numpy()] = ~pc.is_in(key, value_set=many["key"].combine_chunks()).to_numpy()
     rows = [
         {
             "path": row["folder"] or ".",
@@ -142,9 +154,9 @@ def _many_by_folder(problems: pa.Table) -> pa.Table:
             "severity": row["severity_min"],
             "message": f"{row['folder'] or '.'}: {row['message_count']:,} rows, first {row['message_min']}",
         }
-        for row in many
+        for row in many.to_pylist()
     ]
-    kept = problems.filter(pc.invert(is_counted))
+    kept = problems.filter(pa.array(is_kept))
     merged = pa.concat_tables([kept, pa.Table.from_pylist(rows, problems.schema)])
     return merged.sort_by([(name, "ascending") for name in PROBLEM_ORDER])
 

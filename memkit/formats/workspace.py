@@ -72,8 +72,15 @@ _LOGS = ("daily_log", "log")
 _DAYS = ("daily_log", DREAM)
 """The kinds of files that are named for a day."""
 _MIN_LOGS = 3
-_ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
+_ENTRY = re.compile(
+    rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})(?:Z|\+\d\d:?\d\d)?\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S",
+    re.IGNORECASE,
+)
 """A line of a log that opens with its time."""
+_IN_ZONE = re.compile(
+    rf"{CLOCK}(?:[ \t]?(?P<zone>Z|(?:UTC|GMT)(?:[+-]\d{{1,2}})?|\+\d\d:?\d\d|[A-ZА-ЯЁ]{{3,4}})(?![\w:+-]))?"
+)
+"""A time of day and the zone after it; what follows a minus is the end of a span."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _MOMENT = (
     r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
@@ -502,12 +509,25 @@ class Sections:
         names_zone = told(f"{written} +00:00") is None  # nothing has two
         return found.moment if names_zone else _from_zone(found.moment, self.zone)
 
+    def _moment_in_zone(self, heading: Heading, day: datetime | None) -> datetime | None:
+        """The time in a heading, or with which an entry opens, where it names its zone; in UTC."""
+        is_entry = heading.level == OF_ENTRY
+        line = self.source.lines[heading.line - 1] if is_entry else heading.text
+        first = _IN_ZONE.search(line)
+        instant = (_INSTANT.match(line, first.start()) if first else None) if is_entry else _INSTANT.search(line)
+        if instant:
+            return time_of(instant[0])
+        if first is None or first["zone"] is None or day is None:
+            return None
+        written = f"{day:%Y-%m-%d} {clock_of(line)} {first['zone']}"
+        found, names_zone = told(written), told(f"{written} +00:00") is None  # nothing has two
+        return found.moment if found and names_zone else None
+
     def _section(self, section: Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
         text, (day, clock, source) = "\n".join(lines), self._moment(section)
-        instant = _INSTANT.search(heading.text)
         moment = self._moment_in(heading.text) if self.is_bracketed and heading.level == OF_ENTRY else None
-        moment = moment or (time_of(instant[0]) if instant else None) or _in_utc(day, clock, self.zone)
+        moment = moment or self._moment_in_zone(heading, day) or _in_utc(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
         if heading.is_underlined and slug in self._marked_slugs:
             slug = f"{slug}~{hash_of(text)}"

@@ -155,3 +155,17 @@ def test_many_rows_of_a_folder_that_say_that_something_is_empty_are_one(tmp_path
     (tmp_path / "v/9.md").write_text("# Заголовок\nтекст\n", "utf-8")
     later = [row["path"] for row in corpus.refresh().problems.to_pylist() if row["rule"] == "empty_section"]
     assert later == [*(f"v/{number}.md" for number in range(9)), "w/a.md", "w/b.md"]
+
+
+def test_what_many_files_of_a_folder_say_wrong_in_the_same_field_is_one_row(tmp_path: Path) -> None:
+    """A folder may be called as a message begins; files that say another thing have rows of their own."""
+    page = "---\ntitle: t{0}\nimportance: {1}\n---\nтекст {0}\n"
+    folders = ("люди", "a: expected x", "few")
+    files = {f"{folder}/{n}.md": page.format(n, 7) for folder in folders[:2] for n in range(60)}
+    files |= {f"few/{number}.md": page.format(number, 7) for number in range(5)}
+    files |= {f"люди/x{number}.md": page.format(number, 100 + number) for number in range(3)}
+    corpus = mk.read(write_files(tmp_path, files))
+    paths = [row["path"] for row in corpus.problems.to_pylist() if row["rule"] == "bad_value"]
+    assert paths == ["a: expected x", *(f"few/{n}.md" for n in range(5)), "люди", *(f"люди/x{n}.md" for n in range(3))]
+    told = [row["message"] for row in corpus.problems.to_pylist() if row["path"] == "люди"]
+    assert [text.partition(" rows, first ")[0] for text in told] == ["люди: 60"]

@@ -60,6 +60,17 @@ def test_a_record_without_its_id_or_template_is_still_one(
     assert ("missing_field", absent) in rules_of(corpus)
 
 
+def test_numbers_beside_an_item_of_the_old_shape_fill_their_columns(tmp_path: Path) -> None:
+    item = {"text": "чай", "timestamp": "2026-01-01", "category": "x", "confidence": 0.7, "accessCount": 3}
+    lines = [json.dumps(item | {"importance": number}) for number in (0.9, 55)]
+    corpus = mk.read(write_files(tmp_path, {"a.jsonl": "\n".join(lines)}))
+    rows = corpus.memories.select(["importance", "confidence", "access_count"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [("high", 0.7, 3), (None, 0.7, 3)]
+    (problem,) = corpus.problems.to_pylist()
+    assert (problem["rule"], problem["field"], problem["line"]) == ("bad_value", "importance", 2)
+    assert json.loads(corpus.memories["extra"][1].as_py())["importance"] == 55
+
+
 @pytest.mark.parametrize("item", [{"text": "a", "timestamp": "2026-01-01"}, {"text": "a", "importance": "high"}])
 def test_the_old_memory_item_needs_not_all_four_fields(tmp_path: Path, item: dict[str, str]) -> None:
     corpus = mk.read(write_files(tmp_path, {"m.json": json.dumps([item])}))

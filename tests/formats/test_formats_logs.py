@@ -190,3 +190,14 @@ def test_what_is_archived_or_a_draft_ranks_lower_and_is_found(tmp_path: Path) ->
     assert b"is archived, 'workspace:archive/pool.md" in obeyed.schema.metadata[b"note"]
     assert search.set_params(status="obey").search("чай", k=1)["path"].to_pylist() == ["archive/tea.md"]
     assert "times 0.80 as it is archived" in mk.explain(search, "чай", "workspace:archive/tea.md#top")
+
+
+def test_an_entry_or_heading_of_a_days_log_has_its_time_in_the_zone_that_it_names(tmp_path: Path) -> None:
+    entries = ["[10:00 MSK] а", "[11:00Z] б", "[12:00+03:00] в", "[2026-07-03T13:00:00-03:00] г", "14:00 API упал"]
+    entries += ["15:00-16:00 созвон", "17:00 CST д"]
+    log = "# День\n\n" + "\n\n".join(entries) + "\n"
+    headings = "## 09:00 +03:00 раз\n\nтекст\n\n## 10:00 МСК два\n\nтекст\n\n## 11:00 SUN\n\nтекст\n"
+    files = {"memory/2026-07-03.md": log, "memory/2026-07-04.md": headings}
+    memories = mk.read(write_files(tmp_path, files)).memories
+    hours = [(at.day, at.hour) for at in memories["created_at"].to_pylist()]
+    assert hours == [(3, 7), (3, 11), (3, 9), (3, 16), (3, 14), (3, 15), (3, 17), (4, 6), (4, 7), (4, 11)]

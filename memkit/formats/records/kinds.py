@@ -14,7 +14,7 @@ from memkit.formats.faults import Rule, is_not_negative, is_ratio
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
 from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
-from memkit.formats.spelling import importance_of
+from memkit.formats.spelling import measures_in, plain, unread_measures
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import text_of
 
@@ -195,10 +195,12 @@ def _memory_item(record: Record) -> None:
         "title": row["input"] or "",
         "text": row["response"] or "",
         "tags": row["tags"],
-        "importance": importance_of(record.value.get("importance")),
         "created_at": row["timestamp"],
         "updated_at": row["timestamp"],
+        **measures_in([{plain(key): value for key, value in record.value.items()}]),
     }
+    for key, value, rule in unread_measures(record.value):
+        record.problem(rule.code, key, rule.expected, value, key)
 
 
 def _wisdom_fact(record: Record) -> None:
