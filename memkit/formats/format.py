@@ -82,7 +82,10 @@ class File:
 
     def finding(self, format: str) -> Any:
         """What the survey of `format` found out about the file, or None."""
-        return next((value for name, value in self.role.findings if name == format), None)
+        for name, value in self.role.findings:  # nearly all files have none, or one
+            if name == format:
+                return value
+        return None
 
 
 @dataclass(frozen=True)

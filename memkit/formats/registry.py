@@ -236,7 +236,8 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
     rows.use(format)
     rows.begin(file.source)
     format.parse(file, rows)
-    found = [other for other in formats if other is not format and file.finding(other.name) is not None]
+    held = {name for name, value in file.role.findings if value is not None} - {format.name}
+    found = [other for other in formats if other.name in held] if held else []
     for other in found:
         if other.beside:
             other.beside(file, rows)

@@ -57,7 +57,7 @@ _BLOCK = 4096
 """Texts, or distinct pieces, that are cut at once, as one statement has its cost and all of them take memory."""
 _FEW_TERMS = 1_000_000
 """So many occurrences are counted by sorting: importing SciPy's matrices takes longer than that."""
-_AT_ONCE = 2_000_000
+_AT_ONCE = 1_000_000
 """So many occurrences of terms are counted by one product."""
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
@@ -462,7 +462,7 @@ def _counted(pieces: _Numbers, spelled: _Numbers, n_terms: int) -> tuple[np.ndar
     for first, last in itertools.pairwise(bounds):
         part = (by_row @ by_term[:, first:last].tocsr()).tocsc()
         rows[filled : filled + part.nnz] = part.indices
-        counts.append(_small(part.data.astype(np.int64)))
+        counts.append(_small(part.data))
         sizes.append(np.diff(part.indptr))
         filled += part.nnz
     return np.cumsum(np.concatenate(sizes)), rows[:filled], np.concatenate(counts)
@@ -755,9 +755,15 @@ def save_postings(postings: Postings, folder: Path, name: str, settings: dict[st
     sizes = {"n_rows": postings.n_rows, "n_postings": len(postings.rows)}
     metadata = {"memkit": json.dumps({**settings, **sizes}, sort_keys=True)}
     lists = pa.table({"row": postings.rows, "count": postings.counts.astype(np.uint32)})
-    for part, table in (("terms", terms.replace_schema_metadata(metadata)), ("postings", lists)):
-        with (folder / f"{name}_{part}.parquet").open("wb") as file:  # a name may be taken for an address
-            parquet().write_table(table, file)
+    _write(terms.replace_schema_metadata(metadata), folder / f"{name}_terms.parquet")
+    # Rows ascend, so that differences are as small as a compressed page and are read in half the time.
+    packed = {"use_dictionary": ["count"], "column_encoding": {"row": "DELTA_BINARY_PACKED"}}
+    _write(lists, folder / f"{name}_postings.parquet", **packed)
+
+
+def _write(table: pa.Table, path: Path, **options: Any) -> None:
+    with path.open("wb") as file:  # a name may be taken for an address
+        parquet().write_table(table, file, **options)
 
 
 def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:

@@ -91,6 +91,8 @@ def links_in(text: str) -> Iterator[Link]:
 
 def links_by_line(text: str) -> Iterator[Link]:
     """The links of `links_in` in the order of their lines; of one line those in brackets come first."""
+    if "](" not in text or "[[" not in text:
+        return links_in(text)
     return merge(_in_brackets(text), _inline(text), key=attrgetter("line"))
 
 
