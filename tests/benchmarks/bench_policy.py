@@ -1,8 +1,9 @@
 """The policies in one SQL statement beside a Python loop and pandas, and dedup beside scikit-learn and SemHash.
 
-    python tests/benchmarks/bench_policy.py --facts 1000000 --users 10000 --notes 2000 --vectors 1000 20000 100000
+    python tests/benchmarks/bench_policy.py --facts 1000000 --users 10000 --vectors 1000 10000 --texts FOLDER
 
-Every competitor applies the same rules to the same rows; the results are asserted equal before a time is printed.
+Every competitor applies the same rules to the same rows; the results are asserted equal before a time is printed. Texts
+beside given vectors are paragraphs of data/, and of the files of `--texts`, recombined (`life.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import generate
+import life
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -161,6 +164,45 @@ def by_pandas(frame: pd.DataFrame) -> pd.Series:
     return reason
 
 
+def quota_by_pandas(frame: pd.DataFrame, limit: int) -> pd.Series:
+    """The quota alone, with whole columns: ranks within a user and kind, then within a user."""
+    reason = pd.Series(None, index=frame.index, dtype=object)
+    live = frame[~(frame["expires_at"].dt.normalize() < AS_OF)].sort_values(["created_at", "memory_id"])
+    place = live.groupby(["user_id", "kind"]).cumcount()
+    most = live["kind"].map({"profile": Quota().max_profile, "working": Quota().max_working, "archive": np.inf})
+    reason[live.index[place >= most]] = "limit"
+    live = live[place < most]
+    excess = live.groupby("user_id")["kind"].transform("size") - limit
+    is_newest = live.groupby("user_id").cumcount(ascending=False) == 0
+    weak = live[(live["kind"] == "archive") & (live["importance"] != "high") & ~is_newest]
+    weak = weak.assign(later=weak["importance"] != "low").sort_values("later", kind="stable")
+    reason[weak.index[weak.groupby("user_id").cumcount() < excess[weak.index]]] = "evicted"
+    return reason
+
+
+def compare_quota(n: int, users: int, limit: int = 100) -> None:
+    """`Quota` alone beside the same rule in pandas, and beside one `groupby.rank`, which is a part of it."""
+    table, rng = facts(n, users), np.random.default_rng(1)
+    kinds = np.array(["archive", "profile", "working"])[rng.choice(3, n, p=[0.7, 0.15, 0.15])]
+    table = table.append_column("kind", pa.array(kinds))
+    frame = table.to_pandas()
+    frame["created_at"], frame["expires_at"] = (
+        pd.to_datetime(frame[c], utc=True) for c in ("created_at", "expires_at")
+    )
+    timed(lambda: Quota(max_facts=limit).transform(table, as_of=AS_OF), best_of=2)
+    judged = Quota(max_facts=limit).transform(table, as_of=AS_OF)["reason"].to_pylist()
+    _, reasons = timed(lambda: quota_by_pandas(frame, limit), best_of=2)
+    if reasons.where(reasons.notna(), None).tolist() != judged:
+        raise SystemExit("pandas and SQL disagree")
+    timed(lambda: frame.groupby("user_id")["created_at"].rank(method="first"), best_of=2)
+    ours, theirs, rank = CPU[-3:]
+    print(
+        f"\nquota of {limit} a user over {n:,} facts of {users:,} users, processor seconds: memkit {ours:.2f}, "
+        f"the same rule in pandas {theirs:.2f} ({theirs / ours:.1f}x), one groupby.rank {rank:.2f}; "
+        f"{dict(Counter(judged))}"
+    )
+
+
 def timed(work: Callable[[], Any], best_of: int = 1) -> tuple[float, Any]:
     """The best time in seconds, and the last result; its processor time goes to `CPU`."""
     best, result = (float("inf"), 0.0), None
@@ -256,8 +298,23 @@ def compare_notes(n: int, threshold: float = 0.9) -> None:
     )
 
 
-def compare_dedup(n: int, dim: int, threshold: float = 0.9) -> None:
-    """`Deduplicator.fit` on given vectors beside SemHash's exact and approximate backends."""
+def recombined(n: int, pool: list[str], chars: int = 600, seed: int = 0) -> list[str]:
+    """Texts of so many characters; the last tenth are others' copies, but for a word or a number."""
+    rng, texts = np.random.default_rng(seed), list[str]()
+    while len(texts) < n - n // 10:
+        text = ""
+        while len(text) < chars:
+            text += pool[int(rng.integers(len(pool)))] + "\n\n"
+        texts.append(text[: chars + 100].strip())
+    for place in range(n // 10):
+        words = texts[place].split(" ")
+        words[int(rng.integers(len(words)))] = "" if place % 2 else str(rng.integers(10, 999))
+        texts.append(" ".join(words))
+    return texts
+
+
+def compare_dedup(n: int, dim: int, pool: list[str], threshold: float = 0.9) -> None:
+    """`Deduplicator.fit` on given vectors, letters compared too, beside SemHash's exact and approximate backends."""
     from semhash import SemHash
     from vicinity import Backend
 
@@ -267,19 +324,17 @@ def compare_dedup(n: int, dim: int, threshold: float = 0.9) -> None:
     copies = n // 10
     rows[-copies:] = rows[:copies] + rng.standard_normal((copies, dim)) * spectrum * rng.uniform(0.05, 0.6, (copies, 1))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    # Distinct texts without a shared trigram, so that what is timed is the vectors.
-    table = pa.table(
-        {"memory_id": [f"{i:07}" for i in range(n)], "text": [chr(0x4E00 + i % 20_000) + str(i) for i in range(n)]}
-    )
-    dedup = Deduplicator(encoder=None, centre="none", floor=threshold, kinds=("semantic",))
+    table = pa.table({"memory_id": [f"{i:07}" for i in range(n)], "text": recombined(n, pool)})
+    dedup = Deduplicator(encoder=None, centre="none", floor=threshold)
     dedup.fit(table.slice(0, 10), vectors=rows[:10])  # what is imported only once is no part of the time
     repeats = 5 if n < 10_000 else 1
     ours, _ = timed(lambda: dedup.fit(table, vectors=rows), repeats)
     semantic = dedup.pairs_.filter(pa.compute.equal(dedup.pairs_["kind"], "semantic"))
     mine = {(int(a), int(b)) for a, b in zip(semantic["a_id"].to_pylist(), semantic["b_id"].to_pylist(), strict=True)}
+    ours_cpu = CPU[-1]
     moved, _ = timed(lambda: dedup.set_params(threshold=0.95).transform(table))
     print(
-        f"\n{n:,} vectors of {dim}, cosine {threshold}: memkit fit {ours:.3f} s, processor {CPU[-2]:.3f} s, "
+        f"\n{n:,} vectors of {dim}, cosine {threshold}: memkit fit {ours:.3f} s, processor {ours_cpu:.3f} s, "
         f"{len(mine):,} pairs; threshold moved {moved:.2f} s"
     )
     for name, backend in (("exact", Backend.BASIC), ("approximate", Backend.USEARCH)):
@@ -291,7 +346,7 @@ def compare_dedup(n: int, dim: int, threshold: float = 0.9) -> None:
         seconds, neighbours = timed(search, repeats)
         theirs = {(min(i, int(j)), max(i, int(j))) for i, (near, _) in enumerate(neighbours) for j in near if i != j}
         print(
-            f"SemHash {name:<12} {seconds:8.3f} s, processor {CPU[-1]:.3f} s: {seconds / ours:5.1f}x our time, "
+            f"SemHash {name:<12} {seconds:8.3f} s, processor {CPU[-1]:.3f} s: {CPU[-1] / ours_cpu:5.1f}x ours, "
             f"{len(theirs):,} pairs, "
             f"{len(theirs - mine)} not ours, {len(mine - theirs)} of ours missed"
         )
@@ -305,6 +360,7 @@ def main() -> None:
     parser.add_argument("--notes", type=int, default=2_000)
     parser.add_argument("--vectors", type=int, nargs="*", default=[1_000, 20_000, 100_000])
     parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--texts", type=Path)
     sizes = parser.parse_args()
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, "
@@ -313,10 +369,12 @@ def main() -> None:
     print(f"DuckDB {duckdb.__version__}, pandas {pd.__version__}, load {os.getloadavg()[0]:.1f} before the start")
     if sizes.facts:
         compare_rules(sizes.facts, sizes.users)
+        compare_quota(sizes.facts, sizes.users)
     if sizes.notes:
         compare_notes(sizes.notes)
+    pool = life.known_paragraphs(sizes.texts) if any(sizes.vectors) else []
     for count in filter(None, sizes.vectors):
-        compare_dedup(count, sizes.dim)
+        compare_dedup(count, sizes.dim, pool)
 
 
 if __name__ == "__main__":
