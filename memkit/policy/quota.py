@@ -90,7 +90,7 @@ placed as (
     from facts semi join crowded on facts.user_id is not distinct from crowded.user_id
 ),
 -- the last of each part that stays; the newest of these was just saved
-last as (
+latest as (
     select user_id, part, max(place) as place
     from placed
     where not refused
@@ -98,8 +98,8 @@ last as (
 ),
 newest as (
     select user_id, row, part
-    from placed semi join last on placed.user_id is not distinct from last.user_id
-        and placed.part = last.part and placed.place = last.place
+    from placed semi join latest on placed.user_id is not distinct from latest.user_id
+        and placed.part = latest.part and placed.place = latest.place
     qualify row_number() over (partition by user_id order by {_OLDEST_FIRST}) = count(*) over (partition by user_id)
 ),
 ranked as (
