@@ -37,7 +37,7 @@ _BATCH_PAIRS = 20_000
 _BATCH_PARTS = 100_000
 _BATCH_LETTERS = 8_000_000
 """Bytes of texts that are looked for in others at once."""
-_SMALL = 256
+_SMALL = 512
 """Of a scope of fewer texts every pair is looked at; FAISS is asked about larger ones."""
 _SIZE_STEP = 1.1
 """The ratio of the sizes from which texts are of two groups."""
@@ -316,18 +316,17 @@ def _of_large(grams: Grams, floor: float, families: Families, scope: Ints) -> It
     yield from _equal_keys(scope[is_member], families.gaps[scope[is_member]])
     members, lone = (_by_size(sizes, scope[chosen]) for chosen in (is_member, ~is_member))
     met = [
-        (longer, shorter, _bits(int(sizes[longer].max()), floor))
-        for longer, shorter in chain(product(lone, lone), product(lone, members), product(members, lone))
-        if sizes[shorter].min() <= sizes[longer].max()
-        and floor * floor * sizes[longer].min() - _MARGIN <= sizes[shorter].max()
+        (longer, shorter, int(_most_apart(most, min(most, other_most), floor)), _bits(most, floor))
+        for (longer, least, most), (shorter, other_least, other_most) in chain(
+            product(lone, lone), product(lone, members), product(members, lone)
+        )
+        if other_least <= most and floor * floor * least - _MARGIN <= other_most
     ]
-    if sum(len(longer) * len(shorter) * bits for longer, shorter, bits in met) > _MOST_BITS:
+    if sum(len(longer) * len(shorter) * bits for longer, shorter, _, bits in met) > _MOST_BITS:
         yield from _likely(grams, floor, families, _hashed(grams, families, scope))
         return
-    for longer, shorter, bits in bar("near texts", met, leave=False):
-        greatest = sizes[longer].max(), min(sizes[longer].max(), sizes[shorter].max())
-        signatures = grams.signed(longer, bits), grams.signed(shorter, bits)
-        for one, other, apart in near_bits(*signatures, int(_most_apart(*greatest, floor))):
+    for longer, shorter, most, bits in bar("near texts", met, leave=False):
+        for one, other, apart in near_bits(grams.signed(longer, bits), grams.signed(shorter, bits), most):
             i, j = longer[one], shorter[other]
             fits = (i != j) & (apart <= _most_apart(sizes[i], sizes[j], floor))
             yield i[fits], j[fits]
@@ -338,11 +337,12 @@ def _most_apart(one: Any, other: Any, floor: float) -> Any:
     return one + other - 2 * floor * np.sqrt(one * other) + _MARGIN
 
 
-def _by_size(sizes: Ints, rows: Ints) -> list[Ints]:
-    """Rows by their size, a group for each `_SIZE_STEP`."""
+def _by_size(sizes: Ints, rows: Ints) -> list[tuple[Ints, int, int]]:
+    """Rows by their size, a group for each `_SIZE_STEP`, with the least and the greatest size of it."""
     group = (np.log(sizes[rows]) / np.log(_SIZE_STEP)).astype(np.int64)
     order = np.argsort(group, kind="stable")
-    return np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1) if len(rows) else []
+    groups = np.split(rows[order], np.flatnonzero(np.diff(group[order])) + 1) if len(rows) else []
+    return [(some, int(sizes[some].min()), int(sizes[some].max())) for some in groups]
 
 
 def _bits(size: int, floor: float) -> int:
