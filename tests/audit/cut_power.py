@@ -449,5 +449,8 @@ def main(cuts: int = 10_000, kills: int = 1_000, seed: int = 0) -> int:
     return bool(bad or worse)
 
 
+TINY = "5 2"
+
+
 if __name__ == "__main__":
     sys.exit(main(*map(int, sys.argv[1:])))

@@ -232,6 +232,9 @@ def finds(folders: list[str]) -> float:
     return rate
 
 
+TINY = "20"
+
+
 if __name__ == "__main__":
     words = [word for word in sys.argv[1:] if word != "-v"]
     if all(word.isdigit() for word in words):

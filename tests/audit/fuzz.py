@@ -395,5 +395,8 @@ def main() -> None:
     sys.exit(1 if counts["error"] or counts["lost"] else 0)
 
 
+TINY = "--n 40"
+
+
 if __name__ == "__main__":
     main()

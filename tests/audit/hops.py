@@ -106,5 +106,8 @@ def main() -> None:
         print(f"{path.__name__.replace('_', ' ')}: {len(read)} files in {len(rooms)} rooms of {CHECKOUT}\n")
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

@@ -114,5 +114,8 @@ def main(n: int = 1000, seed: int = 0) -> None:
     print(dict(counts))
 
 
+TINY = "2"
+
+
 if __name__ == "__main__":
     main(*map(int, sys.argv[1:]))

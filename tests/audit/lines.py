@@ -55,5 +55,8 @@ def main() -> None:
         print(f"{room:<12}{''.join(f'{number:>9}' for number in numbers)}{change}")
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

@@ -113,5 +113,9 @@ def main() -> int:
     return 0
 
 
+TINY = "--check"
+NEEDS = "onnx"
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -202,5 +202,8 @@ def _lives(place: Path, change: Site, tests: list[str], limit_s: float) -> bool:
     return lives
 
 
+TINY = "1 0 memkit/base/hashes.py -- tests/base/test_hashes.py"
+
+
 if __name__ == "__main__":
     main()

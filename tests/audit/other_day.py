@@ -47,5 +47,8 @@ def main() -> None:
         sys.exit(subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": folder}, check=False).returncode)
 
 
+TINY = "--days 1 tests/base/test_hashes.py"
+
+
 if __name__ == "__main__":
     main()

@@ -302,5 +302,8 @@ def main() -> int:
     return compare(options.before, options.after)
 
 
+TINY = "save {folder}/answers --only kinds"
+
+
 if __name__ == "__main__":
     sys.exit(main())

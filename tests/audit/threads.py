@@ -92,5 +92,8 @@ def main() -> None:
         print(f"round {number + 1}: {THREADS} x {options.calls} calls, no failure, equal results", flush=True)
 
 
+TINY = "--rounds 1 --calls 5"
+
+
 if __name__ == "__main__":
     main()

@@ -59,6 +59,9 @@ def measure(name: str, before: str, unit: str, after: str, size: int) -> None:
         print(f"{peak * 1024 / size:6.0f} bytes a byte  {took:7.1f} s  {name} {unit!r}: {rows}", flush=True)
 
 
+BY_HAND = "it fills the memory that it is given, and takes minutes"
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 2:
         measure(*json.loads(sys.argv[1]), int(sys.argv[2]))

@@ -196,6 +196,9 @@ def main(saves: int = 10_000, seed: int = 0) -> int:
     return bool(check(saves, 50, seed, 20_000, False) + check(saves, max(1, saves // 1250), seed + 1, 0, True))
 
 
+TINY = "5"
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] != ["--as"]:
         sys.exit(main(*map(int, sys.argv[1:])))

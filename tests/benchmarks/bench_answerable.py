@@ -151,5 +151,8 @@ def main() -> None:
         print(f"offset {whole.intercept_[0]:.2f}, of best {whole.coef_[0][0]:.2f}, of gap {whole.coef_[0][1]:.2f}")
 
 
+TINY = "{sets} --limit 4"
+
+
 if __name__ == "__main__":
     main()

@@ -143,5 +143,8 @@ def main() -> None:
     options.act(options)
 
 
+TINY = "save {folder} {sets} --limit 4 --sets xquad_ru"
+
+
 if __name__ == "__main__":
     main()

@@ -62,5 +62,8 @@ def mean_ndcg(search: mk.Retriever, folder: Path, limit: int) -> float:
     return float(np.mean(scores))
 
 
+TINY = "{sets} --encoder hash --limit 4"
+
+
 if __name__ == "__main__":
     main()

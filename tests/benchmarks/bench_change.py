@@ -165,5 +165,8 @@ def main() -> None:
         shutil.rmtree(place)
 
 
+BY_HAND = "it takes minutes, and has no smaller size"
+
+
 if __name__ == "__main__":
     main()

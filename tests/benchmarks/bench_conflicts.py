@@ -133,5 +133,8 @@ def main() -> None:
         report(path.parent.name, some.assign(label=np.where(kind.isin(["CONTRADICTION", -1]), "!", "/")))
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

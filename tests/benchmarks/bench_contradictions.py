@@ -133,5 +133,8 @@ def main() -> None:
         sentences(args.folder, name)
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

@@ -70,5 +70,8 @@ def main() -> None:
         print(f"| {name} | {plain:.2f} | {read:.2f} |")
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

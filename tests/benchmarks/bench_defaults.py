@@ -214,5 +214,8 @@ def main() -> None:
             print(row(name, other, parts), flush=True)
 
 
+BY_HAND = "it needs labelled sets of talks"
+
+
 if __name__ == "__main__":
     main()

@@ -131,5 +131,8 @@ def main() -> None:
         groups(options.groups, 100, options.dim)
 
 
+TINY = "--sizes 200 --pairs 200 --groups 20 --dim 8"
+
+
 if __name__ == "__main__":
     main()

@@ -155,5 +155,8 @@ def first(held: bench_quality.Labelled, number: int) -> bench_quality.Labelled:
     return bench_quality.replace(held, memories=memories, queries=queries)
 
 
+TINY = "{sets} --sets xquad_ru --limit 2 --documents 4"
+
+
 if __name__ == "__main__":
     main()

@@ -115,5 +115,8 @@ def main() -> None:
         print("{}: {} of {} hits".format(name, *collapsed(search, texts, 0.7)), flush=True)
 
 
+TINY = "{sets}"
+
+
 if __name__ == "__main__":
     main()

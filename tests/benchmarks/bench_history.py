@@ -118,6 +118,9 @@ def bomb(place: Path, repositories: ModuleType) -> None:
         )
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         for each in (revision, whole, bomb):

@@ -175,5 +175,8 @@ def main() -> None:
         print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
+TINY = "--runs 2"
+
+
 if __name__ == "__main__":
     main()

@@ -109,5 +109,8 @@ def measured(search: mk.Retriever, labelled: pd.DataFrame, relevant: Any) -> pd.
     return table
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

@@ -316,6 +316,9 @@ def main() -> None:
                     measure(fitted)
 
 
+TINY = "--notes 40 --repeat 1"
+
+
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     main()

@@ -179,5 +179,8 @@ def main() -> None:
         print(f"| {name} | {len(values)} | {' | '.join(f'{end:.1f}' for end in ends)} |")
 
 
+TINY = "--size 200"
+
+
 if __name__ == "__main__":
     main()

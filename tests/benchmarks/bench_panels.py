@@ -253,5 +253,8 @@ def main() -> None:
     print(as_markdown(by_size, load))
 
 
+TINY = "--sizes 200 --keys 1 --only decay"
+
+
 if __name__ == "__main__":
     main()

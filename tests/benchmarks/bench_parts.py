@@ -98,5 +98,8 @@ def main() -> None:
         PARTS[name](options.rounds, options.vectors)
 
 
+TINY = "--rounds 1 --vectors 200"
+
+
 if __name__ == "__main__":
     main()

@@ -180,5 +180,8 @@ def main() -> None:
                     print(f"  {name:40} {value:12.2f}", flush=True)
 
 
+TINY = "200 --buckets 2"
+
+
 if __name__ == "__main__":
     main()

@@ -377,5 +377,8 @@ def main() -> None:
         compare_dedup(count, sizes.dim, pool)
 
 
+TINY = "--facts 200 --users 5 --notes 20 --vectors 50 --dim 8"
+
+
 if __name__ == "__main__":
     main()

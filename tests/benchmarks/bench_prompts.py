@@ -114,5 +114,8 @@ def main() -> None:
         report("made", mk.read(folder), mk.Retriever(encoder=None), questions)
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

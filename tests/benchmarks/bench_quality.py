@@ -312,5 +312,8 @@ def margin(results: dict[str, dict[str, Evaluation]], way: str, metric: int) -> 
     )
 
 
+TINY = "{sets} --encoder hash --limit 4 --sets xquad_ru"
+
+
 if __name__ == "__main__":
     main()

@@ -103,5 +103,8 @@ def main() -> None:
         print(f"| {title} | {every['hit@1']:.2f} | {every['hit@5']:.2f} | {every['mrr@10']:.2f} |", flush=True)
 
 
+TINY = "{sets} --rerank hash --sets xquad_ru --limit 4"
+
+
 if __name__ == "__main__":
     main()

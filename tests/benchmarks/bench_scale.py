@@ -265,5 +265,8 @@ def main() -> None:
             print(f"  {name:28} {value:12.2f}")
 
 
+TINY = "200 --buckets 2"
+
+
 if __name__ == "__main__":
     main()

@@ -173,5 +173,8 @@ def main() -> None:
         print("".join(f"{value:>16,.2f}" if name != "chunks" else f"{value:>16,}" for name, value in row.items()))
 
 
+TINY = "--sizes 200 --dim 8 --queries 4"
+
+
 if __name__ == "__main__":
     main()

@@ -64,5 +64,8 @@ def main() -> None:
     print(f"{'memkit search':<16}{1000 * statistics.median(times):8.1f} ms, best {1000 * min(times):.1f}")
 
 
+TINY = "--rounds 1 --commands 1"
+
+
 if __name__ == "__main__":
     main()

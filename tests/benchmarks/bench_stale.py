@@ -211,5 +211,8 @@ def main() -> None:
                 print(f"    {name}: {values.mean():.3f}, {now}", flush=True)
 
 
+TINY = ""
+
+
 if __name__ == "__main__":
     main()

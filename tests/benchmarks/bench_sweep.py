@@ -171,5 +171,8 @@ def main() -> None:
             )
 
 
+TINY = "--memories 100 --queries 10 --settings 10 --looped 1 --jobs 1"
+
+
 if __name__ == "__main__":
     sys.exit(main())

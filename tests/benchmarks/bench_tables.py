@@ -61,5 +61,8 @@ def main() -> None:
         print(f"| {name} |" + "".join(f" {row[name]:.0f} |" for row in results.values()))
 
 
+TINY = "--sizes 200 --rounds 1"
+
+
 if __name__ == "__main__":
     main()

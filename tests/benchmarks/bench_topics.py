@@ -152,6 +152,9 @@ def speed(folder: Path, size: int) -> None:
     )
 
 
+TINY = "{sets} --sizes 200"
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)

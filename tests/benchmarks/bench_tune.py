@@ -150,5 +150,8 @@ def main() -> None:
         print(f"\n{tuned}\n" if tuned.verdict_.word == "better" else "", end="")
 
 
+TINY = "{sets} --encoder hash --limit 4"
+
+
 if __name__ == "__main__":
     main()

@@ -125,5 +125,8 @@ def main() -> None:
                 print(f"{name}, {label}: {compared(labelled, folder, runs)}", flush=True)
 
 
+TINY = "{sets} --encoder hash --limit 4 --sets xquad_ru"
+
+
 if __name__ == "__main__":
     main()

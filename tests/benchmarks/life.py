@@ -194,5 +194,8 @@ def main() -> None:
     print(f"{options.notes:,} files of recombined paragraphs, {size:,} bytes")
 
 
+TINY = "{folder}/life --notes 20"
+
+
 if __name__ == "__main__":
     main()
