@@ -74,8 +74,8 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             widget.observe(lambda change, name=name: self._set(name, change["new"]), "value")
         for name, button in self.buttons.items():
             button.on_click(lambda _, name=name: self._tell({"press": name}))
-        for widget in self.tabs.values():
-            widget.observe(lambda change: self._tell({"tab": change["new"]}), "value")
+        for label, widget in self.tabs.items():
+            widget.observe(lambda change, label=label: self._open(label, change["new"]), "value")
         former: list[Any] = [*self.children]  # type: ignore[has-type]  # ipywidgets has no types
         buttons = ipywidgets.HBox([*self.buttons.values()])
         self.children = [*self.tabs.values(), self.summary, buttons, *self.controls.values(), *self._parts[1:]]
@@ -90,6 +90,16 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         is_mended = self.page.error and isinstance(self.controls[name], ipywidgets.Text)
         if value != self._shown(name) or is_mended:  # else it is the page that has set it
             self._tell({"set": {name: value}})
+
+    def _open(self, label: str, name: str) -> None:
+        if name != self._own[label]:
+            self._tell({"tab": name})
+            self.tabs[label].value = self._own[label]  # of one that cannot be shown, that of before
+
+    @property
+    def _own(self) -> dict[str, str]:
+        """The tab of each row that is shown."""
+        return {row["label"]: row["own"] for row in self.page.spec["tabs"]}
 
     def _shown(self, name: str) -> Any:
         """The value of a parameter as its widget has it."""

@@ -264,6 +264,10 @@ def test_the_card_of_a_lab_shows_what_its_page_shows(corpus: mk.Corpus, search: 
         assert card.body.value.endswith(page.body)
     card.close()
     assert lab.session._listeners == [page._quietly]
+    bare = mk.panels.lab(corpus, search, "пул", as_of=DAY).widgets()
+    bare.tabs["panels"].value = "judge"
+    assert "no questions" in bare.error.value
+    assert bare.tabs["panels"].value == "search"
 
 
 def test_the_slider_of_decay_says_what_its_days_mean(panels: Mapping[str, Panel]) -> None:
