@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +29,9 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     names, hide = [name for name in (*_WHERE, *_SEARCHED_FIELDS) if name in memories.column_names], Mask()
     kinds = {name: kinds_in(_texts_of(memories[name])) for name in _SEARCHED_FIELDS if name in names}
     some = sorted({row for of_rows in kinds.values() for row in of_rows})
-    looked_at = memories.select(names).take(pa.array(some, pa.int64())).to_pylist()
+    mask = np.zeros(len(memories), bool)
+    mask[some] = True
+    looked_at = memories.select(names).filter(pa.array(mask)).to_pylist()
     found = [
         problem
         for number, row in zip(some, looked_at, strict=True)

@@ -127,10 +127,10 @@ def kinds_in(texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
     """
     kinds = defaultdict[int, list[Secret]](list)
     for group in bar("secrets", [*_groups()], silent=len(texts) < _MANY, leave=False):
-        rows = _matching(texts, _look_of(group))
-        of_rows = texts.take(pa.array(rows))
+        mask = _matching(texts, _look_of(group))
+        few, rows = texts.filter(mask), np.flatnonzero(mask)  # to take rows of several chunks, Arrow copies all texts
         for secret in group if len(rows) else ():
-            for row in rows[_matching(of_rows, secret.quick)].tolist():
+            for row in rows[_matching(few, secret.quick)].tolist():
                 kinds[row].append(secret)
     return kinds
 
@@ -140,9 +140,10 @@ def _groups() -> Iterator[Sequence[Secret]]:
     return (SECRETS[start : start + _AT_ONCE] for start in range(0, len(SECRETS), _AT_ONCE))
 
 
-def _matching(texts: pa.ChunkedArray, pattern: str) -> NDArray[np.int64]:
-    """The rows of the texts in which the pattern is found."""
-    return np.flatnonzero(pc.fill_null(pc.match_substring_regex(texts, pattern), False).to_numpy())
+def _matching(texts: pa.ChunkedArray, pattern: str) -> NDArray[np.bool_]:
+    """Which of the texts the pattern is found in."""
+    mask: NDArray[np.bool_] = pc.fill_null(pc.match_substring_regex(texts, pattern), False).to_numpy()
+    return mask
 
 
 def _look_of(secrets: Iterable[Secret]) -> str:
