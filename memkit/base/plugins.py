@@ -45,6 +45,17 @@ def why_left_out(what: str, module: str) -> str:
     return f"{what} is left out, as the environment says {SWITCH}={CORE}; without this variable it is there."
 
 
+def check_there(what: str, module: str) -> None:
+    """Raise where this process leaves out the room of a module that something needs.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if why := why_left_out(what, module):
+        raise ParameterError(why)
+
+
 @lru_cache(maxsize=1)
 def _installed(places: tuple[tuple[str, int], ...]) -> Mapping[str, list[EntryPoint]]:
     """The entry points of installed packages by group, looked for once for all groups: it takes 5 to 9 ms.

@@ -20,7 +20,7 @@ from typer.models import CommandInfo
 
 from memkit import __version__
 from memkit.base.params import check_choice
-from memkit.base.plugins import COMMANDS
+from memkit.base.plugins import COMMANDS, check_there
 from memkit.cli.common import (
     ENCODE_LIMIT,
     AsOfOption,
@@ -141,6 +141,7 @@ def overview(
     if not is_watched:
         shown(corpus)
         return
+    check_there("overview --watch", "memkit.explore")
     from memkit.explore.watching import watch
 
     with watch(corpus) as watched:
@@ -174,6 +175,7 @@ def digest(
     json_rows: JsonRowsOption = False,
 ) -> None:
     """Show what happened: added, changed, forgotten, decided, contradicted, checkboxes and new names."""
+    check_there("digest", "memkit.explore")
     from memkit.explore.digest.digest import LINES
     from memkit.explore.digest.digest import digest as made
 
@@ -469,7 +471,7 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     Raises
     ------
     ParameterError
-        For a verb that an older memkit had.
+        For a verb that an older memkit had, or that this process leaves out.
     """
     if words and words[0] in _GONE:
         raise ParameterError(f"{words[0]}: {_GONE[words[0]]}")
@@ -478,6 +480,8 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     if words and words[0] in verbs:
         chosen.registered_commands = [verbs[words[0]]]
         return chosen
+    if words and (why := COMMANDS.left_out(words[0])):
+        raise ParameterError(why)
     further = COMMANDS.get(words[0]) if words else None
     chosen.registered_commands = [] if further else [*app.registered_commands]
     for name, verb in [(words[0], further)] if further else COMMANDS.all():

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from memkit.base.duck import use_one_thread
 from memkit.base.params import Param, check_choice, hint_of, path_of
+from memkit.base.plugins import check_there
 from memkit.display.sheet import safe
 from memkit.errors import MemkitError, ParameterError
 
@@ -144,6 +145,7 @@ def load(
 
 def load_history(path: Path, rev: str | None) -> History:
     """The history of the folder at `path`."""
+    check_there("a folder's history", "memkit.past")
     from memkit.past.history import history
 
     return history(path, "HEAD" if rev is None else rev)

@@ -312,3 +312,14 @@ def test_options_of_reading_reach_every_verb_that_reads(run: Run, tmp_path: Path
     code, _, err = run("check", tmp_path, "--instructions", tmp_path / "nothing.md")
     assert code == 2
     assert "'instructions' must be files" in err
+
+
+def test_what_the_core_alone_leaves_out_is_one_line(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.setenv("MEMKIT_PLUGINS", "core")
+    for verb, *more in (("digest",), ("history",), ("overview", "--watch"), ("budget",)):
+        with subtests.test(verb):
+            code, _, error = run(verb, folder, *more)
+            assert (code, len(error.splitlines())) == (2, 1)
+            assert "MEMKIT_PLUGINS=core" in error
