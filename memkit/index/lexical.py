@@ -20,7 +20,6 @@ from memkit.index import store
 from memkit.index.arm import Abilities
 from memkit.index.near_words import NearWords, Sight, readable
 from memkit.index.postings import (
-    Lists,
     Postings,
     Query,
     Texts,
@@ -56,7 +55,7 @@ class _Lexical(Estimator, Abilities):
 
     _name: ClassVar[str]
 
-    postings_: Lists
+    postings_: Postings
     turn_norms_: tuple[Turns | None, np.ndarray]
     """The last normalisation over turns of which all lend."""
     statistics_: CollectionStatistics | None = None
@@ -74,8 +73,8 @@ class _Lexical(Estimator, Abilities):
         check_chunks(chunks, texts)
         return self._set_postings(self._count(texts))
 
-    def updated(self, former_row: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self:
-        """A copy fitted to `texts` that reads only the texts of new rows.
+    def updated(self, former_row: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
+        """A copy fitted to `texts` that reads only the texts of new rows; None where most are new.
 
         Parameters
         ----------
@@ -85,9 +84,10 @@ class _Lexical(Estimator, Abilities):
         chunks, texts
             As for `fit`.
         """
-        postings = _fitted(self)
-        delta = self._count(texts.filter(pa.array(former_row >= postings.n_rows)))
-        return copy.copy(self)._set_postings(updated(postings, former_row, delta))
+        before = _fitted(self)
+        delta = self._count(texts.filter(pa.array(former_row >= before.n_rows)))
+        postings = updated(before, former_row, delta)
+        return None if postings is None else copy.copy(self)._set_postings(postings)
 
     def candidates(
         self,
@@ -132,7 +132,7 @@ class _Lexical(Estimator, Abilities):
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
-        save_postings(_fitted(self).whole(), folder, self._name, self.get_params(deep=False))
+        save_postings(_fitted(self), folder, self._name, self.get_params(deep=False))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -153,7 +153,7 @@ class _Lexical(Estimator, Abilities):
         """The weights of a term in the rows that have it `counts` times."""
         raise NotImplementedError
 
-    def _set_postings(self, postings: Lists) -> Self:
+    def _set_postings(self, postings: Postings) -> Self:
         self.postings_ = postings
         for name in ("norms_", "lengths_", "near_words_"):
             vars(self).pop(name, None)
@@ -234,7 +234,7 @@ class BM25(_Lexical):
         """The length normalisation of each place; the last one for which all rows lend is cached."""
         last_turns, norms = self.turn_norms_
         if lending is not None or last_turns is not turns:
-            lengths = self.postings_.by_row(self.lengths_)
+            lengths = self.lengths_
             lent = turns.summed(lengths)
             mean = float(lent[turns.place].mean()) if len(lengths) else 0.0
             if lending is not None:
@@ -261,7 +261,7 @@ class BM25(_Lexical):
         weights: np.ndarray = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (self.norms_[rows] + counts)
         return weights
 
-    def _set_postings(self, postings: Lists) -> Self:
+    def _set_postings(self, postings: Postings) -> Self:
         super()._set_postings(postings)
         n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
@@ -274,16 +274,14 @@ class BM25(_Lexical):
 
     @cached_property
     def lengths_(self) -> np.ndarray:
-        """The number of terms by slot; computed at the first query."""
+        """The number of terms by row; computed at the first query."""
         return self.postings_.sums(np.positive, np.ones(len(self.postings_.document_frequency)))
 
     @cached_property
     def norms_(self) -> np.ndarray:
-        """The length normalisation by slot; computed at the first query."""
+        """The length normalisation by row; computed at the first query."""
         postings, lengths = self.postings_, self.lengths_
-        mean = (
-            self.statistics_.length if self.statistics_ else postings.by_row(lengths).mean() if postings.n_rows else 0.0
-        )
+        mean = self.statistics_.length if self.statistics_ else lengths.mean() if postings.n_rows else 0.0
         return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
 
     def sight(self, visible: np.ndarray | None) -> Sight:
@@ -389,7 +387,7 @@ class CharGrams(_Lexical):
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, "char").renamed(_GRAM).followed_by(Postings.count(texts, "auto"))
 
-    def _set_postings(self, postings: Lists) -> Self:
+    def _set_postings(self, postings: Postings) -> Self:
         super()._set_postings(postings)
         n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
@@ -402,7 +400,7 @@ class CharGrams(_Lexical):
         of_half = (self.idf_**2 * (self.half_ == half) for half in range(self.half_.max(initial=0) + 1))
         return [np.sqrt(self.postings_.sums(_squared_log_frequency, factors)) for factors in of_half]
 
-    def _half(self, postings: Lists) -> np.ndarray:
+    def _half(self, postings: Postings) -> np.ndarray:
         """For each term 1 if it is a stem, 0 if it is a gram."""
         half = np.zeros(len(self.idf_), np.int8)
         half[[number for term, number in postings.terms.items() if not term.startswith(_GRAM)]] = 1
@@ -440,7 +438,7 @@ class Grams(CharGrams):
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, "char", plain_letters)
 
-    def _half(self, postings: Lists) -> np.ndarray:
+    def _half(self, postings: Postings) -> np.ndarray:
         return np.zeros(len(self.idf_), np.int8)
 
     def _weighted_queries(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
@@ -492,21 +490,21 @@ def _squared_log_frequency(counts: np.ndarray) -> Any:
     return np.square(_log_frequency(counts))
 
 
-def _known_terms(postings: Lists, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _known_terms(postings: Postings, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers and counts of the known terms, sorted by term, so that equal texts get equal sums."""
     counts = {postings.terms.get(term): count for term, count in Counter(sorted(terms)).items()}
     counts.pop(None, None)
     return np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
 
 
-def _unit_weights(postings: Lists, idf: np.ndarray, terms: list[str]) -> Query:
+def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Query:
     """The known terms and their weights, as a unit vector."""
     known, frequency = _known_terms(postings, terms)
     weights = _log_frequency(frequency) * idf[known]
     return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
 
 
-def _fitted(arm: _Lexical) -> Lists:
+def _fitted(arm: _Lexical) -> Postings:
     if not hasattr(arm, "postings_"):
         raise NotFittedError(f"{type(arm).__name__}: expected a fitted arm. Call fit(chunks, texts) first.")
     return arm.postings_

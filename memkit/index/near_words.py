@@ -11,7 +11,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.index.postings import Lists
+from memkit.index.postings import Postings
 from memkit.schemas import Ints, Mask
 from memkit.text.function_words import FUNCTION_WORDS
 
@@ -31,14 +31,14 @@ class Sight:
 
     Attributes
     ----------
-    parts : tuple of tuple (Lists, ndarray of uint8 or None)
+    parts : tuple of tuple (Postings, ndarray of uint8 or None)
         An index, or several, and its rows that the question may see, eight to a byte; None: all.
     """
 
-    parts: tuple[tuple[Lists, NDArray[np.uint8] | None], ...]
+    parts: tuple[tuple[Postings, NDArray[np.uint8] | None], ...]
 
     @classmethod
-    def over(cls, *parts: tuple[Lists, Mask | None]) -> Self:
+    def over(cls, *parts: tuple[Postings, Mask | None]) -> Self:
         """Over indexes and masks of their rows."""
         return cls(tuple((lists, None if rows is None else np.packbits(rows)) for lists, rows in parts))
 

@@ -1,11 +1,11 @@
-"""An inverted index in arrays: for each term, its rows and their weights; in one part, or in a base and a delta index.
+"""An inverted index in arrays: for each term, its rows and their weights.
 
 A row's score is the inner product of its weights and the query's, so BM25 and TF-IDF differ in their weights alone.
 SciPy adds up the scores, over 8 bytes per posting, because one SQL statement costs more than the sum (measured on
 100,000 chunks: 16 ms against 0.2 ms).
 
-After a small edit `updated` adds a delta index of the new rows; the base is neither copied nor renumbered, however
-large it is. `save_postings` writes two Parquet files; what `load_postings` reads may come from anybody, and is checked.
+After an edit `updated` merges the postings of new rows with those of rows that stay, which costs a copy of the arrays.
+`save_postings` writes two Parquet files; what `load_postings` reads may come from anybody, and is checked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -46,7 +46,7 @@ Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.nd
 """``add(scores, rows, weights, starts, stops, factors)`` adds each list's weights, times its factor, to its rows."""
 
 Weights: TypeAlias = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-"""``weights(term, rows, counts)`` returns the weights of a term's postings, given their slots and counts."""
+"""``weights(term, rows, counts)`` returns the weights of a term's postings, given their rows and counts."""
 
 _BLOCKS_MIN = 1024
 _PART = 1 << 18
@@ -63,70 +63,9 @@ ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 
-class Lists:
-    """The interface of an inverted index, in one part (`Postings`) or in two (`Followed`).
-
-    Sums are over slots. In one part slots are rows; in two parts there are also slots of deleted rows.
-    """
-
-    terms: Mapping[str, int]
-    n_rows: int
-    n_slots: int
-    document_frequency: np.ndarray
-
-    def by_row(self, values: np.ndarray) -> np.ndarray:
-        """From one value per slot to one value per row."""
-        raise NotImplementedError
-
-    def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
-        """For each slot the sum over its terms of ``worth(count)`` times the term's factor."""
-        raise NotImplementedError
-
-    def weigh(self, terms: np.ndarray, weights: Weights) -> None:
-        """Compute the weights of each of `terms` that has none yet."""
-        raise NotImplementedError
-
-    def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """Add the weights of `terms` times their factors to `scores`, by slot; return rows likely to be the best."""
-        raise NotImplementedError
-
-    def postings_of(self, term: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows that have the term number `term`, and how often each has it."""
-        raise NotImplementedError
-
-    def whole(self) -> Postings:
-        """The same index in one part."""
-        raise NotImplementedError
-
-    def scores(self, query: Query) -> np.ndarray:
-        """The score of every row; float32, shape (n_rows,)."""
-        slots = np.zeros(self.n_slots, np.float32)
-        self.add_up(slots, *query, 1)
-        return self.by_row(slots)
-
-    def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
-        """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
-
-        Raises
-        ------
-        ParameterError
-            If `n` is below 1, or `allowed` is no boolean mask over the rows.
-        """
-        check_request(n, allowed, self.n_rows)
-        return best_of(self._scored(queries, n), n, allowed)
-
-    def _scored(self, queries: Sequence[Query], n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each query the score of every row, in an array that the next one may reuse, and the rows likely best."""
-        slots = np.empty(self.n_slots, np.float32)
-        for terms, weights in queries:
-            slots.fill(0)
-            likely = self.add_up(slots, terms, weights, n)
-            yield self.by_row(slots), likely
-
-
 @dataclass
-class Postings(Lists):
-    """The rows of each term, in one part.
+class Postings:
+    """The rows of each term.
 
     Attributes
     ----------
@@ -159,11 +98,7 @@ class Postings(Lists):
             self.waiting = np.full(len(self.terms), is_bare)
         if is_bare:
             self.weights = np.empty(len(self.rows), np.float32)  # written before they are read, by `weigh`
-        self.n_slots, self.document_frequency = self.n_rows, np.diff(self.offsets)
-
-    def by_row(self, values: np.ndarray) -> np.ndarray:
-        """`values` itself: slots are rows."""
-        return values
+        self.document_frequency = np.diff(self.offsets)
 
     @classmethod
     def count(cls, texts: Texts, analyzer: str, respelled: Respelling | None = None) -> Self:
@@ -223,13 +158,30 @@ class Postings(Lists):
         postings = slice(self.offsets[term], self.offsets[term + 1])
         return self.rows[postings], self.counts[postings]
 
-    def whole(self) -> Self:
-        """The index itself, which is in one part."""
-        return self
+    def scores(self, query: Query) -> np.ndarray:
+        """The score of every row; float32, shape (n_rows,)."""
+        scores = np.zeros(self.n_rows, np.float32)
+        self.add_up(scores, *query, 1)
+        return scores
 
-    def parts(self) -> list[slice]:
-        """Slices over all postings."""
-        return [slice(start, start + _PART) for start in range(0, len(self.rows), _PART)]
+    def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
+        """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
+
+        Raises
+        ------
+        ParameterError
+            If `n` is below 1, or `allowed` is no boolean mask over the rows.
+        """
+        check_request(n, allowed, self.n_rows)
+        return best_of(self._scored(queries, n), n, allowed)
+
+    def _scored(self, queries: Sequence[Query], n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each query the score of every row, in an array that the next one may reuse, and the rows likely best."""
+        scores = np.empty(self.n_rows, np.float32)
+        for terms, weights in queries:
+            scores.fill(0)
+            likely = self.add_up(scores, terms, weights, n)
+            yield scores, likely
 
     def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
         """For each row the sum over its terms of ``worth(count)`` times the term's factor; float64.
@@ -564,12 +516,13 @@ def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
     return np.concatenate([np.sort(row * blocks + holding[column]), whole + np.flatnonzero(scores[whole:] >= floor)])
 
 
-_LATER = 64
-_FEW_ROWS = 8
+_CHANGED = 64
 
 
-def updated(before: Lists, former_row: np.ndarray, delta: Postings) -> Lists:
-    """The index of the present rows, most of which are in `before`: equal to `Postings.count` of all their texts.
+def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postings | None:
+    """The postings of the present rows, most of which are in `before`: equal to `Postings.count` of all their texts.
+
+    None where so many rows are gone or new that to count them all takes no longer.
 
     Parameters
     ----------
@@ -577,169 +530,60 @@ def updated(before: Lists, former_row: np.ndarray, delta: Postings) -> Lists:
         For each row the one of `before` with the same text, ascending; from n_rows of `before` on: a row of `delta`.
     """
     is_new = former_row >= before.n_rows
-    if not isinstance(before, Followed):
-        return followed(before.whole(), np.where(is_new, before.n_rows - 1 + np.cumsum(is_new), former_row), delta)
-    # The base stays; the former delta and the new one are merged.
-    slots, first = np.append(before.slots, 0)[np.where(is_new, -1, former_row)], before.base.n_rows
-    in_delta = is_new | (slots >= first)
-    delta_row = slots[in_delta] - first
-    delta_row[is_new[in_delta]] = before.tail.n_rows + np.arange(is_new.sum())
-    slots[in_delta] = first + np.arange(in_delta.sum())
-    return followed(before.base, slots, Followed(before.tail, delta_row, delta).whole(), before)
+    if before.n_rows - len(former_row) + 2 * delta.n_rows > _CHANGED + len(former_row) // 8:
+        return None
+    row_of = np.full(before.n_rows, -1, np.int32)
+    row_of[former_row[~is_new]] = np.flatnonzero(~is_new)
+    rows = np.take(row_of, before.rows, mode="clip")
+    gone = np.flatnonzero(rows < 0)
+    lost = np.searchsorted(before.offsets, gone, side="right") - 1
+    n_stay = before.document_frequency - np.bincount(lost, minlength=len(before.terms))
+    numbers, is_added = _numbers_since(before.terms, n_stay, delta.terms)
+    frequency = np.zeros(len(numbers), np.int64)
+    frequency[~is_added] = n_stay[n_stay > 0]
+    frequency[[numbers[term] for term in delta.terms]] += delta.document_frequency
+    # Rows keep their order: a new posting comes after that of the last row before it that stays.
+    last_before = np.maximum.accumulate(np.where(is_new, -1, former_row)).astype(np.int32)[is_new][delta.rows]
+    places, names = np.empty(len(delta.rows), np.int64), list(before.terms)
+    for term, (first, last) in zip(delta.terms, itertools.pairwise(delta.offsets.tolist()), strict=True):
+        number = bisect_left(names, term)
+        start, stop = before.offsets[number], before.offsets[number + (term in before.terms)]
+        places[first:last] = start + np.searchsorted(before.rows[start:stop], last_before[first:last], side="right")
+    new_rows = np.flatnonzero(is_new).astype(np.int32)[delta.rows]
+    counts = _spliced(before.counts, gone, places, delta.counts)
+    offsets = np.append(0, np.cumsum(frequency))
+    return Postings(numbers, offsets, _spliced(rows, gone, places, new_rows), _small(counts), len(former_row))
 
 
-def followed(base: Postings, slots: np.ndarray, tail: Postings, before: Followed | None = None) -> Lists:
-    """A `Followed`, or one part if the delta has more than a 64th of the rows."""
-    lists = Followed(base, slots, tail, before)
-    return lists if tail.n_rows <= _LATER + len(slots) // _LATER else lists.whole()
+def _numbers_since(
+    before: dict[str, int], n_stay: np.ndarray, present: Iterable[str]
+) -> tuple[dict[str, int], np.ndarray]:
+    """The numbers of the terms of `before` that have rows still and of those `present`; which are none of the first."""
+    new = [term for term in present if (number := before.get(term)) is None or not n_stay[number]]
+    if not new and n_stay.all():
+        return before, np.zeros(len(before), bool)
+    names = sorted([*itertools.compress(before, n_stay.tolist()), *new])  # two sorted runs
+    numbers = dict(zip(names, range(len(names)), strict=True))
+    is_new = np.zeros(len(names), bool)
+    is_new[[numbers[term] for term in new]] = True
+    return numbers, is_new
 
 
-class _Terms(Mapping[str, int]):
-    """The numbers of the terms of `base` and `later` that any row has; neither is copied."""
+def _spliced(values: np.ndarray, gone: np.ndarray, places: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """`values` without those at `gone`, and with `added` ones before `places`, ascending: slices cost one copy.
 
-    def __init__(self, base: Mapping[str, int], later: Mapping[str, int], frequency: np.ndarray) -> None:
-        self._parts, self._frequency = (base, later), frequency
-
-    def __getitem__(self, term: str) -> int:
-        number = self.get(term)
-        if number is None:
-            raise KeyError(term)
-        return int(number)
-
-    def get(self, term: str, default: Any = None) -> Any:
-        """As `dict.get`, without the cost of an exception."""
-        base, later = self._parts
-        number = base.get(term, later.get(term))
-        return default if number is None or not self._frequency[number] else number
-
-    def __iter__(self) -> Iterator[str]:
-        return (term for term, _ in self.items())
-
-    def items(self) -> Any:
-        """Terms and numbers."""
-        terms = itertools.compress(itertools.chain(*self._parts), self._frequency.tolist())
-        return zip(terms, np.flatnonzero(self._frequency).tolist(), strict=True)
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self._frequency))
-
-
-class Followed(Lists):
-    """The rows of each term in two parts, base and delta.
-
-    Parameters
-    ----------
-    base : Postings
-        It is not changed.
-    slots : ndarray of shape (n_rows,), int64
-        The slot of each row: a row of `base`, or, after these, one of `tail`.
-    tail : Postings
-        The delta index: new rows.
-    before : Followed, optional
-        A former one with the same base and at least the same rows of it: its deleted rows need no second search.
-
-    Notes
-    -----
-    A term has its number in `base`; terms of `tail` alone come after all those.
+    >>> _spliced(np.array([1, 2, 3, 4]), np.array([1]), np.array([1, 4]), np.array([9, 8])).tolist()
+    [1, 9, 3, 4, 8]
     """
-
-    def __init__(self, base: Postings, slots: np.ndarray, tail: Postings, before: Followed | None = None) -> None:
-        nothing = np.empty(0, np.float32)
-        self.base, self.slots, self.tail = replace(base, weights=nothing, waiting=nothing.astype(bool)), slots, tail
-        self.n_rows, self.n_slots = len(slots), base.n_rows + tail.n_rows
-        known = before._known if before else {}
-        self._known: dict[str, int | None] = {
-            term: known[term] if term in known else base.terms.get(term) for term in tail.terms
-        }
-        added = (term for term, number in self._known.items() if number is None)
-        later = {term: number for number, term in enumerate(added, len(base.terms))}
-        self._numbers = np.array(list((self._known | later).values()), np.int64)
-        self._in_tail = np.full(len(base.terms) + len(later), -1)
-        self._in_tail[self._numbers] = np.arange(len(tail.terms))
-        frequency = np.zeros(len(self._in_tail), np.int64)
-        self._gone = np.ones(base.n_rows, bool)
-        self._gone[slots[slots < base.n_rows]] = False
-        self._lost: np.ndarray = before._lost + self._in(self._gone & ~before._gone) if before else self._in(self._gone)
-        frequency[: len(base.terms)] = base.document_frequency - self._lost
-        frequency[self._numbers] += tail.document_frequency
-        self.terms, self.document_frequency = _Terms(base.terms, later, frequency), frequency
-
-    def _in(self, some: np.ndarray) -> np.ndarray:
-        """The number of rows of the base in the mask `some` that have each of its terms."""
-        base, rows = self.base, np.flatnonzero(some)
-        if len(rows) <= _FEW_ROWS:  # comparing each with all postings is faster than a lookup of all postings
-            indices = [np.flatnonzero(base.rows == row) for row in rows.tolist()]
-        else:
-            parts = base.parts()
-            indices = [np.flatnonzero(np.take(some, base.rows[part], mode="clip")) + part.start for part in parts]
-        postings = np.concatenate([np.empty(0, np.int64), *indices])
-        return np.bincount(np.searchsorted(base.offsets, postings, side="right") - 1, minlength=len(base.terms))
-
-    def by_row(self, values: np.ndarray) -> np.ndarray:
-        """From one value per slot to one value per row."""
-        return np.take(values, self.slots)
-
-    def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
-        """As those of `Postings`, for each slot."""
-        parts = (self.base, factors[: len(self.base.terms)]), (self.tail, factors[self._numbers])
-        return np.concatenate([part.sums(worth, weight) for part, weight in parts])
-
-    def weigh(self, terms: np.ndarray, weights: Weights) -> None:
-        """As `Postings` does, over slots."""
-        first = self.base.n_rows
-        self.base.weigh(terms[terms < len(self.base.terms)], weights)
-        later = self._in_tail[terms]
-        self.tail.weigh(
-            later[later >= 0], lambda term, rows, counts: weights(int(self._numbers[term]), rows + first, counts)
-        )
-
-    def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """As `Postings` does, over slots; returns no likely rows."""
-        known, later = terms < len(self.base.terms), self._in_tail[terms]
-        self.base.add_up(scores[: self.base.n_rows], terms[known], factors[known], n)
-        self.tail.add_up(scores[self.base.n_rows :], later[later >= 0], factors[later >= 0], n)
-        return np.empty(0, np.int64)
-
-    def postings_of(self, term: int) -> tuple[np.ndarray, np.ndarray]:
-        """As `Postings` does: the rows of the base that are not deleted, then those of the delta."""
-        parts = [(self.base, term, 0)] if term < len(self.base.terms) else []
-        if self._in_tail[term] >= 0:
-            parts.append((self.tail, int(self._in_tail[term]), self.base.n_rows))
-        held = [(part.postings_of(number), first) for part, number, first in parts]
-        rows = np.concatenate([self._rows[rows + first] for (rows, _), first in held])
-        counts = np.concatenate([counts for (_, counts), _ in held])
-        return rows[rows >= 0], counts[rows >= 0]
-
-    @cached_property
-    def _rows(self) -> np.ndarray:
-        """The row of each slot; -1 for one that is deleted."""
-        rows = np.full(self.n_slots, -1, np.int32)
-        rows[self.slots] = np.arange(self.n_rows)
-        return rows
-
-    def whole(self) -> Postings:
-        """The same index in one part, with sorted terms."""
-        from scipy.sparse import coo_array
-
-        terms = dict(self.terms.items())
-        names = sorted(terms)
-        column, row = np.full(len(self.document_frequency), -1, np.int32), self._rows
-        column[[terms[name] for name in names]] = np.arange(len(names))
-        parts = (
-            (self.base, column[: len(self.base.terms)], row),
-            (self.tail, column[self._numbers], row[self.base.n_rows :]),
-        )
-        counts, rows, columns = map(np.concatenate, zip(*(_cells(*part) for part in parts), strict=True))
-        return Postings.from_matrix(
-            names, coo_array((counts, (rows, columns)), (self.n_rows, len(names))).tocsr().tocsc()
-        )
-
-
-def _cells(part: Postings, column: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Counts, rows and columns of the postings of rows that are not deleted."""
-    rows = np.take(row, part.rows)
-    is_live = rows >= 0
-    return part.counts[is_live], rows[is_live], np.repeat(column, part.document_frequency)[is_live]
+    position = np.concatenate([places, gone])
+    order = np.argsort(position, kind="stable")
+    pieces, start = [], 0
+    for event, place in zip(order.tolist(), position[order].tolist(), strict=True):
+        pieces.append(values[start:place])
+        if event < len(places):
+            pieces.append(added[event : event + 1])
+        start = place + (event >= len(places))
+    return np.concatenate([*pieces, values[start:]])
 
 
 _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("rows", pa.int64(), nullable=False)])

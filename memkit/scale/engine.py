@@ -163,13 +163,13 @@ class EngineArm:
         if _is_dense(self.arm):
             self.arm.vectors_ = _in_file(self.arm.vectors_)
             return
-        postings = self.arm.postings_ = self.arm.postings_.whole()
+        postings = self.arm.postings_
         postings.rows, postings.counts = _in_file(postings.rows), _in_file(postings.counts)
         postings.weights = _in_file(postings.weights)
 
     @cached_property
     def _rows(self) -> Ints:
-        live = self.arm.vectors_.any(axis=1) if _is_dense(self.arm) else _has_terms(self.arm.postings_.whole())
+        live = self.arm.vectors_.any(axis=1) if _is_dense(self.arm) else _has_terms(self.arm.postings_)
         return np.flatnonzero(live if self.filled is None else live & self.filled)
 
     def _best(self, requests: pa.Table, n: int, allowed: Mask | None) -> list[Hits]:
@@ -274,7 +274,7 @@ def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
         return
     from scipy.sparse import csc_array
 
-    postings = arm.postings_.whole()
+    postings = arm.postings_
     postings.weigh(np.arange(len(postings.terms)), arm._weights)
     shape = (postings.n_rows, len(postings.terms))
     by_row = csc_array((postings.weights, postings.rows, postings.offsets), shape).tocsr()

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.index import postings as postings_module
 from memkit.index.lexical import BM25, CharGrams, Grams
+from memkit.index.postings import Postings
 from memkit.search.fitted.arms import searched_texts
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
 
@@ -134,19 +134,6 @@ def test_a_refit_after_any_edits_equals_a_fresh_fit(
     assert_follows(params, versions)
 
 
-@pytest.mark.parametrize(
-    "params", [{"index__lexical": "char"}, {"gram_weight": 0.4}], ids=lambda params: "-".join(params)
-)
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-@given(versions=histories())
-def test_new_postings_that_are_brought_together_with_the_old_ones_equal_a_fresh_fit_s(
-    params: dict[str, Any], versions: list[dict[str, dict[str, Any]]]
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postings_module, "followed", lambda *parts: postings_module.Followed(*parts).whole())
-        assert_follows({"encoder": None, **params}, versions)
-
-
 def write(folder: Path, texts: dict[str, str]) -> None:
     for name, text in texts.items():
         (folder / f"{name}.md").write_text(f"# {name}\n{text}\n", encoding="utf-8")
@@ -156,13 +143,13 @@ def write(folder: Path, texts: dict[str, str]) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts were cut into words at each count."""
     counts: list[int] = []
-    count = postings_module.Postings.count.__func__  # type: ignore[attr-defined]  # a class method
+    count = Postings.count.__func__  # type: ignore[attr-defined]  # a class method
 
     def noting(cls: type, texts: Any, *how: Any) -> Any:
         counts.append(len(texts))
         return count(cls, texts, *how)
 
-    monkeypatch.setattr(postings_module.Postings, "count", classmethod(noting))
+    monkeypatch.setattr(Postings, "count", classmethod(noting))
     return counts
 
 
@@ -262,7 +249,7 @@ def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(tmp_path: Path,
     chunks = pa.table({"chunk_id": list("abc")})
     followed = type(arm)().fit(pa.table({"chunk_id": list("abcd")}), old).updated(former, chunks, pa.array(new))
     fresh = type(arm)().fit(chunks, new)
-    one, other = followed.postings_.whole(), fresh.postings_
+    one, other = followed.postings_, fresh.postings_
     assert list(one.terms.items()) == list(other.terms.items())
     for name in ("offsets", "rows", "counts"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
