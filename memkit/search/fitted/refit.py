@@ -19,7 +19,8 @@ from memkit.search.fitted.arms import codes, places, text_codes
 from memkit.text.chunk import lines_above
 
 if TYPE_CHECKING:
-    from memkit.search.fitted.index import MemoryIndex, Rows
+    from memkit.search.fitted.index import MemoryIndex
+    from memkit.search.fitted.rows import Rows
 
 _FEW = 32
 _LINES = ("line_start", "line_end")
