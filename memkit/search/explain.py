@@ -15,10 +15,11 @@ from memkit.errors import QueryError, count_of, did_you_mean
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, trace_table
-from memkit.search.rank import answerability
 from memkit.search.retriever import Retriever
 from memkit.search.settings import STEPS
 from memkit.search.step import Look
+from memkit.search.steps.fuse import answerability
+from memkit.search.steps.recall import OUTSIDE
 from memkit.text.secrets import mask
 
 
@@ -84,7 +85,7 @@ def explained(question: Question, memory_id: str) -> str:
     look = Look(question, memory, row if is_candidate else {})
     beside = [step.beside(look) for step in reversed(STEPS.telling["beside"])]
     if not is_candidate:
-        left_out = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), "below_pool")
+        left_out = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), OUTSIDE)
         return _joined(f"'{memory_id}' is not returned: {STEPS.drops[left_out](look)}.", *beside, _doubt(question))
     is_hit = row["disposition"] == "returned"
     verdict = f"is hit {row['rank']}" if is_hit else "is not returned"
@@ -169,9 +170,12 @@ def contributions(trace: pa.Table) -> pa.Table:
     weights = json.loads(metadata[b"arms"])
     share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in KINDS}
     total = np.maximum(sum(share.values()), np.finfo(float).tiny)
-    score, before = _zeroed(hits["score"]), _zeroed(pc.coalesce(hits["reranked"], hits["fused"]))
+    score, before = _zeroed(hits["score"]), np.zeros(len(hits))
+    for step in STEPS:
+        before = _zeroed(pc.coalesce(hits[step.base], pa.array(before))) if step.base else before
+        before = before + _zeroed(hits[step.adds]) if step.adds else before
     parts = {arm: score * part / total for arm, part in share.items()}
-    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": before + _zeroed(hits["lift"]) - score})
+    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": before - score})
 
 
 def _zeroed(column: pa.ChunkedArray) -> Floats:

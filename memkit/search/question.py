@@ -26,10 +26,11 @@ from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.arms import KINDS, take_rows
 from memkit.search.fitted.index import MemoryIndex, Reading, Searchable
-from memkit.search.rank import answerability, multiplied, rank, unranked
+from memkit.search.rank import multiplied, rank, unranked
 from memkit.search.settings import STEPS, scoping
 from memkit.search.state import Candidates, Pooled, Ranked
 from memkit.search.step import Step, queries_named
+from memkit.search.steps.fuse import answerability
 from memkit.search.steps.recall import OUTSIDE
 from memkit.search.steps.scope import replaced_by
 from memkit.tables.age import naive

@@ -84,6 +84,10 @@ class Step:
         Whether what it drops is no candidate at all.
     blames : str
         The disposition of a candidate that would reach the least score without this step; empty for none.
+    base : str
+        The column of a trace that holds the score up to here, if it adds one.
+    adds : str
+        The column of a trace that holds what it adds to the score, if it does.
     changes : bool
         Whether its part of the sentence on a score changes the fused score.
     cuts : bool
@@ -110,6 +114,8 @@ class Step:
     drops: ClassVar[Mapping[str, Callable[[Look], str]]] = NOTHING
     keeps_out: ClassVar[bool] = False
     blames: ClassVar[str] = ""
+    base: ClassVar[str] = ""
+    adds: ClassVar[str] = ""
     changes: ClassVar[bool] = False
     cuts: ClassVar[bool] = False
     reads_score: ClassVar[bool] = False

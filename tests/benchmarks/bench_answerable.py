@@ -31,7 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import memkit as mk
-from memkit.search.rank import answerability, evidence
+from memkit.search.steps.fuse import answerability, evidence
 from memkit.tables.corpus import Corpus
 
 OWN = ("locomo", "locomo_obs", "madial_en", "rumeddanet_ru", "se_meta_dups", "xquad_en", "xquad_ru", "xquadr_en")

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from memkit.search.alike import Repeats
 from memkit.search.fitted.rows import Rows
-from memkit.search.rank import evidence, rank
+from memkit.search.rank import rank
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Pooled, count, merge
+from memkit.search.steps.fuse import evidence
 from memkit.tables.owners import Owners
 
 DAY = "2026-03-01"

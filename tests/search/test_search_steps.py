@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +15,7 @@ import memkit as mk
 from memkit.search.settings import STEPS, QuerySettings
 
 DAY = "2026-03-01"
+PACKAGE = Path(mk.__file__).parent
 
 
 @pytest.mark.quick
@@ -59,6 +62,30 @@ def test_a_step_that_is_off_is_not_asked_for_its_key_nor_for_what_it_says(monkey
     assert mk.explain(search, "чай", "a", as_of=DAY).startswith("'a' is hit 1")
     assert {step.name for step in STEPS.resting} >= {"rerank", "prefer", "near", "mmr"}
     assert asked == []
+
+
+MOST_NAMED_ELSEWHERE = 88
+"""Names of steps in modules that should know none: this number only falls."""
+
+
+def test_what_a_step_declares_is_named_where_the_step_is() -> None:
+    declared = {*QuerySettings.params(), *STEPS.columns, *STEPS.drops}
+    named = {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for room in ("search", "scale", "evaluation")
+        for path in (PACKAGE / room).rglob("*.py")
+        if path.parent.name != "steps"
+        for name in named_in(ast.parse(path.read_text(encoding="utf-8"))) & declared
+    }
+    assert len(named) <= MOST_NAMED_ELSEWHERE, sorted(named)
+
+
+def named_in(tree: ast.Module) -> set[str]:
+    """Attributes, keywords and texts of a module."""
+    words: set[object] = set()
+    for node in ast.walk(tree):
+        words.add(getattr(node, "attr", None) or getattr(node, "arg", None) or getattr(node, "value", None))
+    return {word for word in words if isinstance(word, str)}
 
 
 class Linked(mk.extend.Factor):

@@ -19,7 +19,7 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, TIE_DIGITS
 from memkit.search.fitted.across import scores_across
 from memkit.search.fitted.arms import KINDS
-from memkit.search.state import UNIT, Pooled, State, as_keys, group_starts, rank_within, spread
+from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, group_starts, rank_within, spread
 from memkit.search.step import Look, Step, only_with
 
 FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
@@ -223,6 +223,7 @@ class Fuse(Step):
     name = "fuse"
     bounded = True
     columns = {"fused": np.nan}
+    base = "fused"
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Fusion:
         is_rrf = settings.fusion == "rrf"
@@ -314,6 +315,41 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
         share = np.where(is_other_script, across_weight, 0.0)
         norm[:, words] = np.maximum(norm[:, words], share * norm[:, vectors] + (1 - share) * by_terms)
     return norm
+
+
+_OFFSET, _OF_BEST, _OF_GAP = -1.66, 3.95, 8.41
+_NEXT = 10
+
+
+def evidence(ranked: Ranked, n_queries: int) -> tuple[Floats, Floats]:
+    """For each query the best fused score, and by how much it is above the mean of the next ten; 0 without candidates.
+
+    Memories that are collapsed under others do not count, as they say nothing more. Where fewer than ten others are
+    left, those that lack count as the best: few candidates do not show that it stands out.
+    """
+    stands = ranked.under < 0
+    query, fused = ranked.candidates.query[stands], ranked.columns["fused"][stands]
+    order = np.lexsort((-fused, query))
+    query, fused = query[order], fused[order]
+    starts = group_starts(query)
+    place = np.arange(len(query)) - spread(starts, starts, len(query))
+    best, is_next = np.zeros(n_queries), (place > 0) & (place <= _NEXT)
+    best[query[starts]] = fused[starts]
+    sums, counts = (np.bincount(query[is_next], weights, n_queries) for weights in (fused[is_next], None))
+    return best, (counts * best - sums) / _NEXT
+
+
+def answerability(ranked: Ranked, settings: Any, n_queries: int) -> Floats | None:
+    """How likely an answer is among the first hits of each query, 0 to 1, from its calibrated scores; else None.
+
+    It is fitted on labelled sets (`tests/benchmarks/bench_answerable.py`) and is no probability: other queries have
+    answers more often, or less.
+    """
+    if settings.normalize != "calibrated":
+        return None
+    best, gap = evidence(ranked, n_queries)
+    likely: Floats = 1.0 / (1.0 + np.exp(-(_OFFSET + _OF_BEST * best + _OF_GAP * gap)))
+    return np.round(likely, 2)
 
 
 _across = only_with("across_weight", "normalize", "calibrated")

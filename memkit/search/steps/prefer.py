@@ -28,6 +28,7 @@ class Prefer(Step):
     name = "prefer"
     bounded = True
     columns = {"lift": 0.0}
+    adds = "lift"
     changes = True
     off = {"prefer": None}
     lifts = NEAR_TIE

@@ -39,6 +39,7 @@ class Rerank(Step):
     bounded = True
     doing = "reranking"
     columns = {"reranked": np.nan}
+    base = "reranked"
     off = {"rerank": None}
     lifts = np.inf
 
