@@ -51,7 +51,7 @@ from memkit.cli.common import (
 from memkit.cli.groups import grouped
 from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import safe, visible
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.schemas import WORDS
 
 if TYPE_CHECKING:
@@ -305,7 +305,8 @@ def encode(
     if as_json:
         print_json(pa.Table.from_pylist([row | {"folder": str(folder)}]))
     else:
-        print(safe(f"{row['texts']:,} texts have vectors of {row['encoder']}, kept in {folder}."))
+        texts = count_of(len(index.texts), "text has", "texts have")
+        print(safe(f"{texts} vectors of {index.fingerprint}, kept in {folder}."))
 
 
 def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
