@@ -235,8 +235,8 @@ def audit(
     """
     if only is not None:
         check_choice("only", only, AUDITS, "audit")
-    search.encode()
     questions = AuditQuestions(search, queries, qrels, k, n, Moment.from_as_of(as_of), user_id)
+    search.encode()
     names = bar("auditing", [only] if only else list(AUDITS), leave=False)
     tables = {name: _add_table(name, AUDITS[name](questions), questions) for name in names}
     rows = [{"audit": name, **_summary(name, table, questions)} for name, table in tables.items()]

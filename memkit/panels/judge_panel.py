@@ -101,9 +101,9 @@ class JudgePanel(Panel):
         grades: int | None = None,
         session: Session | None = None,
     ) -> None:
-        check_fitted("panels.judge", search)
-        for judged_search in filter(None, (search, other)):
-            judged_search.encode()
+        for each in (search,) if other is None else (search, other):
+            check_fitted("panels.judge", each)
+            each.encode()
         known_answers = None
         if queries is None:
             queries, answers = known_items(search.corpus_, KNOWN)
