@@ -721,7 +721,7 @@ def _listed(declared: Mapping[str, Param]) -> dict[str, Param]:
     for outer, p in declared.items():
         inner = p.of.params() if p.of else {}
         own = {f"{outer}__{name}": one for name, one in inner.items() if not _is_shared(declared, f"{outer}__{name}")}
-        listed |= {name: replace(one, name=name) for name, one in own.items()} if p.of else {outer: p}
+        listed |= {name: replace(one, name=name, group=p.group) for name, one in own.items()} if p.of else {outer: p}
     return listed
 
 

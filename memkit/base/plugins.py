@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -174,13 +175,19 @@ def _function(name: str, thing: Any) -> Callable[..., Any]:
     return function
 
 
+def _panel(name: str, thing: Any) -> Callable[..., Any]:
+    if find_spec(f"memkit.panels.{name}") is not None:  # which is an attribute of that name once it is imported
+        raise ParameterError(f"register: expected a name that memkit does not use. Got {name!r}, one of its modules.")
+    return _function(name, thing)
+
+
 EXPORTS = Plugins("memkit.exports", _function)
 """Writers of layouts, ``write(job)``, by what ``mk.export(layout=)`` calls them."""
 OVERVIEWS = Plugins("memkit.overviews", _function)
 """Tables that layouts add to an overview: functions of a corpus, by the table's name."""
 COMMANDS = Plugins("memkit.commands", _function)
 """Verbs of the command line: functions as Typer takes them."""
-PANELS = Plugins("memkit.panels", _function)
+PANELS = Plugins("memkit.panels", _panel)
 """Panels: classes, or functions that make one, by their name in `mk.panels`."""
 FUNCTIONS = {plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS, PANELS)}
 """The doors that take functions."""

@@ -409,10 +409,10 @@ def test_the_environment_or_a_call_moves_it_or_turns_it_off(
     assert users().folder == tmp_path / "xdg" / "memkit" / "vectors"
     monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path / "own"))
     assert users().folder == tmp_path / "own" / "vectors"
-    assert users(folder=tmp_path / "given").folder == tmp_path / "given"
+    assert users(path=tmp_path / "given").folder == tmp_path / "given"
     assert users(off=True).folder is None
     with pytest.raises(ParameterError, match=r"expected a folder or off=True\. Got both"):
-        users(folder=tmp_path, off=True)
+        users(path=tmp_path, off=True)
     for word in ("off", "0", "", "None"):
         monkeypatch.setenv("MEMKIT_CACHE", word)
         users().encode(Counting(), TEXTS)

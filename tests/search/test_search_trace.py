@@ -119,8 +119,10 @@ def test_arms_that_are_asked_once_for_two_pools_say_what_they_say_asked_twice(
     assert "below_pool" in once["disposition"].to_pylist()
 
 
-def test_an_approximate_index_is_asked_for_one_pool_at_a_time(retriever_over: Any) -> None:
+def test_an_approximate_index_is_asked_for_one_pool_at_a_time(
+    retriever_over: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     search = retriever_over(ROWS, bm25=ANSWERS, encoder=None)
     assert search.index_.is_steady
-    search.arms_["bm25"].index_ = object()
+    monkeypatch.setattr(type(search.arms_["bm25"]), "is_exact", False)
     assert not search.index_.is_steady
