@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, Param
+from memkit.base.params import AsOf, Moment, Param, check_fitted
 from memkit.decay import Decay, kinds_note
 from memkit.display.names import names_of
 from memkit.errors import count_of
@@ -87,6 +87,7 @@ class DecayPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
+        check_fitted("panels.decay", search)
         self.search, moment = search, Moment.from_as_of(as_of)
         self._labelled = None
         self._judged: tuple[Any, pa.Table] | None = None  # the last table, by what its ages and notes rest upon

@@ -73,8 +73,11 @@ class DedupPanel(Panel):
     follows: ClassVar[bool] = True
 
     def __init__(self, dedup: Deduplicator, labels: Any = None, *, session: Session | None = None) -> None:
-        if not dedup.is_fitted:
-            raise ParameterError("panels.dedup: expected a fitted Deduplicator. Got one that is not: call fit(corpus).")
+        if not isinstance(dedup, Deduplicator) or not dedup.is_fitted:
+            got = "one that is not" if isinstance(dedup, Deduplicator) else type(dedup).__name__
+            raise ParameterError(
+                f"panels.dedup: expected a fitted Deduplicator. Got {got}: mk.Deduplicator().fit(corpus) makes one."
+            )
         self.dedup = dedup
         judged, self._path = labels_and_file(labels)
         self._labels: list[dict[str, Any]] = []

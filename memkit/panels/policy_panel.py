@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, Param
+from memkit.base.params import AsOf, Moment, Param, check_corpus
 from memkit.display.notebook import shown
 from memkit.errors import ParameterError, count_of
 from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
@@ -82,6 +82,7 @@ class PolicyPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
+        check_corpus("panels.policy", corpus)
         self.corpus = corpus
         self.base = policy_class(policy)() if isinstance(policy, str) else policy
         if not isinstance(self.base, Annotator):

@@ -61,6 +61,8 @@ class SurfacePanel(Panel):
     profile_section: ClassVar[str] = "retriever"
 
     def __init__(self, sweep: Sweep, *, session: Session | None = None) -> None:
+        if not isinstance(sweep, Sweep):
+            raise ParameterError(f"panels.surface: expected what mk.sweep returns. Got {type(sweep).__name__}.")
         self.sweep = sweep
         self.names = list(sweep.settings[0])
         if not self.names:

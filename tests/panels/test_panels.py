@@ -721,6 +721,13 @@ def test_many_parameters_are_shown_a_few_at_first(panels: Mapping[str, Panel]) -
         assert sorted(every) == sorted(panel.controls.keys() - set(panel.idle)), name
 
 
+@pytest.mark.parametrize("name", mk.panels.__all__)
+def test_a_panel_of_what_it_cannot_show_says_what_it_expects(name: str) -> None:
+    for wrong in (3, mk.Retriever(encoder=None), mk.Deduplicator(encoder=None)):
+        with pytest.raises(mk.MemkitError, match=r"[Ee]xpected|must be"):
+            getattr(mk.panels, name)(wrong)
+
+
 def test_the_weights_come_first_and_what_can_do_nothing_is_shown_once_it_has_a_value(search: mk.Retriever) -> None:
     panel = mk.panels.search(search, "пул", as_of=DAY)
 
