@@ -220,7 +220,7 @@ class Displayed:
         Card
             A ``VBox``. Each call makes another one over the same page; a lab's has its tabs as lists of choices.
         """
-        from memkit.panels.cards import Card
+        from memkit.panels.page_widgets import Card
 
         return Card(self.view)
 

@@ -385,9 +385,9 @@ def test_stores_prompts_exports_overviews_panels_and_verbs_are_registered_and_fo
     functions = {"exports": lambda job: None, "overviews": lambda corpus: pa.table({"n": [1, 2]})}
     functions |= {"panels": lambda: "a panel", "commands": lambda: None}
     for door, function in functions.items():
-        mk.extend.register(function, "boxes" if door == "panels" else "cards", door=door)
-    with pytest.raises(mk.errors.ParameterError, match="Got 'cards', one of its modules"):
-        mk.extend.register(lambda: "a panel", "cards", door="panels")
+        mk.extend.register(function, "cards", door=door)
+    with pytest.raises(mk.errors.ParameterError, match="Got 'state', one of its modules"):
+        mk.extend.register(lambda: "a panel", "state", door="panels")
     with pytest.raises(mk.errors.ParameterError, match="a name that memkit does not use"):
         mk.extend.register(type("Other", (mk.extend.Operations,), {"policy": "hermes"}))
     try:
@@ -396,14 +396,13 @@ def test_stores_prompts_exports_overviews_panels_and_verbs_are_registered_and_fo
         assert len(builder.build(corpus, None, "x", as_of="2026-03-01")) == 2
         assert mk.export(corpus, tmp_path / "out", "cards").files == {}
         assert mk.overview(corpus).tables["cards"].num_rows == 2
-        assert mk.panels.boxes() == "a panel"
+        assert mk.panels.cards() == "a panel"
         assert [command.name for command in app_for(["cards"]).registered_commands] == ["cards"]
     finally:
         mk.extend.unregister("cards")
-        mk.extend.unregister("boxes")
         mk.extend.unregister(prompt)
     assert "most" not in mk.ContextBuilder.params()
     assert not hasattr(mk.store(tmp_path), "cards")
-    assert not hasattr(mk.panels, "boxes")
+    assert not hasattr(mk.panels, "cards")
     with pytest.raises(mk.errors.ParameterError, match="layout"):
         mk.export(corpus, tmp_path / "out", "cards")

@@ -11,8 +11,8 @@ import pytest
 import traitlets
 
 import memkit as mk
-from memkit.panels.cards import Card
 from memkit.panels.controls import control, written
+from memkit.panels.page_widgets import Card
 from memkit.panels.panel import Panel
 
 DAY = "2026-03-01"
