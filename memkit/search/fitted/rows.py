@@ -128,7 +128,7 @@ class Rows:
     @cached_property
     def _last(self) -> Any:
         """The last moment at which a memory was created or changed; NaT if none has a date."""
-        return np.fmax.reduce(np.append(self.created, self.dated), initial=np.datetime64("NaT"))
+        return np.fmax.reduce(np.append(self.created, self.dated), initial=np.datetime64("NaT", "us"))
 
 
 def refit() -> Any:
