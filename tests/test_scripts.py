@@ -1,14 +1,12 @@
 """What is run by hand, in audit/ and benchmarks/, still runs: each script on as little as its own ``TINY`` says.
 
 ``TINY`` has the arguments: {sets} is a folder of small labelled sets, {folder} one to write in, {checkout} this
-repository. A script without it says in ``BY_HAND`` why; one that compares memkit with another package names it in
-``NEEDS``, and is left out where that is not installed.
+repository. A script without it says in ``BY_HAND`` why.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import shlex
 import subprocess
@@ -30,7 +28,7 @@ def said(script: Path) -> dict[str, str]:
     tree = ast.parse(script.read_text("utf-8"))
     given = [node for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
     named = {node.targets[0].id: node.value for node in given if isinstance(node.targets[0], ast.Name)}
-    return {name: ast.literal_eval(named[name]) for name in ("TINY", "BY_HAND", "NEEDS") if name in named}
+    return {name: ast.literal_eval(named[name]) for name in ("TINY", "BY_HAND") if name in named}
 
 
 SCRIPTS = {
@@ -77,11 +75,8 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, words in SCRIPTS.items() if "TINY" in words])
 def test_a_script_runs_on_little(name: str, sets: Path, tmp_path: Path) -> None:
-    words = SCRIPTS[name]
-    if "NEEDS" in words and importlib.util.find_spec(words["NEEDS"]) is None:
-        pytest.skip(f"needs {words['NEEDS']}")
     places = {"sets": sets, "folder": tmp_path, "checkout": TESTS.parent}
-    arguments = [word.format(**places) for word in shlex.split(words["TINY"])]
+    arguments = [word.format(**places) for word in shlex.split(SCRIPTS[name]["TINY"])]
     environment = {**os.environ, "MEMKIT_CACHE": os.environ["MEMKIT_TESTS_CACHE"], "TQDM_DISABLE": "1"}
     command = [sys.executable, str(TESTS / name), *arguments]
     done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False)
