@@ -193,6 +193,11 @@ class SearchEstimator(QuerySettings):
         return Objective(self.arms, *self.labels(queries, qrels), space)
 
     def _setting(self) -> Setting:
+        for name in ("encoder", "engine"):
+            if (value := self.value_of(f"index__{name}")) != Index.params()[name].default:
+                raise ParameterError(
+                    f"SearchEstimator: 'index__{name}' is the search's. Got {value!r:.80}: fit a Retriever for each."
+                )
         of_index = {} if vars(self)["index"] is None else {name: self.value_of(name) for name in AT_FIT}
         return {**{name: vars(self)[name] for name in QuerySettings.params()}, **of_index}
 

@@ -365,7 +365,7 @@ class Retriever(QuerySettings):
 
     @current_names
     def save(self, path: Path | str) -> None:
-        """Save the parameters and the arms built so far in `folder`.
+        """Save the parameters and the arms built so far in the folder `path`.
 
         Raises
         ------

@@ -326,7 +326,7 @@ class Analyser:
 
     def terms_at_fit(self, words: list[str], n_words: int) -> list[list[str]]:
         """The terms of each of some of a corpus's `n_words` words, kept for its questions unless they are too many."""
-        is_kept = self.analyzer != "char" and n_words <= _CORPUS_WORDS_MAX
+        is_kept = n_words <= _CORPUS_WORDS_MAX
         terms = self._cached_terms(set(words)) if is_kept else self.terms_of_words(words)
         return [terms[word] for word in words]
 

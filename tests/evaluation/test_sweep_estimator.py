@@ -84,6 +84,8 @@ def test_a_grid_over_the_index_fits_the_search_once_for_each_value() -> None:
     assert best.search_.index.chunk_tokens == tried.best_params_["index__chunk_tokens"]
     assert search.index.chunk_tokens == 100
     assert len(best.arms._fits) == 2
+    with pytest.raises(mk.errors.ParameterError, match="'index__encoder' is the search's"):
+        clone(est).set_params(index__encoder="hash").fit(x, y)
 
 
 @pytest.mark.quick
