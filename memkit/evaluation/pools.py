@@ -18,11 +18,11 @@ from memkit.evaluation.known_items import hidden
 from memkit.evaluation.labels import read_run
 from memkit.schemas import Ints, tuples_of, with_column
 from memkit.search.ask import Settings, check_user
-from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question, bare_hits, idle_notes
 from memkit.search.settings import QuerySettings, scoping
 from memkit.search.state import Candidates, Pooled, merge
+from memkit.search.steps.recall import ARMS
 from memkit.search.steps.scope import Scope
 
 
@@ -269,12 +269,12 @@ class Pools:
     def retrieve_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
         """Ask the `wanted` arms for `pool` candidates each, unless that was done before."""
         arms_before, depth, _ = self._answered.get(scope, ((), 0, []))
-        arms, pool = tuple(arm for arm in KINDS if arm in {*wanted, *arms_before}), max(pool, depth)
+        arms, pool = tuple(arm for arm in ARMS if arm in {*wanted, *arms_before}), max(pool, depth)
         if arms == arms_before and pool == depth:
             return
         values = dict(zip(scoping(), scope, strict=True))
         earlier = self._earlier_answers(values, arms, pool)
-        weights = {f"{arm}_weight": float(arm in arms and arm not in earlier) for arm in KINDS}
+        weights = {f"{arm}_weight": float(arm in arms and arm not in earlier) for arm in ARMS}
         answers = []
         for position, batch in enumerate(self.batches):
             search = batch.search.with_params(**values, **weights, pool=pool)
@@ -296,7 +296,7 @@ class Pools:
                 continue
             options_now, options_then = self.settings.with_params(**values), self.settings.with_params(**scope_values)
             for arm in arms:
-                if arm in arms_before and KINDS[arm].options(options_now) == KINDS[arm].options(options_then):
+                if arm in arms_before and ARMS[arm].options(options_now) == ARMS[arm].options(options_then):
                     earlier[arm] = answers
         return {} if len(earlier) == len(arms) else earlier
 
@@ -312,7 +312,7 @@ class Pools:
 
     def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
         """Raise unless the trace shows that the arm has candidates, all of which were filtered."""
-        alone = {f"{other_arm}_weight": float(other_arm == arm) for other_arm in KINDS}
+        alone = {f"{other_arm}_weight": float(other_arm == arm) for other_arm in ARMS}
         for batch in self.batches:
             search = batch.search.with_params(**values, **alone)
             traced = search.trace(batch.questions, k=1, **batch.scope)

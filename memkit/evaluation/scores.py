@@ -24,7 +24,6 @@ from memkit.evaluation.verdict import fingerprint
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE
 from memkit.search.ask import Settings
-from memkit.search.fitted.arms import KINDS
 from memkit.search.rank import (
     Block,
     Key,
@@ -39,6 +38,7 @@ from memkit.search.rank import (
 from memkit.search.settings import STEPS
 from memkit.search.state import Pooled, Shortlist
 from memkit.search.steps.factors import OF_DECAY, Decay
+from memkit.search.steps.recall import ARMS
 from memkit.tables.age import ages
 
 _UNIT = 250_000
@@ -98,11 +98,11 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
     groups: dict[tuple[Any, ...], list[tuple[int, Key]]] = {}
     for position, (full, weights, (scope, *pool_and_unit)) in enumerate(needs):
         arms_of_group = together[(scope, *pool_and_unit)] if shares_candidates(full) else weights
-        arms = tuple(arm for arm in KINDS if arm in arms_of_group)
+        arms = tuple(arm for arm in ARMS if arm in arms_of_group)
         groups.setdefault((scope, arms, *pool_and_unit), []).append((position, key_of(full, weights, arms)))
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
-        arms_asked = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
+        arms_asked = [arm for arm in ARMS if any(arm in key[1] for key in wanted)]
         pools.retrieve_for(scope, arms_asked, max(key[2] for key in wanted))
         pools.check(scope, dict.fromkeys(arms_asked, 1.0))
     return [Plan.from_settings(key, keys) for key, keys in groups.items()]

@@ -70,6 +70,8 @@ class Dense(Estimator, Abilities):
     """
 
     lends = True
+    background_: Vectors | None = None
+    """A sample of the vectors of all shards (buckets); None: rows of its own are taken."""
 
     encoder: Any = param("use", kind="object", refit=True, doc="An encoder, or anything `as_encoder` accepts.")
     ann: str = param("auto", choices=ANN, refit=True, doc="auto: exact up to exact_up_to rows, hnsw beyond.")
@@ -188,8 +190,8 @@ class Dense(Estimator, Abilities):
         """For each query the cosines that calibration maps to 0 and 1, given a sample of rows, `background`."""
         calibration = getattr(self.encoder_, "calibration", None)
         calibration = Calibration() if calibration is None or self.centre != "none" else calibration
-        last_background, last_vectors, sample = vars(self).get("_sample", (None, None, None))
-        if last_background is not background or last_vectors is not self.vectors_:
+        last_background, last_vectors, sample = vars(self).get("_sample", (None, None, self.background_))
+        if self.background_ is None and (last_background is not background or last_vectors is not self.vectors_):
             self._sample = (background, self.vectors_, sample := self.vectors_[background])
         return calibration.scale(self.encode_queries(queries) @ sample.T).round(SCORE_DIGITS)
 

@@ -146,7 +146,9 @@ class _Lexical(Estimator, Abilities):
     def _count(self, texts: Texts) -> Postings:
         raise NotImplementedError
 
-    def _weighted_queries(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
+    def _weighted_queries(
+        self, queries: Sequence[str], function_word_weight: float = 1.0, near: Near = ()
+    ) -> list[Query]:
         raise NotImplementedError
 
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -196,9 +198,7 @@ class BM25(_Lexical):
         allowed: np.ndarray | None,
         turns: Turns,
         lending: np.ndarray | None = None,
-        *,
-        function_word_weight: float = 1.0,
-        near: Near = (),
+        **options: Any,
     ) -> pa.Table:
         """As `candidates`, where a turn also has a share of the words of the turns around it.
 
@@ -210,9 +210,11 @@ class BM25(_Lexical):
             The rows in their conversations.
         lending : ndarray of shape (n_rows,), bool, or None
             Rows that lend their words; None: all.
+        options
+            As for `candidates`.
         """
         check_request(n, allowed, _fitted(self).n_rows)
-        weighted = self._weighted_queries(queries, function_word_weight, near)
+        weighted = self._weighted_queries(queries, **options)
         norms, line = self._norms_in_turns(turns, lending), np.zeros(turns.size, np.float32)
         scored = (self._scores_in_turns(query, turns, lending, norms, line) for query in weighted)
         return best_of(((scores, np.empty(0, np.int64)) for scores in scored), n, allowed)
@@ -410,7 +412,9 @@ class CharGrams(_Lexical):
         weights: np.ndarray = _log_frequency(counts) * self.idf_[term] / self.norms_[self.half_[term]][rows]
         return weights
 
-    def _weighted_queries(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
+    def _weighted_queries(
+        self, queries: Sequence[str], function_word_weight: float = 1.0, near: Near = ()
+    ) -> list[Query]:
         queries = _without_function_words(queries, function_word_weight)
         pairs = zip(terms_by("auto").terms(queries), terms_by("char").terms(queries), strict=True)
         return [self._weigh(stems, grams) for stems, grams in pairs]
@@ -441,7 +445,9 @@ class Grams(CharGrams):
     def _half(self, postings: Postings) -> np.ndarray:
         return np.zeros(len(self.idf_), np.int8)
 
-    def _weighted_queries(self, queries: Sequence[str], function_word_weight: float, near: Near = ()) -> list[Query]:
+    def _weighted_queries(
+        self, queries: Sequence[str], function_word_weight: float = 1.0, near: Near = ()
+    ) -> list[Query]:
         terms = terms_by("char").terms(
             [plain_letters(query) for query in _without_function_words(queries, function_word_weight)]
         )

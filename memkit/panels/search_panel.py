@@ -32,11 +32,10 @@ from memkit.plot.search import contributions_of
 from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
 from memkit.search.explain import explained
-from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import STEPS, QuerySettings, scoping
-from memkit.search.steps.recall import WEIGHTS
+from memkit.search.steps.recall import ARMS, WEIGHTS
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
@@ -252,7 +251,7 @@ class SearchPanel(Panel):
             before = last.queries.texts, last.ask.where, last.ask.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
                 return last.under(settings, wanted, query_values["k"])
-            arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in KINDS}
+            arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in ARMS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.pool))
         where, user_id = self._scope(state)
         asked = wide.ask(query_values["query"], query_values["k"], where, moment, user_id=user_id)
@@ -287,7 +286,7 @@ class SearchPanel(Panel):
         """The weights that the arms have where they are left to memkit."""
         values, question = self.session.state[self.section], self.answer.question
         weights = question.index.weights(question.settings)
-        return {f"{arm}_weight": weights.get(arm, 0.0) for arm in KINDS if values[f"{arm}_weight"] is None}
+        return {f"{arm}_weight": weights.get(arm, 0.0) for arm in ARMS if values[f"{arm}_weight"] is None}
 
     def _picture(self, answer: Answer) -> Picture:
         return contributions_of(answer.trace, _DRAWN)

@@ -17,8 +17,8 @@ from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts
 from memkit.schemas import tuples_of
 from memkit.search.explain import contributions as parts_of
-from memkit.search.fitted.arms import KINDS
 from memkit.search.settings import STEPS
+from memkit.search.steps.recall import ARMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ _FILLS: tuple[dict[str, Any], ...] = (
     {"colour": "#E69F00", "hatch": "//"},
     {"colour": "#009E73", "hatch": "xx"},
 )
-_STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(KINDS.items(), _FILLS, strict=False)}
+_STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(ARMS.items(), _FILLS, strict=False)}
 _STYLE["lost"] = {"colour": FAINTER, "label": "lost to decay", "hatch": ".."}
 
 

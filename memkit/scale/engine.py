@@ -20,10 +20,10 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.index.dense import Dense
 from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.arms import Arm
 from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.settings import QuerySettings
+from memkit.search.steps.recall import Arm
 
 LOCAL = "local"
 ALLOWED = 10_000
@@ -261,7 +261,7 @@ def _requests(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.T
     if _is_dense(arm):
         vectors = arm.encode_queries(queries)
         return pa.table({"vector": _lists([vector if vector.any() else vector[:0] for vector in vectors], np.float32)})
-    weighed = arm._weighted_queries(queries, options.get("function_word_weight", 1.0), options.get("near", ()))
+    weighed = arm._weighted_queries(queries, **options)
     terms, weights = zip(*weighed, strict=True)
     return pa.table({"terms": _lists(terms, np.int64), "weights": _lists(weights, np.float32)})
 

@@ -27,7 +27,7 @@ from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.base import Calibration, as_texts
+from memkit.index.encoders.base import as_texts
 from memkit.index.near_words import Sight
 from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
@@ -36,12 +36,13 @@ from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vecto
 from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
-from memkit.search.fitted.arms import KINDS, places, take_rows
+from memkit.search.fitted.chunks import places, take_rows
 from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build_as
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
+from memkit.search.steps.recall import ARMS, depth_of, nearest_words
 from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, memories_where, replaced_by
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS
@@ -83,6 +84,11 @@ class Part(MemoryIndex):
     @cached_property
     def conversations(self) -> None:
         """None: a conversation without a user may lie in several buckets."""
+
+    @cached_property
+    def background(self) -> Ints:
+        """No rows: the arm of meaning has the sample of all."""
+        return np.empty(0, np.int64)
 
     @property
     def words(self) -> Any:
@@ -206,7 +212,7 @@ class BucketIndex:
 
     def lexical(self, index: MemoryIndex, name: str) -> Any:
         """An arm over the rows of a part, with the statistics of all."""
-        arm: Any = KINDS[name].make(self.settings)
+        arm: Any = ARMS[name].make(self.settings)
         terms, arm.statistics_ = self._totals[name]
         counts = counts_of(index, name)
         lengths = np.zeros(len(terms), np.int64)
@@ -217,12 +223,14 @@ class BucketIndex:
         return arm._set_postings(Postings(terms, offsets, counts.rows, counts.counts, counts.n_rows))
 
     def _dense(self, index: MemoryIndex) -> Any:
-        arm: Any = KINDS[VECTOR].make(self.settings)
+        arm: Any = ARMS[VECTOR].make(self.settings)
         raw, texts = vectors_of(index), as_texts(index.texts)
         arm.encoder_, arm.cache_, arm.centring_ = as_encoder(self.settings.encoder), shared_cache(), self._centring()
         arm.vectors_ = arm.centring_.transform(raw, texts)
         arm.index_ = arm._build(arm.vectors_)
         arm._fitted_to(index.chunks, texts)
+        vectors, sampled = zip(*((text[2], text[3]) for text in self.statistics.sample), strict=True)
+        arm.background_ = arm.centring_.transform(np.stack(vectors), list(sampled))
         return arm
 
     def _centring(self) -> Centring:
@@ -269,7 +277,7 @@ class BucketIndex:
         scoped = [(part, scope) for part, scope in zip(parts, scopes, strict=True) if part.chunks.num_rows]
         sight = Sight.joined([part.sight(scope.allowed) for part, scope in scoped])
         weights = self.weights(ask.settings)
-        nearest = scoped[0][0].nearest(ask, weights, sight) if scoped else ()
+        nearest = nearest_words(scoped[0][0], ask, weights, sight) if scoped else ()
         readings = [(part, Reading(ask, scope, weights, sight, nearest)) for part, scope in scoped]
         small, candidates = self._retrieve(ask, weights, readings)
         ids = small.memories["memory_id"]
@@ -282,20 +290,19 @@ class BucketIndex:
         self, ask: Ask, weights: dict[str, float], readings: Sequence[tuple[Part, Reading]]
     ) -> tuple[Part, Candidates]:
         """The best of each arm over the buckets that have chunks, and a small index of their memories."""
-        n = ask.settings.pool
+        n = depth_of(ask.settings)
         parts: list[_PartCandidates] = []
         for index, reading in readings:
-            queries = index.arm_queries(ask, weights)
-            allowed = reading.scope.allowed
-            parts.append(
-                (index, {name: index.arm_candidates(name, queries[name], n, allowed, reading) for name in weights})
-            )
+            arms = [ARMS[name] for name in weights]
+            parts.append((index, {arm.name: arm.candidates(index, reading, n, reading.scope.allowed) for arm in arms}))
         best = _best_by_arm(parts, list(weights), n)
         small, rows = self._small_index(parts, best)
         candidates = {
             name: table.select(["query", "score"]).append_column("row", [rows[name]]) for name, table in best.items()
         }
-        scale = self._scale(parts[0][0], ask, weights) if small.chunks.num_rows else None
+        scale = (
+            np.stack([ARMS[name].scale(*readings[0]) for name in weights], axis=1) if small.chunks.num_rows else None
+        )
         return small, merge(candidates, small.chunks.num_rows, n, scale)
 
     def _small_index(
@@ -334,27 +341,6 @@ class BucketIndex:
             small.arms[VECTOR].vectors_ = vectors
         self._vocabulary = small.vocabulary = self._vocabulary or small.vocabulary
         return small, rows
-
-    def _scale(self, index: MemoryIndex, ask: Ask, weights: dict[str, float]) -> Floats:
-        """The scores that calibration maps to 0 and 1, as `MemoryIndex.retrieve` computes them."""
-        queries = index.arm_queries(ask, weights)
-        nothing = np.empty(0, np.int64)
-        scales = [
-            self._vector_scale(index, queries[name])
-            if name == VECTOR
-            else index.arms[name].scale(queries[name], nothing, **KINDS[name].options(ask.settings))
-            for name in weights
-        ]
-        return np.stack(scales, axis=1)
-
-    def _vector_scale(self, index: MemoryIndex, texts: Sequence[str]) -> Floats:
-        arm = index.arms[VECTOR]
-        sample = np.stack([text[2] for text in self.statistics.sample])
-        background = arm.centring_.transform(sample, [text[3] for text in self.statistics.sample])
-        calibration = getattr(arm.encoder_, "calibration", None)
-        calibration = Calibration() if calibration is None or self.settings.centre != "none" else calibration
-        scale: Floats = calibration.scale(arm.encode_queries(texts) @ background.T).round(SCORE_DIGITS)
-        return scale
 
 
 def _may_have_subquery(where: str) -> bool:

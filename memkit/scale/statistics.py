@@ -29,9 +29,10 @@ from memkit.index.lexical import CollectionStatistics
 from memkit.index.postings import Postings
 from memkit.scale.buckets import VECTORS, Buckets
 from memkit.schemas import Floats, Ints
-from memkit.search.fitted.arms import KINDS, take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
 from memkit.search.fitted.settings import Index
+from memkit.search.steps.recall import ARMS
 from memkit.tables.lake import write_parquet
 from memkit.tables.manifest import BUCKETS
 from memkit.tables.untrusted import open_member, read_parquet
@@ -188,7 +189,7 @@ class Statistics:
             if metadata.pop("version") != _VERSION:
                 raise ValueError("another version")
             statistics = cls(int(metadata["n_rows"]), bool(metadata["is_dated"]))
-            statistics.lengths = {name: int(n) for name, n in metadata["lengths"].items() if name in KINDS}
+            statistics.lengths = {name: int(n) for name, n in metadata["lengths"].items() if name in ARMS}
             statistics.sums = [(np.array(total, np.float64), int(n)) for total, n in metadata["sums"]]
             statistics.terms = _sum_of(tables["terms"])
             rows = statistics.terms["rows"].to_numpy()
@@ -226,7 +227,7 @@ def key_of(corpus: Buckets, settings: Index, arms: Sequence[str]) -> str:
 
 def counts_of(index: MemoryIndex, name: str) -> Postings:
     """The term frequencies of a lexical arm in the chunks of a bucket."""
-    postings: Postings = KINDS[name].make(index.settings)._count(index.texts)  # type: ignore[attr-defined]  # lexical
+    postings: Postings = ARMS[name].make(index.settings)._count(index.texts)  # type: ignore[attr-defined]  # lexical
     return postings
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from memkit.index.nearest import cosines
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.tables.owners import Owners
 from memkit.text.headings import without_moment
 

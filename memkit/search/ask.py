@@ -283,7 +283,5 @@ class Ask:
 
     @cached_property
     def dated(self) -> tuple[str, ...]:
-        """The texts with the dates that they name, if the settings say so; else as they are."""
-        if not self.settings.read_dates:
-            return self.texts
+        """The texts with the dates that they name in place of times."""
         return tuple(in_days(text, self.moment.instant.date()) for text in self.texts)

@@ -13,13 +13,12 @@ from memkit.base.params import AsOf, check_fitted
 from memkit.display.sheet import likelihood
 from memkit.errors import QueryError, count_of, did_you_mean
 from memkit.schemas import Floats
-from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import STEPS
 from memkit.search.step import Look
 from memkit.search.steps.fuse import answerability
-from memkit.search.steps.recall import OUTSIDE
+from memkit.search.steps.recall import ARMS, OUTSIDE
 from memkit.text.secrets import mask
 
 
@@ -168,7 +167,7 @@ def contributions(trace: pa.Table) -> pa.Table:
         raise QueryError(f"contributions: expected the trace of one query. Got {len(ids)}: filter by query_id.")
     hits = trace.filter(pc.equal(trace["disposition"], "returned"))
     weights = json.loads(metadata[b"arms"])
-    share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in KINDS}
+    share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in ARMS}
     total = np.maximum(sum(share.values()), np.finfo(float).tiny)
     score, before = _zeroed(hits["score"]), np.zeros(len(hits))
     for step in STEPS:

@@ -17,7 +17,7 @@ from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
 from memkit.index.nearest import Nearest
 from memkit.schemas import Floats
-from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from memkit.errors import NotFoundError, count_of, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.schemas import Ints, Mask
 from memkit.search.ask import Ask, Queries, Settings, check_user, checked_scope
-from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question, answered
 from memkit.search.steps.scope import visible_memories
@@ -49,7 +49,6 @@ def ask_like(
     check_unicode(memory_id)
     check_user(user_id, "Retriever.like")
     scope = checked_scope(scope, "Retriever.like")
-    settings = settings.with_params(read_dates=False)  # a time in a memory is no time of the question
     moment = Moment.from_as_of(as_of)
     visible = visible_memories(index, settings, moment, user_id)
     memory = _memory_row(index, memory_id, visible)

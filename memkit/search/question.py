@@ -24,14 +24,14 @@ from memkit.index.encoders.circuit import in_haste
 from memkit.index.rerank import as_reranker
 from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.ask import Ask, Queries, Settings
-from memkit.search.fitted.arms import KINDS, take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex, Reading, Searchable
 from memkit.search.rank import multiplied, rank, unranked
 from memkit.search.settings import STEPS, scoping
 from memkit.search.state import Candidates, Pooled, Ranked
 from memkit.search.step import Step, queries_named
 from memkit.search.steps.fuse import answerability
-from memkit.search.steps.recall import OUTSIDE
+from memkit.search.steps.recall import ARMS, OUTSIDE, is_strict, without_meaning
 from memkit.search.steps.scope import replaced_by
 from memkit.tables.age import naive
 from memkit.text import boilerplate
@@ -174,7 +174,7 @@ class Question(Reading):
         """What a step is told of some candidates; None where the service that it asks cannot be reached."""
         if self.unreached:
             return None
-        if self.settings.on_encoder_error == "raise":
+        if is_strict(self.settings):
             return step.ask(pooled, keys, whom, rows)
         try:
             with in_haste():
@@ -207,7 +207,7 @@ def answered(index: Searchable, ask: Ask) -> Question:
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
     """The result of `act`, and a note; without vectors if the encoder cannot be reached, and the note says why."""
-    if settings.on_encoder_error == "raise" or "vector" in index.absent:
+    if is_strict(settings) or "vector" in index.absent:
         return act(settings), ""
     try:
         with in_haste():
@@ -215,8 +215,7 @@ def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings],
     except EncoderUnavailableError as error:
         note = f"Without vectors: {error}"
         warnings.warn(f"Retriever: no vectors this time. {note}", RuntimeWarning, stacklevel=5)
-        words = {"bm25_weight": 1.0} if settings.bm25_weight is not None else {}
-        return act(settings.with_params(vector_weight=0.0, **words)), note
+        return act(settings.with_params(**without_meaning(settings))), note
 
 
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
@@ -225,7 +224,7 @@ HITS = result_schema(
     (_TEXT, "query_id"),
     (_COUNT, "rank"),
     (_TEXT, "memory_id chunk_id"),
-    (_NUMBER, " ".join(["score", *KINDS, "decay"])),
+    (_NUMBER, " ".join(["score", *ARMS, "decay"])),
     (_TEXT, "text path"),
     (_COUNT, "line_start line_end"),
     (_TEXT, "snippet"),
@@ -243,9 +242,7 @@ _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.arra
 
 def trace_schema() -> pa.Schema:
     """The columns of a trace: those of the arms, and of the steps in their order."""
-    of_arms = (
-        column for arm in KINDS for column in ((_NUMBER, arm), (_COUNT, f"{arm}_rank"), (_NUMBER, f"{arm}_norm"))
-    )
+    of_arms = (column for arm in ARMS for column in ((_NUMBER, arm), (_COUNT, f"{arm}_rank"), (_NUMBER, f"{arm}_norm")))
     return result_schema(
         (_TEXT, "query_id memory_id chunk_id"),
         *of_arms,

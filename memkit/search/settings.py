@@ -9,7 +9,6 @@ from typing import Any
 from memkit.base.params import adopt, check_choice, disown, estimator
 from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError
-from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.settings import Index
 from memkit.search.state import RETURNED
 from memkit.search.step import Step
@@ -46,7 +45,8 @@ class Steps:
     columns : dict of str to float
         What they add to a trace, and its value where the step does nothing.
     telling : dict of str to tuple of Step
-        By method of `Step`, the steps that say something there: in a score's sentence, beside it, or of a question.
+        By method of `Step`, the steps that do something there: at fit, or say it in a score's sentence, beside it, or
+        of a question.
     """
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
@@ -64,7 +64,7 @@ class Steps:
         self.columns = {name: default for step in steps for name, default in step.columns.items()}
         self.telling = {
             way: tuple(step for step in steps if getattr(type(step), way) is not getattr(Step, way))
-            for way in ("part", "beside", "note")
+            for way in ("prepare", "part", "beside", "note")
         }
 
     def __iter__(self) -> Iterator[Step]:
@@ -112,7 +112,7 @@ def _checked(name: str, step: Any) -> Step:
     taken = {
         "name": {one.name for one in STEPS},
         "parameter": {*QuerySettings.params(), *Index.params()},
-        "column": {*STEPS.columns, *(f"{arm}{end}" for arm in KINDS for end in ("", "_rank", "_norm"))},
+        "column": {*STEPS.columns, *(f"{arm}{end}" for arm in recall.ARMS for end in ("", "_rank", "_norm"))},
         "disposition": {*STEPS.dispositions},
     }
     given = {"name": [step.name], "parameter": step.params, "column": step.columns, "disposition": step.drops}

@@ -17,6 +17,7 @@ from memkit.errors import some_of
 from memkit.schemas import Floats, Ints, Mask
 
 if TYPE_CHECKING:
+    from memkit.search.fitted.index import MemoryIndex
     from memkit.search.question import Question
     from memkit.search.state import Pooled, Ranked, State
 
@@ -138,6 +139,9 @@ class Step:
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Hashable:
         """What of `settings` it acts by, with `weights` by arm, over candidates of `arms`; None: it does nothing."""
         return None
+
+    def prepare(self, index: MemoryIndex, settings: Any, n_encoded: int) -> None:
+        """At fit, after so many texts were encoded, make what a first question would have to."""
 
     def gather(self, pooled: Pooled, keys: Sequence[Any]) -> Mapping[Hashable, Any]:
         """What it reads of candidates under any of `keys`, by name: as `Shortlist.values`."""

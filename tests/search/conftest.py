@@ -126,7 +126,7 @@ def retriever_over(monkeypatch: pytest.MonkeyPatch) -> Fitter:
             "vector": GivenVectors(vector or {}, len(rows), directions),
             "gram": GivenArm(gram or {}, len(rows)),
         }
-        monkeypatch.setattr(search_index, "build_arm", lambda name, *_: arms[name])
+        monkeypatch.setattr(search_index.MemoryIndex, "_built", lambda self, name: arms[name])
         return Retriever(**{"vector_weight": 0.5, "gram_weight": 0.0, "normalize": "minmax", **params}).fit(
             _corpus(*rows)
         )

@@ -11,9 +11,9 @@ import pytest
 from memkit.index.dense import Dense
 from memkit.index.encoders.base import Calibration
 from memkit.index.lexical import BM25, Grams
-from memkit.search.fitted.arms import arm_weights
 from memkit.search.retriever import Retriever
 from memkit.search.steps.fuse import calibrate
+from memkit.search.steps.recall import arm_weights
 from memkit.text.function_words import FUNCTION_WORDS
 
 DAY = "2026-03-01"

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.index.encoders.base import Calibration
-from memkit.search.fitted.arms import KINDS, arm_weights
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.fuse import METHODS, Evidence, Floats, fuse
+from memkit.search.steps.recall import ARMS, arm_weights
 
 NAN = np.nan
 
@@ -17,7 +17,7 @@ NAN = np.nan
 def weights_of(vector_weight: float, bm25_weight: float | None, arms: list[str]) -> dict[str, float]:
     """The weights that a Retriever of these parameters gives `arms`."""
     params = QuerySettings(vector_weight=vector_weight, bm25_weight=bm25_weight, gram_weight=0.0)
-    return arm_weights({name: kind.weight(params) for name, kind in KINDS.items()}, arms, Calibration()._asdict())
+    return arm_weights({name: kind.weight(params) for name, kind in ARMS.items()}, arms, Calibration()._asdict())
 
 
 HALVES = np.array([0.5, 0.5])

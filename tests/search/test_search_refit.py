@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.index.postings import Postings
-from memkit.search.fitted.arms import searched_texts
+from memkit.search.fitted.chunks import searched_texts
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
 
 DAY = "2026-03-01"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from sklearn.base import clone
 import memkit
 from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
 from memkit.index.encoders.hashing import HashEncoder
-from memkit.search.fitted import arms
 from memkit.search.fitted.settings import Index
 from memkit.search.question import HITS
 from memkit.search.retriever import Retriever
+from memkit.search.steps.recall import Words
 from memkit.tables.corpus import Corpus
 
 DAY = "2026-03-01"
@@ -232,7 +231,7 @@ def test_a_vector_weight_of_zero_never_touches_the_encoder(corpus_of: Any, monke
 
 
 def test_a_lexical_weight_of_zero_builds_no_postings(corpus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(arms.KINDS, "bm25", replace(arms.KINDS["bm25"], make=refuse))
+    monkeypatch.setattr(Words, "make", refuse)
     search = Retriever(encoder="hash", vector_weight=1.0).fit(corpus_of(*NOTES))
     assert search.search("пул", as_of=DAY)["bm25"].null_count == search.search("пул", as_of=DAY).num_rows
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memkit.base.duck import connect
 from memkit.schemas import Floats
-from memkit.search.fitted.arms import make_chunks
+from memkit.search.fitted.chunks import make_chunks
 from memkit.search.fitted.rows import Rows, make_rows
 from memkit.search.fitted.settings import Index
 from memkit.search.rank import unranked

@@ -23,7 +23,7 @@ from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Ints, result_schema
 from memkit.search.ask import Ask, Queries, Settings, check_user
-from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.retriever import Retriever
 from memkit.search.steps.scope import make_scope

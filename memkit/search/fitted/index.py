@@ -35,20 +35,13 @@ from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
-from memkit.search.fitted.arms import (
-    KINDS,
-    Arm,
-    arm_weights,
-    build_arm,
-    make_chunks,
-    take_rows,
-    vectors_of,
-)
+from memkit.search.fitted.chunks import make_chunks, take_rows, vectors_of
 from memkit.search.fitted.context import AUTO, conversation_column, turns_of
 from memkit.search.fitted.rows import Rows, make_rows, refit
 from memkit.search.fitted.settings import Index
-from memkit.search.settings import QuerySettings
-from memkit.search.state import Candidates, group_starts, merge, spread
+from memkit.search.settings import STEPS, QuerySettings
+from memkit.search.state import Candidates, merge
+from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words
 from memkit.search.steps.scope import Scope, make_scope
 from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by
@@ -59,7 +52,6 @@ if TYPE_CHECKING:
 
 _BACKGROUND = 256
 _WORDS = re.compile(r"\w+")
-_NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
 }
@@ -214,25 +206,25 @@ class MemoryIndex:
         encoded = shared_cache().encoded
         self.weights(how)
         _ = self.turns  # an unknown column is an error at fit
-        self._prepare_terms(how, shared_cache().encoded - encoded)
+        self._prepare(how, shared_cache().encoded - encoded)
         self.sources = [source for source in self.sources if not isinstance(source, Former)]
 
-    def encode(self, how: QuerySettings) -> int:
-        """Build the arm of meaning if it waits; the number of texts that were encoded."""
+    def encode(self, how: QuerySettings | None) -> int:
+        """Build the arm of meaning if it waits, and prepare for `how`; the number of texts that were encoded."""
         if self.n_waiting <= 0:
             return 0
         encoded = shared_cache().encoded
-        self.arms["vector"] = build_arm("vector", self.settings, self.chunks, self.texts)
+        self.arms["vector"] = self._built("vector")
         self.n_waiting, new = 0, shared_cache().encoded - encoded
         vars(self).pop("vocabulary", None)
-        self._prepare_terms(how, new)
+        self._prepare(how, new)
         return new
 
-    def _prepare_terms(self, how: QuerySettings, n_encoded: int) -> None:
-        """Encode the terms too, after so many texts, where that takes little of their time."""
-        if n_encoded and how.across_weight and self.vocabulary is not None:
-            n_chars = pc.sum(pc.utf8_length(self.texts)).as_py()
-            self.vocabulary.prepare(n_chars * n_encoded // max(len(self.texts), n_encoded))
+    def _prepare(self, how: QuerySettings | None, n_encoded: int) -> None:
+        """Let the steps make what a first question would have to, after so many texts were encoded."""
+        if how is not None and n_encoded:
+            for step in STEPS.telling["prepare"]:
+                step.prepare(self, how, n_encoded)
 
     @property
     def whole(self) -> MemoryIndex:
@@ -249,9 +241,9 @@ class MemoryIndex:
         """The candidates of each arm for a question."""
         scope = make_scope(self, ask, ask.where)
         weights, sight = self.weights(ask.settings), self.sight(scope.allowed)
-        reading = Reading(ask, scope, weights, sight, self.nearest(ask, weights, sight))
+        reading = Reading(ask, scope, weights, sight, nearest_words(self, ask, weights, sight))
         pools = 2 if ask.to_trace and scope.allowed is None and self.is_steady else 1
-        return Answer(self, reading, self.retrieve(reading, pools * ask.settings.pool, scope.allowed))
+        return Answer(self, reading, self.retrieve(reading, pools * depth_of(ask.settings), scope.allowed))
 
     def candidate_source(self, name: str) -> Arm:
         """The object that retrieves candidates for an arm: the arm itself."""
@@ -281,7 +273,7 @@ class MemoryIndex:
 
     def lent(self, arms: Iterable[str]) -> list[str]:
         """What turns of a conversation lend each other in these arms, by the arms' names for it."""
-        return [KINDS[name].label for name in arms if name in self.arms and self.arms[name].lends]
+        return [ARMS[name].label for name in arms if name in self.arms and self.arms[name].lends]
 
     @cached_property
     def turns(self) -> Turns | None:
@@ -310,24 +302,32 @@ class MemoryIndex:
         ParameterError
             If no arm has a weight.
         """
-        requested = {name: kind.weight(settings) for name, kind in KINDS.items()}
+        requested = {name: arm.weight(settings) for name, arm in ARMS.items()}
         waits = requested["vector"] != 0 and self.waits
         stored = Calibration() if requested["vector"] == 0 or waits else self.stored or Calibration()
-        present = [name for name in KINDS if name not in self.absent and not (name == "vector" and waits)]
+        present = [name for name in ARMS if name not in self.absent and not (name == "vector" and waits)]
         weights = arm_weights(requested, present, stored._asdict())
         for name in weights:
             if name in self.arms or not self.chunks.num_rows:
                 continue
-            try:
-                existing = self._existing(name, self.sources)
-                self.arms[name] = existing or build_arm(name, self.settings, self.chunks, self.texts)
-            except ImportError as error:
-                if name != "vector":
-                    raise
-                self.absent[name] = str(error)
-                warnings.warn(f"Retriever: search works without vectors. {error}", RuntimeWarning, stacklevel=4)
+            if not self._build(name):
                 return self.weights(settings)
         return weights
+
+    def _build(self, name: str) -> bool:
+        """Whether the arm is there: from a source, else built; false where the encoder is not installed."""
+        try:
+            self.arms[name] = self._existing(name, self.sources) or self._built(name)
+        except ImportError as error:
+            if name != "vector":
+                raise
+            self.absent[name] = str(error)
+            warnings.warn(f"Retriever: search works without vectors. {error}", RuntimeWarning, stacklevel=5)
+            return False
+        return True
+
+    def _built(self, name: str) -> Arm:
+        return ARMS[name].make(self.settings).fit(self.chunks, self.texts)
 
     def _existing(self, name: str, sources: Iterable[Source]) -> Any:
         """The arm from the first source that has it."""
@@ -370,9 +370,9 @@ class MemoryIndex:
     def encoded(self) -> Vectors | None:
         """The vector of each chunk by the encoder, whose arm is built if need be; None where there is no encoder."""
         if self.waits:
-            self.encode(QuerySettings(across_weight=0.0))
-        if "vector" not in self.arms and "vector" not in self.absent:
-            self.weights(QuerySettings(vector_weight=1.0))
+            self.encode(None)
+        if "vector" not in self.arms and "vector" not in self.absent and self.chunks.num_rows:
+            self._build("vector")
         return self.arms["vector"].vectors_ if "vector" in self.arms else None
 
     @cached_property
@@ -434,37 +434,16 @@ class MemoryIndex:
         allowed : ndarray of bool, shape (n_chunks,), or None
             Chunks that may be found; None: all.
         """
-        arms = reading.weights
+        arms = [ARMS[name] for name in reading.weights]
         if not self.chunks.num_rows:
-            return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
-        options = {name: KINDS[name].options(reading.ask.settings) for name in arms}
-        queries = self.arm_queries(reading.ask, options)
-        candidates = {name: self.arm_candidates(name, queries[name], n, allowed, reading) for name in options}
-        samples = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
-        scales = [self.arms[name].scale(queries[name], samples[name], **values) for name, values in options.items()]
-        return merge(candidates, self.chunks.num_rows, n, np.stack(scales, axis=1))
-
-    def arm_queries(self, ask: Ask, arms: Iterable[str]) -> dict[str, Any]:
-        """The queries for each arm: texts (times are replaced by dates for the arms that search those) or vectors."""
-        # Where no dates are searched, memories may contain the words as such.
-        dated = ask.dated if self.is_dated and "date" in self.settings.searched else ask.texts
-        queries: dict[str, Any] = {name: dated if KINDS[name].reads_dates else ask.texts for name in arms}
-        if ask.queries.vectors is not None and "vector" in queries:
-            queries["vector"] = ask.queries.vectors
-        return queries
+            return merge({arm.name: CANDIDATES.empty_table() for arm in arms}, 0, n)
+        candidates = {arm.name: arm.candidates(self, reading, n, allowed) for arm in arms}
+        scale = np.stack([arm.scale(self, reading) for arm in arms], axis=1)
+        return merge(candidates, self.chunks.num_rows, n, scale)
 
     def sight(self, visible: Mask | None) -> Sight:
         """The terms of the chunks `visible`; None: of all."""
         return Sight.joined(arm.sight(visible) for arm in [*self.arms.values()])
-
-    def nearest(self, ask: Ask, arms: Iterable[str], sight: Sight) -> Sequence[Nearest]:
-        """For each query its words that no text in sight has, with the nearest term; empty if off."""
-        spelling = [name for name in arms if name in self.arms and self.arms[name].spells]
-        if not ask.settings.near_words or not spelling:
-            return ()
-        queries = self.arm_queries(ask, spelling)
-        nearest: Sequence[Nearest] = self.arms[spelling[0]].near_terms(queries[spelling[0]], sight)
-        return nearest
 
     def spelled(self, term: str, sight: Sight) -> str:
         """A word in sight whose term it is; the term itself if there is none."""
@@ -473,33 +452,7 @@ class MemoryIndex:
         terms = terms_by(self.settings.analyzer).terms(words)
         return next((word for word, of_word in zip(words, terms, strict=True) if of_word == [term]), term)
 
-    def arm_candidates(self, name: str, queries: Any, n: int, allowed: Mask | None, reading: Reading) -> pa.Table:
-        """The best `n` chunks of one arm: query, row and score.
-
-        A chunk of a superseded memory is found for its successor's chunk, which has the better score of both.
-        """
-        successor_chunks = reading.scope.successor_chunks
-        if successor_chunks is None:
-            return self._best_of_arm(name, queries, n, allowed, reading)
-        replaced = successor_chunks >= 0
-        wide, n_replaced = allowed if allowed is None else allowed | replaced, int(replaced.sum())
-        candidates = self._best_of_arm(name, queries, n + n_replaced, wide, reading)
-        return with_successors(candidates, successor_chunks, n)
-
-    def _best_of_arm(self, name: str, queries: Any, n: int, allowed: Mask | None, reading: Reading) -> pa.Table:
-        """As `arm_candidates`, each chunk as itself; turns have a share of what their neighbours have."""
-        kind, arm, turns = KINDS[name], self.candidate_source(name), self.turns
-        how, visible = reading.ask.settings, reading.scope.allowed
-        options, allowed = kind.options(how), self._filled(allowed)
-        if self.arms[name].spells:
-            options["near"] = [dict.fromkeys(nearest.values(), how.near_words) for nearest in reading.nearest]
-        if turns is not None and self.arms[name].lends:
-            lending = self._filled(visible) if kind.everywhere else visible
-            in_turns: pa.Table = self.arms[name].candidates_in_turns(queries, n, allowed, turns, lending, **options)
-            return in_turns
-        return arm.candidates(queries, n, allowed, **options)
-
-    def _filled(self, some: Mask | None) -> Mask | None:
+    def filled(self, some: Mask | None) -> Mask | None:
         """The mask `some` without empty chunks."""
         filled = self.rows.filled
         return some if filled is None else filled if some is None else filled & some
@@ -522,23 +475,6 @@ class MemoryIndex:
             return Likeness(None, self.arms["vector"].vectors_)
         rows = np.unique(row)
         return Likeness(rows, terms_by(self.settings.analyzer).terms(take_rows(self.texts, rows).to_pylist()))
-
-
-def with_successors(candidates: pa.Table, successor_chunks: Ints, n: int) -> pa.Table:
-    """Candidates with each chunk's successor in its place, each once with its best score; the best `n` of a query.
-
-    >>> found = pa.table({"query": [0, 0, 0], "row": [0, 1, 2], "score": [5.0, 3.0, 2.0]})
-    >>> with_successors(found, np.array([1, -1, -1]), 2).to_pydict()
-    {'query': [0, 0], 'row': [1, 2], 'score': [5.0, 2.0]}
-    """
-    query, row, score = (candidates[name].to_numpy() for name in ("query", "row", "score"))
-    row = np.where(successor_chunks[row] >= 0, successor_chunks[row], row)
-    order = np.lexsort((row, -score, query))
-    _, first = np.unique(query[order] * len(successor_chunks) + row[order], return_index=True)
-    kept = order[np.sort(first)]
-    starts = group_starts(query[kept])
-    kept = kept[np.arange(len(kept)) - spread(starts, starts, len(kept)) < n]
-    return pa.table({"query": query[kept], "row": row[kept], "score": score[kept]}, schema=candidates.schema)
 
 
 Kind = TypeVar("Kind", bound=MemoryIndex)

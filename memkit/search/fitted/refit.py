@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask, with_column
-from memkit.search.fitted.arms import codes, places, text_codes
+from memkit.search.fitted.chunks import codes, places, text_codes
 from memkit.text.chunk import lines_above
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.schemas import ASIDE, Ints, Mask, check_kinds
-from memkit.search.fitted.arms import codes, places, text_codes
+from memkit.search.fitted.chunks import codes, places, text_codes
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
 from memkit.tables.statement import with_ends

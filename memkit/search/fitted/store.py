@@ -20,10 +20,11 @@ from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleI
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
-from memkit.search.fitted.arms import KINDS, vectors_of
+from memkit.search.fitted.chunks import vectors_of
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
+from memkit.search.steps.recall import ARMS
 from memkit.tables.commit import POINTER, current, replacing
 from memkit.tables.table import from_table
 from memkit.tables.untrusted import digests, is_member_name, open_member, read_json, refuse_links
@@ -138,7 +139,7 @@ def _load(
 def _load_arm(index: MemoryIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
     """Load an arm, after comparing its files with their hashes."""
     check_arm(folder, name, manifest)
-    return KINDS[name].load(index, folder / name, trust)
+    return ARMS[name].load(index, folder / name, trust)
 
 
 def check_arm(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
@@ -219,7 +220,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
             settings(**{name: value for name, value in params.items() if name in settings.params()}).check_params()
         unknown = [name for name in params if not any(name in settings.params() for settings in kinds)]
         missing = [name for name in Index.params() if name not in params]
-        others = [name for name in manifest["arms"] if name not in KINDS]
+        others = [name for name in manifest["arms"] if name not in ARMS]
         is_named = all(isinstance(params.get(name), str | None) for name in ("encoder", "rerank"))
         is_ours = is_named and params["engine"] == "local"
         if unknown or missing or others or not is_ours:

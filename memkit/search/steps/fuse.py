@@ -10,17 +10,21 @@ normalised scores from 0 to 1 both give scores from 0 to 1, for any number of ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from memkit.base.params import Estimator, check_choice, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, TIE_DIGITS
 from memkit.search.fitted.across import scores_across
-from memkit.search.fitted.arms import KINDS
 from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, group_starts, rank_within, spread
 from memkit.search.step import Look, Step, only_with
+from memkit.search.steps.recall import ARMS
+
+if TYPE_CHECKING:
+    from memkit.search.fitted.index import MemoryIndex
 
 FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
 
@@ -235,6 +239,12 @@ class Fuse(Step):
             tuple(weights.get(arm, 0.0) for arm in arms),
         )
 
+    def prepare(self, index: MemoryIndex, settings: Any, n_encoded: int) -> None:
+        """Encode single terms too, where that takes little of the texts' time: words of two alphabets meet by them."""
+        if settings.across_weight and index.vocabulary is not None:
+            n_chars = pc.sum(pc.utf8_length(index.texts)).as_py()
+            index.vocabulary.prepare(n_chars * n_encoded // max(len(index.texts), n_encoded))
+
     def gather(self, pooled: Pooled, keys: Sequence[Fusion]) -> dict[Any, Any]:
         scales = dict.fromkeys(key.scale for key in keys)
         norms = {("norm", scale): _norms(pooled, scale) for scale in scales}
@@ -303,7 +313,7 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
         return normalize(query, candidates.raw.T.ravel(), how).reshape(arms, -1).T
     query, raw, ends = candidates.query, candidates.raw, candidates.scale[candidates.query]
     columns = [
-        calibrate(query, raw[:, column], ends[:, column, 0], ends[:, column, 1], KINDS[arm].everywhere)
+        calibrate(query, raw[:, column], ends[:, column, 0], ends[:, column, 1], ARMS[arm].everywhere)
         for column, arm in enumerate(candidates.arms)
     ]
     norm = np.stack(columns, axis=1)

@@ -12,7 +12,7 @@ from memkit.base.params import Estimator, Reach, estimator, param
 from memkit.index.rerank import Reranker, as_reranker
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED
-from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, nth_largest
 from memkit.search.step import Look, Step
 

@@ -19,7 +19,7 @@ from memkit.base.params import Estimator, Moment, Reach, estimator, param, until
 from memkit.display.names import NAMED, day_of
 from memkit.errors import ParameterError, QueryError, count_of
 from memkit.schemas import STALE_WEIGHT, Ints, Mask, kinds_where
-from memkit.search.fitted.arms import take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.step import Look, Step
 from memkit.tables.age import later
 from memkit.tables.sandbox import TIMEOUT_S, QueryTimeoutError, parse_select

@@ -1,91 +1,20 @@
-"""The arms that a Retriever can have, and the text that they search."""
+"""Chunks of memories, the texts of them that the arms search, and rows of tables of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from memkit.base.duck import literal, rows_of
-from memkit.errors import ParameterError, StaleIndexError
 from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
 from memkit.search.fitted.settings import Index
 from memkit.text.analyse import columns_read, may_have_text, searchable_sql
 from memkit.text.boilerplate import evidence
 from memkit.text.chunk import Chunker, has_alnum, says
-
-if TYPE_CHECKING:
-    from memkit.search.settings import QuerySettings
-
-
-class Arm(Protocol):
-    """Finds candidates by one kind of evidence: an `Abilities` with these five methods can be a Retriever's arm."""
-
-    def fit(self, chunks: pa.Table, texts: pa.ChunkedArray) -> Self:
-        """Index `texts`, the searched text of each row of `chunks`."""
-
-    def candidates(self, queries: Sequence[str], n: int, allowed: Mask | None = None, **options: Any) -> pa.Table:
-        """Columns query, row and score: at most `n` rows a query among `allowed`, best first, ties by row."""
-
-    def scale(self, queries: Sequence[str], background: NDArray[np.int64], **options: Any) -> NDArray[np.float64]:
-        """For each query the two scores that calibration maps to 0 and 1.
-
-        `background` is a fixed sample of rows, for an arm that scores every row; else it is empty.
-        """
-
-    def save(self, folder: Path) -> None:
-        """Write the arm to `folder`."""
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read what `save` wrote."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of arm: to add one, add an entry to `KINDS`.
-
-    Attributes
-    ----------
-    weight : callable
-        The arm's weight in the settings, before the weights are scaled to the sum 1; None: the one stored for the
-        encoder.
-    options : callable
-        The query-time settings that the arm takes.
-    reads_dates : bool
-        Whether times that a query names are passed to it as dates, if the settings say so.
-    lends : bool
-        Whether turns of a conversation lend each other what it finds, if the arm that the settings ask for can.
-    everywhere : bool
-        Whether the arm scores every row; then a row that was not retrieved counts as much as the last that was.
-    make : callable
-        The arm that the settings ask for, not fitted.
-    load : callable
-        ``load(index, folder, trust)`` is the arm of `index` that was saved in `folder`; `trust` says whether the folder
-        is the user's own. Raises StaleIndexError if it is damaged, of other rows or of another encoder.
-    label : str
-        The name of the arm in tables, pictures and messages.
-    nothing : str
-        Why a memory has no score in it.
-    """
-
-    weight: Callable[[QuerySettings], float | None]
-    options: Callable[[QuerySettings], dict[str, Any]]
-    reads_dates: bool
-    lends: bool
-    everywhere: bool
-    make: Callable[[Index], Arm]
-    load: Callable[[Any, Path, bool], Arm]
-    label: str
-    nothing: str
-
 
 _CONTEXT = ("date", "heading_path", "description", "aliases", "front_matter")
 _COLUMNS = ("heading_path", "created_at", "updated_at", "title", "tags", "description", "aliases", "layout", "extra")
@@ -95,134 +24,6 @@ _COLUMN_TYPES = {
 _FEW = 16
 _LONG = 4096
 """Bytes of a title, of tags or of another column above which it is searched with a memory's first chunk only."""
-_K3 = 1000.0
-"""Every repetition of a word in a query counts, as in most engines: on long queries that is worth a tenth of nDCG."""
-
-
-def lexical() -> Any:
-    """The arms that search words, imported when one is asked for."""
-    from memkit.index import lexical
-
-    return lexical
-
-
-def _words(settings: Index) -> Arm:
-    if settings.lexical == "char":
-        return cast(Arm, lexical().CharGrams())
-    return cast(Arm, lexical().BM25(analyzer=settings.analyzer, k3=_K3))
-
-
-def _word_options(settings: QuerySettings) -> dict[str, Any]:
-    return {"function_word_weight": settings.function_word_weight}
-
-
-def _dense(settings: Index) -> Arm:
-    from memkit.index.dense import Dense
-
-    return cast(Arm, Dense(encoder=settings.encoder, ann=settings.ann, centre=settings.centre))
-
-
-def _of_rows(arm: Any, index: Any, folder: Path) -> Arm:
-    if arm.postings_.n_rows != index.chunks.num_rows:
-        raise StaleIndexError(
-            f"{folder.name}: expected {index.chunks.num_rows} chunks. Got {arm.postings_.n_rows}. Fit again."
-        )
-    return cast(Arm, arm)
-
-
-def _load_dense(index: Any, folder: Path, trust: bool) -> Arm:
-    from memkit.index.dense import Dense
-
-    rows = {"chunks": index.chunks, "texts": index.texts}
-    return cast(Arm, Dense.load(folder, encoder=index.settings.encoder, **rows, trust=trust))
-
-
-KINDS: dict[str, Kind] = {
-    "bm25": Kind(
-        weight=lambda s: s.bm25_weight,
-        options=_word_options,
-        reads_dates=True,
-        lends=True,
-        everywhere=False,
-        make=_words,
-        load=lambda index, folder, trust: _of_rows(type(_words(index.settings)).load(folder), index, folder),
-        label="words",
-        nothing="words score 0 (no term in common)",
-    ),
-    "vector": Kind(
-        weight=lambda s: s.vector_weight,
-        options=lambda s: {},
-        reads_dates=False,
-        lends=True,
-        everywhere=True,
-        make=_dense,
-        load=_load_dense,
-        label="meaning",
-        nothing="no meaning score (no vector to compare)",
-    ),
-    "gram": Kind(
-        weight=lambda s: s.gram_weight,
-        options=_word_options,
-        reads_dates=True,
-        lends=False,
-        everywhere=False,
-        make=lambda settings: lexical().Grams(),
-        load=lambda index, folder, trust: _of_rows(lexical().Grams.load(folder), index, folder),
-        label="letters",
-        nothing="letters score 0 (no n-gram in common)",
-    ),
-}
-"""The arms by their column in hits and trace, in the order of the columns: words, meaning, letters."""
-
-
-def arm_weights(
-    requested: Mapping[str, float | None], arms: Iterable[str], stored: Mapping[str, float] = MappingProxyType({})
-) -> dict[str, float]:
-    """The weight of each of `arms`, rescaled to the sum 1; an arm of weight 0 is left out.
-
-    Arms whose weight is None share the remaining weight in the proportions of `stored`.
-
-    Raises
-    ------
-    ParameterError
-        If a weight is negative, or all are 0.
-
-    Examples
-    --------
-    >>> arm_weights({"bm25": 0.3, "vector": 0.7}, ["bm25", "vector"])
-    {'bm25': 0.3, 'vector': 0.7}
-    >>> arm_weights({"bm25": 0.0, "vector": 1.0}, ["bm25"])  # no encoder: words alone, as the workspace document says
-    {'bm25': 1.0}
-    >>> arm_weights({"bm25": None, "vector": 0.5, "gram": None}, ["bm25", "vector", "gram"], {"bm25": 6, "gram": 2})
-    {'bm25': 0.375, 'vector': 0.5, 'gram': 0.125}
-    """
-    text = ", ".join(f"{arm}_weight={weight}" for arm, weight in requested.items())
-    explicit = {arm: weight for arm, weight in requested.items() if weight is not None}
-    if min(explicit.values(), default=0) < 0:
-        raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {text}.")
-    defaults = {arm: stored[arm] for arm in requested if arm not in explicit}
-    share = max(0.0, 1.0 - sum(explicit.values())) / (sum(defaults.values()) or 1.0)
-    weights = {arm: explicit[arm] if arm in explicit else share * defaults[arm] for arm in requested}
-    positive = {arm: weights[arm] for arm in arms if weights[arm] > 0}
-    if not positive and any(weights.values()):
-        positive = dict.fromkeys(arms, 1.0)
-    if not positive:
-        raise ParameterError(f"Retriever: no arm has a weight: {text}. Expected a weight above 0.")
-    total = sum(positive.values())
-    return {arm: weight / total for arm, weight in positive.items()}
-
-
-def build_arm(name: str, settings: Index, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
-    """The arm `name`, fitted.
-
-    Raises
-    ------
-    ImportError
-        If the encoder's package is not installed.
-    MemkitError
-        If the encoder fails.
-    """
-    return KINDS[name].make(settings).fit(chunks, texts)
 
 
 def make_chunks(memories: pa.Table, settings: Index) -> pa.Table:
