@@ -32,6 +32,7 @@ _FEW, _FEW_KEPT = 400, 64
 """Pairs are cached for questions of at most `_FEW` texts, and for `_FEW_KEPT` questions: some megabytes."""
 _READ_AT_ONCE = 256
 _PAIRS_AT_ONCE = 4096
+_NO_ROWS: Ints = np.empty(0, np.int64)
 DROPPED = -1
 """The key of a dropped candidate."""
 NOWHERE = np.iinfo(np.int64).max
@@ -118,26 +119,32 @@ class NearPairs:
     most: Floats
 
     @classmethod
-    def among(cls, repeats: Repeats, texts: Ints, threshold: float, rows: Ints) -> NearPairs | None:
-        """The near-duplicates among `rows` at this threshold or higher; None if there are none.
+    def among(
+        cls, repeats: Repeats, texts: Sequence[Ints], threshold: float, rows: Sequence[Ints]
+    ) -> list[NearPairs | None]:
+        """The near-duplicates among the `rows` of each query at this threshold or higher; None if there are none.
 
-        `texts` are the rows of their texts in `repeats`.
+        `texts` are the rows of their texts in `repeats`. Those of all queries are read at once.
         """
-        if len(texts) < 2:
-            return None
-        likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist()
-        names = texts.tolist()
-        near = [(a, b) for a, b in likely if repeats.is_near(names[a], names[b], threshold)]
-        conflicting = repeats.conflicting([(names[a], names[b]) for a, b in near])
-        pairs = [pair for pair, conflicts in zip(near, conflicting, strict=True) if not conflicts]
-        if not pairs:
-            return None
-        members = np.unique(pairs)
+        repeats.read(np.concatenate([*texts, _NO_ROWS]))
+        likely = [np.argwhere(np.triu(repeats.likely(some, threshold), 1)) for some in texts]
+        named = [some[pairs] for some, pairs in zip(texts, likely, strict=True)]
+        is_near = repeats.near(np.concatenate([*named, _NO_ROWS.reshape(0, 2)]), threshold)
+        among, done = list[NearPairs | None](), 0
+        for some, pairs, names in zip(rows, likely, named, strict=True):
+            kept = is_near[done : done + len(pairs)]
+            done += len(pairs)
+            among.append(cls._of(repeats, some, pairs[kept], names[kept]) if kept.any() else None)
+        return among
+
+    @classmethod
+    def _of(cls, repeats: Repeats, rows: Ints, pairs: Ints, names: Ints) -> NearPairs:
+        """Those of one query, from the places of pairs in `rows` and the rows of their texts."""
+        members, places = np.unique(pairs, return_inverse=True)
         shared, most = np.full((len(members), len(members)), -1.0), np.ones((len(members), len(members)))
-        for a, b in pairs:
-            left, right = np.searchsorted(members, (a, b))
-            shared[[left, right], [right, left]] = repeats.shared(names[a], names[b])
-            most[[left, right], [right, left]] = repeats.most(names[a], names[b])
+        left, right = places.reshape(-1, 2).T
+        shared[left, right] = shared[right, left] = [repeats.shared(a, b) for a, b in names.tolist()]
+        most[left, right] = most[right, left] = [repeats.most(a, b) for a, b in names.tolist()]
         return cls(rows[members], shared, most)
 
     @cached_property
@@ -242,13 +249,18 @@ class Repeats:
             self._sizes[batch] = _sizes(self._bits[batch])
             self._is_read[batch] = True  # after the bits are written: another thread may read them
 
-    def same(self, one: int, other: int, threshold: float) -> bool:
-        """Whether two texts are near-duplicates and do not differ in a number, a date, a negation or a value."""
-        return self.is_near(one, other, threshold) and not self.conflicting([(one, other)])[0]
+    def near(self, pairs: Ints, threshold: float) -> Mask:
+        """Which pairs of texts are near-duplicates and do not differ in a number, a date, a negation or a value.
 
-    def is_near(self, one: int, other: int, threshold: float) -> bool:
-        """Whether the cosine of the trigrams of two texts reaches the threshold."""
-        return self.shared(one, other) >= threshold * self.most(one, other)
+        They are near where the cosine of their trigrams reaches the threshold.
+        """
+        new = np.array([row for row in np.unique(pairs).tolist() if row not in self._grams], np.int64)
+        for row, text in zip(new.tolist(), self._texts_at(new), strict=True):
+            _keep(self._grams, row, _trigrams(text))
+        names = list(map(tuple, pairs.tolist()))
+        is_near = np.array([self.shared(*pair) >= threshold * self.most(*pair) for pair in names], dtype=bool)
+        is_near[is_near] = ~np.array(self.conflicting([names[place] for place in np.flatnonzero(is_near)]), bool)
+        return is_near
 
     def shared(self, one: int, other: int) -> int:
         """The number of trigrams that two texts share."""

@@ -130,8 +130,9 @@ def _near_duplicates(question: Question, rows: Ints) -> tuple[str, ...]:
     if question.settings.fold != "none":
         candidates = np.setdiff1d(question.retrieved.row, alike)
         likely = index.repeats.likely(np.concatenate([rows, candidates]), limit)[: len(rows), len(rows) :]
-        pairs = zip(rows[likely.nonzero()[0]].tolist(), candidates[likely.nonzero()[1]].tolist(), strict=True)
-        alike += [other for one, other in pairs if index.repeats.same(one, other, limit)]
+        one, other = likely.nonzero()
+        is_near = index.repeats.near(np.stack([rows[one], candidates[other]], axis=1), limit)
+        alike += candidates[other][is_near].tolist()
     return _ids(index, np.unique(index.rows.memory[alike]))
 
 

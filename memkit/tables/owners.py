@@ -164,9 +164,8 @@ class Owners:
 
     def names(self, left: int, right: int) -> bool:
         """Whether both texts name the subject of the one or of the other."""
-        said = self._said(left) & self._said(right)
-        titles = (words_of(self.titles[left]), words_of(self.titles[right]))
-        return any(bool(title) and title <= said for title in titles)
+        titles = {words_of(self.titles[row]) for row in (left, right)}
+        return any(bool(title) and self._says(left, title) and self._says(right, title) for title in titles)
 
     def parts(self, group: Ints) -> Ints:
         """A number for each row, the same for rows of one `group` (of equal texts) and one owner.
@@ -193,8 +192,11 @@ class Owners:
         parts: Ints = sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)
         return parts
 
-    def _said(self, row: int) -> frozenset[str]:
-        return _content(self.texts[int(self.places[row])].as_py() or "")
+    def _says(self, row: int, title: frozenset[str]) -> bool:
+        """Whether a text has the words of a title."""
+        text = self.texts[int(self.places[row])].as_py() or ""
+        letters = folded(text)  # a text without the letters of a word, as most are, need not be cut into words
+        return all(word in letters for word in title) and title <= _content(text)
 
     def scopes(self, nodes: Ints, texts: pa.Array) -> Scopes:
         """The owners by which texts are compared; `nodes` is the text of each row, -1 for none."""

@@ -22,7 +22,7 @@ from memkit.errors import ParameterError
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import ALIKE
 from memkit.text.facts import Cells, Facts, Traits, WordReader, cells
-from memkit.text.one_word import Synonyms
+from memkit.text.one_word import Lexicon, Synonyms
 from memkit.text.statements import Reader
 
 _FACT_CHARS = 240
@@ -93,7 +93,9 @@ class Conflicts:
         wrong = [word for word, digits in pairs.items() if not (word and digits)]
         if wrong:
             raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
-        self._reader = Reader(number_words, date_words, negations)
+        reader = Reader(number_words, date_words, negations)
+        # What words are is asked once for all texts: for the few pairs of a search it would take a tenth of its time.
+        self._traits, self._lexicon = WordReader(reader), Lexicon(reader)
         self._synonyms = synonyms
 
     def __call__(self, a: str, b: str) -> Differences:
@@ -103,7 +105,7 @@ class Conflicts:
 
     def facts(self, texts: Sequence[str]) -> Facts:
         """What `between` compares of texts; each is read once, when a pair asks for it."""
-        return Facts(texts, self._reader, self._synonyms)
+        return Facts(texts, self._traits, self._lexicon, self._synonyms)
 
     def between(self, facts: Facts, left: Ints, right: Ints) -> Mask:
         """Whether pairs of texts conflict; no pair is looked at alone, but for its few statements of one attribute.
@@ -142,7 +144,7 @@ class Conflicts:
         >>> Conflicts().traits("Doesn't eat two apples")[:3]
         (('2',), (), 1)
         """
-        return WordReader(self._reader)(text)
+        return self._traits(text)
 
 
 def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
@@ -152,24 +154,28 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
     """
     flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
     places, texts = facts.places, facts.places.texts.__getitem__
-    said = facts.differences(left, right)
-    differs = np.logical_or.reduce(said, axis=1)
     is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
     short = np.flatnonzero(is_short)
+    said = facts.differences(left[short], right[short])
+    differs = np.logical_or.reduce(said, axis=1)
     a, b = facts.whole(left[short]), facts.whole(right[short])
-    asked = differs[short]
-    alike = places.dice(a[asked], b[asked], 0.0)
-    counts = short[asked][(alike == 0) | (alike >= _ALIKE_FACTS)]
-    flags[counts, :_VALUE] = said[counts]
+    alike = places.dice(a[differs], b[differs], 0.0)
+    counts = np.flatnonzero(differs)[(alike == 0) | (alike >= _ALIKE_FACTS)]
+    flags[short[counts], :_VALUE] = said[counts]
     open_ = ~flags[short].any(axis=1)
     flags[short[open_], _VALUE] = facts.words.differ(a[open_], b[open_], texts)
     for some in _parts(facts.units, left, right, np.flatnonzero(~is_short), _MOST_PLACES):
         met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
-        many = some[met.n > _MOST_PLACES]
-        flags[many, :_VALUE] = said[many]
         chosen = _like_places(met, places.dice(met.left, met.right, _ALIKE))
-        pair, a, b = some[met.pair[chosen]], met.left[chosen], met.right[chosen]
-        differ = (places.said(a) != places.said(b)) & differs[pair, None]
+        place, a, b = met.pair[chosen], met.left[chosen], met.right[chosen]
+        # Where one text only says more, none of its sentences is put beside another, and none need be read.
+        many = met.n > _MOST_PLACES
+        asked = np.flatnonzero(many | (np.bincount(place, minlength=len(some)) > 0))
+        said = np.zeros((len(some), _VALUE), bool)
+        said[asked] = facts.differences(left[some[asked]], right[some[asked]])
+        flags[some[many], :_VALUE] = said[many]
+        differ = (places.said(a) != places.said(b)) & np.logical_or.reduce(said, axis=1)[place, None]
+        pair = some[place]
         for column in range(_VALUE):
             flags[pair[differ[:, column]], column] = True
         # What differs in a number is not asked for its words, which costs more.

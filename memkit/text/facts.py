@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,14 @@ from memkit.base.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import contradiction
 from memkit.text.letters import folded
-from memkit.text.one_word import Synonyms, Words
+from memkit.text.one_word import Lexicon, Synonyms, Words
 from memkit.text.statements import Reader, Statement, pieces_of
 
 _STEM = 5
+_MARKS = 1 << 20
+"""Pairs of sets times members that are in memory at once."""
 _AT_ONCE = 200_000
-"""Pairs of sets whose common members are counted at once."""
+"""Places of pairs of texts that are compared at once."""
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -60,7 +62,7 @@ class Sets:
 
     def __init__(self) -> None:
         self._rows: list[Ints] = []
-        self._made: tuple[Any, Ints, NDArray[np.uint64]] | None = None
+        self._made: tuple[Ints, Ints, Ints, NDArray[np.uint64]] | None = None
 
     def put(self, row: int, members: Collection[int]) -> None:
         """Set a row."""
@@ -70,33 +72,45 @@ class Sets:
 
     def dice(self, left: Ints, right: Ints, least: float) -> Floats:
         """The Dice coefficient of pairs of rows, exact where it is at least `least`, else 0."""
-        matrix, sizes, signatures = self._columns()
+        dice = np.zeros(len(left))
+        if not len(left):
+            return dice
+        members, starts, sizes, signatures = self._columns()
         both = sizes[left] + sizes[right]
         # Each member flips one bit, so two rows differ in no fewer members than their signatures do in bits.
         apart = np.bitwise_count(signatures[left] ^ signatures[right]).astype(np.int64)
         likely = np.flatnonzero((both > 0) & (both - apart >= least * both))
-        dice = np.zeros(len(left))
-        for start in range(0, len(likely), _AT_ONCE):
-            some = likely[start : start + _AT_ONCE]
-            shared = matrix[left[some]].multiply(matrix[right[some]]).sum(axis=1)
-            dice[some] = 2 * np.asarray(shared).ravel() / both[some]
+        # Each pair has a row of marks, in which the left one's members are set and the right one's looked up.
+        width = int(members.max(initial=0)) + 1
+        at_once = max(1, min(_MARKS // width, len(likely)))
+        marks = np.zeros(at_once * width, bool)
+        for start in range(0, len(likely), at_once):
+            some = likely[start : start + at_once]
+            cells = []
+            for rows in (left[some], right[some]):
+                n = sizes[rows]
+                pair = np.repeat(np.arange(len(some)), n)
+                place = np.arange(len(pair)) + np.repeat(starts[rows] - (np.cumsum(n) - n), n)
+                cells.append(pair * width + members[place])
+            marks[cells[0]] = True
+            shared = np.bincount(cells[1][marks[cells[1]]] // width, minlength=len(some))
+            marks[cells[0]] = False
+            dice[some] = 2 * shared / both[some]
         dice[dice < least] = 0.0
         return dice
 
-    def _columns(self) -> tuple[Any, Ints, NDArray[np.uint64]]:
+    def _columns(self) -> tuple[Ints, Ints, Ints, NDArray[np.uint64]]:
+        """The members of all rows, end to end; where each row starts, its size, and its signature."""
         if self._made is None:
-            from scipy.sparse import csr_matrix  # a tenth of a second, for those who compare
-
             sizes = np.array([len(row) for row in self._rows], dtype=np.int64)
             members = np.concatenate([*self._rows, _NONE])
             ends = np.append(0, np.cumsum(sizes))
-            shape = (len(sizes), int(members.max(initial=-1)) + 1)
             bits = np.uint64(1) << ((members.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
             signatures = np.zeros(len(sizes), np.uint64)
             some = sizes > 0
             if some.any():
                 signatures[some] = np.bitwise_xor.reduceat(bits, ends[:-1][some])
-            self._made = csr_matrix((np.ones(len(members), np.int32), members, ends), shape=shape), sizes, signatures
+            self._made = members, ends[:-1], sizes, signatures
         return self._made
 
 
@@ -106,17 +120,19 @@ class Facts:
     Parameters
     ----------
     texts : sequence of str
-    reader : Reader
+    traits : WordReader
+    lexicon : Lexicon
     synonyms : Synonyms, optional
         Which words mean the same; by default none do.
     """
 
-    def __init__(self, texts: Sequence[str], reader: Reader, synonyms: Synonyms | None = None) -> None:
+    def __init__(
+        self, texts: Sequence[str], traits: WordReader, lexicon: Lexicon, synonyms: Synonyms | None = None
+    ) -> None:
         self.texts = texts
-        self.reader = reader
-        self.places = Places(reader)
-        self.statements = Statements(reader)
-        self.words = Words(reader, synonyms)
+        self.places = Places(traits)
+        self.statements = Statements(lexicon.reader)
+        self.words = Words(lexicon, synonyms)
         self.text: Ints = np.full(len(texts), -1)
         """The number of a text; equal texts have one."""
         self.lengths: Ints = np.zeros(len(texts), np.int64)
@@ -151,6 +167,8 @@ class Facts:
         What a text says is the sum of what its places say, so only places that one of two texts has are read.
         """
         differ = np.zeros((len(left), len(SAID)), bool)
+        if not len(left):
+            return differ
         sizes = np.array([len(parts) for parts in self._parts], np.int64)
         n = np.cumsum(sizes[self.text[left]] + sizes[self.text[right]])
         for some in np.split(np.arange(len(left)), np.flatnonzero(np.diff(n // _AT_ONCE)) + 1):
@@ -189,9 +207,9 @@ SAID = ("numbers", "dates", "negations")
 class Places:
     """Distinct sentences and lines, which are read when asked for, with their traits as columns."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, traits: WordReader) -> None:
         self._number, self._term = Numbers(), Numbers()
-        self._traits = WordReader(reader)
+        self._traits = traits
         self._said: Ints = np.zeros((0, len(SAID)), np.int64)
         self._is_read: Mask = np.zeros(0, bool)
         self._content = Sets()

@@ -7,6 +7,7 @@ a label and what it is («Решение: Postgres»), or a number among words t
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from memkit.base.dates import MONTHS, WEEKDAYS
 from memkit.text.function_words import FUNCTION_WORDS
@@ -70,7 +71,8 @@ def without_moment(text: str) -> str:
         if len(heading) > _MOST_HEADING or bare == heading or any(map(str.isalnum, bare)):
             break
         rest = below.lstrip()
-    return rest if len(_WORD.findall(rest)) >= _LEAST_BELOW else text
+    words = islice(_WORD.finditer(rest), _LEAST_BELOW)
+    return rest if len(list(words)) == _LEAST_BELOW else text
 
 
 def _says(heading: str) -> bool:

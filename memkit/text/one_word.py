@@ -92,24 +92,33 @@ class Synonyms(NamedTuple):
     least_of_activities: float
 
 
+class Lexicon:
+    """What a reader's single words are, whatever the text: units, words of `APART`, and those of the thesaurus."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        units = {folded(word): line.split()[0] for line in UNITS for word in line.split()}
+        # A long one is known in each of its cases («в мегабайтах»).
+        self.units = {reader.stem(word): name for word, name in units.items() if len(word) >= _LONG_UNIT} | units
+        lines = [[reader.stem(folded(word)) for word in line.split()] for line in APART]
+        self.apart = {stem: stems[0] for stems in lines for stem in stems}
+        self.thesaurus = Thesaurus(lambda word: reader.stem(folded(word)))
+
+
 class Words:
     """The words of places in order, each place being read once, when it is asked for."""
 
-    def __init__(self, reader: Reader, synonyms: Synonyms | None) -> None:
-        self._reader, self._synonyms = reader, synonyms
+    def __init__(self, lexicon: Lexicon, synonyms: Synonyms | None) -> None:
+        self._reader, self._lexicon, self._synonyms = lexicon.reader, lexicon, synonyms
         self._numbers: dict[str, int] = {}
         self._written: list[str] = []
         self._of: dict[int, tuple[Ints, Ints]] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
-        units = {folded(word): line.split()[0] for line in UNITS for word in line.split()}
-        # A long one is known in each of its cases («в мегабайтах»).
-        self._units = {reader.stem(word): name for word, name in units.items() if len(word) >= _LONG_UNIT} | units
-        lines = [[reader.stem(folded(word)) for word in line.split()] for line in APART]
-        self._apart = {stem: stems[0] for stems in lines for stem in stems}
-        self._thesaurus = Thesaurus(lambda word: reader.stem(folded(word)))
 
     def differ(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
         """Whether pairs of places, whose words `texts` gives, differ in a word that is the fact."""
+        if not len(left):
+            return np.zeros(0, bool)
         new = [place for place in np.unique(np.append(left, right)).tolist() if place not in self._of]
         self._reader.learn(folded(word) for place in new for word in _PART.findall(texts(place)))
         self._of.update((place, self._read(texts(place))) for place in new)
@@ -180,7 +189,7 @@ class Words:
         left, right = (every[np.searchsorted(terms, side)] for side in (a, b))
         words = [self._written[term] for term in terms.tolist()]
         is_activity = np.array([len(word) >= _ACTIVITY and word.endswith("ing") for word in words])
-        is_known = np.array([self._reader.stem(word) in self._thesaurus for word in words])
+        is_known = np.array([self._reader.stem(word) in self._lexicon.thesaurus for word in words])
         both = [
             flags[np.searchsorted(terms, a)] & flags[np.searchsorted(terms, b)] for flags in (is_activity, is_known)
         ]
@@ -188,7 +197,7 @@ class Words:
         alike: Mask = np.einsum("ij,ij->i", left, right) >= least
         for place in np.flatnonzero(both[1] & ~alike).tolist():
             pair = (self._reader.stem(self._written[term]) for term in (a[place], b[place]))
-            alike[place] = self._thesaurus(*pair)
+            alike[place] = self._lexicon.thesaurus(*pair)
         return alike
 
     def _may_be_forms(self, a: Ints, b: Ints, kind_a: Ints, kind_b: Ints) -> Mask:
@@ -234,8 +243,8 @@ class Words:
     ) -> Iterator[tuple[str, str, int]]:
         word = folded(part)
         glued = _GLUED.match(word)
-        unit = self._units.get(glued[1] if glued else word) or (
-            self._units.get(self._reader.stem(word)) if len(word) >= _LONG_UNIT else None
+        unit = self._lexicon.units.get(glued[1] if glued else word) or (
+            self._lexicon.units.get(self._reader.stem(word)) if len(word) >= _LONG_UNIT else None
         )
         if unit is not None and (glued or after_number or len(word) >= _LONG_UNIT):
             yield f"{unit} (unit)", word, _HARD
@@ -245,8 +254,8 @@ class Words:
             yield word if word.isascii() else self._reader.stem(word), word, _HARD
         elif not self._reader.is_negation(word):
             stem = self._reader.stem(word)
-            if stem in self._apart:
-                yield self._apart[stem], word, _CLOSED
+            if stem in self._lexicon.apart:
+                yield self._lexicon.apart[stem], word, _CLOSED
             elif re.split("['’]", word)[0] not in FUNCTION_WORDS and word not in _LIGHT:
                 is_name = part[0].isupper() and not shouts
                 yield stem, word, (_FIRST if begins else _HARD) if is_name else _SOFT

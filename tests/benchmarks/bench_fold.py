@@ -19,6 +19,7 @@ from pathlib import Path
 
 import bench_labels
 import bench_quality
+import numpy as np
 import pandas as pd
 
 import memkit as mk
@@ -47,7 +48,7 @@ def covered(one: str, other: str) -> bool:
 
 
 def letters(one: str, other: str) -> bool:
-    return Repeats([one, other], Owners.single(2)).same(0, 1, 0.85)
+    return bool(Repeats([one, other], Owners.single(2)).near(np.array([[0, 1]]), 0.85)[0])
 
 
 RULES: dict[str, Rule] = {

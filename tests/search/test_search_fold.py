@@ -25,7 +25,7 @@ SAID = "Пул соединений держит десять, так решил
 def fold(texts: list[str], threshold: float) -> Ints:
     """Under which text each of them folds, the best first; its own place where it stays."""
     places = np.arange(len(texts))
-    near = NearPairs.among(Repeats(list(texts), Owners.single(len(texts))), places, threshold, places)
+    (near,) = NearPairs.among(Repeats(list(texts), Owners.single(len(texts))), [places], threshold, [places])
     if near is None:
         return places
     key = len(texts) - 1 - near.rows[:, None]

@@ -150,10 +150,7 @@ def _near(shortlist: Shortlist, rows_by_query: list[Ints]) -> list[NearPairs | N
 
 def _near_among(shortlist: Shortlist, rows_by_query: list[Ints]) -> list[NearPairs | None]:
     texts, least = shortlist["texts"], shortlist["least alike"]
-    if not rows_by_query:
-        return []
-    texts.repeats.read(texts.row[np.concatenate(rows_by_query)])
-    return [NearPairs.among(texts.repeats, texts.row[rows], least, rows) for rows in rows_by_query]
+    return NearPairs.among(texts.repeats, [texts.row[rows] for rows in rows_by_query], least, rows_by_query)
 
 
 def _threshold(settings: Any, index: Any) -> Reach | None:
