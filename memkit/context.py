@@ -43,8 +43,7 @@ from memkit.text.secrets import mask
 from memkit.text.snippet import plain_line, window
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+    from memkit.plot import Picture
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
@@ -131,11 +130,11 @@ class Context(Displayed):
         """Why nothing is shown, or the note of the search; else empty."""
         return str((self.table.schema.metadata or {}).get(b"note", b"").decode())
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the characters used in each block beside its limit: `mk.plot.budgets`."""
+    def plot(self) -> Picture:
+        """The characters used in each block beside its limit: `mk.plot.budgets`."""
         from memkit.plot import budgets
 
-        return budgets(self, ax)
+        return budgets(self)
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         blocks = [self._block(block, limit, rows, show_secrets) for block, limit in self.limits.items()]

@@ -24,7 +24,7 @@ from memkit.base.plugins import OVERVIEWS
 from memkit.base.progress import bar
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
-from memkit.display.page import as_figure, write_page
+from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import count_of
 from memkit.formats import reader
@@ -39,7 +39,7 @@ from memkit.text.chunk import without_text
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from memkit.plot import Picture
 
 SAMPLE_SIZE = 2000
 _MOST_CHARS = 20_000_000
@@ -174,22 +174,22 @@ class Overview(Tabular):
         first = self._sheets()
         shown = Shown(*first, *self._further_sheets())
         above, below = (as_html(*sheets) for sheets in (shown.sheets[: len(first)], shown.sheets[len(first) :]))
-        return write_page(path, title, above + shown.hide.in_html(as_figure(self.plot())) + below)
+        return write_page(path, title, above + shown.hide.in_html(self.plot().in_html()) + below)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot how many memories were created in each month, by kind: `mk.plot.growth`.
+    def plot(self) -> Picture:
+        """How many memories were created in each month, by kind: `mk.plot.growth`.
 
         Examples
         --------
         >>> import memkit as mk
         >>> found = overview(mk.from_table({"text": ["чай"], "created_at": ["2026-01-05"]}), as_of="2026-03-01")
-        >>> print(mk.plot.words(found.plot()))
+        >>> print(found.plot())
         memories by month, 0 without a date
         2026-01  ████████████████████ 1
         """
         from memkit import plot
 
-        return plot.growth(self.tables["kinds_by_month"], ax)
+        return plot.growth(self.tables["kinds_by_month"])
 
 
 def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Overview:

@@ -111,7 +111,7 @@ def test_what_is_no_search_corpus_or_table_is_refused_in_plain_words(tmp_path: P
         "dedup": lambda: mk.plot.map(search, "duplicates", dedup=5),
         "plot.topics": lambda: mk.plot.topics(mk.topics(search).table),
         "plot.timeline": lambda: mk.plot.timeline(mk.timeline(search, "чай")),
-        "ax": lambda: mk.plot.map(search, ax=5),
+        "ax": lambda: mk.plot.map(search).draw(5),
         "watch": lambda: mk.watch(mk.read(root), mk.Retriever),
     }
     messages = dict.fromkeys(mistakes, "nothing was raised")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import io
 import shutil
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,6 @@ import pyarrow as pa
 from memkit.base.duck import interruptible, worded
 from memkit.base.params import check_value
 from memkit.display.draw import as_html, as_text
-from memkit.display.page import PICTURED
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import ANY, view_of
 from memkit.errors import ParameterError, count_of, did_you_mean
@@ -197,11 +194,6 @@ def register(ipython: Any) -> None:
         for module, name in (("pyarrow.lib", "Table"), ("_duckdb", "DuckDBPyRelation"), ("duckdb", "DuckDBPyRelation")):
             formatter.for_type_by_name(module, name, _html if kind == "text/html" else _pretty)
 
-    # An Axes draws itself only where pyplot made it; memkit's are drawn here, and every other stays as it is.
-    axes = ("matplotlib.axes._axes", "Axes")
-    ipython.display_formatter.formatters["image/png"].for_type_by_name(*axes, _png)
-    ipython.display_formatter.formatters["text/plain"].for_type_by_name(*axes, _words)
-
 
 def register_prompt() -> None:
     """Have Python's own prompt show of these results what a notebook shows, by ``sys.displayhook``, made for that."""
@@ -219,25 +211,8 @@ def register_prompt() -> None:
 
 
 def _at_prompt(value: Any) -> str | None:
-    kind = type(value)
-    if kind.__module__.startswith("matplotlib."):
-        return PICTURED.get(value)
     sheets = _of_memkit(value) if isinstance(value, (pa.Table, duckdb.DuckDBPyRelation)) else None
     return None if sheets is None else sheets.text(terminal_width())
-
-
-def _png(ax: Any) -> bytes | None:
-    if ax not in PICTURED:
-        return None
-    file = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
-        ax.figure.savefig(file, format="png", dpi=100)
-    return file.getvalue()
-
-
-def _words(ax: Any, printer: Any, cycle: bool) -> None:
-    printer.text(PICTURED.get(ax) or repr(ax))
 
 
 def _html(result: Any) -> str | None:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import io
-import re
-import warnings
 from pathlib import Path
-from typing import Any
-from weakref import WeakKeyDictionary
 
 from memkit.base.params import path_of
 from memkit.text.secrets import mask
@@ -27,7 +22,7 @@ body{{background:Canvas;color:CanvasText}}{style}
 """
 _STYLE = """
 h1{font-size:1.5em;overflow-wrap:anywhere}figure{margin:1.2em 0}
-figure>svg{max-width:100%;height:auto;fill:currentColor;color:inherit}
+figure>svg{width:700px;max-width:100%;height:auto}
 .mk{overflow-x:auto}details{font-size:13px;opacity:.85}pre{overflow-x:auto;white-space:pre-wrap}
 .mk th button{all:unset;cursor:pointer;font:inherit}.mk th button:focus-visible{outline:2px solid Highlight}
 .mk th[aria-sort] button::after{content:" \\25B2"}.mk th[aria-sort=descending] button::after{content:" \\25BC"}
@@ -57,8 +52,6 @@ for (const table of document.querySelectorAll('.mk table')) {
   });
 }
 """
-_HEAD = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
-_SPACES = re.compile(r'\s(?:xmlns(?::xlink)?|width|height|version)="[^"]*"')
 
 
 def write_page(path: str | Path, title: str, body: str, sortable: bool = False, style: str = "") -> Path:
@@ -79,26 +72,3 @@ def write_page(path: str | Path, title: str, body: str, sortable: bool = False, 
     place = path_of("report", path)
     place.write_text(page, encoding="utf-8")
     return place
-
-
-PICTURED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-"""What each Axes that memkit drew on shows, in words; an Axes has no place of its own for them."""
-
-
-def as_figure(ax: Any) -> str:
-    """A picture of memkit as SVG in the colours of the page, with its words below; the same each time."""
-    import matplotlib
-
-    words = PICTURED.get(ax, "")
-    file = io.BytesIO()
-    salt = hashlib.sha256(words.encode("utf-8", "replace")).hexdigest()
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
-        ax.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    svg = _HEAD.sub("", file.getvalue().decode("utf-8", "replace")).replace("xlink:href", "href")
-    start, end = svg.split(">", 1)
-    label = html.escape(words.partition("\n")[0], quote=True)
-    size = ' style="width:44em"' if 'viewBox="' in start else ""
-    start = _SPACES.sub("", start).replace("<svg", f'<svg role="img" aria-label="{label}"{size}', 1)
-    in_words = f"<details><summary>In words</summary><pre>{html.escape(words)}</pre></details>" if words else ""
-    return f"<figure>{start}>{end.replace('#000000', 'currentColor')}{in_words}</figure>"

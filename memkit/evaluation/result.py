@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from memkit import plot
 from memkit.display.notebook import Shown, Tabular
-from memkit.display.page import as_figure, write_page
+from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.statistics import (
@@ -22,57 +22,54 @@ from memkit.evaluation.statistics import (
     detectable_effect_floor,
     detectable_effect_for,
 )
+from memkit.plot import Picture
 from memkit.schemas import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 _ROWS = 200
 
 
 @dataclass(frozen=True)
 class Plots:
-    """The pictures of a result: ``result.plot()`` draws the first that it has, ``result.plot.surface()`` one by name.
+    """The pictures of a result: ``result.plot()`` is the first that it has, ``result.plot.surface()`` one by name.
 
     Each raises ParameterError where the result has none.
     """
 
     result: Any
 
-    def __call__(self, ax: Axes | None = None) -> Axes:
+    def __call__(self) -> Picture:
         """The first picture that the result has."""
         if not self.result.pictures:
             got = type(self.result).__name__
             raise ParameterError(f"plot: expected a result with something to draw. Got {got} without.")
-        first: Axes = getattr(self, self.result.pictures[0])(ax=ax)
+        first: Picture = getattr(self, self.result.pictures[0])()
         return first
 
-    def differences(self, ax: Axes | None = None) -> Axes:
+    def differences(self) -> Picture:
         """As `mk.plot.differences`."""
-        return plot.differences(self.result, ax=ax)
+        return plot.differences(self.result)
 
-    def groups(self, ax: Axes | None = None) -> Axes:
+    def groups(self) -> Picture:
         """As `mk.plot.groups`."""
-        return plot.groups(self.result, ax=ax)
+        return plot.groups(self.result)
 
-    def power(self, ax: Axes | None = None) -> Axes:
+    def power(self) -> Picture:
         """As `mk.plot.power`."""
-        return plot.power(self.result, ax=ax)
+        return plot.power(self.result)
 
-    def stages(self, ax: Axes | None = None) -> Axes:
+    def stages(self) -> Picture:
         """As `mk.plot.stages`."""
-        return plot.stages(self.result, ax=ax)
+        return plot.stages(self.result)
 
-    def surface(self, x: str | None = None, y: str | None = None, ax: Axes | None = None) -> Axes:
+    def surface(self, x: str | None = None, y: str | None = None) -> Picture:
         """As `mk.plot.surface`."""
-        return plot.surface(self.result, x=x, y=y, ax=ax)
+        return plot.surface(self.result, x=x, y=y)
 
-    def pool(self, ax: Axes | None = None) -> Axes:
+    def pool(self) -> Picture:
         """As `mk.plot.pool`."""
-        return plot.pool(self.result, ax=ax)
+        return plot.pool(self.result)
 
-    def all(self) -> list[Axes]:
+    def all(self) -> list[Picture]:
         """All pictures that the result has."""
         return [getattr(self, name)() for name in self.result.pictures]
 
@@ -105,7 +102,7 @@ class Result(Tabular):
         Path
         """
         shown = Shown(*self._sheets(_ROWS))
-        body = shown._repr_html_() + shown.hide.in_html("".join(as_figure(ax) for ax in self.plot.all()))
+        body = shown._repr_html_() + shown.hide.in_html("".join(picture.in_html() for picture in self.plot.all()))
         return write_page(path, f"memkit: {type(self).__name__.lower()}" if title is None else title, body, True)
 
     def __repr__(self) -> str:

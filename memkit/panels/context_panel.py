@@ -17,7 +17,7 @@ from memkit.panels.panel import QUERY, Panel, call_code, changed_values, moment_
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.memories import budgets_of
+from memkit.plot.memories import budgets
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
@@ -100,7 +100,7 @@ class ContextPanel(Panel):
         return self._build(state)
 
     def _picture(self, answer: Context) -> Picture:
-        return budgets_of(answer)
+        return budgets(answer)
 
     def _code(self, state: State) -> str:
         query, values, search = state[QUERY], state[self.section], self.builder.retriever

@@ -23,7 +23,7 @@ from memkit.panels.panel import QUERY, Action, Panel, call_code, fit_to, moment_
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.plot.marks import MARKS, Picture
-from memkit.plot.memories import ages_of
+from memkit.plot.memories import ages
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors
@@ -129,7 +129,7 @@ class DecayPanel(Panel):
         return Answer(table, decay, moment.instant, _fades_at(decay))
 
     def _picture(self, answer: Answer) -> Picture:
-        return ages_of(answer.table, answer.decay, MARKS // 2)  # a dot and a stroke each
+        return ages(answer.table, answer.decay, MARKS // 2)  # a dot and a stroke each
 
     def _code(self, state: State) -> str:
         decay = self._decay(state)

@@ -22,7 +22,7 @@ from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.settings import similarity_of
+from memkit.plot.settings import similarity
 from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS, OWNER, never_merges
@@ -133,7 +133,7 @@ class DedupPanel(Panel):
 
     def _picture(self, answer: pa.Table) -> Picture:
         counts = _counts(answer)
-        picture = similarity_of(self.dedup.distinct_, self._threshold)
+        picture = similarity(self.dedup.distinct_, self._threshold)
         n_able = counts["pairs"] - counts["never_merging"]
         n_never = counts["never_merging"]
         never = f"; {count_of(n_never, 'hollow one never does', 'hollow ones never do')}" if n_never else ""

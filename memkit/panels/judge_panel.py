@@ -28,7 +28,7 @@ from memkit.panels.panel import Action, Name, Panel, call_code
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.memories import counts_of
+from memkit.plot.memories import counts
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import Mask
 
@@ -221,7 +221,7 @@ class JudgePanel(Panel):
     def _picture(self, answer: pa.Table) -> Picture:
         counted = {row["values"]: row["counts"] for row in pc.value_counts(answer["relevance"]).to_pylist()}
         grades = [(label, counted.get(int(name), 0)) for name, label, _ in self.actions if name.isdigit()]
-        return counts_of(grades, f"{answer.num_rows:,} judged, {len(self._waiting):,} to go", "judgements")
+        return counts(grades, f"{answer.num_rows:,} judged, {len(self._waiting):,} to go", "judgements")
 
     def _code(self, state: State) -> str:
         if self._path is not None and self._path.exists():

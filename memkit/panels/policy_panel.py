@@ -19,7 +19,7 @@ from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.plot.axes import COLOURS
 from memkit.plot.marks import Axis, Line, Mark, Picture
-from memkit.plot.memories import counts_of, reasons_of
+from memkit.plot.memories import counts, reasons
 from memkit.policy.catalogue import POLICIES, policy_class, policy_names
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
@@ -151,9 +151,9 @@ class PolicyPanel(Panel):
         if self.section == "classifier":
             kinds = pc.value_counts(pc.fill_null(answer["kind"], "(none)")).to_pylist()
             rows = sorted(((row["values"], row["counts"]) for row in kinds), key=lambda row: (-row[1], row[0]))
-            return counts_of(rows, f"{count_of(answer.num_rows, 'row')} by the kind that they get")
+            return counts(rows, f"{count_of(answer.num_rows, 'row')} by the kind that they get")
         if self.section not in _OVER_TIME or self._text(state) or self._is_large:
-            return reasons_of(answer)
+            return reasons(answer)
         return _forecast_of(self._forecast(state), self.session.moment_of(state), state[QUERY]["forward"])
 
     def _forecast(self, state: State) -> pa.Table:

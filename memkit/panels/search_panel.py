@@ -28,7 +28,7 @@ from memkit.panels.pinned import PinnedComparison, Strip
 from memkit.panels.refits import Refits, check_chunks
 from memkit.panels.state import Section, Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.search import contributions_of
+from memkit.plot.search import contributions
 from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
 from memkit.search.explain import explained
@@ -289,7 +289,7 @@ class SearchPanel(Panel):
         return {f"{arm}_weight": weights.get(arm, 0.0) for arm in ARMS if values[f"{arm}_weight"] is None}
 
     def _picture(self, answer: Answer) -> Picture:
-        return contributions_of(answer.trace, _DRAWN)
+        return contributions(answer.trace, _DRAWN)
 
     def _code(self, state: State) -> str:
         query, name = state[QUERY], self._name(self.search, "search")

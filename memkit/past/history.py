@@ -27,7 +27,7 @@ from memkit.schemas import TIMESTAMP
 from memkit.tables.corpus import Corpus, read
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from memkit.plot import Picture
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,11 +101,11 @@ class History(Displayed):
         commits = self.commits.filter(pc.greater_equal(self.commits["committed_at"], moment))
         return History(versions, commits, self.problems, self.root)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot how many memories existed at each moment, by kind: `mk.plot.alive`."""
+    def plot(self) -> Picture:
+        """How many memories existed at each moment, by kind: `mk.plot.alive`."""
         from memkit.plot import alive
 
-        return alive(self, ax)
+        return alive(self)
 
     def to_pandas(self) -> Any:
         """The versions as a DataFrame."""

@@ -1,8 +1,8 @@
 """Every picture of memkit, in one room: ``mk.plot.growth(corpus)``; results that can be drawn have ``.plot()`` too.
 
-Each function takes a result and draws on an Axes that shows itself in Jupyter, names memories by title and says the
-same in words (`words`). What is drawn was computed by the result: nothing here measures, and matplotlib is loaded
-where a picture is drawn.
+Each function takes a result and returns a `Picture`, which shows itself in Jupyter, names memories by title and says
+the same in words; ``picture.draw(ax)`` draws it on an Axes of your own. What is drawn was computed by the result:
+nothing here measures, and matplotlib is loaded where a picture is drawn.
 
 - `memories`: a corpus, its history, policies and prompts
 - `pages`: pages around a page
@@ -13,7 +13,7 @@ where a picture is drawn.
 - `themes`: topics over time, and what is said on a theme
 """
 
-from memkit.plot.axes import words
+from memkit.plot.marks import Picture
 from memkit.plot.measured import differences, groups, power, scores, stages
 from memkit.plot.memories import alive, budgets, changes, counts, decay, growth, reasons
 from memkit.plot.pages import links
@@ -23,6 +23,7 @@ from memkit.plot.settings import pool, precision_recall, similarity, surface
 from memkit.plot.themes import timeline, topics
 
 __all__ = [
+    "Picture",
     "alive",
     "budgets",
     "changes",
@@ -46,5 +47,4 @@ __all__ = [
     "surface",
     "timeline",
     "topics",
-    "words",
 ]

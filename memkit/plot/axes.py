@@ -1,4 +1,4 @@
-"""What all pictures share: an Axes that shows itself in Jupyter, colours, names that fit, and the same in words."""
+"""What all pictures share: an Axes, colours, names that fit, and the same in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from memkit.display.draw import bar
-from memkit.display.page import PICTURED
 from memkit.display.sheet import visible
 from memkit.errors import ParameterError
 
@@ -42,38 +41,13 @@ def short(name: str, most: int = 36) -> str:
     return kept if len(kept) <= most else f"{kept[: most - most // 3 - 1].rstrip()}…{kept[-(most // 3) :].lstrip()}"
 
 
-def words(ax: Axes) -> str:
-    """Describe in words what a picture of memkit shows, for readers who cannot see it.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        From one of the functions of `mk.plot`.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> print(mk.plot.words(mk.plot.growth(mk.from_table({"text": ["чай"], "created_at": ["2026-01-05"]}))))
-    memories by month, 0 without a date
-    2026-01  ████████████████████ 1
-    """
-    words = PICTURED.get(ax)
-    if words is None:
-        raise ParameterError("plot.words: expected an Axes that memkit has drawn on. Got another.")
-    return words
-
-
-def axes_for(ax: Axes | None, title: str) -> Axes:
-    """`ax` cleared, else one of a new figure, 7 inches wide."""
+def axes_for(ax: Axes | None, title: str, inches: tuple[float, float]) -> Axes:
+    """`ax` cleared, else one of a new figure of this size."""
     if ax is None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(7, 4), layout="constrained")
+        figure = Figure(figsize=inches, layout="constrained")
         FigureCanvasAgg(figure)
         ax = figure.subplots()
     if not callable(getattr(ax, "clear", None)):
@@ -99,9 +73,3 @@ def in_words(title: str, rows: Sequence[tuple[str, Any]]) -> str:
         words = value if isinstance(value, str) else f"{bar(value / max(top, 1), 20).rstrip()} {value:,}"
         lines.append(f"{name.ljust(wide)}  {words}")
     return "\n".join([visible(title), *lines])
-
-
-def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
-    """`ax`, its title and rows kept as words beside it."""
-    PICTURED[ax] = in_words(ax.get_title(loc="left"), rows)
-    return ax

@@ -1,7 +1,7 @@
-"""A picture as data: four kinds of marks on two axes, and the words that say the same.
+"""A picture as data: five kinds of marks on two axes, and the words that say the same.
 
-A `Picture` is drawn twice: as SVG, which a panel's page and its export show (sharp, in the page's own colours, made in
-about a millisecond), and on an Axes of matplotlib, for notebooks and PNG.
+A `Picture` is drawn twice: as SVG, which panels and reports show (sharp, in the page's own colours, made in about a
+millisecond), and on an Axes of matplotlib, for notebooks and PNG.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from memkit.display.sheet import visible
-from memkit.plot.axes import axes_for, in_words, say_empty, with_words
+from memkit.plot.axes import axes_for, in_words, say_empty
 from memkit.schemas import Floats, Mask
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MARKS = 400
 """The most marks of a picture that a page shows without a wait."""
 WIDE, HIGH = 700, 320
-"""Pixels of the SVG, and of the PNG at 100 dots an inch."""
+"""Pixels of the SVG, and of the PNG at 100 dots an inch, where a picture says nothing else."""
 _LETTER, _CAPITAL, _SMALL, _LINE, _SAMPLE, _TICK = 6.8, 1.6, 11, 16, 20, 5
 """Pixels: of a letter, more of a capital, a font size, a line of the legend, a sample in it, a tick."""
 _TICKS = 6
@@ -81,8 +81,19 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Area:
+    """What lies between `low` and `high` over `x`, each of shape (n,)."""
+
+    x: Any
+    low: Any
+    high: Any
+    colour: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
 class Dots:
-    """A sign at each point: 'o', 's', '^', 'D' or '|'.
+    """A sign at each point that is not NaN: 'o', 's', '^', 'D' or '|'.
 
     Attributes
     ----------
@@ -114,17 +125,24 @@ class Text:
     text: str
 
 
-Mark = Bars | Line | Dots | Text
+Mark = Bars | Line | Area | Dots | Text
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high` (which may be the smaller one); `ticks` are places and names, None for round numbers."""
+    """From `low` to `high` (which may be the smaller one); `ticks` are places and names, None for round numbers.
+
+    Attributes
+    ----------
+    log : bool
+        Whether equal lengths are equal ratios; both ends are above 0 then.
+    """
 
     low: float
     high: float
     label: str = ""
     ticks: Sequence[tuple[float, str]] | None = None
+    log: bool = False
 
     def named(self) -> list[tuple[float, str]]:
         """Where ticks are, and what stands there."""
@@ -133,7 +151,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Picture:
-    """Marks on two axes, in the order in which they are drawn.
+    """Marks on two axes, in the order in which they are drawn. It shows itself in Jupyter; as text it is its words.
 
     Attributes
     ----------
@@ -141,12 +159,19 @@ class Picture:
         The picture in words: a name and a number or words.
     empty : str
         What is said in its middle where there is nothing.
+    high : int
+        Pixels.
 
     Examples
     --------
-    >>> picture = Picture("2 rows", [Bars(0, [4, 2], [-0.4, 0.6], [0.4, 1.4], "#0072B2")], Axis(0, 5), Axis(1.5, -0.5))
-    >>> picture.svg.count("<rect"), picture.png[1:4]
-    (2, b'PNG')
+    >>> bars = Bars(0, [4, 2], [-0.4, 0.6], [0.4, 1.4], "#0072B2")
+    >>> picture = Picture("2 rows", [bars], Axis(0, 5), Axis(1.5, -0.5), [("tea", 4), ("milk", 2)])
+    >>> picture
+    2 rows
+    tea   ████████████████████ 4
+    milk  ██████████ 2
+    >>> picture.svg.count("<rect"), picture.png[1:4], picture.draw().get_xlim()
+    (2, b'PNG', (np.float64(0.0), np.float64(5.0)))
     """
 
     title: str
@@ -155,34 +180,51 @@ class Picture:
     y: Axis
     rows: Sequence[tuple[str, Any]] = ()
     empty: str = ""
+    high: int = HIGH
 
     @property
     def words(self) -> str:
-        """The same in words."""
+        """The same in words, for readers who cannot see it."""
         return in_words(self.title, self.rows)
 
-    def on(self, ax: Axes | None) -> Axes:
-        """Draw on `ax`, cleared; on a new figure without one."""
-        is_own, ax = ax is None, axes_for(ax, self.title)
+    def draw(self, ax: Axes | None = None) -> Axes:
+        """Draw with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Cleared and drawn on; a new figure (not pyplot's) by default.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ParameterError
+        """
+        is_own, ax = ax is None, axes_for(ax, self.title, (WIDE / 100, self.high / 100))
         for mark in self.marks:
             _ON_AXES[type(mark)](ax, mark)
-        ax.set(xlim=(self.x.low, self.x.high), ylim=(self.y.low, self.y.high), xlabel=self.x.label, ylabel=self.y.label)
+        scales = {name: "log" if axis.log else "linear" for name, axis in (("xscale", self.x), ("yscale", self.y))}
+        ax.set(**scales, xlim=(self.x.low, self.x.high), ylim=(self.y.low, self.y.high))
+        ax.set(xlabel=self.x.label, ylabel=self.y.label)
         for axis, set_ticks in ((self.x, ax.set_xticks), (self.y, ax.set_yticks)):
             if axis.ticks is not None:
                 set_ticks(
                     [place for place, _ in axis.ticks], [name for _, name in axis.ticks], parse_math=False, fontsize=8
                 )
+                set_ticks([], minor=True)
         if any(mark.label for mark in self.marks if not isinstance(mark, Text)):
             _put_legend(ax, is_own)
         if self.empty:
             say_empty(ax, self.empty)
-        return with_words(ax, self.rows)
+        return ax
 
     @cached_property
     def png(self) -> bytes:
         """As PNG, on white."""
-        figure: Any = self.on(None).figure
-        figure.set_size_inches(WIDE / 100, HIGH / 100)
+        figure: Any = self.draw().figure
         file = io.BytesIO()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
@@ -193,6 +235,17 @@ class Picture:
     def svg(self) -> str:
         """As SVG in the colours of the page; each word of the user's is escaped."""
         return _Sheet(self).svg()
+
+    def in_html(self) -> str:
+        """As SVG with its words below."""
+        in_words = f"<details><summary>In words</summary><pre>{html.escape(self.words)}</pre></details>"
+        return f"<figure>{self.svg}{in_words}</figure>"
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+    def __repr__(self) -> str:
+        return self.words
 
 
 def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
@@ -247,6 +300,10 @@ def _line_on(ax: Axes, mark: Line) -> None:
     line.set_label(mark.label.lstrip("_") or ("_" if mark.label else ""))  # what begins so has no place in a legend
 
 
+def _area_on(ax: Axes, mark: Area) -> None:
+    ax.fill_between(mark.x, mark.low, mark.high, color=mark.colour, lw=0, label=mark.label)
+
+
 def _dots_on(ax: Axes, mark: Dots) -> None:
     from matplotlib.colors import to_rgba
 
@@ -268,7 +325,7 @@ def _text_on(ax: Axes, mark: Text) -> None:
     ax.text(mark.x, mark.y, f" {mark.text}", va="center", fontsize=8, parse_math=False)
 
 
-_ON_AXES: dict[type, Any] = {Bars: _bars_on, Line: _line_on, Dots: _dots_on, Text: _text_on}
+_ON_AXES: dict[type, Any] = {Bars: _bars_on, Line: _line_on, Area: _area_on, Dots: _dots_on, Text: _text_on}
 
 
 # As SVG.
@@ -283,7 +340,7 @@ class _Sheet:
         longest = max((_wide(name) for _, name in picture.y.named()), default=0.0)
         self.left = min(16 + longest + _LINE * bool(picture.y.label), WIDE / 2)
         self.right, self.top = WIDE - 12.0, 26.0
-        self.bottom = HIGH - 24.0 - _LINE * bool(picture.x.label) - _LINE * len(self.legend)
+        self.bottom = picture.high - 24.0 - _LINE * bool(picture.x.label) - _LINE * len(self.legend)
 
     def svg(self) -> str:
         """The whole SVG."""
@@ -294,23 +351,23 @@ class _Sheet:
         if picture.empty:
             elements.append(_words((self.left + self.right) / 2, (self.top + self.bottom) / 2, picture.empty, "middle"))
         return (
-            f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{_escaped(picture.words)}" font-size="{_SMALL}"'
-            f' fill="currentColor">{"".join(elements)}</svg>'
+            f'<svg viewBox="0 0 {WIDE} {picture.high}" role="img" aria-label="{_escaped(picture.words)}"'
+            f' font-size="{_SMALL}" fill="currentColor">{"".join(elements)}</svg>'
         )
 
     def _x(self, value: Any) -> Any:
-        axis = self.picture.x
-        return self.left + (_floats(value) - axis.low) / ((axis.high - axis.low) or 1.0) * (self.right - self.left)
+        return self.left + _share(value, self.picture.x) * (self.right - self.left)
 
     def _y(self, value: Any) -> Any:
-        axis = self.picture.y
-        return self.bottom - (_floats(value) - axis.low) / ((axis.high - axis.low) or 1.0) * (self.bottom - self.top)
+        return self.bottom - _share(value, self.picture.y) * (self.bottom - self.top)
 
     def _mark(self, mark: Mark) -> str:
         if isinstance(mark, Bars):
             return "".join(self._box(mark, box) for box in mark.boxes.tolist())
         if isinstance(mark, Line):
             return self._line(mark)
+        if isinstance(mark, Area):
+            return self._area(mark)
         if isinstance(mark, Dots):
             return self._dots(mark)
         return _words(float(self._x(mark.x)) + 4, float(self._y(mark.y)) + 4, mark.text, "")
@@ -322,16 +379,21 @@ class _Sheet:
 
     def _line(self, mark: Line) -> str:
         xs, ys = self._x(mark.x), self._y(mark.y)
-        gaps = np.flatnonzero(np.isnan(xs))
+        gaps = np.flatnonzero(np.isnan(xs) | np.isnan(ys))
         parts = zip([0, *(gaps + 1)], [*gaps, len(xs)], strict=True)
-        runs = (" ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs[a:b], ys[a:b], strict=True)) for a, b in parts)
+        runs = (_points(xs[a:b], ys[a:b]) for a, b in parts)
         return "".join(f'<polyline points="{points}" {_stroke(mark)}/>' for points in runs if points)
+
+    def _area(self, mark: Area) -> str:
+        xs, low, high = self._x(mark.x), self._y(mark.low), self._y(mark.high)
+        around = _points(np.append(xs, xs[::-1]), np.append(high, low[::-1]))
+        return f'<polygon points="{around}" fill="{mark.colour}"/>' if len(xs) else ""
 
     def _dots(self, mark: Dots) -> str:
         xs, ys, sizes = np.broadcast_arrays(self._x(mark.x), self._y(mark.y), _floats(mark.size))
         rims = np.zeros(xs.shape, bool) if mark.outlined is None else mark.outlined
         dots = zip(xs.ravel(), ys.ravel(), sizes.ravel(), rims.ravel(), strict=True)
-        return "".join(_sign(mark, x, y, size, rim) for x, y, size, rim in dots)
+        return "".join(_sign(mark, x, y, size, rim) for x, y, size, rim in dots if x == x and y == y)
 
     def _scales(self) -> list[str]:
         """The left and lower side, ticks, and what stands at them."""
@@ -369,18 +431,32 @@ class _Sheet:
         parts = []
         for number, line in enumerate(self.legend):
             x = (WIDE - sum(wide for _, wide in line)) / 2
-            y = HIGH - _LINE * (len(self.legend) - number) + 8.0
+            y = self.picture.high - _LINE * (len(self.legend) - number) + 8.0
             for mark, wide in line:
                 parts += [self._sample(mark, x, y), _words(x + _SAMPLE + 6, y + 4, mark.label, "")]
                 x += wide
         return parts
 
     def _sample(self, mark: Any, x: float, y: float) -> str:
+        if isinstance(mark, Area):
+            mark = Bars(0, 0, 0, 0, mark.colour)
         if isinstance(mark, Bars):
             return _filled(mark, x, y - 5, _SAMPLE, 10)
         if isinstance(mark, Line):
             return f'<path d="M{x:.1f} {y:.1f}h{_SAMPLE}" {_stroke(mark)}/>'
         return _sign(mark, x + _SAMPLE / 2, y, 40.0, mark.outlined is not None)
+
+
+def _share(value: Any, axis: Axis) -> Any:
+    """How far along an axis a value lies, from 0 to 1."""
+    value, low, high = map(_floats, (value, axis.low, axis.high))
+    if axis.log:
+        value, low, high = map(np.log10, (value, low, high))
+    return (value - low) / ((high - low) or 1.0)
+
+
+def _points(xs: Floats, ys: Floats) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
 
 
 def _filled(mark: Bars, x: float, y: float, wide: float, high: float) -> str:

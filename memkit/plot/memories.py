@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date, timedelta
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +15,21 @@ from memkit.base.duck import rows_of
 from memkit.base.params import AsOf
 from memkit.decay import Decay
 from memkit.errors import ParameterError, count_of
-from memkit.plot.axes import COLOURS, FAINT, FAINTER, axes_for, say_empty, with_words
-from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
-from memkit.schemas import Ints
+from memkit.plot.axes import COLOURS, FAINT, FAINTER
+from memkit.plot.marks import Area, Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
+from memkit.schemas import Floats, Ints
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from memkit.context import Context
     from memkit.past.history import History
     from memkit.tables.corpus import Corpus
 
 _KINDS = 7
 _FEW_MONTHS = 6
+DAY_SECONDS = 86_400
 _MANY_MONTHS = 240
+_MOST_TICKS = 9  # as many dates have room beside each other
 _STYLES = {
     "e_folding": ("-", COLOURS[1]),
     "half_life": ("--", COLOURS[2]),
@@ -37,26 +38,23 @@ _STYLES = {
 }
 
 
-def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
+def growth(corpus: Corpus | pa.Table) -> Picture:
     """How many memories were made in each month, by kind; those without a date are counted in the title.
 
     Parameters
     ----------
     corpus : Corpus or pa.Table
         Or the table ``kinds_by_month`` of an overview.
-    ax : matplotlib Axes, optional
-        Cleared and drawn on; a new figure (not pyplot's) by default.
 
     Returns
     -------
-    matplotlib Axes
-        It shows itself in Jupyter; `words` says the same in words.
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> dated = mk.from_table({"text": ["чай", "кофе"], "created_at": ["2026-01-05", "2026-02-01"]})
-    >>> print(mk.plot.words(mk.plot.growth(dated)))
+    >>> print(mk.plot.growth(dated))
     memories by month, 0 without a date
     2026-01  ████████████████████ 1
     2026-02  ████████████████████ 1
@@ -74,26 +72,33 @@ def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
         row_index = shown.index(row["kind"]) if row["kind"] in shown else len(shown) - 1
         counts[row_index, months.index(row["month"])] += row["memories"]
     undated = sum(row["memories"] for row in counted) - int(counts.sum())
-    ax = axes_for(ax, f"memories by month, {undated:,} without a date")
-    stack(ax, months, dict(zip(shown, counts, strict=True)))
+    title = f"memories by month, {undated:,} without a date"
     dated = [pair for pair in zip(months, counts.sum(axis=0).tolist(), strict=True) if pair[1]]
-    return with_words(ax, dated)
+    return stack(title, months, dict(zip(shown, counts, strict=True)), dated)
 
 
-def stack(ax: Axes, periods: Sequence[str], counts: Mapping[str, Ints], grey: str = "") -> None:
-    """Draw a bar for each period, of one piece for each name; the one called `grey` is grey."""
-    bottom = np.zeros(len(periods))
+def stack(
+    title: str, periods: Sequence[str], counts: Mapping[str, Ints], rows: Sequence[tuple[str, Any]], grey: str = ""
+) -> Picture:
+    """A bar for each period, of one piece for each name; the one called `grey` is grey."""
+    place, below, marks = np.arange(len(periods)), np.zeros(len(periods)), list[Mark]()
     for name, row, colour in zip(counts, counts.values(), cycle(COLOURS[:-1]), strict=False):
-        ax.bar(range(len(periods)), row, bottom=bottom, label=name, color=FAINT if name == grey else colour)
-        bottom = bottom + row
-    every = max(1, len(periods) // 12)
-    ax.set_xticks(range(0, len(periods), every), periods[::every], rotation=30, ha="right")
-    ax.set_xlim(-0.7, max(len(periods), _FEW_MONTHS) - 0.3)
-    ax.set_ylabel("memories")
-    if counts and len(periods):
-        ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
-    else:
-        say_empty(ax, "nothing is dated")
+        colour = FAINT if name == grey else colour
+        marks.append(Bars(place - 0.4, place + 0.4, below, below + row, colour, name))
+        below = below + row
+    across = Axis(-0.7, max(len(periods), _FEW_MONTHS) - 0.3, ticks=some_ticks(periods))
+    return Picture(title, marks, across, _of_memories(below), rows, "" if marks else "nothing is dated")
+
+
+def some_ticks(names: Sequence[str]) -> list[tuple[float, str]]:
+    """The places of at most nine names, which stand beside each other."""
+    return [(float(place), names[place]) for place in range(0, len(names), -(-len(names) // _MOST_TICKS) or 1)]
+
+
+def _of_memories(heights: Any, below: Any = ()) -> Axis:
+    """Up to the highest, and down to the deepest, which counts below 0."""
+    least, most = -1.05 * float(np.max(below, initial=0)), 1.05 * max(float(np.max(heights, initial=0)), 1.0)
+    return Axis(least, most, "memories", [tick for tick in round_ticks(least, most) if tick[0].is_integer()])
 
 
 def _months(months: Collection[str]) -> list[str]:
@@ -104,7 +109,7 @@ def _months(months: Collection[str]) -> list[str]:
     return [f"{number // 12:04d}-{number % 12 + 1:02d}" for number in range(ends[0], ends[1] + 1)]
 
 
-def decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes | None = None) -> Axes:
+def decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None) -> Picture:
     """The decay factor of each memory of a corpus at its age.
 
     Dots are memories. Lines show every form of decay for the same days: after them the Memory v2 document's formula
@@ -117,35 +122,33 @@ def decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes 
         ``Decay()`` unless given.
     as_of : str, date, datetime or None
         The day; None is now.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> aged = mk.from_table({"text": ["a", "b"], "created_at": ["2026-02-01", "2025-02-01"]})
-    >>> print(mk.plot.words(mk.plot.decay(aged, as_of="2026-03-01")))
+    >>> print(mk.plot.decay(aged, as_of="2026-03-01"))
     1 of 2 dated memories keep more than half of their weight
     0.0 to 0.1  ████████████████████ 1
     0.6 to 0.7  ████████████████████ 1
     """
-    return ages_of((decay or Decay()).transform(corpus, as_of), decay or Decay()).on(ax)
+    return ages((decay or Decay()).transform(corpus, as_of), decay or Decay())
 
 
-def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
-    """What `decay` draws of a table of `Decay`; of more than `most` memories an even sample by age."""
+def ages(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
+    """What `decay` shows of a table of `Decay`; of more than `most` memories an even sample by age."""
     table = table.select(["age_days", "factor"]).filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
     farthest = max(float(age.max(initial=0.0)), 2 * decay.decay_days)
-    ages, marks = np.linspace(0.0, farthest, 200), list[Mark]()
+    days, marks = np.linspace(0.0, farthest, 200), list[Mark]()
     for form, (style, colour) in _STYLES.items():
-        factors_left = factors(np.append(ages, decay.decay_days), form, decay.decay_days, decay.decay_floor)
+        factors_left = factors(np.append(days, decay.decay_days), form, decay.decay_days, decay.decay_floor)
         label = f"{form}: {factors_left[-1]:.3g} left after {decay.decay_days:g} days"
-        marks.append(Line(ages, factors_left[:-1], colour, label, style, 2 if form == decay.decay else 1.2))
+        marks.append(Line(days, factors_left[:-1], colour, label, style, 2 if form == decay.decay else 1.2))
     places = np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int)
     sampled = np.argsort(age, kind="stable")[np.unique(places)]
     part = f"a memory; {len(sampled):,} of {len(age):,} drawn" if len(sampled) < len(age) else "a memory"
@@ -159,35 +162,28 @@ def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
     return Picture(title, marks, across, Axis(-0.08, 1.02, "factor"), rows)
 
 
-def counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None, of: str = "rows") -> Axes:
+def counts(rows: Sequence[tuple[str, int]], title: str, of: str = "rows") -> Picture:
     """A bar for each name and its count, in this order.
 
     Parameters
     ----------
     rows : sequence of (str, int)
     title : str
-    ax : matplotlib Axes, optional
-        As for `growth`.
     of : str
         What is counted.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
-    >>> print(mk.plot.words(mk.plot.counts([("kept", 4), ("limit", 2)], "6 rows")))
+    >>> print(mk.plot.counts([("kept", 4), ("limit", 2)], "6 rows"))
     6 rows
     kept   ████████████████████ 4
     limit  ██████████ 2
     """
-    return counts_of(rows, title, of).on(ax)
-
-
-def counts_of(rows: Sequence[tuple[str, int]], title: str, of: str = "rows") -> Picture:
-    """What `counts` draws."""
     values, place = np.array([count for _, count in rows], float), np.arange(len(rows))
     numbers = [Text(count, number, f"{count:,}") for number, (_, count) in enumerate(rows)]
     most = 1.12 * max(values.max(initial=0), 1 / 1.12)  # room for the numbers
@@ -198,71 +194,57 @@ def counts_of(rows: Sequence[tuple[str, int]], title: str, of: str = "rows") -> 
     return Picture(title, [Bars(0, values, place - 0.4, place + 0.4, COLOURS[0]), *numbers], across, down, rows)
 
 
-def reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
+def reasons(table: pa.Table) -> Picture:
     """How many rows a policy keeps, and how many it refuses for which reason.
 
     Parameters
     ----------
     table : pa.Table
         What a policy's ``transform`` returns.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
-    >>> print(mk.plot.words(mk.plot.reasons(pa.table({"keep": [True, True, False], "reason": [None, None, "limit"]}))))
+    >>> print(mk.plot.reasons(pa.table({"keep": [True, True, False], "reason": [None, None, "limit"]})))
     2 of 3 rows kept
     kept   ████████████████████ 2
     limit  ██████████ 1
     """
-    return reasons_of(table).on(ax)
-
-
-def reasons_of(table: pa.Table) -> Picture:
-    """What `reasons` draws."""
     if not {"keep", "reason"} <= set(table.column_names):
         raise ParameterError(f"plot.reasons: expected a policy's table. Got columns {table.column_names!s:.200}.")
     words = pc.if_else(table["keep"], "kept", pc.fill_null(table["reason"], "refused"))
     counted = {row["values"]: row["counts"] for row in pc.value_counts(words).to_pylist()}
     rows = sorted(counted.items(), key=lambda row: (row[0] != "kept", -row[1], row[0]))
-    return counts_of(rows, f"{counted.get('kept', 0):,} of {count_of(table.num_rows, 'row')} kept")
+    return counts(rows, f"{counted.get('kept', 0):,} of {count_of(table.num_rows, 'row')} kept")
 
 
-def budgets(context: Context, ax: Axes | None = None) -> Axes:
+def budgets(context: Context) -> Picture:
     """How full each block of a prompt is, in characters, beside its limit.
 
     Parameters
     ----------
     context : Context
         From `ContextBuilder.build`.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> corpus = mk.from_table({"text": ["Любит чай"], "kind": ["profile"], "importance": ["high"]})
     >>> built = mk.ContextBuilder(mk.Retriever(encoder=None)).build(corpus, None, "кофе", as_of="2026-03-01")
-    >>> print(mk.plot.words(mk.plot.budgets(built)))
+    >>> print(mk.plot.budgets(built))
     characters of each block, and its limit
     PROFILE MEMORY                 11 of 800
     WORKING MEMORY                 0 of 500
     RELEVANT MEMORY FOR THIS TURN  0 of 2,000
     """
-    return budgets_of(context).on(ax)
-
-
-def budgets_of(context: Context) -> Picture:
-    """What `budgets` draws."""
     kept = [(line.block, line.line) for line in context.lines if line.reason is None]
     used = {block: len("\n".join(line for line_block, line in kept if line_block == block)) for block in context.limits}
     limits, place = list(context.limits.values()), np.arange(len(used))
@@ -292,26 +274,24 @@ _BY_DAY = """
 """
 
 
-def alive(history: History, ax: Axes | None = None) -> Axes:
+def alive(history: History) -> Picture:
     """How many memories existed at each moment of a history, by kind.
 
     Parameters
     ----------
     history : History
         From `history`.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
-        It shows itself in Jupyter; `words` says the same in words, with the last number of each month.
+    Picture
+        In words it has the last number of each month.
 
     Examples
     --------
     >>> import memkit as mk, tempfile
     >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None})]
-    >>> print(mk.plot.words(mk.plot.alive(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states)))))
+    >>> print(mk.plot.alive(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))))
     memories that live, by kind
     2026-01  ████████████████████ 2
     2026-02  ██████████ 1
@@ -322,55 +302,61 @@ def alive(history: History, ax: Axes | None = None) -> Axes:
     for row in rows:
         alive[row["kind"]] = row["alive"]
         states[row["moment"]] = list(alive.values())
-    moments, counts = list(states), np.array(list(states.values()), float).T
-    ax = axes_for(ax, "memories that live, by kind")
-    if moments:
-        ax.stackplot(moments, counts, labels=kinds, colors=COLOURS, step="post")
-        ax.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
-        ax.tick_params(axis="x", rotation=30)
-    else:
-        say_empty(ax, "nothing lived")
-    ax.set_ylabel("memories")
+    # Each number holds from its moment to the next one.
+    moments = np.repeat([moment.timestamp() / DAY_SECONDS for moment in states], 2)[1:]
+    heights = np.repeat(np.array(list(states.values()), float).reshape(len(states), len(kinds)), 2, axis=0)[:-1].T
+    below, marks = np.zeros(len(moments)), list[Mark]()
+    for kind, colour, row in zip(kinds, cycle(COLOURS), heights, strict=False):
+        marks.append(Area(moments, below, below + row, colour, kind))
+        below = below + row
     months = {f"{moment:%Y-%m}": int(sum(state)) for moment, state in states.items()}
-    return with_words(ax, list(months.items()))
+    title, empty = "memories that live, by kind", "" if marks else "nothing lived"
+    return Picture(title, marks, day_axis(moments), _of_memories(below), list(months.items()), empty)
 
 
-def changes(history: History, ax: Axes | None = None) -> Axes:
+def day_axis(days: Floats, right: float = 0.0) -> Axis:
+    """From the first to the last of these days since 1970, with at most six dates; `right` is a share of free room."""
+    if not len(days):
+        return Axis(0, 1, ticks=[])
+    first, last = float(days.min()), float(days.max())
+    wide = max(last - first, 1.0)
+    places = sorted({int(day) for day in np.linspace(first, last, 6).tolist()})
+    ticks = [(float(day), f"{date(1970, 1, 1) + timedelta(days=day)}") for day in places]
+    return Axis(first - 0.05 * wide, last + (0.05 + right) * wide, ticks=ticks)
+
+
+def changes(history: History) -> Picture:
     """How many memories were added, changed and removed on each day of a history, after its first commit.
 
     Parameters
     ----------
     history : History
         From `history`.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk, tempfile
     >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None, "c.md": "# Лес"})]
-    >>> print(mk.plot.words(mk.plot.changes(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states)))))
+    >>> print(mk.plot.changes(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))))
     memories that came, changed and went, by day
     2026-02-09  +1, 0 changed, −1
     """
     rows = rows_of(_BY_DAY, versions=history.versions).to_pylist()
-    ax = axes_for(ax, "memories that came, changed and went, by day")
-    places, bottom = range(len(rows)), np.zeros(len(rows))
-    for name, colour in (("added", COLOURS[2]), ("changed", COLOURS[0])):
-        heights = [row[name] for row in rows]
-        ax.bar(places, heights, bottom=bottom, label=name, color=colour)
-        bottom = bottom + np.array(heights)
-    ax.bar(places, [-row["removed"] for row in rows], label="removed", color=COLOURS[5])
-    every = max(1, len(rows) // 12)
-    ax.set_xticks(places[::every], [row["day"] for row in rows[::every]], rotation=30, ha="right")
-    ax.set_ylabel("memories")
-    if rows:
-        ax.legend(frameon=False, fontsize=8)
-    else:
-        say_empty(ax, "nothing changed")
+    place, added, changed, removed = (
+        np.arange(len(rows)),
+        *(np.array([row[name] for row in rows], float) for name in ("added", "changed", "removed")),
+    )
+    marks = [
+        Bars(place - 0.4, place + 0.4, 0, added, COLOURS[2], "added"),
+        Bars(place - 0.4, place + 0.4, added, added + changed, COLOURS[0], "changed"),
+        Bars(place - 0.4, place + 0.4, -removed, 0, COLOURS[5], "removed"),
+    ]
+    across = Axis(-0.7, max(len(rows), _FEW_MONTHS) - 0.3, ticks=some_ticks([row["day"] for row in rows]))
+    title = "memories that came, changed and went, by day"
     texts = [(row["day"], f"+{row['added']}, {row['changed']} changed, −{row['removed']}") for row in rows]
-    return with_words(ax, texts)
+    empty = "" if rows else "nothing changed"
+    return Picture(title, marks if rows else [], across, _of_memories(added + changed, removed), texts, empty)

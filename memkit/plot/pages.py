@@ -14,8 +14,6 @@ from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Dots, Line, Mark, Picture, Text
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from memkit.tables.corpus import Corpus
 
 _EDGES = """
@@ -32,7 +30,7 @@ _NAMED = 24
 """The most pages whose names stand in the picture; more cover each other."""
 
 
-def links(corpus: Corpus, page: str | None = None, ax: Axes | None = None, *, steps: int = 2) -> Axes:
+def links(corpus: Corpus, page: str | None = None, *, steps: int = 2) -> Picture:
     """The pages around one page, by links in either direction; the nearest ring is linked with it directly.
 
     Parameters
@@ -41,15 +39,12 @@ def links(corpus: Corpus, page: str | None = None, ax: Axes | None = None, *, st
         Its table ``relations`` has the links; those of facts and graphs count too.
     page : str, optional
         A path; None: the page with most links.
-    ax : matplotlib Axes, optional
-        Cleared and drawn on; a new figure (not pyplot's) by default.
     steps : int
         How many links away a page may be. ``corpus.named("links_hubs")`` has all pages as a table.
 
     Returns
     -------
-    matplotlib Axes
-        It shows itself in Jupyter; `words` says the same in words.
+    Picture
 
     Raises
     ------
@@ -62,7 +57,7 @@ def links(corpus: Corpus, page: str | None = None, ax: Axes | None = None, *, st
     >>> pages = {"tea.md": "---\\ntitle: Чай\\n---\\n[[honey]]", "honey.md": "---\\ntitle: Мёд\\n---\\n[[tea]]"}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     corpus = mk.read(mk.testing.write_files(folder, pages))
-    >>> print(mk.plot.words(mk.plot.links(corpus, "tea.md")))
+    >>> print(mk.plot.links(corpus, "tea.md"))
     Чай (tea.md): 1 page within 1 link
     Мёд  1 link away
     """
@@ -81,11 +76,9 @@ def links(corpus: Corpus, page: str | None = None, ax: Axes | None = None, *, st
     if page is None:
         page = min(near, key=lambda path: (-len(set(near[path])), path), default=None)
     if page is None:
-        return Picture(
-            "no links", [], Axis(-1, 1, ticks=()), Axis(-1, 1, ticks=()), empty="no page links to another"
-        ).on(ax)
+        return Picture("no links", [], Axis(-1, 1, ticks=()), Axis(-1, 1, ticks=()), empty="no page links to another")
     ring, above = _rings(near, page, steps)
-    return _picture(page, titles, ring, _places(ring, above, page), edges).on(ax)
+    return _picture(page, titles, ring, _places(ring, above, page), edges)
 
 
 def _rings(near: dict[str, list[str]], page: str, steps: int) -> tuple[dict[str, int], dict[str, str]]:
@@ -145,4 +138,4 @@ def _picture(
     others = len(ring) - 1
     title = f"{titles.get(page) or page} ({page}): {count_of(others, 'page')} within {count_of(last or 1, 'link')}"
     rows = [(titles.get(path) or path, f"{count_of(ring[path], 'link')} away") for path in ring if path != page]
-    return Picture(title, marks, room, Axis(-last - 0.3, last + 0.3, ticks=()), rows)
+    return Picture(title, marks, room, Axis(-last - 0.3, last + 0.3, ticks=()), rows, high=480)

@@ -23,8 +23,6 @@ from memkit.text.secrets import mask
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from matplotlib.axes import Axes
-
     from memkit.search.retriever import Retriever
 
 COLORS = ("kind", "age", "user", "topic", "duplicates")
@@ -42,6 +40,7 @@ _DUPLICATES = (
     ("stays, of near-duplicates", COLOURS[0]),
     ("no duplicate", _GREY),
 )
+_HIGH = 420  # of the picture in pixels, so that it is not much wider than high
 _AREA, _LEAST_AREA, _MOST_AREA = 12_000.0, 4.0, 30.0
 """Square points: of all dots together, and the ends for one."""
 
@@ -152,8 +151,7 @@ def map(
     topics: Any = None,
     dedup: Deduplicator | None = None,
     as_of: AsOf = None,
-    ax: Axes | None = None,
-) -> Axes:
+) -> Picture:
     """All memories as points: those of like meaning lie close.
 
     Parameters
@@ -173,13 +171,11 @@ def map(
         Fitted, for ``color="duplicates"``; by default one with the encoder of `search` is fitted.
     as_of : str, date, datetime or None
         The day of ages and of the query; None is now.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
-        It shows itself in Jupyter; `words` says the same in words. ``mk.panels.map`` is the map to move in.
+    Picture
+        ``mk.panels.map`` is the map to move in.
 
     Raises
     ------
@@ -192,7 +188,7 @@ def map(
     >>> import memkit as mk
     >>> rows = {"text": ["зелёный чай", "чай с мёдом", "пул соединений"], "kind": ["profile", "profile", "working"]}
     >>> search = mk.Retriever(encoder="hash").fit(mk.from_table(rows))
-    >>> print(mk.plot.words(mk.plot.map(search)))
+    >>> print(mk.plot.map(search))
     3 memories by meaning, coloured by kind
     profile  ████████████████████ 2
     working  ██████████ 1
@@ -206,7 +202,7 @@ def map(
     if query:
         hits = search.search(query, k=k, as_of=as_of)["memory_id"]
         chosen = pc.is_in(places.memories["memory_id"], value_set=hits).to_numpy()
-    return places_of(places, groups, color, chosen).on(ax)
+    return places_of(places, groups, color, chosen)
 
 
 def deduplicator_of(search: Retriever) -> Deduplicator:
@@ -217,7 +213,7 @@ def deduplicator_of(search: Retriever) -> Deduplicator:
 def places_of(
     layout: Layout, groups: Groups, color: str, chosen: Chosen | None = None, most: int | None = None
 ) -> Picture:
-    """What `map` draws; of more than `most` memories an even sample, and of those chosen too."""
+    """What `map` shows; of more than `most` memories an even sample, and of those chosen too."""
     n, counts = len(layout.points), groups.counts
     title = f"{count_of(n, 'memory')} {layout.by}, coloured by {color}"
     title += "" if chosen is None else f"; {int(chosen.sum()):,} chosen"
@@ -239,7 +235,7 @@ def places_of(
     labels = [f"{short(mask(groups.names[code]))}: {counts[code]:,}" for code in present]
     marks += [Dots([], [], groups.colours[code], label) for code, label in zip(present, labels, strict=True)]
     across, up = (_axis(values) for values in layout.points.T)
-    return Picture(title, marks, across, up, words, "" if n else "no memory has text")
+    return Picture(title, marks, across, up, words, "" if n else "no memory has text", _HIGH)
 
 
 def _sample(rows: Ints, most: int | None) -> Ints:

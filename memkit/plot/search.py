@@ -12,17 +12,15 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, Moment
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError, count_of
-from memkit.plot.axes import COLOURS, FAINTER, axes_for, short, with_words
-from memkit.plot.marks import Axis, Bars, Mark, Picture
-from memkit.plot.memories import counts
+from memkit.plot.axes import COLOURS, FAINTER, short
+from memkit.plot.marks import HIGH, Axis, Bars, Dots, Line, Mark, Picture
+from memkit.plot.memories import counts, some_ticks
 from memkit.schemas import tuples_of
 from memkit.search.explain import contributions as parts_of
 from memkit.search.settings import STEPS
 from memkit.search.steps.recall import ARMS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from memkit.search.retriever import Retriever
 
 # Blue, orange, green and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
@@ -35,25 +33,23 @@ _STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(ARMS.i
 _STYLE["lost"] = {"colour": FAINTER, "label": "lost to decay", "hatch": ".."}
 
 
-def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
+def funnel(trace: pa.Table) -> Picture:
     """What became of the candidates of a trace: how many were returned, and why the others were not.
 
     Parameters
     ----------
     trace : pa.Table
         From `Retriever.trace`.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
-    >>> print(mk.plot.words(mk.plot.funnel(search.trace("чай", k=1, as_of="2026-03-01"))))
+    >>> print(mk.plot.funnel(search.trace("чай", k=1, as_of="2026-03-01")))
     2 candidates
     returned  ████████████████████ 1
     below_k   ████████████████████ 1
@@ -62,10 +58,10 @@ def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
         raise ParameterError(f"plot.funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
     counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
     rows = [(word, counted[word]) for word in STEPS.dispositions if word in counted]
-    return counts(rows, count_of(trace.num_rows, "candidate"), ax, "candidates")
+    return counts(rows, count_of(trace.num_rows, "candidate"), "candidates")
 
 
-def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
+def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5) -> Picture:
     """The ranks of one query's hits from day to day, as memories age, expire and are created.
 
     Parameters
@@ -77,19 +73,17 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
         The days.
     k : int
         Hits a day.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> rows = {"text": ["чай", "чай зелёный"], "kind": ["working"] * 2, "expires_at": ["2026-03-02", None]}
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
-    >>> print(mk.plot.words(mk.plot.ranks(search, "чай", ["2026-03-01", "2026-03-05"])))
+    >>> print(mk.plot.ranks(search, "чай", ["2026-03-01", "2026-03-05"]))
     ranks of 2 hits for “чай”
     чай          1, –
     чай зелёный  2, 1
@@ -105,27 +99,17 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
         names |= dict(zip(ids, titles_of(hits, ids), strict=True))
         for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
             ranks.setdefault(memory_id, [np.nan] * len(days))[index] = rank
-    is_own, named = ax is None, _distinct_titles(names)
-    ax = axes_for(ax, f"ranks of {count_of(len(ranks), 'hit')} for “{short(query)}”")
+    named, marks = _distinct_titles(names), list[Mark]()
     for index, (memory_id, row) in enumerate(ranks.items()):
-        style = ("-", "--", ":", "-.")[index // len(COLOURS) % 4]
-        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[index % len(COLOURS)])
-        line.set_label(named[memory_id].lstrip("_") or memory_id)
-    ax.set_xticks(range(len(days)), [f"{day.instant:%Y-%m-%d}" for day in days], rotation=30, ha="right")
-    ax.set_yticks(range(1, k + 1))
-    ax.set_ylim(k + 0.5, 0.5)
-    ax.set_ylabel("rank")
-    if ranks:
-        how: dict[str, Any] = {"frameon": False, "fontsize": 8, "ncols": 2}
-        if is_own:
-            ax.figure.set_size_inches(7, 4 + 0.1 * max(0, len(ranks) - 6))  # type: ignore[union-attr]  # a whole figure
-            legend = ax.figure.legend(loc="outside lower center", **how)
-        else:
-            legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), **how)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        style, colour = ("-", "--", ":", "-.")[index // len(COLOURS) % 4], COLOURS[index % len(COLOURS)]
+        marks.append(Line(np.arange(len(days)), row, colour, named[memory_id] or memory_id, style))
+        marks.append(Dots(np.arange(len(days)), row, colour))
     words = {m: ", ".join("–" if rank != rank else str(int(rank)) for rank in row) for m, row in ranks.items()}
-    return with_words(ax, [(named[memory_id], text) for memory_id, text in words.items()])
+    title = f"ranks of {count_of(len(ranks), 'hit')} for “{short(query)}”"
+    across = Axis(-0.3, len(days) - 0.7, ticks=some_ticks([f"{day.instant:%Y-%m-%d}" for day in days]))
+    down = Axis(k + 0.5, 0.5, "rank", [(float(rank), f"{rank}") for rank in range(1, k + 1)])
+    rows = [(named[memory_id], text) for memory_id, text in words.items()]
+    return Picture(title, marks, across, down, rows, "" if rows else "nothing was found", HIGH + 8 * len(rows))
 
 
 def _distinct_titles(names: dict[str, str]) -> dict[str, str]:
@@ -137,21 +121,19 @@ def _distinct_titles(names: dict[str, str]) -> dict[str, str]:
     }
 
 
-def contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = None) -> Axes:
+def contributions(trace: pa.Table, most: int | None = None) -> Picture:
     """Stacked bars, best hit on top: the score from each arm (words, meaning, letters), and the loss to decay.
 
     Parameters
     ----------
     trace : pa.Table
         From `Retriever.trace`, of one query.
-    ax : matplotlib Axes, optional
-        Cleared and drawn on; a new figure (not pyplot's) by default.
     most : int, optional
         How many hits are drawn, the best; all by default.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Raises
     ------
@@ -162,15 +144,10 @@ def contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = No
     --------
     >>> import memkit as mk
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
-    >>> ax = mk.plot.contributions(search.trace("чай", as_of="2026-03-01"))
-    >>> len(ax.get_yticklabels())
-    2
+    >>> picture = mk.plot.contributions(search.trace("чай", as_of="2026-03-01"))
+    >>> [name for _, name in picture.y.ticks]
+    ['чёрный чай', 'зелёный чай']
     """
-    return contributions_of(trace, most).on(ax)
-
-
-def contributions_of(trace: pa.Table, most: int | None = None) -> Picture:
-    """What `contributions` draws."""
     table = parts_of(trace)
     bars = table.slice(0, most)
     some = f"the first {bars.num_rows} of " if bars.num_rows < table.num_rows else ""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from memkit.base.params import check_choice, check_column, check_value
 from memkit.errors import ParameterError, count_of, did_you_mean
-from memkit.plot.axes import COLOURS, axes_for, short, with_words
+from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import MARKS, Axis, Bars, Dots, Line, Mark, Picture
 from memkit.policy.dedup.pairs import never_merges
 from memkit.schemas import Floats, Ints, Mask
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _BINS = 30
 _LISTED, _LEAST = 12, 1e-9  # settings in words; the least difference, so that equal scores divide by something
@@ -31,9 +29,7 @@ _SIGNS = {
 }
 
 
-def surface(
-    result: Any, x: str | None = None, y: str | None = None, metric: str | None = None, ax: Axes | None = None
-) -> Axes:
+def surface(result: Any, x: str | None = None, y: str | None = None, metric: str | None = None) -> Picture:
     """The settings that were evaluated, and their scores; nothing is interpolated.
 
     The larger a point, the higher the score. Where more parameters vary than are drawn, a point is the best of its
@@ -46,12 +42,10 @@ def surface(
         Which parameters; else the first two that take the most values. With one alone the score is the height.
     metric : str, optional
         Of a Sweep; the first unless given.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
@@ -59,7 +53,7 @@ def surface(
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
     >>> search = mk.Retriever(encoder=None).fit(corpus)
     >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    >>> print(mk.plot.words(mk.plot.surface(mk.sweep(search, *labels, {"min_score": [0, 0.9]}, "mrr"))))
+    >>> print(mk.plot.surface(mk.sweep(search, *labels, {"min_score": [0, 0.9]}, "mrr")))
     mrr of 2 settings, 0.000 (small) to 1.000 (large)
     min_score=0    1.000, as it is, best
     min_score=0.9  0.000
@@ -82,11 +76,11 @@ def surface(
     if tuned is not None:
         near[tuned.plateau_["setting"].to_pylist()] = True
         marked["to be used"] = swept.settings.index(tuned.chosen_params_)
-    return surface_of(swept, names, name, near, marked).on(ax)
+    return surface_of(swept, names, name, near, marked)
 
 
 def surface_of(swept: Any, names: Sequence[str], metric: str, near: Mask, marked: Mapping[str, int]) -> Picture:
-    """What `surface` draws of one or two parameters of a sweep, with signs at the settings in `marked`."""
+    """What `surface` shows of one or two parameters of a sweep, with signs at the settings in `marked`."""
     means = swept.table[metric].to_numpy()
     low, high = _ends(means)
     axes = [axis_values(swept, name) for name in names]
@@ -170,7 +164,7 @@ def _spelled(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def pool(swept: Any, ax: Axes | None = None) -> Axes:
+def pool(swept: Any) -> Picture:
     """What a larger pool (num_candidates, per arm) finds: each metric of a sweep over ``pool``.
 
     The other parameters are the search's own; where the sweep has those with one pool only, they are those of its best
@@ -180,12 +174,10 @@ def pool(swept: Any, ax: Axes | None = None) -> Axes:
     ----------
     swept : Sweep
         Of a grid with ``pool``; ``recall`` without @k shows what the pool lets in.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
@@ -193,7 +185,7 @@ def pool(swept: Any, ax: Axes | None = None) -> Axes:
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай и мёд", "зелёный чай"]})
     >>> search = mk.Retriever(encoder=None).fit(corpus)
     >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    >>> print(mk.plot.words(mk.plot.pool(mk.sweep(search, *labels, {"pool": [1, 2]}, ["recall", "mrr"]))))
+    >>> print(mk.plot.pool(mk.sweep(search, *labels, {"pool": [1, 2]}, ["recall", "mrr"])))
     what a pool of 1 to 100 chunks an arm finds
     1    recall 1.000, mrr 1.000
     2    recall 1.000, mrr 1.000
@@ -210,36 +202,37 @@ def pool(swept: Any, ax: Axes | None = None) -> Axes:
     ).sort_by("pool")
     pools = table["pool"].to_pylist()
     with_others = f", {', '.join(f'{name}={value}' for name, value in chosen.items())}" if chosen else ""
-    ax = axes_for(ax, f"what a pool of {pools[0]:,} to {count_of(pools[-1], 'chunk')} an arm finds{with_others}")
-    for name, colour, sign in zip(swept.metrics, COLOURS, "os^Dv<>p", strict=False):
-        ax.plot(pools, table[name].to_pylist(), f"{sign}--", color=colour, lw=1, label=name)
-    ax.set(xscale="log", xlabel="pool, chunks of each arm", ylabel="mean", ylim=(-0.02, 1.02))
-    ax.set_xticks(pools, [f"{pool:,}" for pool in pools])
-    ax.minorticks_off()
-    ax.legend(frameon=False, fontsize=8)
-    rows = table.to_pylist()
-    return with_words(ax, [(f"{row['pool']:,}", ", ".join(f"{m} {row[m]:.3f}" for m in swept.metrics)) for row in rows])
+    marks: list[Mark] = []
+    for name, colour, sign in zip(swept.metrics, cycle(COLOURS), cycle("os^D"), strict=False):
+        marks += [Line(pools, table[name].to_numpy(), colour, style="--", width=1)]
+        marks += [Dots(pools, table[name].to_numpy(), colour, name, sign)]
+    title = f"what a pool of {pools[0]:,} to {count_of(pools[-1], 'chunk')} an arm finds{with_others}"
+    ticks = [(pool, f"{pool:,}") for pool in pools]
+    across = Axis(pools[0] / 1.1, 1.1 * pools[-1], "pool, chunks of each arm", ticks, log=True)
+    words = [
+        (f"{row['pool']:,}", ", ".join(f"{metric} {row[metric]:.3f}" for metric in swept.metrics))
+        for row in table.to_pylist()
+    ]
+    return Picture(title, marks, across, Axis(-0.02, 1.02, "mean"), words)
 
 
-def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
+def precision_recall(table: pa.Table) -> Picture:
     """Precision and recall of each threshold of dedup on labelled pairs, and the share of contradictions merged.
 
     Parameters
     ----------
     table : pa.Table
         Of `Deduplicator.precision_recall`.
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> found = pa.table({"threshold": [0.95, 0.8], "precision": [1.0, 0.5], "recall": [0.5, 1.0]})
-    >>> print(mk.plot.words(mk.plot.precision_recall(found)))
+    >>> print(mk.plot.precision_recall(found))
     2 thresholds, 0.8 to 0.95
     0.950  precision 1.00, recall 0.50
     0.800  precision 0.50, recall 1.00
@@ -251,23 +244,27 @@ def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
             )
     frame = table.to_pandas()
     ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
-    ax = axes_for(ax, f"{count_of(len(frame), 'threshold')}, {ends}")
-    styles = {"precision": (COLOURS[0], "o-"), "recall": (COLOURS[1], "s--"), "contradiction_rate": (COLOURS[5], "^:")}
-    names = [name for name in styles if name in frame.columns]
+    styles = {
+        "precision": ("precision", COLOURS[0], "-", "o"),
+        "recall": ("recall", COLOURS[1], "--", "s"),
+        "contradiction_rate": ("contradictions merged", COLOURS[5], ":", "^"),
+    }
+    names, marks = [name for name in styles if name in frame.columns], list[Mark]()
     for name in names:
-        colour, style = styles[name]
-        label = {"contradiction_rate": "contradictions merged"}.get(name, name)
-        ax.plot(frame["threshold"], frame[name], style, color=colour, ms=4, label=label)
-    ax.set(xlabel="threshold", ylabel="share", ylim=(-0.02, 1.05))
-    ax.legend(frameon=False, fontsize=8)
+        label, colour, style, sign = styles[name]
+        marks.append(Line(frame["threshold"].to_numpy(), frame[name].to_numpy(), colour, style=style))
+        marks.append(Dots(frame["threshold"].to_numpy(), frame[name].to_numpy(), colour, label, sign, size=16))
     sampled = (
         frame.iloc[np.unique(np.linspace(0, len(frame) - 1, min(len(frame), 12)).astype(int))] if len(frame) else frame
     )
     rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in sampled.iterrows()]
-    return with_words(ax, rows)
+    low, high = (frame["threshold"].min(), frame["threshold"].max()) if len(frame) else (0.0, 1.0)
+    room = 0.05 * (high - low) or 0.05
+    across, up = Axis(low - room, high + room, "threshold"), Axis(-0.02, 1.05, "share")
+    return Picture(f"{count_of(len(frame), 'threshold')}, {ends}", marks, across, up, rows)
 
 
-def similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
+def similarity(pairs: pa.Table, threshold: float = 0.9) -> Picture:
     """The similarity of the near-duplicate pairs of a `Deduplicator`, and how many lie above a threshold.
 
     Pairs that a conflict keeps apart at any threshold are hollow bars, and counted apart.
@@ -277,25 +274,18 @@ def similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) 
     pairs : pa.Table
         ``Deduplicator.pairs_``, or any table with ``kind`` and ``similarity``.
     threshold : float, ratio
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> pairs = pa.table({"kind": ["lexical", "lexical"], "similarity": [0.95, 0.86]})
     >>> import memkit as mk
-    >>> mk.plot.words(mk.plot.similarity(pairs)).splitlines()[0]
+    >>> mk.plot.similarity(pairs).words.splitlines()[0]
     '1 of 2 pairs at 0.9 or above'
     """
-    return similarity_of(pairs, threshold).on(ax)
-
-
-def similarity_of(pairs: pa.Table, threshold: float = 0.9) -> Picture:
-    """What `similarity` draws."""
     check_value("plot.similarity", "threshold", threshold, "float", low=0, high=1)
     for name in ("similarity", "kind"):
         check_column(name, pairs.column_names, "plot.similarity")

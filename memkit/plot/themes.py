@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +11,10 @@ import pyarrow as pa
 from memkit.base.duck import rows_of
 from memkit.base.params import check_choice
 from memkit.errors import ParameterError
-from memkit.plot.axes import COLOURS, axes_for, short, with_words
+from memkit.plot.axes import COLOURS, short
 from memkit.plot.marks import Axis, Dots, Mark, Picture, Text
-from memkit.plot.memories import stack
+from memkit.plot.memories import DAY_SECONDS, day_axis, stack
 from memkit.text.snippet import plain_line
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _TOPICS = 7
 _MOST_DAYS = 7300
@@ -34,27 +30,25 @@ _COUNTS = """
 """
 
 
-def topics(memories: pa.Table, ax: Axes | None = None, *, by: str = "month") -> Axes:
+def topics(memories: pa.Table, *, by: str = "month") -> Picture:
     """How many memories of each topic were made in each month or week; those without a date are counted in the title.
 
     Parameters
     ----------
     memories : pa.Table
         ``Topics.memories``.
-    ax : matplotlib Axes, optional
-        As for `growth`.
     by : {"month", "week"}
         Weeks are those of ISO 8601.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> tea = {"text": ["зелёный чай", "чёрный чай"], "created_at": ["2026-01-05", "2026-02-01"]}
-    >>> print(mk.plot.words(mk.plot.topics(mk.topics(mk.from_table(tea)).memories, by="week")))
+    >>> print(mk.plot.topics(mk.topics(mk.from_table(tea)).memories, by="week"))
     memories by topic and week, 0 without a date
     2026-W02  1: чай (1)
     2026-W05  1: чай (1)
@@ -79,10 +73,9 @@ def topics(memories: pa.Table, ax: Axes | None = None, *, by: str = "month") -> 
         name = names[row["topic"]] if row["topic"] in kept or not row["topic"] else "other topics"
         counts[name][periods.index(row["period"])] += row["n"]
     undated = sum(row["n"] for row in counted if not row["period"])
-    ax = axes_for(ax, f"memories by topic and {by}, {undated:,} without a date")
     labels = [f"{day:%Y-%m}" if by == "month" else f"{day:%G-W%V}" for day in periods]
-    stack(ax, labels, counts, grey=names.get(0, ""))
-    return with_words(ax, _in_words(labels, counts))
+    title = f"memories by topic and {by}, {undated:,} without a date"
+    return stack(title, labels, counts, _in_words(labels, counts), grey=names.get(0, ""))
 
 
 def _check_columns(owner: str, table: object, columns: Collection[str], expected: str) -> None:
@@ -117,7 +110,7 @@ def _in_words(labels: list[str], counts: dict[str, np.ndarray]) -> list[tuple[st
     return rows
 
 
-def timeline(table: pa.Table, title: str = "memories on a theme", ax: Axes | None = None) -> Axes:
+def timeline(table: pa.Table, title: str = "memories on a theme") -> Picture:
     """Each dated memory of a timeline at its date and score; outlines are superseded or deprecated.
 
     Parameters
@@ -125,25 +118,23 @@ def timeline(table: pa.Table, title: str = "memories on a theme", ax: Axes | Non
     table : pa.Table
         ``Timeline.table``.
     title : str
-    ax : matplotlib Axes, optional
-        As for `growth`.
 
     Returns
     -------
-    matplotlib Axes
+    Picture
 
     Examples
     --------
     >>> import memkit as mk
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["Пул мал"], "created_at": ["2026-01-05"]}))
-    >>> print(mk.plot.words(mk.plot.timeline(mk.timeline(search, "пул").table, "the pool")))
+    >>> print(mk.plot.timeline(mk.timeline(search, "пул").table, "the pool"))
     the pool
     2026-01-05  Пул мал
     """
     columns = ("date", "snippet", "score", "status", "superseded_by")
     _check_columns("plot.timeline", table, columns, "mk.timeline(search, theme).table")
     rows = [row for row in table.to_pylist() if row["date"]]
-    days = [row["date"].timestamp() / 86_400 for row in rows]
+    days = [row["date"].timestamp() / DAY_SECONDS for row in rows]
     names = [short(plain_line(row["snippet"]), 48) for row in rows]
     is_past = np.array([bool(row["superseded_by"]) or row["status"] in PAST for row in rows], bool)
     day, score = np.array(days, float), np.array([row["score"] for row in rows], float)
@@ -152,23 +143,6 @@ def timeline(table: pa.Table, title: str = "memories on a theme", ax: Axes | Non
         marks.append(Dots(day[is_past], score[is_past], COLOURS[5], "superseded or deprecated", filled=False))
     if len(rows) <= _LABELLED:
         marks += [Text(x, y, short(name, 24)) for x, y, name in zip(days, score.tolist(), names, strict=True)]
-    room = 0.05 * max(float(np.ptp(day)), 1.0) if len(day) else 1.0
-    low, high = (float(day.min()) - room, float(day.max()) + 6 * room) if len(day) else (0.0, 1.0)
-    across = Axis(low, high, ticks=_day_ticks(days))
-    picture = Picture(
-        title,
-        marks,
-        across,
-        Axis(0, 1.1 * float(score.max(initial=0.0)) or 1.0, "score"),
-        [(f"{row['date']:%Y-%m-%d}", name) for row, name in zip(rows, names, strict=True)],
-        "" if rows else "nothing is dated",
-    )
-    return picture.on(ax)
-
-
-def _day_ticks(days: list[float]) -> list[tuple[float, str]]:
-    """At most six dates from the first to the last."""
-    if not days:
-        return []
-    ends = sorted({int(day) for day in np.linspace(min(days), max(days), 6).tolist()})
-    return [(float(day), f"{date(1970, 1, 1) + timedelta(days=day)}") for day in ends]
+    up = Axis(0, 1.1 * float(score.max(initial=0.0)) or 1.0, "score")
+    words = [(f"{row['date']:%Y-%m-%d}", name) for row, name in zip(rows, names, strict=True)]
+    return Picture(title, marks, day_axis(day, right=0.25), up, words, "" if rows else "nothing is dated")

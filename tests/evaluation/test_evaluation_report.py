@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.display.page import as_figure, write_page
+from memkit.display.page import write_page
 from memkit.tables.samples import write_files
 
 DAY = "2026-03-01"
@@ -87,7 +87,7 @@ def test_only_the_page_s_own_script_is_allowed(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 def test_a_picture_takes_the_colours_of_the_page() -> None:
-    drawn = as_figure(mk.plot.power())
+    drawn = mk.plot.power().in_html()
     assert "#000000" not in drawn
     assert "currentColor" in drawn
     assert "#ffffff" not in drawn  # its ground is the page's

@@ -225,8 +225,8 @@ def test_named_queries_tell_of_links(tmp_path: Path) -> None:
 
 def test_the_picture_names_the_pages_around_one_page() -> None:
     okf = mk.read(sample_data() / "layouts" / "okf")
-    words = mk.plot.words(mk.plot.links(okf, "tables/orders.md", steps=1))
+    words = mk.plot.links(okf, "tables/orders.md", steps=1).words
     assert words.splitlines()[0].endswith("(tables/orders.md): 3 pages within 1 link")
     with pytest.raises(mk.errors.ParameterError, match=r"Did you mean 'tables/orders.md'"):
         mk.plot.links(okf, "tables/order.md")
-    assert "no page links" in mk.plot.links(mk.from_table({"text": ["чай"]})).texts[0].get_text()
+    assert "no page links" in mk.plot.links(mk.from_table({"text": ["чай"]})).empty

@@ -20,7 +20,7 @@ from typing import Any
 
 import memkit as mk
 from memkit.display.notebook import shown as as_shown
-from memkit.display.page import as_figure, write_page
+from memkit.display.page import write_page
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # scripts there take from each other
 from bench_panels import many_facts, module
@@ -95,7 +95,7 @@ def pages() -> dict[str, Callable[[Path], Any]]:
                 body = f"<pre>{html.escape(result)}</pre>"
             else:
                 body = (result if hasattr(result, "_repr_html_") else as_shown(result))._repr_html_()
-            write_page(path, path.stem, body + "".join(as_figure(plot(result)) for plot in plots))
+            write_page(path, path.stem, body + "".join(plot(result).in_html() for plot in plots))
 
         return write
 

@@ -174,7 +174,7 @@ def test_without_its_extra_the_map_names_it_and_the_picture(
     monkeypatch.setitem(sys.modules, "jscatter", None)
     with pytest.raises(mk.errors.MissingExtraError, match=r"memkit\[map\].*mk\.plot\.map"):
         mk.panels.map(search)
-    assert "59 memories by meaning, coloured by kind" in mk.plot.words(mk.plot.map(search, projection="pca"))
+    assert "59 memories by meaning, coloured by kind" in mk.plot.map(search, projection="pca").words
 
 
 def test_what_points_and_labels_stand_on_is_opaque_and_as_light_as_the_page(panel: Any) -> None:
@@ -221,7 +221,7 @@ def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subte
     with subtests.test("topics are those of mk.topics, and who has none is told apart"):
         topics = mk.topics(search, k=3, as_of=DAY)
         sizes = dict(zip(topics.table["name"].to_pylist(), topics.table["n"].to_pylist(), strict=True))
-        words = mk.plot.words(mk.plot.map(search, "topic", projection="pca", topics=topics, as_of=DAY))
+        words = mk.plot.map(search, "topic", projection="pca", topics=topics, as_of=DAY).words
         for name, n in sizes.items():
             if name != "no topic":
                 assert re.search(rf"^{re.escape(name)} .* {n}$", words, re.MULTILINE)
@@ -230,7 +230,7 @@ def test_groups_count_what_they_say(search: mk.Retriever, subtests: pytest.Subte
         with pytest.raises(mk.errors.ParameterError, match=r"mk\.topics"):
             mk.plot.map(search, "topic")
     with subtests.test("a hit of a query is drawn apart"):
-        words = mk.plot.words(mk.plot.map(search, "user", query="пул", k=3, projection="pca", as_of=DAY))
+        words = mk.plot.map(search, "user", query="пул", k=3, projection="pca", as_of=DAY).words
         assert "coloured by user; 3 chosen" in words
         assert SECRET not in words
 

@@ -55,7 +55,7 @@ def test_the_picture_has_a_bar_a_hit_and_part_and_reuses_its_axes(retriever_over
     trace = search.trace("q", as_of=DAY)
     ax = Figure().subplots()
     for _ in range(2):
-        assert plot.contributions(trace, ax) is ax
+        assert plot.contributions(trace).draw(ax) is ax
         assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(sum(trace["fused"].to_pylist()))
         assert [text.get_text() for text in ax.get_legend().get_texts()] == [
             "words",
@@ -69,13 +69,13 @@ def test_the_picture_has_a_bar_a_hit_and_part_and_reuses_its_axes(retriever_over
 def test_without_axes_it_makes_a_figure_that_pyplot_does_not_know(retriever_over: Any) -> None:
     search = retriever_over(ROWS, bm25={"q": {0: 4.0}}, encoder=None)
     before = len(_pylab_helpers.Gcf.figs)
-    plot.contributions(search.trace("q", as_of=DAY)).figure.canvas.draw()
+    plot.contributions(search.trace("q", as_of=DAY)).draw().figure.canvas.draw()
     assert len(_pylab_helpers.Gcf.figs) == before
 
 
 def test_a_trace_without_hits_is_an_empty_picture(retriever_over: Any) -> None:
     search = retriever_over(ROWS, encoder=None)
-    assert len(plot.contributions(search.trace("q", as_of=DAY)).patches) == 0
+    assert len(plot.contributions(search.trace("q", as_of=DAY)).marks) == 0
 
 
 def test_several_queries_and_other_tables_are_refused(retriever_over: Any) -> None:

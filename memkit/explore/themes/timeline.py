@@ -17,7 +17,7 @@ from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from memkit.plot import Picture
 
 BAR = 0.6
 """The share of the best score that counts; measured by `tests/benchmarks/bench_topics.py`."""
@@ -53,22 +53,22 @@ class Timeline(Tabular):
         ends = f" from {dates[0].as_py().date()} to {dates[-1].as_py().date()}" if len(dates) else ""
         return f"{count_of(n, 'memory')} on “{mask(self.theme)}”{ends}, {undated:,} without a date"
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot each dated memory at its date and score: `mk.plot.timeline`.
+    def plot(self) -> Picture:
+        """Each dated memory at its date and score: `mk.plot.timeline`.
 
         Examples
         --------
         >>> import memkit as mk
         >>> texts = ["Пул вырос до десяти", "Пул снова мал"]
         >>> dated = mk.from_table({"text": texts, "created_at": ["2026-02-01", "2026-01-05"]})
-        >>> print(mk.plot.words(timeline(mk.Retriever(encoder=None).fit(dated), "пул").plot()))
+        >>> print(timeline(mk.Retriever(encoder=None).fit(dated), "пул").plot())
         2 memories on “пул” from 2026-01-05 to 2026-02-01, 0 without a date
         2026-01-05  Пул снова мал
         2026-02-01  Пул вырос до десяти
         """
         from memkit import plot
 
-        return plot.timeline(self.table, str(self), ax)
+        return plot.timeline(self.table, str(self))
 
 
 def timeline(

@@ -32,7 +32,7 @@ from memkit.text.secrets import mask
 from memkit.text.snippet import plain_line
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from memkit.plot import Picture
 
 LEAST = 0.5
 """A memory that falls elsewhere in more resamples than not has no topic."""
@@ -96,21 +96,21 @@ class Topics(Tabular):
         _, _, moment = sheet.heading.partition(", ")
         return (replace(sheet, heading=f"{self}, {moment}" if moment else str(self)),)
 
-    def plot(self, ax: Axes | None = None, *, by: str = "month") -> Axes:
-        """Plot how many memories each topic has by month or week: `mk.plot.topics`.
+    def plot(self, *, by: str = "month") -> Picture:
+        """How many memories each topic has by month or week: `mk.plot.topics`.
 
         Examples
         --------
         >>> import memkit as mk
         >>> tea = {"text": ["зелёный чай", "чёрный чай"], "created_at": ["2026-01-05", "2026-02-01"]}
-        >>> print(mk.plot.words(topics(mk.from_table(tea)).plot()))
+        >>> print(topics(mk.from_table(tea)).plot())
         memories by topic and month, 0 without a date
         2026-01  1: чай (1)
         2026-02  1: чай (1)
         """
         from memkit import plot
 
-        return plot.topics(self.memories, ax, by=by)
+        return plot.topics(self.memories, by=by)
 
 
 @current_names

@@ -9,6 +9,7 @@ import pytest
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, QueryError
 from memkit.explore.themes.timeline import BAR
+from memkit.plot.marks import Dots
 
 KEY = "sk-" + "a1B2" * 8
 ROWS: list[dict[str, Any]] = [
@@ -85,7 +86,7 @@ def test_nothing_found_nothing_dated_and_secrets(search: mk.Retriever) -> None:
     nothing = mk.timeline(search, "квазар")
     assert nothing.table.num_rows == 0
     assert str(nothing) == "0 memories on “квазар”, 0 without a date"
-    assert mk.plot.words(nothing.plot()) == str(nothing)
+    assert nothing.plot().words == str(nothing)
     assert mk.timeline(fitted([{"text": ""}]), "чай").table.num_rows == 0
     undated = mk.timeline(fitted([{"text": "чай"}, {"text": "чай и мёд"}]), "чай")
     assert undated.table["date"].null_count == 2
@@ -97,15 +98,15 @@ def test_nothing_found_nothing_dated_and_secrets(search: mk.Retriever) -> None:
 
 def test_the_picture_has_a_dot_a_dated_memory_and_outlines_what_no_longer_holds(search: mk.Retriever) -> None:
     timeline = mk.timeline(search, "пул соединений")
-    axes = timeline.plot()
-    assert mk.plot.words(axes).splitlines() == [
+    picture = timeline.plot()
+    assert picture.words.splitlines() == [
         str(timeline),
         "2026-01-05  Пул соединений: десять",
         "2026-01-20  Пул соединений мал",
         "2026-02-01  Пул соединений вырос до двадцати",
         "2026-05-01  Пул соединений будет больше",
     ]
-    assert [len(dots.get_offsets()) for dots in axes.collections] == [3, 1]
+    assert [len(mark.x) for mark in picture.marks if isinstance(mark, Dots)] == [3, 1]
 
 
 def test_wrong_arguments_are_clear_errors(search: mk.Retriever) -> None:

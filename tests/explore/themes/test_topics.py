@@ -167,7 +167,7 @@ def test_few_empty_and_equal_memories(subtests: Any) -> None:
             assert by_topic.memories["topic"].to_pylist() == topics
             assert by_topic.table["n"].to_pylist() == [n for n in (topics.count(1), topics.count(0)) if n]
             assert by_topic.table["sure"].null_count == by_topic.table.num_rows  # one topic is nothing to be sure of
-            assert "memories by topic" in mk.plot.words(by_topic.plot())
+            assert "memories by topic" in by_topic.plot().words
             assert repr(by_topic)
     assert mk.topics(fitted(["чай"] * 40)).table["name"].to_pylist() == ["чай"]
 
@@ -261,15 +261,15 @@ def test_a_topic_is_shown_by_its_name_above_the_memory_that_stands_for_it() -> N
 def test_the_picture_counts_each_dated_memory_in_its_month_or_week() -> None:
     days: list[str | None] = ["2026-01-05", "2026-01-06", "2026-03-01", None, "2026-03-02"]
     topics = mk.topics(fitted(TEA, created_at=days))
-    assert mk.plot.words(topics.plot()).splitlines() == [
+    assert topics.plot().words.splitlines() == [
         "memories by topic and month, 1 without a date",
         "2026-01  2: чай, зелёный, лимона (2)",
         "2026-03  2: чай, зелёный, лимона (2)",
     ]
-    weeks = mk.plot.words(topics.plot(by="week")).splitlines()[1:]
+    weeks = topics.plot(by="week").words.splitlines()[1:]
     assert [line[:8] for line in weeks] == ["2026-W02", "2026-W09", "2026-W10"]
-    axes = topics.plot()
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["2026-01", "2026-02", "2026-03"]
-    assert [bar.get_height() for bar in axes.patches] == [2, 0, 2]
+    picture = topics.plot()
+    assert [name for _, name in picture.x.named()] == ["2026-01", "2026-02", "2026-03"]
+    assert [(bars.high - bars.low).tolist() for bars in picture.marks] == [[2, 0, 2]]
     with pytest.raises(ParameterError, match="'by'"):
         topics.plot(by="day")
