@@ -23,7 +23,7 @@ from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import File, Format
 from memkit.formats.heads import UNREAD_HEAD, unread_head
 from memkit.formats.index_tree import format as index_tree
-from memkit.formats.linked import format as linked
+from memkit.formats.linked import layout as linked
 from memkit.formats.notes import format as notes
 from memkit.formats.owner import BY_TITLE, Owner
 from memkit.formats.records import format as records

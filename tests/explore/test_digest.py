@@ -194,7 +194,7 @@ def test_contradictions_of_a_large_folder_are_those_of_its_newest(monkeypatch: p
     texts = ["Backups are kept for 14 nights on cedar.", "Чай без сахара.", "Backups are kept for 30 nights on cedar."]
     corpus = mk.from_table({"text": texts, "created_at": ["2026-01-05", "2026-01-06", "2026-02-26"]})
     for most, n_found in ((2, 0), (3, 1)):
-        monkeypatch.setattr("memkit.explore.digest.contradictions.MOST", most)
+        monkeypatch.setattr("memkit.explore.digest.unsettled.MOST", most)
         digest = mk.digest(corpus, since="7d", until=LATER)
         assert digest.tables["contradictions"].num_rows == n_found
         assert any("among the 2 newest" in note for note in digest.notes) is (most == 2)

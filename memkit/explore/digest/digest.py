@@ -19,12 +19,11 @@ from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
 from memkit.errors import count_of
-from memkit.explore.digest.boxes import boxes
-from memkit.explore.digest.contradictions import contradictions
 from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.names import LEAST_MENTIONS, new_names
 from memkit.explore.digest.sentences import differing, new_sentences
 from memkit.explore.digest.span import BASES, Span, expired_in, span_of
+from memkit.explore.digest.unsettled import boxes, contradictions
 from memkit.formats.rows import Row
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user

@@ -1,4 +1,4 @@
-"""What every layout of Markdown pages declares alike: its files, its links, and the checks of a page."""
+"""What all layouts of Markdown pages declare alike: files, links, the checks of a page; and the general layout."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Format
-from memkit.formats.linked.page import LOOSE
-from memkit.formats.linked.relations import relate
+from memkit.formats.linked.page import LOOSE, Page
+from memkit.formats.linked.relations import OTHER_FILES, relate
+from memkit.formats.linked.survey import survey
+from memkit.formats.owner import PAGE, Owner
 from memkit.formats.rows import Rows
 from memkit.formats.workspace import OF_DATES
 
@@ -64,3 +68,26 @@ def page_rules(name: str) -> tuple[Rule, ...]:
         Rule("unbalanced_fence", name, "", "a code fence that is closed"),
         Rule("empty_section", name, "", "text below a heading, or a deeper heading with text"),
     )
+
+
+def _parse(file: File, rows: Rows) -> None:
+    """One page to its rows."""
+    is_vault, tags = file.finding("linked") or (False, ())
+    Page(file, rows, is_vault=is_vault, known_tags=tags).read()
+
+
+FORMAT = layout(
+    "linked",
+    "Markdown pages with front matter and links: vaults, wikis, knowledge bundles (half of a folder's pages have front"
+    " matter, three link to others, or it is a vault)",
+    _parse,
+    order=120,
+    kinds=("page", "head", "index", "log", "long_term", "daily_log", "dream", "session", "heartbeat"),
+    tables=("turns",),
+    survey=survey,
+    schemas={OTHER_FILES: pa.schema({"path": pa.string()})},
+    owner=Owner(PAGE),
+    is_general=True,
+    dates={"created_at": "created", "updated_at": "updated"},
+)
+"""Linked notes of any kind: vaults, LLM wikis, knowledge bundles (OKF), slip boxes."""

@@ -162,13 +162,22 @@ def marks_in(text: str) -> Iterator[str]:
 
 
 def is_contents(text: str, least: int) -> bool:
-    """Whether most lines of a text, headings aside, open with a link, and at least so many."""
+    """Whether most lines of a text, headings aside, open with a link, and at least so many.
+
+    >>> is_contents("- [Чай](tea.md)\\n- [[мёд]]", 2), is_contents("Пьём [чай](tea.md).", 1)
+    (True, False)
+    """
     lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith(("#", "|-", "| -"))]
     return (listed := sum(map(bool, map(LISTED.match, lines)))) >= least and 2 * listed > len(lines)
 
 
 def kind_of_page(file: File) -> str:
-    """index, log or page, or the workspace's kind of a file with such a name and place."""
+    """index, log or page, or the workspace's kind of a file with such a name and place.
+
+    >>> from memkit.formats.disk.source import Source
+    >>> [kind_of_page(File(Source(path, "# Чай"))) for path in ("a/index.md", "a/log.md", "tea.md", "MEMORY.md")]
+    ['index', 'log', 'page', 'long_term']
+    """
     source, front = file.source, file.front
     kind, stem = kind_of(source), source.stem.casefold()
     if kind not in ("document", "long_term"):

@@ -1,4 +1,7 @@
-"""Checkboxes (``- [ ]``) that were opened or closed within a span; `open_tasks` says which are open."""
+"""What a span leaves unsettled: boxes (``- [ ]``) that were opened or closed, and what contradicts something older.
+
+`open_tasks` says which boxes are open; a digest asks for contradictions here alone.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.duck import rows_of
-from memkit.explore.digest.span import Span
+from memkit.explore.digest.span import Span, with_memories
 from memkit.formats.boxes import checklist_of
+from memkit.policy.contradictions import contradictions as contradictions_of
 from memkit.tables.boxes import TASK, unticked_sql
 
 _BOXES = f"""
@@ -32,6 +36,13 @@ _OLDER = f"""
 select count(*) as n from {unticked_sql("now_boxes", "now_memories")} where tick_id is null
     and task in (select task from {unticked_sql("before_boxes", "before_memories")} where tick_id is null)
 """  # noqa: S608  # names of tables alone
+MOST = 5_000
+"""The memories that are compared, the newest: a statement takes about a millisecond."""
+_NEWEST = """
+select memory_id from memories
+order by memory_id in (select memory_id from changes) desc, coalesce(updated_at, created_at) desc nulls last, memory_id
+limit $most
+"""
 
 
 def _state(name: str, memories: pa.Table) -> dict[str, pa.Table]:
@@ -50,3 +61,19 @@ def boxes(span: Span) -> tuple[pa.Table, int]:
     """
     states = {**_state("before", span.before.memories), **_state("now", span.after.memories)}
     return rows_of(_BOXES, **states), rows_of(_OLDER, **states)["n"][0].as_py()
+
+
+def contradictions(span: Span) -> tuple[pa.Table, int]:
+    """The contradictions whose newer memory is new or changed, as `contradictions_of` lists them.
+
+    Returns
+    -------
+    pyarrow.Table, int
+        The second is the number of memories that were compared.
+    """
+    after, changes = span.after, span.changes
+    if after.memories.num_rows > MOST:
+        chosen = rows_of(_NEWEST, {"most": MOST}, memories=after.memories, changes=changes)["memory_id"]
+        after = with_memories(after, after.memories.filter(pc.is_in(after.memories["memory_id"], value_set=chosen)))
+    listed = contradictions_of(after, as_of=span.until)
+    return listed.filter(pc.is_in(listed["by_id"], value_set=changes["memory_id"])), after.memories.num_rows
