@@ -8,32 +8,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from memkit.base import imported, names_in_stub
 from memkit.base.outside import ROOMS as _OUTSIDE_ROOMS
 from memkit.errors import did_you_mean as _did_you_mean
 
 __version__ = "0.1.0"
 
 
-def _listed() -> dict[str, tuple[str, str]]:
-    """Public name to its module and its name there, as the stub ``__init__.pyi`` lists them; a room has none."""
-    text = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    public_names = {}
-    for module, name, public in re.findall(r"^from (\S+) import (\w+)(?: as (\w+))?$", text, re.MULTILINE):
-        is_room = module in (__name__, f"{__name__}.change")
-        public_names[public or name] = (f"{module}.{name}", "") if is_room else (module, name)
-    for public, name in re.findall(r"^(\w+) = (\w+)", text, re.MULTILINE):
-        public_names[public] = public_names.pop(name)
-    return dict(sorted(public_names.items()))
-
-
 # A name is imported when it is first used.
-_PLACES = _listed()
+_PLACES = names_in_stub(__file__)
 
 _MOVED = {
     "mk.errors": "ChangeRefusedError DamagedIndexError EncoderUnavailableError FormatError MissingExtraError"
@@ -70,10 +56,7 @@ def __getattr__(name: str) -> Any:
 
         if why := why_left_out(f"mk.{name}", module):
             raise AttributeError(why)
-    value = import_module(module)
-    if attribute:
-        value = getattr(value, attribute)
-    globals()[name] = value
+    globals()[name] = value = imported(__name__, module, attribute)
     return value
 
 

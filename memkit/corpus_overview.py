@@ -27,13 +27,12 @@ from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import count_of
-from memkit.formats import reader
 from memkit.formats.faults import ADVICE, tally
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
 from memkit.schemas import APPEND_ONLY, tuples_of
 from memkit.tables.age import BY_MONTH, moments_in
-from memkit.tables.corpus import Corpus
+from memkit.tables.corpus import Corpus, files_of
 from memkit.tables.secrets import secrets_in
 from memkit.text.chunk import without_text
 from memkit.text.secrets import Mask
@@ -396,8 +395,7 @@ def _path_check(corpus: Corpus) -> Callable[[str], bool]:
         return lambda path: os.path.lexists(root / path)
     paths = {path for path in corpus.memories["path"].to_pylist() if path}
     if root is not None and corpus.revision:
-        with reader.listed(root, corpus._source().options) as listing:
-            paths |= listing.files.keys()
+        paths.update(files_of(corpus))
     folders = {str(parent) for path in paths for parent in Path(path).parents}
     return lambda path: path in paths or path in folders
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 
 import grimp
 import pytest
@@ -92,6 +93,36 @@ def test_the_table_lists_what_is_there_and_each_host_is_in_it() -> None:
         assert hasattr(import_module(module), name or "__file__"), place
     of_hosts = {place.split(".")[2].partition(":")[0] for place in places if place.startswith("memkit.hosts.")}
     assert of_hosts == {*HOSTS}
+
+
+PUBLIC = ("memkit", "memkit.errors", "memkit.schemas", "memkit.labels", "memkit.plot", "memkit.testing")
+KITS = "memkit.extend"
+INNER = {"hosts": 0, "explore": 83, "past": 46, "scale": 73}
+"""How many names of the core's own modules an outside room still imports, beside what a stranger may; only less."""
+
+
+def test_outside_rooms_import_only_what_a_stranger_may(subtests: pytest.Subtests) -> None:
+    """`mk`, its public rooms, `mk.extend` and the modules of it, and the room itself."""
+    for room, ceiling in INNER.items():
+        may = re.compile(rf"({'|'.join(map(re.escape, PUBLIC))}|({re.escape(KITS)}|memkit\.{room})(\..*)?)")
+        trees = [ast.parse(path.read_text("utf-8")) for path in (PACKAGE / room).rglob("*.py")]
+        nodes = [node for tree in trees for node in ast.walk(tree)]
+        froms = [
+            node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("memkit")
+        ]
+        inner = {
+            (node.module, name.name) for node in froms for name in node.names if not may.fullmatch(node.module or "")
+        }
+        with subtests.test(room):
+            assert len(inner) == ceiling, f"lower the ceiling, or import from mk.extend: {sorted(inner)}"
+
+
+def test_what_a_stranger_may_import_is_documented() -> None:
+    kits = [import_module(f"{KITS}.{path.stem}") for path in (PACKAGE / "extend").glob("[a-z]*.py")]
+    things = {f"{kit.__name__}.{name}": getattr(kit, name) for kit in kits for name in getattr(kit, "__all__", ())}
+    assert len(things) > 80
+    documented = {name: thing for name, thing in things.items() if isinstance(thing, type | FunctionType)}
+    assert [name for name, thing in documented.items() if len(thing.__doc__ or "") < 20] == []
 
 
 REACHES_OUTSIDE = {

@@ -29,7 +29,6 @@ OUTSIDE = {
         "index": "memkit.scale.index",
         "engine": "memkit.scale.engine",
     },
-    "memkit.engines": {"Milvus": "memkit.scale.milvus:Milvus", "write_buckets": "memkit.scale.buckets:write_buckets"},
     "memkit.prompts": {"claude": "memkit.hosts.claude:PROMPT", "hermes": "memkit.hosts.hermes:PROMPT"},
     "memkit.exports": {
         "basic-memory": "memkit.hosts.basic_memory.export:write",

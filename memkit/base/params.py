@@ -414,6 +414,12 @@ def check_choice(name: str, value: object, choices: Iterable[str], owner: str) -
     ------
     ParameterError
         Where `value` is not among `choices`.
+
+    Examples
+    --------
+    >>> check_choice("target", "memry", ["memory", "user"], "add")
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: add: 'target' must be one of 'memory', 'user'. Got 'memry'. Did you mean 'memory'?
     """
     check_value(owner, name, value, "str", choices=tuple(choices))
 
@@ -665,6 +671,9 @@ def describe(table: pa.Table, **facts: Any) -> pa.Table:
     """`table` with `facts` in its schema's metadata: text as it is, other values as JSON, empty ones left out.
 
     The fact ``memkit`` is the kind of result, a name in `memkit.display.views.VIEWS`.
+
+    >>> describe(pa.table({"path": ["a.md"]}), note="one file").schema.metadata
+    {b'note': b'one file'}
     """
     texts = {
         name.encode(): value if isinstance(value, str) else _JSON.encode(value)

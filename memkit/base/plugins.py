@@ -202,4 +202,4 @@ FOLDERS = Plugins("memkit.folders", _any)
 LAKES = Plugins("memkit.lakes", _any)
 """Modules that save, open and search lakes of another kind than one folder."""
 ENGINES = Plugins("memkit.engines", _any)
-"""Engines, and what lays a corpus out for them: names of `mk.extend`."""
+"""Engines of packages, by their names in `mk.extend`; memkit's own stands in its stub, for type checkers."""

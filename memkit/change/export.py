@@ -155,7 +155,21 @@ class Link:
 
 @dataclass
 class Job:
-    """What a writer works on."""
+    """What a writer works on.
+
+    Attributes
+    ----------
+    groups : list of Group
+        The memories, those of one page together.
+    links : dict of str to list of Link
+        The relations that begin at a memory, by its id.
+    user : str or None
+        The user whose memories are exported.
+    moment : datetime
+        Of the export, in UTC.
+    out : Written
+        What is drafted so far.
+    """
 
     groups: list[Group]
     links: dict[str, list[Link]]
@@ -420,6 +434,11 @@ def _links(corpus: Corpus, rows: Sequence[Row]) -> dict[str, list[Link]]:
 
 
 def end_or_none(moment: datetime | None) -> str | None:
+    """The end of a memory as a field holds it; None where it has none.
+
+    >>> end_or_none(None) is None
+    True
+    """
     return None if moment is None else end_text(moment)
 
 
@@ -450,6 +469,7 @@ def _okf_head(group: Group, job: Job) -> Row:
 
 
 def vault_head(group: Group, job: Job) -> Row:
+    """The front matter of a vault's page: what its rows say in common."""
     return {
         "title": group.title or None,
         "description": group.shared("description"),
@@ -471,7 +491,15 @@ def _all_tags(group: Group) -> list[str] | None:
 
 
 def pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callable[[Job], None]:
-    """The writer of a layout of Markdown pages with front matter."""
+    """The writer of a layout of Markdown pages with front matter.
+
+    Parameters
+    ----------
+    head : callable
+        ``head(group, job)`` gives the fields of one page's front matter; those that are null or empty are left out.
+    index : bool
+        Whether the folder has an ``index.md`` that lists the pages.
+    """
 
     def write(job: Job) -> None:
         listed = []
@@ -611,6 +639,11 @@ def _write_notes(job: Job) -> None:
 
 
 def time_text(moment: datetime) -> str:
+    """A time as JSON holds it, in UTC.
+
+    >>> time_text(datetime(2026, 3, 1, 12, 30, tzinfo=UTC))
+    '2026-03-01T12:30:00Z'
+    """
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from memkit.change.draft import Draft
-from memkit.change.rename import links_of
+from memkit.change.pages import links_of
 from memkit.errors import ChangeRefusedError, some_of
 from memkit.formats import reader
 from memkit.formats.format import MARKDOWN

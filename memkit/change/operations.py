@@ -142,6 +142,14 @@ def checked(text: object, name: str, *, filled: bool = True) -> str:
     Raises
     ------
     ParameterError, FormatError
+
+    Examples
+    --------
+    >>> checked("чай", "text")
+    'чай'
+    >>> checked(" ", "text")
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: text: expected a text. Got a blank one.
     """
     if not isinstance(text, str) or (filled and not text.strip()):
         got = "a blank one" if isinstance(text, str) else f"{text!r:.80}"
@@ -151,12 +159,20 @@ def checked(text: object, name: str, *, filled: bool = True) -> str:
 
 
 def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:
-    """The error for an unknown id, with similar ones."""
+    """The error for an unknown id, with similar ones.
+
+    >>> str(missing("page", "tea", ["tea.md", "log.md"]))
+    "there is no page 'tea'. Near it: tea.md."
+    """
     near_ids = near(wanted, known, cutoff=0.4)
     hint = f" Near it: {', '.join(near_ids)}." if near_ids else ""
     return NotFoundError(mask(f"there is no {what} {wanted!r:.200}.{hint}"))
 
 
 def stamp(moment: datetime) -> str:
-    """A time as the formats write it: UTC, to the second."""
+    """A time as the formats write it: UTC, to the second.
+
+    >>> stamp(datetime(2026, 3, 1, 12, 30))
+    '2026-03-01T12:30:00Z'
+    """
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,19 +1,65 @@
-"""The base of stores of pages: one line or one text is added, all other bytes stay."""
+"""Stores of pages: a text is added, or a page renamed together with every link that leads to it; other bytes stay.
+
+A link keeps its style: a path stays a path (relative, from the root, or with the ending it had), a name stays a name
+where no other page is called so. What a link names by title, alias or id is left as it is, and so is what only looks
+like a link: in code, comments and formulas, or with an escaped bracket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import posixpath
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+import pyarrow.compute as pc
+
+from memkit.base.fences import fences
 from memkit.base.params import AsOf
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing
-from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.places import Splice, line_end
+from memkit.errors import ChangeRefusedError, ParameterError
+from memkit.formats.disk.files import below_place
+from memkit.formats.format import MARKDOWN
+from memkit.formats.linked.links import links_in, without_code
+from memkit.formats.linked.relations import MEM, folded, without_ending
+from memkit.formats.rows import Tables
+from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.places import Splice, line_end, lines_of, plain_lines, spliced
+from memkit.schemas import tuples_of
+from memkit.tables.corpus import read
+
+_UNNAMED = frozenset("[]|#")
+"""What no wiki link can name."""
+_PLAIN = re.compile(r"[^\"',]+")
+"""What may stand in YAML with and without quotes, in a list or alone."""
+_KEY = re.compile(r"([\w-]+):")
+_NO_LINKS = re.compile(
+    r"<!--.*?-->|%%.*?%%|(?<![\\$])\$\$.*?\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,500}?[^\s$\\]\$(?![\w$])", re.DOTALL
+)
+"""Comments and formulas. A formula in a line begins and ends without a blank, so that two prices are none."""
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_DEFINED = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,500}\]:[ \t]*(<[^<>\n]{1,1000}>|[^\s<]\S{0,999})", re.MULTILINE)
+"""What ``[text][name]`` leads to, defined in a line of its own."""
+_TARGET = re.compile(r"!?\[\[[ \t]*([^\[\]\n|#]*?)[ \t\\]*(?=[|#\]])")
 
 
-class Pages(Operations):
-    """The base of the stores of one layout's pages."""
+class LayoutStore(Operations):
+    """The base of the stores of one layout's pages: one line or one text is added, all other bytes stay.
+
+    Attributes
+    ----------
+    layout : str
+        The word in the column ``layout`` of its memories.
+    """
 
     layout = ""
 
@@ -53,3 +99,260 @@ class Pages(Operations):
             return path
 
         return self._do(work, now, dry_run)
+
+    def _rename(self, draft: Draft, old: str, new: str) -> str:
+        """Draft that a page moves, with the links that lead to it; returns its new path."""
+        return rename(self.root, draft, old, new)
+
+
+class PageStore(Operations):
+    """Pages of any layout with links: vaults, wikis, memories of hosts.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> pages = {"tea.md": "# Tea\\n", "a/b.md": "See [tea](../tea.md) and [[tea|it]].\\n"}
+    >>> store = mk.store(mk.testing.write_files(tempfile.mkdtemp(), pages)).pages
+    >>> store.rename("tea.md", "drinks/green tea.md")
+    'drinks/green tea.md'
+    >>> print((store.root / "a/b.md").read_text("utf-8"), end="")
+    See [tea](../drinks/green%20tea.md) and [[green tea|it]].
+    """
+
+    policy = "pages"
+
+    def rename(self, path: str, to: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Move a page, change the links that lead to it and its own relative ones, and return its new path.
+
+        Parameters
+        ----------
+        path, to : str
+            Relative to the root, with the ending of Markdown.
+        dry_run : bool
+            Return the edits instead, and write nothing.
+
+        Raises
+        ------
+        NotFoundError
+            Where there is no such page.
+        ParameterError
+            For a new path that is none of Markdown below the root.
+        ChangeRefusedError
+            Where the new path exists, a link in front matter has no certain place, or no wiki link can name it.
+        """
+        old, new = checked(path, "path"), posixpath.normpath(checked(to, "to"))
+        if not new.lower().endswith(MARKDOWN) or new.startswith(("/", "..")):
+            raise ParameterError(f"to: expected a path of Markdown below the folder. Got {to!r:.200}.")
+
+        def work(draft: Draft) -> str:
+            return rename(self.root, draft, old, new)
+
+        return self._do(work, now, dry_run)
+
+
+def rename(root: Path, draft: Draft, old: str, new: str) -> str:
+    """Draft that a page moves, with the links of all Markdown below the root to it; returns its new path."""
+    # Read as linked notes, any Markdown tells its links, but for those by name alone.
+    pages = read(root, format="linked")
+    paths = set(filter(None, pages.memories["path"].to_pylist()))
+    if old not in paths:
+        raise missing("page", old, paths)
+    if old == new:
+        return new
+    moved = _Moved(old, new, {folded(posixpath.basename(without_ending(path))) for path in paths - {old}})
+    links: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in links_of(pages.tables, read(root).tables):
+        if old in (row["source"], row["target"]):
+            links[row["source"]].append(row)
+    may_define = pages.memories.filter(pc.match_substring(pages.memories["text"], "]:"))["path"].to_pylist()
+    for source in sorted(links.keys() | {old, *filter(None, may_define)}):
+        text = draft.text(source)
+        found = (*_spliced_links(text, source, links[source], moved), *_spliced_definitions(text, source, paths, moved))
+        splices = sorted(found)
+        if source != old:
+            for splice in splices:
+                draft.splice("update", source, splice, f"a link to {new}", together=old)
+        elif splices:
+            draft.write(new, spliced(text, splices), f"renamed from {old}, its links with it", together=old)
+            draft.delete(old, f"renamed to {new}", together=old)
+        else:
+            draft.move(old, new, "renamed", together=old)
+    return new
+
+
+def links_of(linked: Tables, read_as_is: Tables) -> Iterator[dict[str, Any]]:
+    """The links between the Markdown files of a folder, each with the paths of its source and its target.
+
+    Parameters
+    ----------
+    linked, read_as_is : dict of str to pyarrow.Table
+        The folder, read as linked notes, which tell the links of any Markdown; and in its own formats, which tell
+        those by name alone.
+    """
+    yield from _links(linked)
+    yield from (row for row in _links(read_as_is) if row["written"].startswith(MEM))
+
+
+def _links(tables: Tables) -> Iterator[dict[str, Any]]:
+    """The links that lead to a page, in the order of their lines, those of front matter first; each with both paths."""
+    paths = dict(tuples_of(tables["memories"], "memory_id", "path"))
+    relations = tables["relations"].to_pylist()
+    for row in sorted((row for row in relations if row["written"]), key=lambda row: row["line"] or 0):
+        source, target = paths.get(row["from_id"]), paths.get(row["to_id"])
+        if source and target:
+            yield {**row, "source": source, "target": target}
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """The page that moves, and the stems of all others, comparable."""
+
+    old: str
+    new: str
+    stems: set[str]
+
+    def target(self, written: str, is_wiki: bool, source: str, leads_to: str) -> str | None:
+        """What a link names from now on; None where that stays as it is."""
+        after = self.new if leads_to == self.old else leads_to
+        home, home_after = posixpath.dirname(source), posixpath.dirname(self.new if source == self.old else source)
+        if leads_to != self.old and home == home_after:
+            return None
+        ending = posixpath.splitext(after)[1] if written.lower().endswith(MARKDOWN) else ""
+        key, old, new = without_ending(written.strip("/")), without_ending(leads_to), without_ending(after)
+        stem, whole = posixpath.basename(new), new if "/" in new else f"/{new}"
+        if is_wiki and "/" not in key:
+            is_stem = folded(key) == folded(posixpath.basename(old)) and old != new
+            return (stem if folded(stem) not in self.stems else whole) + ending if is_stem else None
+        if written.startswith("/"):
+            above = old.removesuffix(key)
+            return f"/{new.removeprefix(above) if new.startswith(above) else new}{ending}"
+        if not is_wiki or posixpath.normpath(posixpath.join(home, key)) == old:
+            relative = posixpath.relpath(f"/{new}", f"/{home_after}")
+            return ("./" if written.startswith("./") and not relative.startswith(".") else "") + relative + ending
+        return whole + ending if old != new else None
+
+
+def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _Moved) -> Iterator[Splice]:
+    """What changes in a page that links to the moved one, or is it."""
+    bare = without_code(text, fences(text.replace("\r\n", "\n")))
+    starts = _line_starts(text)
+    front = front_matter.split(plain_lines(text))
+    head = starts[front.body_line - 2] if front else 0  # the line that closes it
+    linking = _linking(text, bare, head)
+    begin: dict[tuple[int, str], int] = {}
+    naming = _naming(bare[:head])
+    for row in links:
+        new = _written(row["written"], source, row["target"], moved)
+        if new is None:
+            continue
+        old, line = row["written"], row["line"] or 0
+        if front and front.syntax != "YAML" and not line:
+            message = f"{source}: its front matter is {front.syntax}; change its link {old!r:.80} by hand."
+            raise ChangeRefusedError(message)
+        low, high = (starts[line - 1], text.find("\n", starts[line - 1])) if line else (0, head)
+        start = bare.find(old, begin.get((line, old), low), high if high >= 0 else len(text))
+        if start < 0 and not line:  # a successor needs no brackets
+            old, new = old[2:-2], new[2:-2]
+            start = _successor(naming, old, begin.get((line, old), low))
+        if start < 0 or (not line and not _PLAIN.fullmatch(new)):
+            raise ChangeRefusedError(f"{source}: its link {old!r:.80} has no certain place; change it by hand.")
+        begin[line, old] = start + len(old)
+        if linking[start : start + len(old)] == old and not _is_escaped(text, start, old):
+            yield Splice(start, start + len(old), new)
+
+
+def _spliced_definitions(text: str, source: str, paths: set[str], moved: _Moved) -> Iterator[Splice]:
+    """What changes in the lines of a page that say where ``[text][name]`` leads."""
+    front = front_matter.split(plain_lines(text))
+    head = _line_starts(text)[front.body_line - 2] if front else 0
+    bare = without_code(text, fences(text.replace("\r\n", "\n")))
+    linking = _linking(text, bare, head)
+    for match in _DEFINED.finditer(linking, head):
+        written = f"[]({match[1]})"
+        link = next(links_in(written), None)
+        if link is None:
+            continue
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)).lstrip("/")
+        leads_to = next((path for path in (place, f"{place}.md") if path in paths), None)
+        new = _written(written, source, leads_to, moved) if leads_to and moved.old in (source, leads_to) else None
+        if new is not None:
+            yield Splice(match.start(1), match.end(1), new[3:-1])
+
+
+def _line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer("\n", text))]
+
+
+def _linking(text: str, bare: str, head: int) -> str:
+    """`bare`, which is `text` without code, with blanks for indented code, comments and formulas below its head too.
+
+    >>> _linking(text := "a $[[b]]$ c\\n\\n    [[d]]\\n", text, 0).split()
+    ['a', 'c']
+    """
+    lines, is_code, is_after_blank, is_list = [], False, True, False
+    for line, plain_line in zip(text[head:].split("\n"), bare[head:].split("\n"), strict=True):
+        is_blank, is_indented = not line.strip(), line.startswith(("    ", "\t"))
+        if not is_blank:
+            # Below an item, what is indented belongs to the item.
+            is_list = bool(_ITEM.match(line)) if not is_indented else is_list
+            is_code = is_indented and not is_list and (is_code or is_after_blank)
+        lines.append(" " * len(line) if is_code else plain_line)
+        is_after_blank = is_blank
+    return bare[:head] + _NO_LINKS.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]), "\n".join(lines))
+
+
+def _is_escaped(text: str, start: int, link: str) -> bool:
+    """Whether a bracket of what looks like a link has a backslash before it."""
+    before = text[max(0, start - 50) : start]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1 or "\\](" in link
+
+
+def _naming(head: str) -> list[tuple[int, str]]:
+    """The lines of front matter that name successors, what stands behind their key: where each begins, and it."""
+    offset, key, lines = 0, "", []
+    for line in lines_of(head):
+        named = _KEY.match(line)
+        key, after = (plain(named[1]), named.end()) if named else (key, 0)
+        if key in (*SUPERSEDED_BY, *SUPERSEDES):
+            lines.append((offset + after, line[after:]))
+        offset += len(line)
+    return lines
+
+
+def _successor(lines: list[tuple[int, str]], name: str, low: int) -> int:
+    """Where a successor is named without brackets, as a whole value, from `low` on; -1 for nowhere."""
+    value = re.compile(rf"(?<![^\s\"'\[,:]){re.escape(name)}(?![^\s\"'\],])(?!\]\])")
+    first = bisect_right(lines, low, key=itemgetter(0)) - 1
+    for offset, line in lines[max(first, 0) :]:
+        if match := value.search(line, max(0, low - offset)):
+            return offset + match.start()
+    return -1
+
+
+def _written(written: str, source: str, leads_to: str, moved: _Moved) -> str | None:
+    """A link as it is written from now on; None where it stays as it is."""
+    if written.startswith(MEM):
+        name = below_place(without_ending(moved.new))
+        return f"{MEM}{name}" if leads_to == moved.old else None
+    link = next(links_in(written), None)
+    target = moved.target(link.target, link.is_wiki, source, leads_to) if link else None
+    if link is None or target is None or target == link.target:
+        return None
+    if link.is_wiki:
+        if not _UNNAMED.isdisjoint(target):
+            named = f"a link {written!r:.80} cannot name {target!r:.80}"
+            raise ChangeRefusedError(f"{source}: {named}; choose a name without any of [ ] | #.")
+        match = _TARGET.match(written)
+        return f"{written[: match.start(1)]}{target}{written[match.end(1) :]}" if match else None
+    begin = written.rindex("](") + 2
+    rest = written[begin:]
+    if rest.startswith("<"):
+        return f"{written[:begin]}<{target}{rest[min(rest.find(sign) for sign in '#>' if sign in rest) :]}"
+    end = next((place for place, sign in enumerate(rest) if sign in "# \t" or place == len(rest) - 1), len(rest))
+    if "%" in rest[:end]:
+        target = quote(target, safe="/")
+    return f"{written[:begin]}{re.sub('[ ()<>%]', _escaped, target) if '%' not in rest[:end] else target}{rest[end:]}"
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return f"%{ord(sign[0]):02X}"

@@ -14,8 +14,8 @@ from memkit.change.facts import LEAST_SCORE, FactStore
 from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
 from memkit.change.operations import STORES
+from memkit.change.pages import PageStore
 from memkit.change.records import RecordStore
-from memkit.change.rename import PageStore
 from memkit.change.workspace import MemoryStorage
 from memkit.errors import ParameterError, did_you_mean
 

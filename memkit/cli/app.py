@@ -41,6 +41,7 @@ from memkit.cli.common import (
     SinceOption,
     app,
     fitted,
+    grouped,
     load,
     load_history,
     policy_values,
@@ -48,7 +49,6 @@ from memkit.cli.common import (
     say_waiting,
     settings,
 )
-from memkit.cli.groups import grouped
 from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import safe, visible
 from memkit.errors import ParameterError, count_of, did_you_mean

@@ -28,13 +28,13 @@ from memkit.cli.common import (
     SetOption,
     app,
     as_path,
+    grouped,
     load,
     policy_values,
     preset_values,
     profile_of,
     settings,
 )
-from memkit.cli.groups import grouped
 from memkit.cli.show import out, show
 from memkit.display.sheet import safe
 from memkit.errors import MemkitError, ParameterError

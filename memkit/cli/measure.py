@@ -20,9 +20,9 @@ from memkit.cli.common import (
     SetOption,
     app,
     fitted,
+    grouped,
     load,
 )
-from memkit.cli.groups import grouped
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError, count_of

@@ -73,7 +73,11 @@ _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def json_text(value: object) -> str:
-    """`value` as JSON, without escapes of letters."""
+    """`value` as JSON, without escapes of letters.
+
+    >>> json_text({"вид": "чай"})
+    '{"вид": "чай"}'
+    """
     return "{}" if value == {} else _JSON.encode(value)
 
 
@@ -417,7 +421,11 @@ def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
 
 
 def extra_of(fields: Row, known: Container[str]) -> str:
-    """JSON object of the `fields` that are not in `known`, so that no column holds them."""
+    """JSON object of the `fields` that are not in `known`, so that no column holds them.
+
+    >>> extra_of({"title": "Чай", "вкус": 5}, ("title",))
+    '{"вкус": 5}'
+    """
     unknown = {key: value for key, value in fields.items() if key not in known}
     return json_text(unknown) if unknown else "{}"
 

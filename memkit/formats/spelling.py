@@ -177,7 +177,11 @@ def end_in(places: Iterable[Mapping[str, Any]], begin: datetime | None) -> datet
 
 
 def end_by(name: str, value: object, begin: datetime | None) -> datetime | None:
-    """The last instant that a field says, by its plain name: a time, a day, or a length from `begin` on."""
+    """The last instant that a field says, by its plain name: a time, a day, or a length from `begin` on.
+
+    >>> str(end_by("ttldays", 7, datetime(2026, 3, 1))), str(end_by("expires", "2026-03-01", None))
+    ('2026-03-08 23:59:59.999999', '2026-03-01 23:59:59.999999')
+    """
     if end := end_of(value):
         return end
     return None if begin is None else end_after(value, begin, LENGTHS.get(name, ""))

@@ -47,7 +47,7 @@ from memkit.formats.disk.source import decode, utf8
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
-from memkit.formats.reader import DATES, Options, Reading
+from memkit.formats.reader import DATES, Options, Reading, listed
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.schemas import TABLES
@@ -701,6 +701,26 @@ def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool
     if "chunks" in tables:
         corpus.derive("vectors", lambda _: scale("vectors").saved_vectors(place, tables["chunks"]))
     return corpus
+
+
+def files_of(corpus: Corpus) -> list[str]:
+    """The paths of all files that a read of the corpus's folder, or of its revision, sees; none of them is opened.
+
+    Raises
+    ------
+    MemkitError
+        For a corpus without a folder, or with one that this process did not name.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> root = mk.testing.write_files(tempfile.mkdtemp(), {"MEMORY.md": "# Чай", "a/chat.log": "12:00"})
+    >>> files_of(mk.read(root))
+    ['MEMORY.md', 'a/chat.log']
+    """
+    reading = corpus._source()
+    with listed(reading.root, reading.options) as listing:
+        return sorted(listing.files)
 
 
 def home(corpus: Corpus) -> Path:

@@ -66,12 +66,17 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 def load_json(text: str) -> Any:
-    """One JSON document.
+    """One JSON document, whose objects are `Node`.
 
     Raises
     ------
     StructureError
         With the line of the fault.
+
+    Examples
+    --------
+    >>> load_json('{"чай":\\n {"вид": "зелёный"}}')["чай"].line
+    2
     """
     _refuse_depth(text)
     spans = iter(_spans(text))

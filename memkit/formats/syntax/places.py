@@ -39,7 +39,11 @@ Steps = list[str | int]
 
 
 class Splice(NamedTuple):
-    """A replacement: the part of a text from `start` to `end`, and its new text."""
+    """A replacement: the part of a text from `start` to `end`, and its new text.
+
+    >>> spliced("чай с мёдом", [Splice(6, 11, "лимоном")])
+    'чай с лимоном'
+    """
 
     start: int
     end: int
@@ -507,12 +511,20 @@ class Head(Yaml):
 
 
 def plain_lines(text: str) -> str:
-    """`text` as readers see it: without a byte order mark, each line end a line feed."""
+    """`text` as readers see it: without a byte order mark, each line end a line feed.
+
+    >>> plain_lines("\\ufeffчай\\r\\nмёд")
+    'чай\\nмёд'
+    """
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def line_end(text: str | None) -> str:
-    """The line end that a text has, or that a new one gets."""
+    """The line end that a text has, or that a new one gets.
+
+    >>> line_end("чай\\r\\n"), line_end(None)
+    ('\\r\\n', '\\n')
+    """
     return "\r\n" if text and "\r\n" in text else "\n"
 
 

@@ -17,7 +17,11 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def text_of(value: object) -> str | None:
-    """A string as written, also where JSON holds a number; None for null and for lists and objects."""
+    """A string as written, also where JSON holds a number; None for null and for lists and objects.
+
+    >>> text_of("чай"), text_of(10), text_of(True), text_of(["чай"])
+    ('чай', '10', 'true', None)
+    """
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, (list, dict)):
@@ -53,7 +57,11 @@ def words_in(value: object) -> str | None:
 
 
 def number_of(value: object) -> float | None:
-    """A finite number."""
+    """A finite number; None for anything else.
+
+    >>> number_of("0.5"), number_of(10), number_of("inf"), number_of(True)
+    (0.5, 10.0, None, None)
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -64,7 +72,11 @@ def number_of(value: object) -> float | None:
 
 
 def integer_of(value: object) -> int | None:
-    """A whole number that fits 64 bits."""
+    """A whole number that fits 64 bits; None for anything else.
+
+    >>> integer_of("10"), integer_of(10.0), integer_of(10.5)
+    (10, 10, None)
+    """
     number = number_of(value)
     if number is None or number != int(number):
         return None
@@ -74,7 +86,11 @@ def integer_of(value: object) -> int | None:
 
 
 def bool_of(value: object) -> bool | None:
-    """True or false, as JSON or YAML spell it."""
+    """True or false, as JSON or YAML spell it; None for anything else.
+
+    >>> bool_of(True), bool_of("no"), bool_of("нет")
+    (True, False, None)
+    """
     if isinstance(value, bool):
         return value
     return {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
@@ -94,7 +110,11 @@ def states_date(value: object) -> bool:
 
 
 def time_of(value: object) -> datetime | None:
-    """The time of a date field as a naive moment in UTC, in any form of `memkit.base.dates.told`; a day is midnight."""
+    """The time of a date field as a naive moment in UTC, in any form of `memkit.base.dates.told`; a day is midnight.
+
+    >>> str(time_of("2026-03-01T12:30+03:00")), str(time_of("1 марта 2026")), time_of("скоро")
+    ('2026-03-01 09:30:00', '2026-03-01 00:00:00', None)
+    """
     found = _told(value)
     return found.moment if found else None
 

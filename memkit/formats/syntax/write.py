@@ -78,6 +78,11 @@ def scalar(value: object, *, loose: bool = False, prose: bool = False) -> str:
 
 
 def quoted(text: str) -> str:
+    """A text in quotes, as YAML and JSON read it.
+
+    >>> print(quoted('чай: "зелёный"'))
+    "чай: \\"зелёный\\""
+    """
     return flow(text)
 
 

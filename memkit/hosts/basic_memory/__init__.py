@@ -17,14 +17,8 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from memkit.base.fences import fences
-from memkit.formats.format import File
-from memkit.formats.linked.layout import layout
-from memkit.formats.linked.links import Link
-from memkit.formats.linked.page import Page
-from memkit.formats.owner import PAGE, Owner
-from memkit.formats.rows import Row, Rows
-from memkit.formats.workspace import Section
+from memkit.extend.pages import Link, Page, Section, layout
+from memkit.extend.reading import File, Owner, Row, Rows, fences
 
 BULLET = re.compile(r"[ \t]*[-*+][ \t]+(?=\S)")
 _CATEGORY = re.compile(r"\[([^\[\]()\n]+)\][ \t]+(?=\S)")
@@ -154,7 +148,7 @@ FORMAT = layout(
     order=100,
     kinds=("page", "head", "index", "log", "long_term", "daily_log", "dream", "session", "heartbeat"),
     tables=("observations", "turns"),
-    owner=Owner(PAGE),
+    owner=Owner("page"),
     claims=_claims,
     dates={"created_at": "created", "updated_at": "updated"},
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memkit.change.export import Group, Job, name_of, pages, vault_head
-from memkit.formats.rows import Row
+from memkit.extend.exports import Group, Job, name_of, pages, vault_head
+from memkit.extend.reading import Row
 
 
 def _basic_head(group: Group, job: Job) -> Row:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from memkit.base.fences import fences
-from memkit.base.params import AsOf
-from memkit.change.draft import Draft
-from memkit.change.edits import Edits
-from memkit.change.operations import checked
-from memkit.change.pages import Pages
+from memkit import Edits
 from memkit.errors import ParameterError, PolicyRefusal
-from memkit.formats.syntax.places import Splice, line_end
+from memkit.extend.reading import Splice, fences, line_end
+from memkit.extend.writing import AsOf, Draft, LayoutStore, checked
 from memkit.hosts import basic_memory
 
 
-class BasicMemoryStore(Pages):
+class BasicMemoryStore(LayoutStore):
     """Observations and relations of basic-memory's pages; a page is named by its path, permalink or title.
 
     Examples

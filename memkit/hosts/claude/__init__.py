@@ -19,21 +19,37 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.base.fences import Heading, fences
-from memkit.formats.disk.source import above
-from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, SKILL, File, Folder, Survey
-from memkit.formats.linked.layout import layout
-from memkit.formats.linked.links import links_in, without_code
-from memkit.formats.linked.page import Page, comparable, is_contents
-from memkit.formats.linked.relations import UNREAD_FILES
-from memkit.formats.owner import PAGE, Owner
-from memkit.formats.prompts import Prompt
-from memkit.formats.rows import Row, Rows
-from memkit.formats.spelling import TITLES, TYPES
-from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.values import text_of
-from memkit.formats.workspace import OF_ENTRY, Section, dated
+from memkit.extend import Prompt
+from memkit.extend.pages import (
+    OF_ENTRY,
+    UNREAD_FILES,
+    Page,
+    Section,
+    comparable,
+    dated,
+    is_contents,
+    layout,
+    links_in,
+    without_code,
+)
+from memkit.extend.reading import (
+    MARKDOWN,
+    SKILL,
+    TITLES,
+    TYPES,
+    File,
+    Folder,
+    Heading,
+    Owner,
+    Row,
+    Rows,
+    Rule,
+    Survey,
+    above,
+    fences,
+    front_matter,
+    text_of,
+)
 
 INDEX = "MEMORY.md"
 INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
@@ -394,7 +410,7 @@ FORMAT = layout(
     page_types=TYPES_OF_TOPICS,
     survey=survey,
     whole_index=INDEX,
-    owner=Owner(PAGE, store=_STORE, homes=(INDEX,), slugs=False),
+    owner=Owner("page", store=_STORE, homes=(INDEX,), slugs=False),
     dates={"created_at": "created", "updated_at": "modified"},
     schemas={UNREAD_FILES: pa.schema({"path": pa.string()})},
     rules=(

@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from memkit.base.fences import fences, headings
-from memkit.base.params import Estimator, estimator, param
-from memkit.change.draft import Draft
 from memkit.errors import ChangeRefusedError
-from memkit.evaluation.known_items import import_log
-from memkit.formats.rows import slug_of
-from memkit.formats.syntax.places import Splice, line_end, lines_of, spliced
-from memkit.formats.syntax.write import quoted
+from memkit.extend import Estimator, estimator, param
+from memkit.extend.reading import Splice, fences, headings, line_end, lines_of, quoted, slug_of, spliced
+from memkit.extend.writing import Draft
 from memkit.hosts.claude import INDEX, LONG_LINE, MOST_LINES, MOST_UNITS, TYPES_OF_TOPICS, loaded, targets_in
+from memkit.labels import import_log
 
 _LINKED = re.compile(r"[ \t]*[-*+][ \t]+\[[^\[\]\n]*\]\([^()\n]*\.md\)[^\n]*")
 _BLANK = re.compile(r"\s+")

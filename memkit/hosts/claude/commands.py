@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memkit.cli.change import repair_verb
+from memkit.extend.verbs import repair_verb
 from memkit.hosts.claude.budget import IndexBudget
 
 budget = repair_verb(

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import describe
-from memkit.formats import reader
-from memkit.formats.disk.source import above
+from memkit import Corpus
+from memkit.extend import files_of
+from memkit.extend.reading import above
+from memkit.extend.writing import describe
 from memkit.hosts.claude import INDEX, loaded, targets_in, whole_of
 from memkit.schemas import TIMESTAMP, result_schema
-from memkit.tables.corpus import Corpus
 
 _HOST_PROJECTS = ".claude/projects/"
 _PROJECTS = result_schema(
@@ -88,8 +88,7 @@ def _transcripts(corpus: Corpus, projects: Mapping[str, str]) -> Counter[str]:
     if corpus.root is None or not corpus.root.is_dir() or corpus.revision:
         return counts
     beside = {posixpath.dirname(project) for project in projects if projects[project] == f"{project}/memory"}
-    with reader.listed(corpus.root, corpus._source().options) as listing:
-        paths = [path for path in listing.files if path.lower().endswith(".jsonl")]
+    paths = [path for path in files_of(corpus) if path.lower().endswith(".jsonl")]
     for path in paths:
         folder = posixpath.dirname(path)
         project = _project_above(folder, projects)

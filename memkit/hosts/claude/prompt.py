@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memkit.base.params import Moment
-from memkit.context import Candidate, Context, context_of
+from memkit import Corpus
+from memkit.extend import Candidate, Context, Moment, context_of
 from memkit.hosts.claude import INDEX, MOST_UNITS, counted_lines, loaded, targets_in, whole_of
-from memkit.tables.corpus import Corpus
 
 ON_DEMAND = "ON DEMAND"
 """The block of what a host reads only when the agent opens a file."""

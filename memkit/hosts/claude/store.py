@@ -5,22 +5,17 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable
 
-from memkit.base.params import AsOf, check_choice
-from memkit.change.draft import Draft
-from memkit.change.edits import Edits
-from memkit.change.operations import checked
-from memkit.change.pages import Pages
+from memkit import Edits
 from memkit.errors import ChangeRefusedError, ParameterError
-from memkit.formats.rows import slug_of
-from memkit.formats.syntax.places import Splice, line_end, lines_of
-from memkit.formats.syntax.write import quoted
+from memkit.extend.reading import Splice, line_end, lines_of, quoted, slug_of
+from memkit.extend.writing import AsOf, Draft, LayoutStore, check_choice, checked
 from memkit.hosts import claude
 
 _ABOUT = 160
 """The most characters of a topic's description."""
 
 
-class ClaudeStore(Pages):
+class ClaudeStore(LayoutStore):
     """Topics of Claude Code's memory: a new one is a file of its own and a line in MEMORY.md, never a longer index.
 
     Examples

@@ -13,14 +13,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from memkit.base.params import Param
-from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
-from memkit.formats.owner import NONE, Owner
-from memkit.formats.prompts import Prompt
-from memkit.formats.rows import Row, Rows, first_words, slug_of
-from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Splice
+from memkit.extend import Param, Prompt
+from memkit.extend.reading import (
+    MARKDOWN,
+    File,
+    Folder,
+    Format,
+    Owner,
+    Row,
+    Rows,
+    Rule,
+    Splice,
+    Survey,
+    first_words,
+    front_matter,
+    slug_of,
+)
 
 FILES = {"MEMORY.md": "agent", "USER.md": "user"}
 """The two files, and whom the entries of each are about."""
@@ -209,7 +217,7 @@ FORMAT = Format(
     writes=MARKDOWN,
     landmark=" ".join(FILES),
     survey=_survey,
-    owner=Owner(NONE, store=".*"),
+    owner=Owner("", store=".*"),
     parse=parse,
     rules=(
         Rule("over_limit", "hermes", "", "at most 2,200 characters in MEMORY.md, 1,375 in USER.md"),

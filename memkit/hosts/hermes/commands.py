@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memkit.cli.change import Saving, TextArgument
-from memkit.cli.common import PathArgument
-from memkit.cli.groups import grouped
+from memkit.extend.verbs import PathArgument, Saving, TextArgument, grouped
 
 
 @grouped

@@ -7,10 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from memkit.base.params import Moment
-from memkit.context import Candidate, Context, context_of
+from memkit import Corpus
+from memkit.extend import Candidate, Context, Moment, context_of
 from memkit.hosts.hermes import DELIMITER, chars, visible
-from memkit.tables.corpus import Corpus
 
 
 def show(

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from memkit.base.params import AsOf, check_choice, check_value, describe
-from memkit.change.draft import Draft
-from memkit.change.edits import Edits
-from memkit.change.operations import Operations, checked, missing
+from memkit import Edits
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
-from memkit.formats.rows import Row
-from memkit.formats.syntax.places import Splice, line_end
+from memkit.extend.reading import Row, Splice, line_end
+from memkit.extend.writing import AsOf, Draft, Operations, check_choice, check_value, checked, describe, missing
 from memkit.hosts import hermes
 from memkit.hosts.hermes import DELIMITER, FILES, LIMITS, Part
 from memkit.schemas import result_schema

@@ -13,17 +13,33 @@ from itertools import islice
 from typing import Any
 
 from memkit.errors import ChangeRefusedError
-from memkit.formats.disk.source import Source
-from memkit.formats.faults import Rule
-from memkit.formats.fields import TIME
-from memkit.formats.format import File, Format
-from memkit.formats.owner import Owner
-from memkit.formats.rows import Row, Rows, extra_of, json_text
-from memkit.formats.spelling import END, EXPIRES, end_by, end_in, plain
-from memkit.formats.syntax.json import LINES, load_json, load_json_members
-from memkit.formats.syntax.node import Node, StructureError
-from memkit.formats.syntax.places import Json
-from memkit.formats.syntax.values import number_of, states_date, text_of, time_of
+from memkit.extend.reading import (
+    END,
+    EXPIRES,
+    LINES,
+    TIME,
+    File,
+    Format,
+    Json,
+    Node,
+    Owner,
+    Row,
+    Rows,
+    Rule,
+    Source,
+    StructureError,
+    end_by,
+    end_in,
+    extra_of,
+    json_text,
+    load_json,
+    load_json_members,
+    number_of,
+    plain,
+    states_date,
+    text_of,
+    time_of,
+)
 
 ENDINGS = (".json", *LINES)
 LISTS = {"entities": "entity", "relations": "relation"}

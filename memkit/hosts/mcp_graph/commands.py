@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from memkit.cli.change import KeywordOption, Saving, TextArgument
-from memkit.cli.common import PathArgument
-from memkit.cli.groups import grouped
 from memkit.errors import ParameterError
+from memkit.extend.verbs import KeywordOption, PathArgument, Saving, TextArgument, grouped
 
 
 @grouped

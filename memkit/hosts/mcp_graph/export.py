@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from memkit.change.export import Job, bodies, end_or_none, name_of, place_head, refuse_unjudged, time_text
-from memkit.formats.rows import Row, first_words
+from memkit.extend.exports import Job, bodies, end_or_none, name_of, place_head, refuse_unjudged, time_text
+from memkit.extend.reading import Row, first_words
 
 
 def write(job: Job) -> None:

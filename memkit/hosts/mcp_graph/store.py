@@ -10,15 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, describe
-from memkit.change.draft import Draft
-from memkit.change.edits import Edits
-from memkit.change.operations import Operations, checked, missing, stamp
+from memkit import Edits, read
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
-from memkit.formats.rows import Row
-from memkit.formats.syntax.places import Json, Splice, line_end
+from memkit.extend.reading import Json, Row, Splice, line_end
+from memkit.extend.writing import AsOf, Draft, Operations, checked, describe, missing, stamp
 from memkit.hosts.mcp_graph import ENDINGS, LISTS, Item, is_object, items_of, key_of_type, places_of
-from memkit.tables.corpus import read
 
 _DEFAULT = "memory.jsonl"
 

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import re
 
-from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, SKILL, File, Folder, Survey
-from memkit.formats.linked.layout import layout
-from memkit.formats.linked.page import Page, kind_of_page
-from memkit.formats.owner import PAGE, Owner
-from memkit.formats.rows import Rows
-from memkit.formats.syntax.values import integer_of
+from memkit.extend.pages import Page, kind_of_page, layout
+from memkit.extend.reading import MARKDOWN, SKILL, File, Folder, Owner, Rows, Rule, Survey, integer_of
 
 _FIELDS = frozenset(("description", "limit", "read_only", "label", "metadata"))
 """What the front matter of a file may say."""
@@ -112,7 +107,7 @@ FORMAT = layout(
     "memfs",
     "a folder with system/ whose Markdown has a description as its front matter (Letta MemFS)",
     parse,
-    owner=Owner(PAGE, store=f"(?:.*?{_PLACE})?", by_name=True),
+    owner=Owner("page", store=f"(?:.*?{_PLACE})?", by_name=True),
     order=80,
     kinds=_KINDS,
     hidden_places=(".letta/agents/*/memory",),

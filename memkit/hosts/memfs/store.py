@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from memkit.base.params import AsOf
-from memkit.change.draft import Draft
-from memkit.change.edits import Edits
-from memkit.change.operations import checked
-from memkit.change.pages import Pages
+from memkit import Edits
 from memkit.errors import ChangeRefusedError, PolicyRefusal
-from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Head, Splice, line_end, plain_lines, spliced
-from memkit.formats.syntax.values import bool_of, integer_of
-from memkit.formats.syntax.write import quoted
+from memkit.extend.reading import (
+    Head,
+    Splice,
+    bool_of,
+    front_matter,
+    integer_of,
+    line_end,
+    plain_lines,
+    quoted,
+    spliced,
+)
+from memkit.extend.writing import AsOf, Draft, LayoutStore, checked
 
 
-class MemfsStore(Pages):
+class MemfsStore(LayoutStore):
     """Files of a MemFS; they are written, and the agent's user commits them.
 
     Examples

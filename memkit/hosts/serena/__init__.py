@@ -5,15 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memkit.formats.fields import TIME
-from memkit.formats.format import File, Folder, Survey
-from memkit.formats.linked.layout import layout
-from memkit.formats.linked.links import Link
-from memkit.formats.linked.page import Page, kind_of_page
-from memkit.formats.linked.relations import MEM
-from memkit.formats.owner import PAGE, Owner
-from memkit.formats.rows import Row, Rows
-from memkit.formats.workspace import Section, moment_of
+from memkit.extend.pages import MEM, Link, Page, Section, kind_of_page, layout, moment_of
+from memkit.extend.reading import TIME, File, Folder, Owner, Row, Rows, Survey
 
 _PLACE = r"(?:^|.*/)\.serena/memories/"
 _HOME = re.compile(_PLACE)
@@ -99,7 +92,7 @@ FORMAT = layout(
     order=90,
     kinds=("page", "head", "index", "log"),
     hidden_places=(".serena/memories",),
-    owner=Owner(PAGE, store=f"(?:{_PLACE})?", by_name=True),
+    owner=Owner("page", store=f"(?:{_PLACE})?", by_name=True),
     survey=survey,
     reads_heads=True,
 )

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 
-from memkit.base.params import AsOf
-from memkit.change.draft import Draft
-from memkit.change.edits import Edits
-from memkit.change.operations import checked, missing
-from memkit.change.pages import Pages
-from memkit.change.rename import rename
+from memkit import Edits
 from memkit.errors import ChangeRefusedError, ParameterError
+from memkit.extend.writing import AsOf, Draft, LayoutStore, checked, missing
 
 _NAME = re.compile(r"[\w .,()+-]+(?:/[\w .,()+-]+)*")
 
 
-class SerenaStore(Pages):
+class SerenaStore(LayoutStore):
     """Memories of Serena, each by its name: the path below ``.serena/memories`` without ending.
 
     Examples
@@ -87,7 +83,7 @@ class SerenaStore(Pages):
         def work(draft: Draft) -> str:
             if not draft.exists(old):
                 raise missing("memory", name, self._names())
-            return rename(self.root, draft, old, path)
+            return self._rename(draft, old, path)
 
         return self._do(work, now, dry_run)
 

@@ -1,72 +1,24 @@
-"""What memkit can be given: formats, adapters of records, stores, prompts, steps of search, encoders, policies,
-engines, exports, overviews and verbs; and the parts.
-
-They become known by `register`, or by the entry points of a package; an engine such as `Milvus` is given to a
-Retriever.
-"""
+"""How things of one's own become known to this process, and are forgotten again; each kind is a door."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from memkit.base.params import Param, check_choice, estimator, param
-from memkit.base.plugins import ENGINES, FUNCTIONS
+from memkit.base.params import check_choice
+from memkit.base.plugins import FUNCTIONS
 from memkit.change.operations import Operations, forget_store, register_store
 from memkit.context import forget_prompt, register_prompt
-from memkit.errors import ParameterError, did_you_mean
-from memkit.formats.facts import format_fact, parse_fact
+from memkit.errors import ParameterError
 from memkit.formats.format import Format
-from memkit.formats.owner import Owner
 from memkit.formats.prompts import Prompt
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
-from memkit.formats.registry import forget_format, known_formats, register_format
-from memkit.index.encode import as_encoder, forget_encoder, register_encoder
-from memkit.policy.base import VERDICT, Policy, needed
+from memkit.formats.registry import forget_format, register_format
+from memkit.index.encode import forget_encoder, register_encoder
 from memkit.policy.catalogue import forget_policy, register_policy
-from memkit.search.explain import contributions
 from memkit.search.settings import forget_step, register_step
-from memkit.search.step import Factor, Step
+from memkit.search.step import Step
 from memkit.tables.statement import Annotator
-from memkit.text.analyse import analyse
-from memkit.text.chunk import Chunker
-from memkit.text.snippet import snippet
-
-__all__ = [
-    "VERDICT",
-    "Adapter",
-    "Chunker",
-    "Factor",
-    "Format",
-    "Milvus",  # noqa: F822 - from outside of the core, as write_buckets is
-    "Operations",
-    "Owner",
-    "Param",
-    "Policy",
-    "Prompt",
-    "Step",
-    "analyse",
-    "as_encoder",
-    "contributions",
-    "estimator",
-    "format_fact",
-    "known_formats",
-    "needed",
-    "param",
-    "parse_fact",
-    "register",
-    "snippet",
-    "unregister",
-    "write_buckets",  # noqa: F822
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in ENGINES.own():
-        left_out = ENGINES.left_out(name)
-        raise AttributeError(left_out or f"mk.extend has no {name!r}.{did_you_mean(name, __all__)}")
-    return ENGINES.needed(name, f"mk.extend.{name}")
-
 
 _Thing = TypeVar("_Thing", bound="Format | Adapter | Step | Prompt | Callable[..., Any]")
 
