@@ -17,8 +17,7 @@ from memkit.errors import ParameterError, count_of
 from memkit.panels.panel import QUERY, Name, Panel, call_code, changed_values, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Session, State
-from memkit.plot.axes import COLOURS
-from memkit.plot.marks import Axis, Line, Mark, Picture
+from memkit.plot.marks import COLOURS, Axis, Line, Mark, Picture
 from memkit.plot.memories import counts, reasons
 from memkit.policy.catalogue import POLICIES, policy_class, policy_names
 from memkit.policy.expiry import Expiry

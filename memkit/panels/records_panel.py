@@ -15,8 +15,7 @@ from memkit.errors import count_of
 from memkit.panels.panel import Panel, call_code, moment_of
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
-from memkit.plot.axes import COLOURS, short
-from memkit.plot.marks import Axis, Bars, Dots, Mark, Picture
+from memkit.plot.marks import COLOURS, Axis, Bars, Dots, Mark, Picture, short
 from memkit.records import rank_pathways, stale_pathways, wisdom_support
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask

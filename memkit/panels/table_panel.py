@@ -31,8 +31,7 @@ from memkit.errors import ParameterError, count_of
 from memkit.panels.panel import Action, Name, Panel, call_code
 from memkit.panels.parts import cut, paragraph
 from memkit.panels.state import Section, Session, State
-from memkit.plot.axes import COLOURS
-from memkit.plot.marks import Axis, Bars, Mark, Picture, Text
+from memkit.plot.marks import COLOURS, Axis, Bars, Mark, Picture, Text
 from memkit.schemas import Floats, Ints
 from memkit.tables.table import user_table
 from memkit.text.secrets import mask

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import io
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +19,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.cells import cell_len
 
+from memkit.display.draw import bar
 from memkit.display.sheet import visible
-from memkit.plot.axes import axes_for, in_words, say_empty
+from memkit.errors import ParameterError
 from memkit.schemas import Floats, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Okabe and Ito: told apart by every kind of colour vision.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+FAINT, FAINTER = "#80808073", "#80808045"
+"""See-through greys, which stand back on a light and on a dark page: of what belongs nowhere, and of what is free."""
 MARKS = 400
 """The most marks of a picture that a page shows without a wait."""
 WIDE, HIGH = 700, 320
@@ -36,6 +42,26 @@ _DASHES = {"-": "", "--": "7 4", "-.": "7 3 2 3", ":": "2 3"}
 _STEP = 6
 """Pixels between two strokes of a hatch."""
 _SHAPES = {"o": "", "s": "M-1-1H1V1H-1Z", "^": "M0-1L1 1H-1Z", "D": "M0-1.2L1.2 0L0 1.2L-1.2 0Z", "|": "M0-1V1"}
+_PICTOGRAPHS = re.compile("[\U0001f000-\U0001faff\U000e0000-\U000e007f\ufe0e\ufe0f\u200d\u20e3]+")
+
+
+def drawable(text: str) -> str:
+    """`text` without emoji, of which the fonts of pictures have no glyph and would draw boxes.
+
+    >>> drawable("🚀 Запуск \U0001f469\u200d\U0001f4bb в мае")
+    'Запуск в мае'
+    """
+    return " ".join(_PICTOGRAPHS.sub(" ", text).split()) if _PICTOGRAPHS.search(text) else text
+
+
+def short(name: str, most: int = 36) -> str:
+    """`name` in so many characters, without emoji: its beginning and, as names often differ there, its end.
+
+    >>> short("Константин Константинопольский 12", 20)
+    'Константин Ко…кий 12'
+    """
+    kept = " ".join(drawable(name).split())
+    return kept if len(kept) <= most else f"{kept[: most - most // 3 - 1].rstrip()}…{kept[-(most // 3) :].lstrip()}"
 
 
 @dataclass(frozen=True)
@@ -185,7 +211,7 @@ class Picture:
     @property
     def words(self) -> str:
         """The same in words, for readers who cannot see it."""
-        return in_words(self.title, self.rows)
+        return _in_words(self.title, self.rows)
 
     def draw(self, ax: Axes | None = None) -> Axes:
         """Draw with matplotlib.
@@ -203,7 +229,7 @@ class Picture:
         ------
         ParameterError
         """
-        is_own, ax = ax is None, axes_for(ax, self.title, (WIDE / 100, self.high / 100))
+        is_own, ax = ax is None, _axes_for(ax, self.title, (WIDE / 100, self.high / 100))
         for mark in self.marks:
             _ON_AXES[type(mark)](ax, mark)
         scales = {name: "log" if axis.log else "linear" for name, axis in (("xscale", self.x), ("yscale", self.y))}
@@ -218,7 +244,7 @@ class Picture:
         if any(mark.label for mark in self.marks if not isinstance(mark, Text)):
             _put_legend(ax, is_own)
         if self.empty:
-            say_empty(ax, self.empty)
+            _say_empty(ax, self.empty)
         return ax
 
     @cached_property
@@ -264,11 +290,45 @@ def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
     return [(place, f"{place:,.10g}") for place in places]
 
 
+def _in_words(title: str, rows: Sequence[tuple[str, Any]]) -> str:
+    """A title and rows as lines; numbers with a bar. Names are anybody's: none may control a terminal."""
+    rows = [(visible(name), visible(value) if isinstance(value, str) else value) for name, value in rows]
+    wide = max((len(name) for name, _ in rows), default=0)
+    top = max((value for _, value in rows if not isinstance(value, str)), default=0)
+    lines = []
+    for name, value in rows:
+        words = value if isinstance(value, str) else f"{bar(value / max(top, 1), 20).rstrip()} {value:,}"
+        lines.append(f"{name.ljust(wide)}  {words}")
+    return "\n".join([visible(title), *lines])
+
+
 def _floats(values: Any) -> Floats:
     return np.asarray(values, np.float64)
 
 
 # On an Axes of matplotlib.
+
+
+def _axes_for(ax: Axes | None, title: str, inches: tuple[float, float]) -> Axes:
+    """`ax` cleared, else one of a new figure of this size."""
+    if ax is None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=inches, layout="constrained")
+        FigureCanvasAgg(figure)
+        ax = figure.subplots()
+    if not callable(getattr(ax, "clear", None)):
+        raise ParameterError(f"plot: 'ax' must be a matplotlib Axes or None. Got {type(ax).__name__}.")
+    ax.clear()
+    ax.set_title(drawable(title), parse_math=False, fontsize=10, loc="left")
+    return ax
+
+
+def _say_empty(ax: Axes, sentence: str) -> None:
+    """Say in the middle of an empty picture that there is nothing, where a scale of 0 to 1 would look like data."""
+    ax.text(0.5, 0.5, sentence, transform=ax.transAxes, ha="center", va="center", color="#666666")
+    ax.set_yticks([])
 
 
 def _put_legend(ax: Axes, is_own: bool) -> None:

@@ -11,8 +11,7 @@ import pandas as pd
 
 from memkit.display.views import IN_WORDS
 from memkit.errors import ParameterError, count_of
-from memkit.plot.axes import COLOURS, FAINT, FAINTER, short
-from memkit.plot.marks import HIGH, Axis, Bars, Dots, Line, Mark, Picture, Text
+from memkit.plot.marks import COLOURS, FAINT, FAINTER, HIGH, Axis, Bars, Dots, Line, Mark, Picture, Text, short
 from memkit.schemas import Floats
 from memkit.text.secrets import mask
 

@@ -15,8 +15,7 @@ from memkit.base.duck import rows_of
 from memkit.base.params import AsOf
 from memkit.decay import Decay
 from memkit.errors import ParameterError, count_of
-from memkit.plot.axes import COLOURS, FAINT, FAINTER
-from memkit.plot.marks import Area, Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
+from memkit.plot.marks import COLOURS, FAINT, FAINTER, Area, Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
 from memkit.schemas import Floats, Ints
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 

@@ -10,8 +10,7 @@ import numpy as np
 from memkit.base.duck import rows_of
 from memkit.base.params import check_corpus
 from memkit.errors import ParameterError, count_of, did_you_mean
-from memkit.plot.axes import COLOURS, short
-from memkit.plot.marks import Axis, Dots, Line, Mark, Picture, Text
+from memkit.plot.marks import COLOURS, Axis, Dots, Line, Mark, Picture, Text, short
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, as_of_time, check_choice
 from memkit.errors import ParameterError, count_of
-from memkit.plot.axes import COLOURS, FAINT, short
-from memkit.plot.marks import Axis, Dots, Mark, Picture
+from memkit.plot.marks import COLOURS, FAINT, Axis, Dots, Mark, Picture, short
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import NO_TOPIC, Ints
 from memkit.schemas import Mask as Chosen

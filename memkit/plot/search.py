@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, Moment
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError, count_of
-from memkit.plot.axes import COLOURS, FAINTER, short
-from memkit.plot.marks import HIGH, Axis, Bars, Dots, Line, Mark, Picture
+from memkit.plot.marks import COLOURS, FAINTER, HIGH, Axis, Bars, Dots, Line, Mark, Picture, short
 from memkit.plot.memories import counts, some_ticks
 from memkit.schemas import tuples_of
 from memkit.search.explain import contributions as parts_of

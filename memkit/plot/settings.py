@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from memkit.base.params import check_choice, check_column, check_value
 from memkit.errors import ParameterError, count_of, did_you_mean
-from memkit.plot.axes import COLOURS, short
-from memkit.plot.marks import MARKS, Axis, Bars, Dots, Line, Mark, Picture
+from memkit.plot.marks import COLOURS, MARKS, Axis, Bars, Dots, Line, Mark, Picture, short
 from memkit.policy.dedup.pairs import never_merges
 from memkit.schemas import Floats, Ints, Mask
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 from memkit.base.duck import rows_of
 from memkit.base.params import check_choice
 from memkit.errors import ParameterError
-from memkit.plot.axes import COLOURS, short
-from memkit.plot.marks import Axis, Dots, Mark, Picture, Text
+from memkit.plot.marks import COLOURS, Axis, Dots, Mark, Picture, Text, short
 from memkit.plot.memories import DAY_SECONDS, day_axis, stack
 from memkit.text.snippet import plain_line
 
