@@ -42,6 +42,8 @@ _POSSESSIVE = re.compile("['’]s$")
 _MARKS = str.maketrans("", "", "*_")
 _OPENS = re.compile(r"[:\"“”„«'‘(\[|>•.!?…/]\s*$")
 """What a clause of its own begins after."""
+_LABEL = re.compile(r"[\s>+•–-]*(?:\|[^|\n]*\||[A-ZА-ЯЁ0-9][^\s:]*(?: (?:[A-ZА-ЯЁ0-9][^\s:]*|of|and)){0,3}:(?!\S))")
+"""The name of a value at the begin of a line ("Session Key: …"), or the first cell of a row."""
 _LETTERS, _CAPITAL = r"\p{L}+(?:[-'’]\p{L}+)*", r"^\p{Lu}.*\p{Ll}"
 """RE2: a word, and what one with a capital matches."""
 
@@ -84,15 +86,19 @@ class Name:
 
 
 def mentions(text: str, sentence: int = 0, is_heading: bool = False) -> Iterator[Mention]:
-    """The words of a sentence, without code, addresses and paths; in a heading a capital says nothing.
+    """The words of a sentence, without code, addresses and paths; in a heading or a label a capital says nothing.
 
     >>> [(m.word, m.is_within) for m in mentions("Вчера Анна звонила: Борис ждёт.") if m.has_capital]
     [('Вчера', False), ('Анна', True), ('Борис', False)]
+    >>> [m.is_within for m in mentions("- **Session Key**: main")]
+    [False, False, False]
     """
     plain, end = _LEFT_OUT.sub(" · ", text).translate(_MARKS), 0
+    label = _LABEL.match(plain)
     for match in _WORD.finditer(plain):
         word, between = _POSSESSIVE.sub("", match[0]), plain[end : match.start()]
-        opens = end == 0 or is_heading or _OPENS.search(between) is not None
+        is_in_label = label is not None and match.start() < label.end()
+        opens = end == 0 or is_heading or is_in_label or _OPENS.search(between) is not None
         has_capital = word[0].isupper() and any(map(str.islower, word))
         yield Mention(word, sentence, has_capital, not opens, end > 0 and between == " ")
         end = match.end()
