@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from memkit.plot import Picture
 
 SAMPLE_SIZE = 2000
+"""The number of memories that near-duplicates are estimated from."""
 _MOST_CHARS = 20_000_000
 """So many characters are compared as a whole: it takes some four seconds."""
-"""The number of memories that near-duplicates are estimated from."""
 _STEPS = 5
 """Besides the queries."""
 _FEW, _PART = 1_000, 10_000

@@ -186,6 +186,22 @@ def test_of_equal_copies_the_linked_one_stays_then_no_copy_then_the_shorter_path
     assert f"({why})" in "".join(mk.plan(corpus, dedup).table["reason"].to_pylist())
 
 
+def test_of_two_subjects_that_of_which_the_text_speaks_keeps_it(tmp_path: Path) -> None:
+    entities = [
+        {"type": "entity", "name": name, "entityType": "person"} for name in ("Анна", "Павел Иванов", "Команда")
+    ]
+    relation = {"type": "relation", "from": "Павел Иванов", "to": "Анна", "relationType": "знает"}
+    lines = [json.dumps(line | {"observations": [NAMED.strip()]}, ensure_ascii=False) for line in entities]
+    graph = read({"memory.jsonl": "\n".join([*lines, json.dumps(relation, ensure_ascii=False)])}, tmp_path / "graph")
+    pages = read(VAULT | {"Павел Иванов.md": NAMED, "А.md": NAMED, "о.md": "[кто](А.md)"}, tmp_path / "pages")
+    archived = read(VAULT | {"архив/Павел Иванов.md": NAMED, "А.md": NAMED}, tmp_path / "archived")
+    for corpus, stays in ((graph, "Павел Иванов"), (pages, "Павел Иванов"), (archived, "А")):
+        judged = mk.Deduplicator(encoder=None).fit(corpus).transform(corpus)
+        kept = judged.filter(judged["keep"])
+        held = [row["title"] or Path(row["path"]).stem for row in kept.to_pylist() if NAMED.strip() in row["text"]]
+        assert held == [stays]
+
+
 @pytest.mark.parametrize(
     ("path", "aside"),
     [

@@ -24,6 +24,7 @@ _WEIGHTIEST = ("case importance when 'high' then 0 when 'low' then 2 else 1 end"
 _PATH = "replace(replace(coalesce(path, ''), 'ё', 'е'), 'Ё', 'Е')"
 _ASIDE = f"regexp_matches({_PATH}, {literal(PLACE)}) or regexp_matches({_PATH}, {literal(MARKED)})"
 _TIES = (
+    (f"not named or {_ASIDE}", "the text names its subject"),
     ("not linked", "a page or an index links to it"),
     (_ASIDE, "it is no copy and lies in no archive or backup"),
     ("length(path) nulls last", "its path is shorter"),
@@ -68,7 +69,11 @@ class Order:
 
 
 def in_order(nodes: Nodes, rows: pa.Table, survivor: str) -> Order:
-    """The order of `rows`, which have a column ``linked``, whether a page or an index links to their file."""
+    """The order of `rows`.
+
+    They have a column ``linked``, whether a page or an index links to their file, and ``named``, whether their text
+    names the subject that they are about.
+    """
     # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
     # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and
     # their best rows' places in that rule decide which node stays. A node none of whose rows is among those given (a

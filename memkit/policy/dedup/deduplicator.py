@@ -19,7 +19,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, in_order, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, never_merges, node_table
-from memkit.schemas import REPLACED, kinds_where, tuples_of, with_column, without_file
+from memkit.schemas import REPLACED, Mask, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -63,8 +63,9 @@ class Deduplicator(Policy):
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     survivor), ``because`` (string, why that one stays), ``similarity`` (float64, 0 to 1, with the survivor) and
     ``cluster`` (string, least memory_id of the cluster; null outside of one). Where the survivor rule does not decide,
-    that one stays to which a page or an index links, then the one that is no copy by its name and lies in no archive or
-    backup (`memkit.formats.syntax.copies`), then the shorter path, then the least id. Every refused row forms a pair
+    that one stays whose subject the text names, then the one to which a page or an index links, then the one that is no
+    copy by its name and lies in no archive or backup (`memkit.formats.syntax.copies`), then the shorter path, then the
+    least id. Every refused row forms a pair
     with its survivor. A chain A~B~C in which A and C are not a pair is not merged, but listed in ``chains_`` (see
     `memkit.policy.dedup.clusters.settle`). So a second run over the survivors finds nothing, as long as texts keep
     their vectors and mean-centering (`centre`) subtracts the same mean.
@@ -293,10 +294,23 @@ class Deduplicator(Policy):
         if is_kept and self.survivor in self._orders:
             return self._orders[self.survivor]
         is_linked = pc.and_(pc.is_in(rows["path"], pa.array(self.linked_, pa.string())), pc.is_valid(rows["path"]))
-        order = in_order(self.nodes_, rows.append_column("linked", is_linked), self.survivor)
+        rows = rows.append_column("linked", is_linked).append_column("named", pa.array(self._named(rows)))
+        order = in_order(self.nodes_, rows, self.survivor)
         if is_kept:
             self._orders[self.survivor] = order
         return order
+
+    def _named(self, rows: pa.Table) -> Mask:
+        """Whether the text of each row names its subject; asked only where another memory says nearly the same."""
+        nodes = self.nodes_
+        has_like = np.bincount(nodes.node[nodes.node >= 0], minlength=len(nodes.first)) > 1
+        has_like[self.node_pairs_["a"].to_numpy()] = has_like[self.node_pairs_["b"].to_numpy()] = True
+        fitted = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
+        named, node = np.zeros(len(rows), bool), nodes.node[fitted]
+        asked = np.flatnonzero(node >= 0)
+        for place in asked[has_like[node[asked]]].tolist():
+            named[place] = nodes.owners.names(int(fitted[place]), int(fitted[place]))
+        return named
 
     def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         self._fitted()
