@@ -7,13 +7,14 @@ copies. Only rows are returned: `memkit.index.nearest` scores them again on the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.index.encoders.base import Vectors
+from memkit.index.encoders.base import Vectors, cores
 from memkit.schemas import Ints, Mask
 
 # Below this share of allowed rows a copy of them is cheaper than a selector that is asked about every row.
@@ -55,17 +56,22 @@ def near_bits(rows: Bits, others: Bits, most: int) -> Iterator[tuple[Ints, Ints,
     >>> [[side.tolist() for side in pairs] for pairs in near_bits(rows, rows, 8)]
     [[[0, 1], [0, 1], [0, 0]]]
     """
-    index = _faiss().IndexBinaryFlat(8 * rows.shape[1])
+    faiss = _faiss()
+    index = faiss.IndexBinaryFlat(8 * rows.shape[1])
     index.add(np.ascontiguousarray(others))
-    step = max(1, _AT_ONCE // len(others))
-    for start in range(0, len(rows), step):
+
+    def met(start: int) -> tuple[Ints, Ints, Ints]:
+        faiss.omp_set_num_threads(1)  # of this thread: FAISS's own wait for each other at every search
         # FAISS wants less than the radius.
         ends, apart, found = index.range_search(np.ascontiguousarray(rows[start : start + step]), most + 1)
-        yield (
-            np.repeat(np.arange(start, start + len(ends) - 1), np.diff(ends).astype(np.int64)),
-            found,
-            apart.astype(np.int64),
-        )
+        one = np.repeat(np.arange(start, start + len(ends) - 1), np.diff(ends).astype(np.int64))
+        return one, found, apart.astype(np.int64)
+
+    step, workers = max(1, _AT_ONCE // len(others)), cores()
+    starts = range(0, len(rows), step)
+    with ThreadPoolExecutor(workers) as pool:
+        for place in range(0, len(starts), workers):
+            yield from pool.map(met, starts[place : place + workers])
 
 
 def selector(mask: Mask) -> Any:

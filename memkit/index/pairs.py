@@ -161,7 +161,8 @@ def _products(block: Vectors, sizes: Ints, threshold: float) -> tuple[Ints, Ints
 def _pairs_within(unit: Vectors, rows: Ints, threshold: float, wanted: Wanted) -> Iterator[Pairs]:
     """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
     full = unit if len(rows) == len(unit) else unit[rows]
-    short = _shortened(full, threshold)
+    with one_thread():
+        short = _shortened(full, threshold)
     tops = range(0, len(full), _ROWS)
     if is_configured():
         yield from _elsewhere(full, short, rows, tops, threshold, wanted)

@@ -33,6 +33,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][
 
 
 _NONE: Ints = np.empty(0, np.int64)
+_UNSEEN = -2
 
 
 class Traits(NamedTuple):
@@ -263,6 +264,7 @@ class Statements:
         self._kinds: dict[tuple[int, int], frozenset[str]] = {}
         self._texts: list[str] = []
         self._facts: Ints = np.empty((0, 3), np.int64)
+        self._looks: Ints = np.empty((0, 3), np.int64)
         self.content = Sets()
 
     def __call__(self, piece: str) -> int:
@@ -270,6 +272,22 @@ class Statements:
         if piece not in self._number.of:
             self._texts.append(piece)
         return self._number(piece)
+
+    def may_contradict(self, left: Ints, right: Ints) -> Mask:
+        """Which pairs of statements may contradict each other: a first look, which spares reading most."""
+        self._look(np.append(left, right))
+        denies, is_measured, key = self._looks.T
+        one_key = (key[left] == key[right]) & (key[left] >= 0)
+        may: Mask = one_key | (denies[left] | denies[right] | (is_measured[left] & is_measured[right])).astype(bool)
+        return may
+
+    def _look(self, asked: Ints) -> None:
+        more = np.full((len(self._texts) - len(self._looks), 3), _UNSEEN)
+        self._looks = np.concatenate([self._looks, more])
+        new = np.unique(asked[self._looks[asked, 0] == _UNSEEN])
+        looks = self._reader.first_look([self._texts[number] for number in new.tolist()])
+        for number, (denies, is_measured, key) in zip(new.tolist(), looks, strict=True):
+            self._looks[number] = denies, is_measured, self._key(key) if key else -1
 
     def columns(self, asked: Ints) -> tuple[Ints, Mask, Ints]:
         """Columns in which the statements that are `asked` for are read.
@@ -344,6 +362,11 @@ class Cells(NamedTuple):
     left: Ints
     right: Ints
     n: Ints
+
+    def of_pairs(self, pairs: Ints) -> Cells:
+        """The cells of some pairs alone."""
+        chosen = np.isin(self.pair, pairs)
+        return self._replace(pair=self.pair[chosen], left=self.left[chosen], right=self.right[chosen])
 
 
 def cells(left: Sequence[Ints], right: Sequence[Ints], most: int) -> Cells:

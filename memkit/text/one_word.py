@@ -113,6 +113,7 @@ class Words:
         self._numbers: dict[str, int] = {}
         self._written: list[str] = []
         self._of: dict[int, tuple[Ints, Ints]] = {}
+        self._chunks: dict[tuple[str, bool, bool, bool], _Chunk] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
 
     def differ(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
@@ -206,9 +207,17 @@ class Words:
         return np.fromiter(map(_is_form, *zip(*pairs, strict=True)) if len(a) else (), bool, len(a))
 
     def _read(self, text: str) -> tuple[Ints, Ints]:
-        read = list(self._terms(text))
-        words = np.array([self._number(term, written) for term, written, _ in read], np.int64)
-        return words, np.array([kind for *_, kind in read], np.int64)
+        shouts, words, kinds = text.isupper(), list[int](), list[int]()
+        for line in text.splitlines():
+            begins, after_number = True, False
+            for chunk in line.split():
+                # What stands between blanks recurs.
+                asked = chunk, begins, after_number, shouts
+                read = self._chunks.get(asked) or self._chunks.setdefault(asked, self._chunk(*asked))
+                words += read.words
+                kinds += read.kinds
+                begins, after_number = read.begins, read.after_number
+        return np.array(words, np.int64), np.array(kinds, np.int64)
 
     def _number(self, term: str, written: str) -> int:
         known = self._numbers.get(term)
@@ -217,26 +226,21 @@ class Words:
             self._written.append(written)
         return known
 
-    def _terms(self, text: str) -> Iterator[tuple[str, str, int]]:
-        """Each word as it is compared, as it is written, and its kind."""
-        shouts = text.isupper()
-        for line in text.splitlines():
-            begins, after_number = True, False
-            for chunk in line.split():
-                plain = chunk.strip(_MARKS)
-                is_code, is_joined = bool(_IS_CODE.search(plain)), "-" in plain
-                whole = []
-                for part in _PART.findall(plain):
-                    is_number = part.isdecimal() or (not is_code and folded(part) in self._reader.digits)
-                    if not is_number:
-                        terms = list(self._term(part, is_code, is_joined, after_number, begins, shouts))
-                        whole += [term for term, *_ in terms]
-                        yield from terms
-                    begins, after_number = False, is_number
-                if (is_code or is_joined) and len(whole) > 1:
-                    # What goes on is another one: "srv_main.local" is not "srv_main".
-                    yield "/".join(whole), "/".join(whole), _HARD
-                begins = begins or chunk.endswith(_ENDS)
+    def _chunk(self, chunk: str, begins: bool, after_number: bool, shouts: bool) -> _Chunk:
+        plain, read, whole = chunk.strip(_MARKS), list[tuple[str, str, int]](), list[str]()
+        is_code, is_joined = bool(_IS_CODE.search(plain)), "-" in plain
+        for part in _PART.findall(plain):
+            is_number = part.isdecimal() or (not is_code and folded(part) in self._reader.digits)
+            if not is_number:
+                terms = list(self._term(part, is_code, is_joined, after_number, begins, shouts))
+                whole += [term for term, *_ in terms]
+                read += terms
+            begins, after_number = False, is_number
+        if (is_code or is_joined) and len(whole) > 1:
+            # What goes on is another one: "srv_main.local" is not "srv_main".
+            read.append(("/".join(whole), "/".join(whole), _HARD))
+        words = [self._number(term, written) for term, written, _ in read]
+        return _Chunk(words, [kind for *_, kind in read], begins or chunk.endswith(_ENDS), after_number)
 
     def _term(
         self, part: str, is_code: bool, is_joined: bool, after_number: bool, begins: bool, shouts: bool
@@ -259,6 +263,15 @@ class Words:
             elif re.split("['’]", word)[0] not in FUNCTION_WORDS and word not in _LIGHT:
                 is_name = part[0].isupper() and not shouts
                 yield stem, word, (_FIRST if begins else _HARD) if is_name else _SOFT
+
+
+class _Chunk(NamedTuple):
+    """The numbers and kinds of the words between two blanks, and whether what follows begins, or follows a number."""
+
+    words: list[int]
+    kinds: list[int]
+    begins: bool
+    after_number: bool
 
 
 class _Sides(NamedTuple):

@@ -315,6 +315,26 @@ class Reader:
         self._learn_from(pieces)
         return [self._statement(piece, frozenset()) for piece in pieces]
 
+    def first_look(self, pieces: Sequence[str]) -> Iterator[tuple[bool, bool, frozenset[str]]]:
+        """Whether each piece may deny something, whether it may be measured, and its attribute; no more of it is read.
+
+        >>> [look[:2] for look in Reader().first_look(["Пьёт чай", "не пьёт", "в два", "disabled"])]
+        [(False, False), (True, False), (False, True), (True, False)]
+        """
+        self._learn_from(pieces)
+        words = [set(_LETTERS.findall(folded(piece))) | set(_WORDS.findall(folded(piece))) for piece in pieces]
+        every = set[str]().union(*words)
+        self.learn(every)
+        denying = {word for word in every if self.is_negation(word) or not self._is_positive(word)}
+        measuring = {
+            word
+            for word in every
+            if word in self.digits or self.days.match(word.removesuffix("s")) or _OF_DATES.match(word)
+        }
+        for piece, said in zip(pieces, words, strict=True):
+            may_be_measured = not said.isdisjoint(measuring) or _DIGIT.search(piece) is not None
+            yield not said.isdisjoint(denying), may_be_measured, self._attribute(piece)[0]
+
     def _learn_from(self, texts: Iterable[str]) -> None:
         self.learn(map(folded, {word for text in texts for word in _WORDS.findall(text)}))
 
@@ -476,6 +496,9 @@ _DOES = re.compile(r"(?:not\s+)?(?:[a-z]+ing|[a-z]+ed)\b")
 _NAMED = re.compile(r"\d|[A-ZА-ЯЁ]|`")
 """In "the pool is full" no attribute has a value; in "the pool is Borey" and "the pool size is large" one has."""
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_DIGIT = re.compile(r"\d")
+_OF_DATES = re.compile(rf"(?:{_MONTH}|числ)")
 _RANGE = re.compile(r"([\d.,]+)\s?[-–]\s?([\d.,]+)")
 _PLAIN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
 """A number that can be read: what only looks like one, as ".4.0", stays the word that it is."""

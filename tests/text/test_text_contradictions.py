@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memkit.text.conflicts import Conflicts
 from memkit.text.contradictions import Contradiction, contradiction
-from memkit.text.statements import Reader, Statement
+from memkit.text.statements import Reader, Statement, pieces_of
 
 SHOWN = (
     ("Аренда квартиры стоит 1200 евро.", "Аренда квартиры: 1 500 евро.", "number", "1200 евро", "1 500 евро"),
@@ -96,6 +96,18 @@ def test_what_is_shown_is_shown_whichever_is_older_and_blocks_a_merge(reader: Re
             assert between(reader, newer, older)
             assert any(conflicts(older, newer))
             assert conflicts(older, newer) == conflicts(newer, older)
+
+
+def test_a_first_look_leaves_out_no_statement_that_may_contradict_another(reader: Reader, subtests) -> None:
+    texts = [text for case in (*SHOWN, *NOT_SHOWN) for text in case[:2]]
+    for text in texts:
+        for piece in pieces_of(text):
+            (one,) = reader.statements([piece])
+            (denies, is_measured, key), *_ = reader.first_look([piece])
+            with subtests.test(piece):
+                assert key == one.key
+                assert denies or not one.n_denials
+                assert is_measured or not (one.quantities or one.dates or one.times)
 
 
 @pytest.mark.quick
