@@ -193,7 +193,7 @@ def test_of_two_subjects_that_of_which_the_text_speaks_keeps_it(tmp_path: Path) 
     relation = {"type": "relation", "from": "Павел Иванов", "to": "Анна", "relationType": "знает"}
     lines = [json.dumps(line | {"observations": [NAMED.strip()]}, ensure_ascii=False) for line in entities]
     graph = read({"memory.jsonl": "\n".join([*lines, json.dumps(relation, ensure_ascii=False)])}, tmp_path / "graph")
-    pages = read(VAULT | {"Павел Иванов.md": NAMED, "А.md": NAMED, "о.md": "[кто](А.md)"}, tmp_path / "pages")
+    pages = read(VAULT | {"Павел Иванов.md": NAMED, "А.md": NAMED}, tmp_path / "pages")
     archived = read(VAULT | {"архив/Павел Иванов.md": NAMED, "А.md": NAMED}, tmp_path / "archived")
     for corpus, stays in ((graph, "Павел Иванов"), (pages, "Павел Иванов"), (archived, "А")):
         judged = mk.Deduplicator(encoder=None).fit(corpus).transform(corpus)

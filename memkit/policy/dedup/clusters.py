@@ -24,9 +24,9 @@ _WEIGHTIEST = ("case importance when 'high' then 0 when 'low' then 2 else 1 end"
 _PATH = "replace(replace(coalesce(path, ''), 'ё', 'е'), 'Ё', 'Е')"
 _ASIDE = f"regexp_matches({_PATH}, {literal(PLACE)}) or regexp_matches({_PATH}, {literal(MARKED)})"
 _TIES = (
-    (f"not named or {_ASIDE}", "the text names its subject"),
     ("not linked", "a page or an index links to it"),
     (_ASIDE, "it is no copy and lies in no archive or backup"),
+    ("not named", "the text names its subject"),
     ("length(path) nulls last", "its path is shorter"),
     ("path", "its path comes first"),
     ("line_start", "it stands further up"),

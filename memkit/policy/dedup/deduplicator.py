@@ -63,8 +63,8 @@ class Deduplicator(Policy):
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     survivor), ``because`` (string, why that one stays), ``similarity`` (float64, 0 to 1, with the survivor) and
     ``cluster`` (string, least memory_id of the cluster; null outside of one). Where the survivor rule does not decide,
-    that one stays whose subject the text names, then the one to which a page or an index links, then the one that is no
-    copy by its name and lies in no archive or backup (`memkit.formats.syntax.copies`), then the shorter path, then the
+    that one stays to which a page or an index links, then the one that is no copy by its name and lies in no archive or
+    backup (`memkit.formats.syntax.copies`), then the one whose subject the text names, then the shorter path, then the
     least id. Every refused row forms a pair
     with its survivor. A chain A~B~C in which A and C are not a pair is not merged, but listed in ``chains_`` (see
     `memkit.policy.dedup.clusters.settle`). So a second run over the survivors finds nothing, as long as texts keep
