@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from memkit.base import hashes
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule, Tests, tests_of
 from memkit.formats.owner import BY_TITLE, Owner
@@ -43,6 +44,11 @@ class Role:
 
     forced: str | None = None
     findings: tuple[tuple[str, Any], ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """A key that differs where the file would be read differently."""
+        return hashes.digest(repr(self)) if self.findings else self.forced or ""
 
 
 @dataclass
@@ -122,6 +128,10 @@ class Folder:
         return not landmarks or any(f"/{landmark}\0" in self._paths for landmark in landmarks)
 
     @cached_property
+    def _unreported(self) -> Rows:
+        return Rows()
+
+    @cached_property
     def _paths(self) -> str:
         """All paths in one text, as to look for a name in it takes a tenth of a look at each path."""
         return "\0/".join(("", *self.listing.folders, *self.listing.files, ""))
@@ -132,7 +142,7 @@ class Folder:
         Its faults are not reported: they are when the file is parsed.
         """
         if path not in self.opened:
-            source = self.read(path, Rows())
+            source = self.read(path, self._unreported)
             self.opened[path] = File(source) if source else None
         return self.opened[path]
 

@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base import hashes
 from memkit.base.parallel import results, workers
 from memkit.base.params import describe, record_as_of, zone_of
 from memkit.base.plugins import FOLDERS
@@ -120,6 +119,8 @@ class Reading:
     unsettled : frozenset of str
         The files whose stat may stay what it is if they are written again, as they were just written when they were
         read, and a clock has ticks: the next refresh opens them.
+    kept : dict of str to object
+        What surveys and the checks across files keep for the next refresh.
     """
 
     root: Path
@@ -132,6 +133,7 @@ class Reading:
     asked: dict[tuple[str, str], str | None] = field(default_factory=dict)
     stats: dict[str, Stat | None] = field(default_factory=dict)
     unsettled: frozenset[str] = frozenset()
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
 Item = tuple[str, Role, str]
@@ -329,9 +331,10 @@ def read_listing(
     listing: Listing, root: Path, options: Options, formats: tuple[Format, ...], before: Reading | None
 ) -> Reading:
     """Read the files of a listing, of which `root` is the folder or the one file."""
-    rows = Rows(options.rules, schemas_of(formats))
-    listing.report(rows)
     result = Reading(root.resolve() if listing.revision else root if root.is_file() else listing.root, options)
+    result.kept = before.kept.copy() if before else {}
+    rows = Rows(options.rules, schemas_of(formats), result.kept)
+    listing.report(rows)
     roles = roles_of(listing, formats, rows, result, before)
     items = _to_parse(roles, listing, before)
     result.parsed, states = _parse_all(listing, options, formats, items)
@@ -343,7 +346,7 @@ def read_listing(
         result.files = before.files | result.files
         for path in removed:
             del result.files[path]
-    result.tables = _finish(result.parsed, rows.to_arrow(), formats, options)
+    result.tables = _finish(result, rows.to_arrow(), formats)
     if listing.revision:
         result.tables |= {name: describe(result.tables[name], **listing.revision) for name in ("memories", "problems")}
     if len(formats) > len(FORMATS):
@@ -364,17 +367,10 @@ def _to_parse(roles: dict[str, Role], listing: Listing, before: Reading | None) 
     items, states, unsettled = [], before.files if before else {}, before.unsettled if before else ()
     for path, role in roles.items():
         stat, key, digest = states.get(path, _UNREAD)
-        is_same_role = digest != "" and key == _key_of(role)
+        is_same_role = digest != "" and key == role.key
         if not is_same_role or path in unsettled or stat != (listing.files[path] or listing.stat(path)):
             items.append((path, role, digest if is_same_role else ""))
     return items
-
-
-def _key_of(role: Role) -> str:
-    """A key that differs where the file would be read differently."""
-    if not role.findings:
-        return role.forced or ""
-    return hashes.digest(repr(role))
 
 
 def roles_of(
@@ -401,6 +397,7 @@ def roles_of(
     # Written but never read: an old file's backup, for example.
     write_only = tuple({ending for format in formats for ending in format.writes} - {*endings})
     plain, roles, longest = Role(forced), dict[str, Role](), max(map(len, (*endings, _SESSIONS_END)))
+    shared = dict[tuple[tuple[str, int], ...], Role]()
     for path in sorted(listing.files):
         ending = path[-longest:].lower()
         is_lines = ending.endswith(_SESSIONS_END)
@@ -408,7 +405,10 @@ def roles_of(
             got = "a host's record of a conversation, by its name, not opened"
             rows.problem("transcript", path, "memories (json='rows' reads all JSON)", got, quote=False)
         elif path not in skipped and (path in findings or ending.endswith(endings)):
-            roles[path] = Role(forced, findings[path]) if path in findings else plain
+            role = plain
+            if told := findings.get(path):  # the files of a folder share one finding, and so one role
+                role = shared.setdefault(tuple((name, id(value)) for name, value in told), Role(forced, told))
+            roles[path] = role
         elif path not in skipped and not path.lower().endswith(write_only):
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
     return roles
@@ -512,7 +512,7 @@ class _Batch:
                 states.append(_UNREAD)
                 continue
             digest = digest_of(content)
-            states.append((self.listing.stat(path) or content[0], _key_of(role), digest))
+            states.append((self.listing.stat(path) or content[0], role.key, digest))
             if digest != last_digest:
                 self.contents.append((path, content))
                 n_bytes += len(content[1])
@@ -532,14 +532,15 @@ class _Batch:
         return self.listing.read(name, self.rows, memory_id)
 
 
-def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], options: Options) -> Tables:
+def _finish(result: Reading, surveyed: Tables, formats: tuple[Format, ...]) -> Tables:
     """The finished tables: the rows of the surveys and of the files, and the problems in reading order."""
-    tables = {name: pa.concat_tables([table, parsed[name]]) for name, table in surveyed.items()}
+    as_of = result.options.as_of
+    tables = {name: pa.concat_tables([table, result.parsed[name]]) for name, table in surveyed.items()}
     tables["memories"] = with_aside(with_own_dates(tables["memories"]))
-    problems = pa.concat_tables([tables["problems"], check(tables, formats, options.as_of)])
+    problems = pa.concat_tables([tables["problems"], check(tables, formats, as_of, result.kept)])
     order = pc.sort_indices(problems, [(name, "ascending") for name in PROBLEM_ORDER])
     is_sorted = pc.all(pc.equal(order, pa.array(np.arange(len(order), dtype=np.uint64)))).as_py()
     problems = problems if is_sorted else problems.take(order)  # there may be millions: copy only if needed
     problems = by_folder(problems)
-    tables["problems"] = problems if options.as_of is None else record_as_of(problems, options.as_of)
+    tables["problems"] = problems if as_of is None else record_as_of(problems, as_of)
     return {name: table for name, table in tables.items() if not name.startswith("_")}

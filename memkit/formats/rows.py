@@ -109,12 +109,15 @@ class Rows:
         The checks to use instead of each format's own.
     schemas : dict of str to pyarrow.Schema
         The tables that are filled.
+    kept : dict of str to object
+        What surveys and checks of an earlier reading of the folder kept for the next one, by name.
     tables : dict of str to list of dict
         The latest rows, at most `HELD_ROWS` of a table; earlier ones are in Arrow already.
     """
 
     rules: tuple[Rule, ...] | None = None
     schemas: dict[str, pa.Schema] = field(default_factory=lambda: dict(RAW_SCHEMAS))
+    kept: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, list[Row]] = field(init=False)
 
     def __post_init__(self) -> None:

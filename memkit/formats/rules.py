@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,9 +84,17 @@ def rules() -> pa.Table:
     return describe(table, memkit="rules")
 
 
-def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> pa.Table:
-    """The problems that show only when all files are read; cost is linear in the rows."""
-    rows = Rows()
+def check(
+    tables: Tables, formats: Iterable[Format], as_of: datetime | None, kept: dict[str, Any] | None = None
+) -> pa.Table:
+    """The problems that show only when all files are read; cost is linear in the rows.
+
+    Parameters
+    ----------
+    kept : dict of str to object, optional
+        What the checks keep from one reading of a folder to the next.
+    """
+    rows = Rows(kept={} if kept is None else kept)
     _duplicates(tables["_ids"], rows)
     formats = tuple(formats)
     for relate in dict.fromkeys(format.relate for format in formats):

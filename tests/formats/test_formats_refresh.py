@@ -22,6 +22,7 @@ from memkit.formats import reader
 from memkit.formats.disk import files
 from memkit.formats.disk.lock import LOCK
 from memkit.formats.faults import Rule
+from memkit.formats.linked import relations, survey
 from memkit.formats.rules import RULES
 from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet
@@ -311,6 +312,24 @@ def test_a_refresh_opens_only_what_changed(tmp_path: Path, opened: list[str]) ->
     opened.clear()
     assert after.refresh()._reading is not None
     assert opened == []
+
+
+def test_a_refresh_looks_up_only_the_links_of_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {f"v/p{number}.md": f"# Чай {number}\n[[p{number + 1}]] [[нет {number}]]\n" for number in range(9)}
+    folder = write_files(tmp_path, pages)
+    settle()
+    corpus = mk.read(folder)
+    looked_up, looked_into = list[str](), list[str]()
+    links_in, names_pages = relations.links_in, survey.names_pages
+    monkeypatch.setattr(relations, "links_in", lambda text: looked_up.append(text) or links_in(text))
+    monkeypatch.setattr(survey, "names_pages", lambda text, *told: looked_into.append(text) or names_pages(text, *told))
+    write_files(folder, {"v/p3.md": pages["v/p3.md"] + "[[p0]]\n"})
+    after = corpus.refresh()
+    assert looked_up == ["[[p0]]"]
+    assert len(looked_into) == 1
+    assert after.tables == mk.read(folder).tables
+    write_files(folder, {"v/нет 5.md": "Теперь есть.\n"})
+    assert after.refresh().tables == mk.read(folder).tables
 
 
 def test_an_opened_corpus_opens_only_its_indexes_once_more(tmp_path: Path, opened: list[str]) -> None:

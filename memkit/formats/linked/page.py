@@ -8,7 +8,7 @@ Where front matter and body say nothing but the title, that text is empty: the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -412,7 +412,7 @@ class Page(Sections):
         return any(name in names and is_equal for names, is_equal in held)
 
 
-def names_pages(text: str, stems: set[str], linking: str) -> bool:
+def names_pages(text: str, stems: Set[str], linking: str) -> bool:
     """Whether a text without code links to a page with such a stem, its own (`linking`) aside; in lower case."""
     for link in links_in(text):
         name = link.target.rpartition("/")[2].casefold()

@@ -10,12 +10,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,10 +24,10 @@ from memkit.errors import Known, near, some_of
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, links_in
-from memkit.formats.rows import Rows, Tables, to_table
+from memkit.formats.rows import Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax.node import REPEATED
-from memkit.schemas import tuples_of, with_column
+from memkit.schemas import Ints, tuples_of, with_column
 
 LINKS_TO = "links_to"
 ATTACHMENT = "attachment"
@@ -45,7 +46,8 @@ _APART = frozenset(("index", "log", "daily_log", "dream", "session", "heartbeat"
 _INDEX_STEMS = ("index", "_index", "readme")
 _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
-_HELD = 1_000
+_HELD = 10_000
+"""Links that are looked at at the same time."""
 _MANY_HOLLOW = 10
 """The pages without a text from which a folder has one row for them all."""
 _HINTS = 50
@@ -91,45 +93,40 @@ class _Page:
     """A page that links may lead to: its first memory, its names besides its path, its kind and its layout."""
 
     memory_id: str
+    kind: str
     title: str
     source_id: str | None
-    aliases: tuple[str, ...]
-    kind: str
+    aliases: Sequence[str] | None
     layout: str | None
 
 
-@dataclass
 class _Pages:
-    """The pages of a folder by all their names; each maps to paths without their ending."""
+    """The pages of a folder by all their names; each maps to paths without their ending.
 
-    pages: dict[str, _Page] = field(default_factory=dict)
-    paths: dict[str, str] = field(default_factory=dict)
-    titles: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
-    """Of a page: each heading and the memory below it."""
-    anchors: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Of a page that a link to a heading leads to: the memory below each, by the heading as anchors spell it."""
-    indexed: set[str] = field(default_factory=set)
-    """Folders with an index, from which paths may start."""
+    Attributes
+    ----------
+    told : pyarrow.Table
+        What is known of each page; where it is the same again, every link leads to where it did.
+    pages : dict of str to _Page
+    paths : dict of str to str
+        By path without ending.
+    indexed : set of str
+        Folders with an index, from which paths may start.
+    """
 
-    @classmethod
-    def from_tables(cls, tables: Tables) -> _Pages:
-        """The Markdown pages that were read, and their headings."""
-        known = cls()
-        columns = ["memory_id", "path", "kind", "title", "source_id", "aliases", "layout"]
-        memories = tables["memories"].select([*columns, "format"])
-        documents = tables["documents"].select(["memory_id", "level"])
-        is_deep = pc.greater(documents["level"], 1)
-        deep = set(documents["memory_id"].filter(is_deep).to_pylist())
-        for memory_id, path, kind, title, source_id, aliases, layout in _rows_of(memories, "workspace"):
-            if path not in known.pages:
-                page_title = title if memory_id not in deep else ""
-                page = _Page(memory_id, page_title, source_id, tuple(aliases or ()), kind, layout)
-                known._add(path, page)
-            elif known.pages[path].kind == "head":
-                known.pages[path] = replace(known.pages[path], kind=kind)
-            if title:
-                known.titles[path].append((title, memory_id))
-        return known
+    def __init__(self, told: pa.Table) -> None:
+        self.told = told
+        ids, paths, *rest = (told[name].to_pylist() for name in told.column_names)
+        rows = zip(ids, *rest, strict=True)
+        self.pages = {path: _Page(*row) for path, row in zip(paths, rows, strict=True)}
+        self.paths: dict[str, str] = {}
+        self.indexed = set[str]()
+        for path in self.pages:
+            key = without_ending(path)
+            self.paths.setdefault(key, path)
+            folder, _, stem = key.rpartition("/")
+            if stem.casefold() in _INDEX_STEMS:
+                self.indexed.add(folder)
 
     @cached_property
     def names(self) -> tuple[Names, ...]:
@@ -148,7 +145,7 @@ class _Pages:
             if page.source_id:
                 ids.setdefault(page.source_id, []).append(path)
             last = [page.source_id.rpartition("/")[2]] if page.source_id else []
-            for word in dict.fromkeys(filter(None, (*page.aliases, *last))):
+            for word in dict.fromkeys(filter(None, (*(page.aliases or ()), *last))):
                 aliases.setdefault(word, []).append(path)
         return names
 
@@ -156,14 +153,6 @@ class _Pages:
     def folded_names(self) -> tuple[Names, ...]:
         """The same with case and what parts words made equal."""
         return tuple(_merged((folded(name), paths) for name, paths in names.items()) for names in self.names)
-
-    def _add(self, path: str, page: _Page) -> None:
-        self.pages[path] = page
-        key = without_ending(path)
-        self.paths.setdefault(key, path)
-        folder, _, stem = key.rpartition("/")
-        if stem.casefold() in _INDEX_STEMS:
-            self.indexed.add(folder)
 
     def read_whole(self, link: Link, source: str) -> Link:
         """A link with a ``#`` as part of the name, where a file has such a name; else as it is."""
@@ -205,24 +194,10 @@ class _Pages:
         layouts = {self.pages[source].layout, self.pages[path].layout}
         return len(layouts) == 1 and layouts <= set(whole) and posixpath.dirname(source) != posixpath.dirname(path)
 
-    def anchor(self, path: str, part: str) -> str | None:
-        """The memory below a heading of a page; None where it has no such heading."""
-        if path not in self.anchors:
-            self.anchors[path] = {folded(title): memory_id for title, memory_id in reversed(self.titles[path])}
-        return self.anchors[path].get(folded(part.rpartition("#")[2]))
-
 
 def _of_first(kinds: Iterable[Names], word: str) -> list[str]:
     """The paths of a name in the first of `kinds` that has it."""
     return next((names[word] for names in kinds if word in names), [])
-
-
-def _rows_of(memories: pa.Table, format: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a format without it, few of them at a time, as every line of a page may be a memory."""
-    for batch in memories.to_batches(max_chunksize=_HELD):
-        of_format = batch.filter(pc.equal(batch.column("format"), format))
-        columns = [of_format.column(name) for name in memories.column_names if name != "format"]
-        yield from zip(*(column.to_pylist() for column in columns), strict=True)
 
 
 def _merged(pairs: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
@@ -303,76 +278,219 @@ class _Files:
         return False
 
 
+class _Headings:
+    """The memories below the headings of pages, by the heading as anchors spell it; read when a link asks.
+
+    Parameters
+    ----------
+    rows, codes : ndarray of int64, shape (n,)
+        The rows of pages in `memories`, and the number of the page of each.
+    """
+
+    def __init__(self, memories: pa.Table, rows: Ints, codes: Ints, paths: Iterable[str]) -> None:
+        self._memories, self._rows, self._codes = memories.select(["title", "memory_id"]), rows, codes
+        self._numbers = {path: number for number, path in enumerate(paths)}
+        self._anchors: dict[str, dict[str, str]] = {}
+
+    @cached_property
+    def _places(self) -> tuple[Ints, Ints]:
+        """The rows by page, and where those of each page begin."""
+        order = np.argsort(self._codes, kind="stable")
+        return self._rows[order], np.searchsorted(self._codes[order], np.arange(len(self._numbers) + 1))
+
+    def below(self, path: str, part: str) -> str | None:
+        """The memory below a heading of a page; None where it has no such heading."""
+        if path not in self._anchors:
+            rows, starts = self._places
+            begin, end = starts[self._numbers[path] : self._numbers[path] + 2]
+            titled = [*tuples_of(self._memories.take(rows[begin:end]), "title", "memory_id")]
+            self._anchors[path] = {folded(title): memory_id for title, memory_id in reversed(titled) if title}
+        return self._anchors[path].get(folded(part.rpartition("#")[2]))
+
+
+_OF_PAGE = ("memory_id", "path", "kind", "title", "source_id", "aliases", "layout")
+
+
+def _pages_in(tables: Tables) -> tuple[pa.Table, _Headings]:
+    """A row for each Markdown page that was read, and the headings of all of them.
+
+    The row is that of its first memory, but a page has the kind of the first one that is no head.
+    """
+    memories = tables["memories"]
+    rows = np.flatnonzero(pc.equal(memories["format"], "workspace").to_numpy())
+    encoded = memories["path"].take(rows).combine_chunks().dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    first = np.unique(codes, return_index=True)[1]
+    is_head = pc.fill_null(pc.equal(memories["kind"], "head"), False).to_numpy()[rows]
+    said = np.flatnonzero(~is_head)
+    having, places = np.unique(codes[said], return_index=True)
+    kinds = first.copy()
+    kinds[having] = said[places]
+    told = memories.select(_OF_PAGE).take(rows[first])
+    told = with_column(told, "kind", memories["kind"].take(rows[kinds]))
+    documents = tables["documents"]
+    deep = documents["memory_id"].filter(pc.fill_null(pc.greater(documents["level"], 1), False)).combine_chunks()
+    titles = pc.if_else(pc.is_in(told["memory_id"], value_set=deep), "", told["title"])
+    paths = encoded.dictionary.to_pylist()
+    return with_column(told, "title", titles), _Headings(memories, rows, codes, paths)
+
+
+class _Led(NamedTuple):
+    """Where a link leads: its pages, the nearest first, the memory of the first, and the heading that it names.
+
+    Attributes
+    ----------
+    fate : str
+        A state, `ATTACHMENT`, or empty for what is no relation of pages.
+    last : str
+        The last part of what it names, from which a hint is made.
+    """
+
+    fate: str
+    paths: Sequence[str] = ()
+    to_id: str | None = None
+    part: str = ""
+    last: str = ""
+
+
+class _Links:
+    """Where links lead among some pages and files; each is looked up once a folder, and kept for the next reading."""
+
+    def __init__(self, pages: _Pages, files: pa.Table, unread: pa.Table, whole: Mapping[str | None, str]) -> None:
+        self.pages, self.whole = pages, whole
+        self._told = files, unread
+        self._files = _Files(files["path"].to_pylist())
+        self._unread = set(unread["path"].to_pylist())
+        self._led = defaultdict[tuple[str, str | None], dict[str, _Led | None]](dict)
+        self._hints: dict[str, list[str]] = {}
+
+    @classmethod
+    def of(cls, tables: Tables, told: pa.Table, whole: Mapping[str | None, str], before: _Links | None) -> _Links:
+        """Those of `before`, where nothing that it depends on differs."""
+        none = pa.table({"path": pa.array([], pa.string())})
+        files, unread = (tables.get(name, none) for name in (OTHER_FILES, UNREAD_FILES))
+        if before and before.whole == whole and before.pages.told.equals(told) and before._told == (files, unread):
+            return before
+        return cls(_Pages(told), files, unread, whole)
+
+    def known_from(self, source: str) -> dict[str, _Led | None]:
+        """Where links that stand on the page at `source`, or beside it, were found to lead, by what is written."""
+        return self._led[posixpath.dirname(source), self.pages.pages[source].layout]
+
+    def find(self, written: str, source: str) -> _Led | None:
+        """Where a link of the page at `source` leads; None for what is no link."""
+        link = _link_of(written)
+        if link is None:
+            return None
+        pages, link = self.pages, self.pages.read_whole(link, source)
+        nearest = [path for path in pages.lead_to(link, source) if not pages.are_apart(source, path, self.whole)]
+        part = "" if link.part.startswith("^") else link.part
+        if nearest:
+            state = "found" if len(nearest) == 1 else "ambiguous"
+            return _Led(state, nearest, pages.pages[nearest[0]].memory_id, part)
+        if self._files.have(link, source):
+            return _Led(ATTACHMENT)
+        beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target))
+        if not is_relation(link) or beside in self._unread:
+            return _Led("")
+        return _Led("dead", last=link.target.rpartition("/")[2])
+
+    def hints(self, name: str) -> list[str]:
+        """The file names that are nearly a name that no page has."""
+        if name not in self._hints:
+            self._hints[name] = near(name, self._stems)
+        return self._hints[name]
+
+    @cached_property
+    def _stems(self) -> Known:
+        return Known(posixpath.basename(key) for key in self.pages.paths)
+
+
 def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     """Give each written link the page that it leads to, each page its successor, and report what leads nowhere."""
-    relations = tables["relations"]
-    pages = _Pages.from_tables(tables)
-    path_of = {page.memory_id: path for path, page in pages.pages.items()}
-    stems = Known(posixpath.basename(key) for key in pages.paths)
     formats = tuple(formats)
+    told, headings = _pages_in(tables)
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
+    links = rows.kept["links"] = _Links.of(tables, told, whole, rows.kept.get("links"))
     open_ended = {format.layout for format in formats if format.begins_pages_by_links}
-    unread = set(tables[UNREAD_FILES]["path"].to_pylist()) if UNREAD_FILES in tables else set()
-    files = _Files(tables[OTHER_FILES]["path"].to_pylist() if OTHER_FILES in tables else ())
-    links, resolved, n_dead = list[dict[str, Any]](), list[tuple[str, str, str]](), 0
-    done = list[pa.Table]()
-    for row in (row for batch in relations.to_batches(max_chunksize=_HELD) for row in batch.to_pylist()):
-        if len(links) >= _HELD:
-            done.append(to_table(links, relations.schema))
-            links = []
-        source = path_of.get(row["from_id"] or "")
-        link = _link_of(row["written"]) if row["written"] is not None and source else None
-        if link is None or source is None:
-            links.append(row)
-            continue
-        link = pages.read_whole(link, source)
-        nearest = [path for path in pages.lead_to(link, source) if not pages.are_apart(source, path, whole)]
-        if not nearest and files.have(link, source):
-            links.append(row | {"state": "found", "type": ATTACHMENT if row["type"] == LINKS_TO else row["type"]})
-            continue
-        if not nearest and not is_relation(link):
-            continue
-        if not nearest and posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)) in unread:
-            continue
-        links.append(row)
-        row["state"] = "dead" if not nearest else "found" if len(nearest) == 1 else "ambiguous"
-        row["to_id"] = pages.pages[nearest[0]].memory_id if nearest else None
-        if not nearest:
-            if pages.pages[source].layout not in open_ended:
-                _report_dead(row, link, source, stems if n_dead < _HINTS else Known(()), rows)
-                n_dead += 1
-            continue
-        if len(nearest) > 1:
-            got = f"{row['written']:.200}, which names {some_of(nearest)} alike; the first is taken"
-            rows.problem("ambiguous_link", source, "a link that leads to one page", got, **_place_of(row))
-        if link.part and not link.part.startswith("^"):
-            _lead_to_heading(row, link.part, source, nearest[0], pages, rows)
-        if nearest[0] != source:
-            resolved.append((source, nearest[0], row["type"]))
-    tables["relations"] = pa.concat_tables([*done, to_table(links, relations.schema)])
-    _succeed(tables, pages, resolved)
-    _unreached(pages, resolved, whole, rows)
+    relating = _Relating(links, headings, open_ended, rows)
+    batches = tables["relations"].to_batches(max_chunksize=_HELD)
+    tables["relations"] = pa.Table.from_batches(map(relating.related, batches), tables["relations"].schema)
+    _succeed(tables, links.pages, relating.resolved)
+    _unreached(links.pages, relating.resolved, whole, rows)
     _without_successor(tables["memories"], rows)
     _hollow(tables["memories"], rows)
 
 
-def _place_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"line": row["line"], "memory_id": row["memory_id"], "quote": False}
+class _Relating:
+    """The rows of ``relations`` under way.
 
+    Attributes
+    ----------
+    resolved : list of (str, str, str)
+        The pages between which links lead, and their types.
+    """
 
-def _report_dead(row: Mapping[str, Any], link: Link, source: str, stems: Known, rows: Rows) -> None:
-    """Report a link that leads nowhere, with the file names among `stems` that are nearly its own."""
-    written, alike = f"{row['written']:.200}", near(link.target.rpartition("/")[2], stems)
-    got = f"{written} (did you mean {' or '.join(alike)}?)" if alike else written
-    rows.problem("dead_link", source, "a page of this folder", got, **_place_of(row))
+    def __init__(self, links: _Links, headings: _Headings, open_ended: Collection[str | None], rows: Rows) -> None:
+        self.links, self.headings, self.open_ended, self.rows = links, headings, open_ended, rows
+        self.resolved = list[tuple[str, str, str]]()
+        self._path_of = {page.memory_id: path for path, page in links.pages.pages.items()}
+        self._n_dead = 0
 
+    def related(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Some rows with where their links lead; those that are no relations of pages are left out."""
+        ids, types, states = (batch[name].to_pylist() for name in ("to_id", "type", "state"))
+        sources, written, lines, memories = (
+            batch[name].to_pylist() for name in ("from_id", "written", "line", "memory_id")
+        )
+        is_kept = np.ones(len(ids), bool)
+        last, source, known = "", "", dict[str, _Led | None]()
+        for row, (from_id, text) in enumerate(zip(sources, written, strict=True)):
+            if from_id != last:  # the links of a page stand together
+                last, source = from_id, self._path_of.get(from_id or "", "")
+                known = self.links.known_from(source) if source else {}
+            if text is None or not source:
+                continue
+            if text not in known:
+                known[text] = self.links.find(text, source)
+            led = known[text]
+            if led is None:
+                continue
+            if not led.fate:
+                is_kept[row] = False
+            elif led.fate == ATTACHMENT:
+                states[row], types[row] = "found", ATTACHMENT if types[row] == LINKS_TO else types[row]
+            else:
+                states[row], ids[row] = led.fate, led.to_id
+                if led.fate != "found" or led.part:
+                    where = {"line": lines[row], "memory_id": memories[row], "quote": False}
+                    ids[row] = self._checked(text, led, source, where)
+                if led.paths and led.paths[0] != source:
+                    self.resolved.append((source, led.paths[0], types[row]))
+        columns = {"to_id": ids, "type": types, "state": states}
+        arrays = [pa.array(columns.get(field.name, batch[field.name]), field.type) for field in batch.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema).filter(pa.array(is_kept))
 
-def _lead_to_heading(row: dict[str, Any], part: str, source: str, path: str, pages: _Pages, rows: Rows) -> None:
-    """Let a link lead to the memory below the heading that it names, or report that its page has no such heading."""
-    below = pages.anchor(path, part)
-    row["to_id"] = below or row["to_id"]
-    if below is None:
-        rows.problem("dead_anchor", source, f"a heading of {path}", f"{part:.200}", **_place_of(row))
+    def _checked(self, written: str, led: _Led, source: str, where: Mapping[str, Any]) -> str | None:
+        """The memory that a link leads to, below the heading that it names; what is wrong with it is reported."""
+        if not led.paths:
+            if self.links.pages.pages[source].layout not in self.open_ended:
+                self._report_dead(written, led.last, source, where)
+            return None
+        target = led.paths[0]
+        if len(led.paths) > 1:
+            got = f"{written:.200}, which names {some_of(led.paths)} alike; the first is taken"
+            self.rows.problem("ambiguous_link", source, "a link that leads to one page", got, **where)
+        below = self.headings.below(target, led.part) if led.part else led.to_id
+        if below is None:
+            self.rows.problem("dead_anchor", source, f"a heading of {target}", f"{led.part:.200}", **where)
+        return below or led.to_id
+
+    def _report_dead(self, written: str, last: str, source: str, where: Mapping[str, Any]) -> None:
+        """Report a link that leads nowhere, with the file names that are nearly its own."""
+        alike, self._n_dead = self.links.hints(last) if self._n_dead < _HINTS else [], self._n_dead + 1
+        got = f"{written:.200} (did you mean {' or '.join(alike)}?)" if alike else f"{written:.200}"
+        self.rows.problem("dead_link", source, "a page of this folder", got, **where)
 
 
 def _link_of(written: str) -> Link | None:
@@ -415,7 +533,7 @@ def _unreached(pages: _Pages, links: list[tuple[str, str, str]], whole: Mapping[
         listed[source].add(target)
     reached = {target for _, target, _ in links}
     for path, page in pages.pages.items():
-        is_whole = page.layout is not None and posixpath.basename(path) == whole.get(page.layout)
+        is_whole = page.layout in whole and posixpath.basename(path) == whole[page.layout]
         beside = siblings[posixpath.dirname(path)] if is_whole or page.kind == "index" else []
         missing = [other for other in beside if other not in listed[path]]
         if missing and (is_whole or 2 * len(missing) < len(beside)):

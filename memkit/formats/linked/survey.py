@@ -7,14 +7,13 @@ to others. What a folder is, the folders below it are too. Cost is linear in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from functools import cache
 
 from memkit.base.fences import fences
 from memkit.formats import facts
-from memkit.formats.disk.source import above
-from memkit.formats.format import MARKDOWN, Folder, Survey
+from memkit.formats.disk.source import Source, above
+from memkit.formats.format import MARKDOWN, File, Folder, Survey
 from memkit.formats.linked.links import without_code
 from memkit.formats.linked.page import names_pages, tags_of
 from memkit.formats.linked.relations import OTHER_FILES
@@ -84,14 +83,55 @@ def spread(names: list[str], most: int = SAMPLE) -> list[str]:
     return names if len(names) <= most else [names[number * len(names) // most] for number in range(most)]
 
 
+class _Looked:
+    """What the pages of a folder that were looked into say, kept from one reading to the next.
+
+    Attributes
+    ----------
+    stems : frozenset of str
+        The names of all pages, to which links may lead.
+    """
+
+    def __init__(self, stems: frozenset[str], owned: frozenset[str]) -> None:
+        self.stems, self._owned = stems, owned
+        self._names: dict[str, tuple[list[str], list[str]]] = {}
+        self._pages: dict[str, tuple[Source, Census | None]] = {}
+
+    @classmethod
+    def of(cls, folder: Folder) -> _Looked:
+        """What an earlier reading kept, where links may lead to the same pages still."""
+        stems = frozenset(_stem(name) for names in folder.markdown.values() for name in names)
+        before = folder.rows.kept.get("linked")
+        if isinstance(before, cls) and (before.stems, before._owned) == (stems, folder.owned_stems):
+            return before
+        looked = folder.rows.kept["linked"] = cls(stems, folder.owned_stems)
+        return looked
+
+    def names(self, place: str, names: list[str]) -> list[str]:
+        """The names of a folder's files that may be pages."""
+        if place not in self._names or self._names[place][0] != names:
+            self._names[place] = names, page_names(place, names, self._owned)
+        return self._names[place][1]
+
+    def page(self, folder: Folder, place: str, name: str) -> Census | None:
+        """What one page says; None for a file of another format."""
+        path = f"{place}/{name}" if place else name
+        file = folder.open(path)
+        if file is None:
+            return None
+        if path not in self._pages or self._pages[path][0] is not file.source:
+            self._pages[path] = file.source, _read_page(file, self.stems, _stem(name))
+        return self._pages[path][1]
+
+
 def census(folder: Folder) -> dict[str, Census]:
     """What is known of each folder with Markdown and of those above, by path."""
-    stems = cache(lambda: {_stem(name) for names in folder.markdown.values() for name in names})
+    looked = _Looked.of(folder)
     by_folder: dict[str, Census] = {}
     for place, names in folder.markdown.items():
         is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
-        pages = [] if is_indexed else page_names(place, names, folder.owned_stems)
-        pages_read = [page for name in spread(pages) if (page := _read_page(folder, place, name, stems)) is not None]
+        pages = [] if is_indexed else looked.names(place, names)
+        pages_read = [page for name in spread(pages) if (page := looked.page(folder, place, name)) is not None]
         counted = Census()
         for page in pages_read:
             counted.add(page, len(pages) / len(pages_read))
@@ -111,17 +151,14 @@ def _stem(name: str) -> str:
     return name.casefold().rpartition(".")[0]
 
 
-def _read_page(folder: Folder, place: str, name: str, stems: Callable[[], set[str]]) -> Census | None:
-    """What one page says; None for a file of another format."""
-    path = f"{place}/{name}" if place else name
-    file = folder.open(path)
-    if file is None or any(other.claims_file(file) for other in (notes.FORMAT, facts.FORMAT)):
+def _read_page(file: File, stems: Set[str], stem: str) -> Census | None:
+    if any(other.claims_file(file) for other in (notes.FORMAT, facts.FORMAT)):
         return None
     fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
     is_typed = "type" in fields and ("title" in fields or not fields.keys().isdisjoint(DESCRIPTIONS))
     body = file.source.text[file.front.body_at :] if file.front else file.source.text
     has_links = "](" in body or "[[" in body
-    is_linking = has_links and names_pages(without_code(body, fences(body)), stems(), _stem(name))
+    is_linking = has_links and names_pages(without_code(body, fences(body)), stems, stem)
     tags = dict.fromkeys(tag.casefold() for name in TAGS for tag in tags_of(fields.get(name)))
     return Census(1, bool(fields), is_linking, is_typed, is_bundle="okfversion" in fields, tags=tags)
 
