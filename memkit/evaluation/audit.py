@@ -33,6 +33,7 @@ from memkit.evaluation.horizon import LATER, NEVER, horizon_of
 from memkit.evaluation.pools import revision_of
 from memkit.evaluation.result import Result
 from memkit.schemas import APPEND_ONLY
+from memkit.search.settings import STEPS
 
 _DAYS = 3650
 _WORDS = {
@@ -62,21 +63,20 @@ _TO_DO = {
 }
 """What a person can do about each."""
 _SHOWN = {"unreached": 3}
-_WHY = IN_WORDS | {
-    "below_k": "ranked too low",
-    "not_found": "sharing nothing with the query",
-    "below_pool": "not among the candidates, as too many others are more similar (see pool)",
-    "below_min_score": "scored below min_score",
-    "duplicate": "collapsed under an exact duplicate",
-    "folded": "collapsed under a near-duplicate",
-    "never": "not dropping out",
-    "later": "not within ten years",
-    "out of the first k": "overtaken by others",
-    "no text": "without a text",
-    "no word": "without a word",
-    "boilerplate": "with what chat programs write alone",
-    "kind not searched": "of a kind that search leaves out (kinds_hidden)",
-}
+_WHY = (
+    IN_WORDS
+    | {word: said for step in STEPS for word, said in step.becomes.items()}
+    | {
+        "not_found": "sharing nothing with the query",
+        "never": "not dropping out",
+        "later": "not within ten years",
+        "out of the first k": "overtaken by others",
+        "no text": "without a text",
+        "no word": "without a word",
+        "boilerplate": "with what chat programs write alone",
+        "kind not searched": "of a kind that search leaves out (kinds_hidden)",
+    }
+)
 _HOW = {"duplicate": "by a duplicate", "part of a longer one": "by a longer one", "newer version": "by a newer version"}
 _DIFFERING = {kind: f"in a {kind}" for kind in ("number", "negation", "value", "name")}
 _COUNTED = {

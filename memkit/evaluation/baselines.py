@@ -17,23 +17,22 @@ from memkit.evaluation.pools import Batch, Pools
 from memkit.evaluation.scores import scores_of
 from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, Mask, result_schema, tuples_of
-from memkit.search.steps.recall import WEIGHTS
-from memkit.search.steps.scope import memories_where, seen_by
+from memkit.search.steps.recall import asking
+from memkit.search.steps.scope import ids_where, seen_by, unseen_from
 from memkit.tables.age import later
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))
-_ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
+_ALONE = {"words alone": "bm25", "vectors alone": "vector"}
 
 
 def baselines(pools: Pools, default_scores: Floats, task: CheckedTask, metric: Metric, depth: int) -> pa.Table:
     """The metric of each baseline, and its difference to `default_scores` with the 95 % interval over units."""
     rows, deep = [], deepest([metric], depth)
     for name, arm in _ALONE.items():
-        if arm == "vector_weight" and getattr(pools.search, "encoder", None) is None:
+        if arm == "vector" and getattr(pools.search, "encoder", None) is None:
             continue
-        weights = {weight: float(weight == arm) for weight in WEIGHTS}
         try:
-            scores, _ = scores_of(pools, task, [metric], deep, [weights])
+            scores, _ = scores_of(pools, task, [metric], deep, [asking([arm])])
         except MemkitError as error:  # an arm that did not run has no score, not even 0
             rows.append({"baseline": name, "note": str(error)})
             continue
@@ -93,10 +92,10 @@ def _visible_ids(batch: Batch) -> pa.ChunkedArray:
     """Ids of the memories that the batch may see: by `where`, user and moment."""
     search, memories = batch.search, batch.search.corpus_.memories
     if batch.where is not None:
-        ids = memories_where(search.corpus_.ask, batch.where, search.where_timeout_s)
+        ids = ids_where(search.corpus_.ask, batch.where, search)
         memories = memories.filter(pc.is_in(memories["memory_id"], value_set=ids))
     if batch.user_id is not None:
         memories = memories.filter(pa.array(seen_by(batch.user_id, memories)))
-    if (until := batch.moment.unseen(search.future)) is not None:
+    if (until := unseen_from(search, batch.moment)) is not None:
         memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
     return memories["memory_id"]

@@ -22,6 +22,7 @@ from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS
 from memkit.schemas import REPLACED, result_schema, tuples_of
 from memkit.search.ask import check_user
+from memkit.search.steps.scope import is_hidden, unseen_from
 from memkit.tables.age import later
 from memkit.text.analyse import Analyser
 from memkit.text.chunk import has_alnum, without_text
@@ -120,7 +121,7 @@ class AuditQuestions:
 
 def _audit_queries(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Table]:
     """Queries made from the memories that exist at the moment; for at most `n` memories."""
-    memories, until = search.corpus_.memories, moment.unseen(search.future)
+    memories, until = search.corpus_.memories, unseen_from(search, moment)
     if until is not None:
         memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
     rows = memories.select(COLUMNS).to_pylist()
@@ -128,14 +129,14 @@ def _audit_queries(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table
         query_for(row, text, name, column)
         for name, (_, column) in FIELDS.items()
         for row, text in askable(name, rows)
-        if row["kind"] not in search.kinds_hidden
+        if not is_hidden(search, row["kind"])
     ]
     asked_for = {query["group"] for query in queries}
     queries += [
         query_for(row, text, OWN_WORDS)
         for row in rows
         if row["memory_id"] not in asked_for
-        and row["kind"] not in search.kinds_hidden
+        and not is_hidden(search, row["kind"])
         and any(map(str.isalnum, text := _first_words(row["text"])))
     ]
     if not queries:
@@ -279,7 +280,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     for memory, kind in tuples_of(memories, "memory_id", "kind"):
         unworded = "" if memory in worded else "no word" if memory in filled else "boilerplate"
         why = "no text" if memory in silent else unworded
-        why = _NOT_SEARCHED if kind in search.kinds_hidden else why
+        why = _NOT_SEARCHED if is_hidden(search, kind) else why
         if why:
             rows.append({"memory_id": memory, "kind": kind, "why": why})
     rows.sort(key=lambda row: (row["why"] == _NOT_SEARCHED, row["memory_id"]))
@@ -309,7 +310,7 @@ def shadowed_of(questions: AuditQuestions) -> pa.Table:
     pairs = pairs.sort_values(["contradiction", "similarity", "a_id", "b_id"], ascending=[True, False, True, True])
     for pair in pairs.to_dict("records"):
         older, newer, days = _by_age(pair, dated)
-        if older in rows or (pair["contradiction"] and not days) or kinds[newer] in search.kinds_hidden:
+        if older in rows or (pair["contradiction"] and not days) or is_hidden(search, kinds[newer]):
             continue
         how = "part of a longer one" if pair["kind"] == "substring" else "duplicate"
         differs = [flag.removesuffix("_conflict") for flag in FLAGS if pair[flag]]

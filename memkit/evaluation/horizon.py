@@ -17,14 +17,19 @@ from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.alike import TIE_DIGITS
 from memkit.search.question import Question
 from memkit.search.state import Ranked
+from memkit.search.steps.collapse import reaches
+from memkit.search.steps.factors import Decay
+from memkit.search.steps.fuse import Fuse
+from memkit.search.steps.pick import UNMOVED
+from memkit.search.steps.scope import EXPIRED, FUTURE_KEPT, gone_by
 from memkit.tables.age import later
 
 NEVER, LATER = "never", "later"
-OUT, LOW, EXPIRED = "out of the first k", "below min_score", "expired"
+OUT, LOW = "out of the first k", "below min_score"
 HORIZON = result_schema(
     (pa.string(), "query_id memory_id"),
     (pa.int64(), "rank"),
-    (pa.float64(), "score decay"),
+    (pa.float64(), f"score {Decay.shown}"),
     (pa.int64(), "days"),
     (pa.date32(), "day"),
     (pa.string(), "why"),
@@ -40,7 +45,7 @@ def horizon_of(batches: Sequence[Batch], labels: Labels, k: int, most: int) -> p
 
 
 def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[str, Any]]:
-    question = batch.search.ask(batch.questions, k=k, **batch.scope).with_params(mmr_lambda=1.0)
+    question = batch.search.ask(batch.questions, k=k, **batch.scope).with_params(**UNMOVED)
     watched = _Watched.from_question(question, labels, _future_candidates(batch, question, k))
     days, why = watched.run(most)
     for position, day, reason in zip(watched.target.tolist(), days.tolist(), why, strict=True):
@@ -49,7 +54,7 @@ def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[
             "memory_id": question.index.memories["memory_id"][int(watched.memory[position])].as_py(),
             "rank": int(watched.ranked.rank[position]),
             "score": float(watched.ranked.score[position]),
-            "decay": float(watched.ranked.columns["decay"][position]),
+            Decay.shown: float(watched.ranked.columns[Decay.shown][position]),
             "days": None if day < 0 else day,
             "day": None if day < 0 else (question.moment + timedelta(days=day)).date(),
             "why": reason,
@@ -58,11 +63,11 @@ def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[
 
 def _future_candidates(batch: Batch, question: Question, k: int) -> Ranked | None:
     """The candidates among memories that are not created yet on the first day; None where there are none."""
-    unseen = question.scope.future
+    unseen = question.scope.later
     if unseen is None:
         return None
-    search = batch.search.with_params(future="keep")
-    wide = search.ask(batch.questions, k=k, **batch.scope).with_params(mmr_lambda=1.0)
+    search = batch.search.with_params(**FUTURE_KEPT)
+    wide = search.ask(batch.questions, k=k, **batch.scope).with_params(**UNMOVED)
     ranked: Ranked = wide.ranked()
     return ranked.take(np.flatnonzero((ranked.rank > 0) & unseen[wide.index.rows.memory[ranked.candidates.row]]))
 
@@ -80,11 +85,11 @@ class _Watched:
     target: Ints
 
     @classmethod
-    def from_question(cls, question: Question, labels: Labels, future: Ranked | None) -> _Watched:
+    def from_question(cls, question: Question, labels: Labels, of_later: Ranked | None) -> _Watched:
         ranked = question.ranked()
         ranked = ranked.take(np.flatnonzero(ranked.rank > 0))
-        if future is not None:
-            both = ranked.followed_by(replace(future, rank=np.full(len(future.rank), question.k + 1)))
+        if of_later is not None:
+            both = ranked.followed_by(replace(of_later, rank=np.full(len(of_later.rank), question.k + 1)))
             ranked = both.take(np.argsort(both.candidates.query, kind="stable"))
         memory = question.index.rows.memory[ranked.candidates.row]
         wanted = set(tuples_of(labels.relevant(), "query_id", "memory_id"))
@@ -102,9 +107,9 @@ class _Watched:
         until, passed = self.question.ask.moment.until, moment - self.question.moment
         later_question = self.question.at(Moment(moment, None if until is None else until + passed))
         last = moment if until is None else until + passed
-        score = later_question.multiplied(self.ranked.candidates, self.ranked.columns["fused"]).round(TIE_DIGITS)
+        score = later_question.multiplied(self.ranked.candidates, self.ranked.columns[Fuse.base]).round(TIE_DIGITS)
         rows, gone = self.question.index.rows, np.zeros(len(score), bool)
-        if self.question.settings.expired == "hide" and (expired := rows.expired(last)) is not None:
+        if (expired := gone_by(self.question.settings, rows, last)) is not None:
             gone |= expired[self.memory]
         if (until := self.question.scope.until) is not None:
             gone |= later(rows.created[self.memory], until + passed)
@@ -122,7 +127,7 @@ class _Watched:
             if not target_of_pair.size:
                 break
             score, gone = self.scores_on(self.question.moment + timedelta(days=day))
-            alive, target = ~gone & (score >= self.question.settings.min_score), self.target[target_of_pair]
+            alive, target = ~gone & reaches(self.question.settings, score), self.target[target_of_pair]
             tied = (score[candidate] == score[target]) & (row[candidate] < row[target])
             ahead = alive[candidate] & ((score[candidate] > score[target]) | tied)
             ranks = np.bincount(target_of_pair, ahead, len(first)) + 1

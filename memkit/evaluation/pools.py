@@ -22,7 +22,7 @@ from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question, bare_hits, idle_notes
 from memkit.search.settings import QuerySettings, scoping
 from memkit.search.state import Candidates, Pooled, merge
-from memkit.search.steps.recall import ARMS
+from memkit.search.steps.recall import ARMS, OF_WORDS, STRICT, asking, depth_of, is_strict
 from memkit.search.steps.scope import Scope
 
 
@@ -117,9 +117,7 @@ def _strict(search: Any) -> Any:
     """The search with all its texts encoded, set to raise where its encoder cannot be reached, whatever it says."""
     if hasattr(search, "encode"):
         search.encode()
-    if getattr(search, "on_encoder_error", "raise") == "raise":
-        return search
-    return search.with_params(on_encoder_error="raise")
+    return search.with_params(**STRICT) if hasattr(search, "with_params") and not is_strict(search) else search
 
 
 def _batches(queries: pa.Table) -> Iterator[pa.Table]:
@@ -247,11 +245,12 @@ class Pools:
         if not hasattr(search, "ask") or search._index() is not self.search._index():
             return False
         # Over buckets, or by an approximate index, a smaller pool need not be a prefix of a larger one.
-        return isinstance(self.index, MemoryIndex) and (self.search.pool == search.pool or self.index.is_steady)
+        is_as_deep = depth_of(self.search) == depth_of(search)
+        return isinstance(self.index, MemoryIndex) and (is_as_deep or self.index.is_steady)
 
     def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
         """A setting with all parameters, the weights of its arms, and its scope (the values of `scoping`)."""
-        full = self.settings.with_params(**{**setting, "on_encoder_error": "raise"})
+        full = self.settings.with_params(**{**setting, **STRICT})
         values = [getattr(full, name) for name in scoping()]
         scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
         return full, self.index.weights(full), scope
@@ -259,40 +258,40 @@ class Pools:
     def retrieve(self, settings: Iterable[Mapping[str, Any]]) -> None:
         """Ask all arms that these settings need, once for each scope."""
         arms: dict[_Scope, set[str]] = {}
-        pools: dict[_Scope, int] = {}
+        depths: dict[_Scope, int] = {}
         for full, weights, scope in map(self.needs, settings):
             arms.setdefault(scope, set()).update(weights)
-            pools[scope] = max(pools.get(scope, 0), full.pool)
+            depths[scope] = max(depths.get(scope, 0), depth_of(full))
         for scope, wanted in arms.items():
-            self.retrieve_for(scope, wanted, pools[scope])
+            self.retrieve_for(scope, wanted, depths[scope])
 
-    def retrieve_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
-        """Ask the `wanted` arms for `pool` candidates each, unless that was done before."""
-        arms_before, depth, _ = self._answered.get(scope, ((), 0, []))
-        arms, pool = tuple(arm for arm in ARMS if arm in {*wanted, *arms_before}), max(pool, depth)
-        if arms == arms_before and pool == depth:
+    def retrieve_for(self, scope: _Scope, wanted: Collection[str], depth: int) -> None:
+        """Ask the `wanted` arms for so many candidates each, unless that was done before."""
+        arms_before, depth_before, _ = self._answered.get(scope, ((), 0, []))
+        arms, depth = tuple(arm for arm in ARMS if arm in {*wanted, *arms_before}), max(depth, depth_before)
+        if arms == arms_before and depth == depth_before:
             return
         values = dict(zip(scoping(), scope, strict=True))
-        earlier = self._earlier_answers(values, arms, pool)
-        weights = {f"{arm}_weight": float(arm in arms and arm not in earlier) for arm in ARMS}
+        earlier = self._earlier_answers(values, arms, depth)
+        asked = asking([arm for arm in arms if arm not in earlier], depth)
         answers = []
         for position, batch in enumerate(self.batches):
-            search = batch.search.with_params(**values, **weights, pool=pool)
+            search = batch.search.with_params(**values, **asked)
             new = search.ask(batch.questions, 1, **batch.scope)
             if earlier:
                 joined = _joined(arms, new.retrieved, {arm: earlier[arm][position].retrieved for arm in earlier})
                 new = replace(new, retrieved=joined)
             answers.append(_without_masks(new))
-        self._answered[scope] = (arms, pool, answers)
+        self._answered[scope] = (arms, depth, answers)
 
     def _earlier_answers(
-        self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int
+        self, values: Mapping[str, Any], arms: tuple[str, ...], depth: int
     ) -> dict[str, list[Question]]:
         """Earlier answers of those arms that would be asked the same again; none where all would be."""
         earlier: dict[str, list[Question]] = {}
-        for scope, (arms_before, depth, answers) in self._answered.items():
+        for scope, (arms_before, depth_before, answers) in self._answered.items():
             scope_values = dict(zip(scoping(), scope, strict=True))
-            if depth != pool or {**scope_values, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
+            if depth_before != depth or dict(scope_values, **OF_WORDS) != dict(values, **OF_WORDS):
                 continue
             options_now, options_then = self.settings.with_params(**values), self.settings.with_params(**scope_values)
             for arm in arms:
@@ -312,9 +311,8 @@ class Pools:
 
     def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
         """Raise unless the trace shows that the arm has candidates, all of which were filtered."""
-        alone = {f"{other_arm}_weight": float(other_arm == arm) for other_arm in ARMS}
         for batch in self.batches:
-            search = batch.search.with_params(**values, **alone)
+            search = batch.search.with_params(**values, **asking([arm]))
             traced = search.trace(batch.questions, k=1, **batch.scope)
             if traced[arm].null_count < traced.num_rows:
                 return
@@ -332,7 +330,7 @@ class Pools:
             Unless `check` is false: where nothing was found, or nothing by an arm that has a weight.
         """
         full, weights, scope = self.needs(setting or {})
-        self.retrieve_for(scope, weights, full.pool)
+        self.retrieve_for(scope, weights, depth_of(full))
         _, _, questions = self._answered[scope]
         answers = [bare_hits(question.under(full, weights, depth)) for question in questions]
         tables, notes = zip(*answers, strict=True)
@@ -344,30 +342,30 @@ class Pools:
             self.check(scope, weights)
         return pa.concat_tables(tables)
 
-    def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[Part]:
-        """The candidates of some arms within a pool, one part for each index; the last answer is cached."""
-        key = (scope, arms, pool)
+    def parts(self, scope: _Scope, arms: tuple[str, ...], depth: int) -> list[Part]:
+        """The candidates of some arms within a depth, one part for each index; the last answer is cached."""
+        key = (scope, arms, depth)
         if key not in self._parts:
             by_index: dict[int, list[int]] = {}
             for position, batch in enumerate(self.batches):
                 by_index.setdefault(id(batch.search._index()), []).append(position)
             # Only the last key is cached: settings with the same key come one after the other.
-            self._parts = {key: [self._part(scope, arms, pool, positions) for positions in by_index.values()]}
+            self._parts = {key: [self._part(scope, arms, depth, positions) for positions in by_index.values()]}
         return self._parts[key]
 
-    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, positions: Sequence[int]) -> Part:
+    def _part(self, scope: _Scope, arms: tuple[str, ...], depth: int, positions: Sequence[int]) -> Part:
         batches, questions = [self.batches[position] for position in positions], self._answered[scope][2]
         place = {name: position for position, name in enumerate(self.queries["query_id"].to_pylist())}
         number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
-        parts = [questions[position].retrieved.narrowed(arms, pool) for position in positions]
+        parts = [questions[position].retrieved.narrowed(arms, depth) for position in positions]
         candidates = Candidates(
             arms,
             np.concatenate([part.query + first for part, first in zip(parts, start[:-1], strict=True)]),
             np.concatenate([part.row for part in parts]),
             np.concatenate([part.raw for part in parts]),
             np.concatenate([part.rank for part in parts]),
-            pool,
+            depth,
             np.concatenate([part.scale[: batch.rows.num_rows] for part, batch in zip(parts, batches, strict=True)]),
         )
         pooled = [questions[position].pooled(part) for position, part in zip(positions, parts, strict=True)]
@@ -400,4 +398,4 @@ def _joined(arms: tuple[str, ...], new: Candidates, earlier: Mapping[str, Candid
         )
         scales.append(candidates.scale[:, column])
     n_rows = max((int(candidates.row.max(initial=0)) for candidates in by_arm.values()), default=0) + 1
-    return merge(tables, n_rows, new.pool, np.stack(scales, axis=1))
+    return merge(tables, n_rows, new.depth, np.stack(scales, axis=1))

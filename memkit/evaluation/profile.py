@@ -219,7 +219,7 @@ class Profile:
                 raise ParameterError(f"profile: no section [{name}].{hint}")
         search = sections.get("retriever")
         if isinstance(search, Mapping):
-            named = {name: OfFile(search[name]) for name in ("encoder", "rerank") if isinstance(search.get(name), str)}
+            named = {name: OfFile(search[name]) for name in _OBJECTS if isinstance(search.get(name), str)}
             sections = {**sections, "retriever": {**search, **named}}
         return cls(**sections)
 
@@ -315,6 +315,8 @@ class Profile:
         )
 
 
+_OBJECTS = tuple(name for name, declared in Retriever.params().items() if declared.kind == "object")
+"""Parameters of a search that may be objects; one that is a name is somebody's package or address."""
 _SECTIONS = tuple(part.name for part in fields(Profile))
 
 

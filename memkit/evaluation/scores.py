@@ -38,7 +38,8 @@ from memkit.search.rank import (
 from memkit.search.settings import STEPS
 from memkit.search.state import Pooled, Shortlist
 from memkit.search.steps.factors import OF_DECAY, Decay
-from memkit.search.steps.recall import ARMS
+from memkit.search.steps.pick import hit_of
+from memkit.search.steps.recall import ARMS, depth_of
 from memkit.tables.age import ages
 
 _UNIT = 250_000
@@ -90,16 +91,16 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
     needs = []
     for setting in settings:
         full, weights, scope = pools.needs(setting)
-        needs.append((full, weights, (scope, full.pool, full.unit)))
+        needs.append((full, weights, (scope, depth_of(full), hit_of(full))))
     together: dict[tuple[Any, ...], set[str]] = {}
     for full, weights, key in needs:
         if shares_candidates(full):
             together.setdefault(key, set()).update(weights)
     groups: dict[tuple[Any, ...], list[tuple[int, Key]]] = {}
-    for position, (full, weights, (scope, *pool_and_unit)) in enumerate(needs):
-        arms_of_group = together[(scope, *pool_and_unit)] if shares_candidates(full) else weights
+    for position, (full, weights, (scope, *depth_and_hit)) in enumerate(needs):
+        arms_of_group = together[(scope, *depth_and_hit)] if shares_candidates(full) else weights
         arms = tuple(arm for arm in ARMS if arm in arms_of_group)
-        groups.setdefault((scope, arms, *pool_and_unit), []).append((position, key_of(full, weights, arms)))
+        groups.setdefault((scope, arms, *depth_and_hit), []).append((position, key_of(full, weights, arms)))
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
         arms_asked = [arm for arm in ARMS if any(arm in key[1] for key in wanted)]
@@ -109,7 +110,7 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
 
 
 def _parts(pools: Pools, plan: Plan) -> list[Part]:
-    return pools.parts(plan.scope, plan.arms, plan.pool)
+    return pools.parts(plan.scope, plan.arms, plan.depth)
 
 
 def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> None:
@@ -202,8 +203,8 @@ class Plan:
 
     Attributes
     ----------
-    arms, pool, unit
-        The arms and pool that the candidates come from; what a hit is.
+    arms, depth, hit
+        The arms that the candidates come from, and how many of each; what a hit is.
     positions : ndarray of int64
         The numbers of the settings.
     effect : ndarray of int64
@@ -215,8 +216,8 @@ class Plan:
 
     scope: tuple[Any, ...]
     arms: tuple[str, ...]
-    pool: int
-    unit: str
+    depth: int
+    hit: str
     positions: Ints
     effect: Ints
     keys: list[Key]
@@ -231,14 +232,14 @@ class Plan:
         """The settings of one `key`, by number and key of their ranking."""
         positions, keys = zip(*settings, strict=True)
         blocks, place = blocks_of(keys)
-        scope, arms, pool, unit = key
+        scope, arms, depth, hit = key
         effect = np.array([place[one] for one in keys], np.int64)
-        return cls(scope, arms, pool, unit, np.array(positions, np.int64), effect, list(place), blocks)
+        return cls(scope, arms, depth, hit, np.array(positions, np.int64), effect, list(place), blocks)
 
 
 def shares_candidates(s: Settings) -> bool:
     """Whether candidates of other arms make no difference to these settings, so that pools may be shared."""
-    return s.fusion in ("weighted", "rrf") and s.mmr_lambda == 1.0 and (s.normalize != "none" or s.fusion == "rrf")
+    return not any(step.looks_around(s) for step in s.acting())
 
 
 class Scorer:
@@ -260,7 +261,7 @@ class Scorer:
         plan: Plan,
         part: Part,
     ) -> None:
-        pooled = replace(part.pooled, unit=plan.unit)
+        pooled = replace(part.pooled, hit=plan.hit)
         candidates, index = pooled.candidates, pooled.index
         self.labels, self.metrics, self.depth = labels, list(metrics), depth
         self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)

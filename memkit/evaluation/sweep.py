@@ -32,7 +32,7 @@ from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
 from memkit.schemas import Floats, Ints
 from memkit.search.steps.factors import OF_DECAY
-from memkit.search.steps.recall import WEIGHTS
+from memkit.search.steps.recall import DEPTH, WEIGHTS
 from memkit.tables.database import sql_with
 
 MOST_SCORES = 200_000_000
@@ -95,7 +95,7 @@ class Sweep(Result):
     @property
     def pictures(self) -> tuple[str, ...]:
         """As `Result.pictures`."""
-        return ("surface", "pool") if "pool" in self.settings[0] else ("surface",)
+        return ("surface", DEPTH) if DEPTH in self.settings[0] else ("surface",)
 
     def sign(self, metric: str) -> int:
         """1 where more of `metric` is better, -1 where less is."""

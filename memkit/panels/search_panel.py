@@ -246,13 +246,13 @@ class SearchPanel(Panel):
         if last is not None:
             settings = Settings.from_estimator(live)
             wanted = last.index.weights(settings)
-            is_within = settings.pool <= last.retrieved.pool and wanted.keys() <= set(last.retrieved.arms)
+            is_within = settings.pool <= last.retrieved.depth and wanted.keys() <= set(last.retrieved.arms)
             now = (query_values["query"],), *self._scope(state), moment.instant, moment.unseen(settings.future)
             before = last.queries.texts, last.ask.where, last.ask.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
                 return last.under(settings, wanted, query_values["k"])
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in ARMS}
-            wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.pool))
+            wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.depth))
         where, user_id = self._scope(state)
         asked = wide.ask(query_values["query"], query_values["k"], where, moment, user_id=user_id)
         others = [(fit, question) for fit, question in self._questions if fit is not search]

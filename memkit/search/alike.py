@@ -1,8 +1,4 @@
-"""Near-duplicates are collapsed under the best of them, and MMR prefers hits unlike those already picked.
-
-Maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998) greedily picks the largest of
-lambda x score - (1 - lambda) x the largest similarity to any hit picked so far.
-"""
+"""How alike texts are: near-duplicates that are collapsed under the best of them, and vectors for MMR."""
 
 from __future__ import annotations
 
@@ -40,65 +36,6 @@ NOWHERE = np.iinfo(np.int64).max
 Keys = NDArray[np.signedinteger[Any]]
 TIE_DIGITS = 6
 """Encoders and engines differ in the seventh digit from batch to batch; a smaller difference means nothing."""
-
-
-def mmr(
-    score: Floats,
-    similarity: Floats,
-    mmr_lambda: Floats | float,
-    depth: int | None = None,
-    order: Ints | None = None,
-    alive: Ints | None = None,
-) -> tuple[Ints, Floats]:
-    """The places of the candidates of one query after MMR, and the penalty of each; one column per setting.
-
-    Parameters
-    ----------
-    score : ndarray of float64, shape (n, settings)
-        Best first: ties go to the earlier candidate.
-    similarity : ndarray of float64, shape (candidates, candidates)
-        From 0 (unlike) to 1 (the same).
-    mmr_lambda : float, or ndarray of float64, shape (settings,)
-        1 keeps the order; 0 uses similarity alone.
-    depth : int, optional
-        Number of picks; the others keep their order behind them. The picks do not depend on it.
-    order : ndarray of int64, shape (n, settings), optional
-        The row of each candidate in `similarity`; the default is 0 to n - 1.
-    alive : ndarray of int64, shape (settings,), optional
-        Only the first so many candidates take part; the default is all.
-
-    Returns
-    -------
-    place : ndarray of int64, shape (n, settings)
-        From 0; `NOWHERE` for candidates that do not take part.
-    penalty : ndarray of float64, shape (n, settings)
-        (1 - lambda) x the largest similarity to those picked above.
-
-    Examples
-    --------
-    >>> twins = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> place, penalty = mmr(np.array([[1.0], [0.9], [0.8]]), twins, 0.5)
-    >>> place[:, 0].tolist(), penalty[:, 0].tolist()
-    ([0, 2, 1], [0.0, 0.5, 0.0])
-    """
-    size, columns = score.shape[0], np.arange(score.shape[1])
-    order = np.broadcast_to(np.arange(size)[:, None], score.shape) if order is None else order
-    taking_part = np.full(score.shape[1], size) if alive is None else alive
-    remaining = np.arange(size)[:, None] < taking_part
-    place, nearest, penalty = np.full(score.shape, NOWHERE), np.zeros(score.shape), np.zeros(score.shape)
-    relevance, share = np.where(remaining, mmr_lambda * score, -np.inf), 1.0 - mmr_lambda
-    picks, value = size if depth is None else min(depth, size), np.empty(score.shape)
-    for pick in range(picks):
-        np.subtract(relevance, np.multiply(nearest, share, out=value), out=value)
-        best = np.argmax(np.round(value, TIE_DIGITS, out=value), axis=0)
-        has_pick = pick < taking_part
-        picked = best[has_pick], columns[has_pick]
-        place[picked], penalty[picked] = pick, nearest[picked]
-        remaining[best, columns], relevance[best, columns] = False, -np.inf
-        np.maximum(nearest, similarity[order[best, columns], order], out=nearest)
-    if picks < size:
-        place[remaining] = (picks - 1 + remaining.cumsum(axis=0))[remaining]
-    return place, share * np.where(remaining, nearest, penalty)
 
 
 @dataclass(frozen=True)

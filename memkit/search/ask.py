@@ -19,8 +19,8 @@ from memkit.base.params import AsOf, Moment, check_value
 from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
-from memkit.index.rerank import as_reranker
 from memkit.search.settings import QuerySettings
+from memkit.search.steps.rerank import check_reranker
 from memkit.text.when import in_days
 
 
@@ -267,8 +267,7 @@ class Ask:
         """Check a question; parameters and errors are those of `Retriever.search`."""
         check_value("Retriever.search", "k", k, "int", low=1)
         check_user(user_id)
-        if settings.rerank is not None:
-            as_reranker(settings.rerank)  # what cannot be one is an error before anything is searched
+        check_reranker(settings)  # before anything is searched
         queries = as_queries(queries)
         days = set(queries.days)
         if len(days) > 1:

@@ -21,6 +21,7 @@ from memkit.search.ask import Ask, Queries, Settings, check_user, checked_scope
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question, answered
+from memkit.search.steps.collapse import folding
 from memkit.search.steps.scope import visible_memories
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
@@ -124,10 +125,10 @@ def _ids(index: MemoryIndex, memory: Ints) -> tuple[str, ...]:
 
 def _near_duplicates(question: Question, rows: Ints) -> tuple[str, ...]:
     """Ids of the memories in reach with one of the chunks `rows` word for word, or a near-duplicate as a candidate."""
-    index, allowed, limit = question.index, question.scope.allowed, question.settings.fold_threshold
+    index, allowed, limit = question.index, question.scope.allowed, folding(question.settings)
     is_copy = np.isin(index.rows.twin, index.rows.twin[rows])
     alike = np.flatnonzero(is_copy if allowed is None else is_copy & allowed).tolist()
-    if question.settings.fold != "none":
+    if limit is not None:
         candidates = np.setdiff1d(question.retrieved.row, alike)
         likely = index.repeats.likely(np.concatenate([rows, candidates]), limit)[: len(rows), len(rows) :]
         one, other = likely.nonzero()

@@ -21,7 +21,6 @@ from memkit.base.params import Moment, check_column, describe, revision_of
 from memkit.display.names import names_of
 from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.circuit import in_haste
-from memkit.index.rerank import as_reranker
 from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.ask import Ask, Queries, Settings
 from memkit.search.fitted.chunks import take_rows
@@ -30,9 +29,13 @@ from memkit.search.rank import multiplied, rank, unranked
 from memkit.search.settings import STEPS, scoping
 from memkit.search.state import Candidates, Pooled, Ranked
 from memkit.search.step import Step, queries_named
-from memkit.search.steps.fuse import answerability
-from memkit.search.steps.recall import ARMS, OUTSIDE, is_strict, without_meaning
-from memkit.search.steps.scope import replaced_by
+from memkit.search.steps.collapse import none_reaches
+from memkit.search.steps.factors import IN_HITS, stale_by
+from memkit.search.steps.fuse import answerability, by_places, scale_of
+from memkit.search.steps.pick import hit_of
+from memkit.search.steps.recall import ARMS, OUTSIDE, depth_of, is_strict, leaves_weights, without_meaning
+from memkit.search.steps.rerank import with_names
+from memkit.search.steps.scope import replaced_in
 from memkit.tables.age import naive
 from memkit.text import boilerplate
 from memkit.text.snippet import SNIPPET, window
@@ -110,10 +113,10 @@ class Question(Reading):
         settings = self.settings.with_params(**values)
         weights = self.index.weights(settings)
         is_rescoped = any(getattr(settings, name) != getattr(self.settings, name) for name in scoping())
-        if is_rescoped or settings.pool > self.retrieved.pool or not weights.keys() <= set(self.retrieved.arms):
+        if is_rescoped or depth_of(settings) > self.retrieved.depth or not weights.keys() <= set(self.retrieved.arms):
             raise ParameterError(
                 f"Question.with_params: expected settings for the candidates of {', '.join(self.retrieved.arms)} with a"
-                f" pool of {self.retrieved.pool}. Got {values}: ask again with those."
+                f" pool of {self.retrieved.depth}. Got {values}: ask again with those."
             )
         return self.under(settings, weights)
 
@@ -128,11 +131,11 @@ class Question(Reading):
 
     def candidates(self) -> Candidates:
         """The best `pool` candidates of each arm that has a weight."""
-        return self.retrieved.narrowed(tuple(self.weights), self.settings.pool)
+        return self.retrieved.narrowed(tuple(self.weights), depth_of(self.settings))
 
     def pooled(self, candidates: Candidates) -> Pooled:
         """Some candidates with what ranking looks up for them."""
-        size, until = len(self.queries), self.stale_by
+        size, until = len(self.queries), stale_by(self)
         return Pooled(
             self.index,
             candidates,
@@ -140,8 +143,8 @@ class Question(Reading):
             np.full(size, naive(self.moment), "datetime64[us]"),
             np.full(size, "NaT" if until is None else naive(until), "datetime64[us]"),
             [self.sight] * size,
-            self.settings.unit,
-            (self.settings.normalize, self.settings.across_weight),
+            hit_of(self.settings),
+            scale_of(self.settings),
         )
 
     def ranked(self) -> Ranked:
@@ -155,7 +158,7 @@ class Question(Reading):
 
     def retrieve_among(self, allowed: Mask | None, n: int) -> Candidates:
         """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
-        if allowed is self.scope.allowed and n <= self.retrieved.pool and self.index.is_steady:
+        if allowed is self.scope.allowed and n <= self.retrieved.depth and self.index.is_steady:
             return self.retrieved.narrowed(tuple(self.weights), n)
         # A superseded memory is shown as itself here, not as its successor.
         as_itself = replace(self, scope=replace(self.scope, successor_chunks=None))
@@ -184,19 +187,6 @@ class Question(Reading):
             warnings.warn(f"Retriever: no {step.doing} this time. {self.unreached[0]}", RuntimeWarning, stacklevel=6)
             return None
 
-    @property
-    def stale_by(self) -> datetime | None:
-        """A memory that is stale by then ranks lower; None if none does: no moment was given, or status is 'keep'."""
-        return self.ask.moment.until if self.settings.status == "obey" else None
-
-    def replaced(self, ids: pa.ChunkedArray) -> pa.Table:
-        """As `replaced_by` for the memories `ids`."""
-        if self.scope.replaced is None and self.scope.superseded is None:
-            return _NONE_REPLACED
-        if self.scope.replaced is not None:
-            return self.scope.replaced.filter(pc.is_in(self.scope.replaced["by"], value_set=ids))
-        return replaced_by(self.index.memories, self.index.rows, self.scope, ids)
-
 
 def answered(index: Searchable, ask: Ask) -> Question:
     """The question that `index` answers, with its candidates."""
@@ -224,7 +214,7 @@ HITS = result_schema(
     (_TEXT, "query_id"),
     (_COUNT, "rank"),
     (_TEXT, "memory_id chunk_id"),
-    (_NUMBER, " ".join(["score", *ARMS, "decay"])),
+    (_NUMBER, " ".join(["score", *ARMS, *IN_HITS])),
     (_TEXT, "text path"),
     (_COUNT, "line_start line_end"),
     (_TEXT, "snippet"),
@@ -234,10 +224,7 @@ HITS = result_schema(
     (WORDS, "replaces"),
 )
 _MOST_ALIKE = 20
-_OF_STEPS = ("decay",)
-"""What steps compute that hits show."""
 _CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
-_NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
 
 
 def trace_schema() -> pa.Schema:
@@ -313,11 +300,11 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
         "rank": shown.rank,
         "score": shown.score,
         **{arm: _floats(shown.candidates.raw[:, column]) for column, arm in enumerate(shown.candidates.arms)},
-        **{name: shown.columns[name] for name in _OF_STEPS},
+        **{name: shown.columns[name] for name in IN_HITS},
         **_snippets(question, shown.candidates, of_chunks["text"].to_pylist()),
         **_collapsed(question, ranked, shown),
     }
-    replaced = question.replaced(columns["memory_id"])
+    replaced = replaced_in(question.index, question.scope, columns["memory_id"])
     columns["replaces"] = _by_hit(columns["memory_id"], replaced)
     table = _table(columns, HITS, len(shown.rank))
     table = with_memories(table, question.index.memories, added, "Retriever.search")
@@ -464,18 +451,16 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         has_norm = ~missing | (ranked.norm[:, column] > 0)  # calibrated, a cosine below the pool counts as its last
         columns[f"{arm}_norm"] = _floats(np.where(has_norm, ranked.norm[:, column], np.nan))
     table = _table(columns, trace_schema(), len(ranked.rank))
-    note, params = _note(question, inside), question.settings.get_params(deep=False)
-    if not isinstance(params["rerank"], str | None):
-        params["rerank"] = as_reranker(params["rerank"]).name
+    note, params = _note(question, inside), with_names(question.settings.get_params(deep=False))
     return _described(table, question, note=note, memkit="trace", params=params, shown=_names(question, candidates))
 
 
 def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     """`ranked`, followed by other candidates: those without filters, up to twice the pool."""
-    index, unit = question.index, question.settings.unit
-    wide = question.retrieve_among(None, 2 * question.settings.pool)
+    index, hit = question.index, hit_of(question.settings)
+    wide = question.retrieve_among(None, 2 * depth_of(question.settings))
     memory = index.rows.memory
-    shown_as = index.rows.hit_of(memory, unit) if unit != "chunk" else np.arange(len(memory))
+    shown_as = index.rows.hit_of(memory, hit) if hit != "chunk" else np.arange(len(memory))
     best = np.where(wide.rank > 0, wide.rank, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
     order = np.lexsort((wide.row, best, wide.query))  # the chunk that an arm ranks best shows its memory
     inside = len(ranked.candidates.row)
@@ -497,11 +482,10 @@ def _unranked(question: Question, candidates: Candidates) -> Ranked:
 
 def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     """`table` with metadata: `facts`, the weights of the arms, the encoder and the moment."""
-    index, settings = question.index, question.settings
+    index = question.index
     has_vectors = "vector" in question.weights
     encoder = index.fingerprint if has_vectors else None
-    requested = (settings.vector_weight, settings.bm25_weight, settings.gram_weight)
-    uses_defaults = has_vectors and None in requested and index.stored is None
+    uses_defaults = has_vectors and leaves_weights(question.settings) and index.stored is None
     weights = "those of the default encoder: none are stored for this one" if uses_defaults else None
     facts |= revision_of(index.memories)
     moment = question.moment.isoformat()
@@ -519,7 +503,7 @@ _MOST_NAMED = 40
 def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str, float]]]:
     """By query and chunk, the score with which an arm counts a hit that it did not find, on the scale of its others."""
     scores = dict[str, dict[str, dict[str, float]]]()
-    if question.settings.fusion == "rrf":  # ranks alone count
+    if by_places(question.settings):
         return scores
     candidates = shown.candidates
     for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_MOST_NAMED].tolist():
@@ -556,7 +540,7 @@ def _empty_note(question: Question, ranked: Ranked) -> str:
         elif not queries.texts[query].strip():
             why = "the query is empty"
         elif candidates[query]:
-            why = f"there are candidates, but none reaches min_score {question.settings.min_score:g}"
+            why = none_reaches(question.settings)
         else:
             why = "no arm finds anything; no memory shares a term with the query"
         reasons.setdefault(why, []).append(queries.ids[query])

@@ -140,8 +140,8 @@ def gathered(pooled: Pooled, keys: Sequence[Key]) -> dict[Any, Any]:
 
 def shortlist_of(pooled: Pooled, values: dict[Any, Any]) -> Shortlist:
     """All candidates as one shortlist."""
-    hits = pooled.index.rows.hit_of(pooled.memory, pooled.unit)
-    return Shortlist(pooled.candidates.query, hits, values, pooled.unit != "chunk")
+    hits = pooled.index.rows.hit_of(pooled.memory, pooled.hit)
+    return Shortlist(pooled.candidates.query, hits, values, pooled.hit != "chunk")
 
 
 def run(state: State, block: Block, until: Step | None = None) -> State:

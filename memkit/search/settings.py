@@ -11,7 +11,7 @@ from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError
 from memkit.search.fitted.settings import Index
 from memkit.search.state import RETURNED
-from memkit.search.step import Step
+from memkit.search.step import Factor, Step
 from memkit.search.steps import (
     collapse,
     factors,
@@ -121,7 +121,8 @@ def _checked(name: str, step: Any) -> Step:
             raise ParameterError(
                 f"register: expected a step with a {what} of its own. Got {known[0]!r}, which is taken."
             )
-    check_choice("after", step.after, [one.name for one in STEPS if one.name != pick.Cut.name], "register")
+    if step.after:
+        check_choice("after", step.after, [one.name for one in STEPS if one.name != pick.Cut.name], "register")
     return step
 
 
@@ -136,8 +137,9 @@ def register_step(step: Step) -> None:
 
 
 def _take(step: Step) -> None:
-    place = 1 + next(number for number, one in enumerate(STEPS) if one.name == step.after)
     steps = tuple(STEPS)
+    multiply = [one.name for one in steps if isinstance(one, Factor)]
+    place = 1 + [one.name for one in steps].index(step.after or multiply[-1])
     STEPS.put((*steps[:place], step, *steps[place:]))
     adopt(QuerySettings, (replace(p, name=name, group=p.group or "steps") for name, p in step.params.items()))
 

@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
         The arm's raw score; NaN if it did not retrieve the chunk.
     rank : ndarray of int64, shape (n, arms)
         Rank within the arm, from 1; ties share the better one; 0 if it did not retrieve the chunk.
-    pool : int
+    depth : int
         Candidates per query and arm (num_candidates).
     scale : ndarray of float64, shape (n_queries, arms, 2)
         The scores of each arm that calibration maps to 0 and 1.
@@ -94,7 +94,7 @@ class Candidates(NamedTuple):
     row: Ints
     raw: Floats
     rank: Ints
-    pool: int
+    depth: int
     scale: Floats
 
     def take(self, index: Ints) -> Self:
@@ -108,33 +108,33 @@ class Candidates(NamedTuple):
         query, row, raw, rank = map(np.concatenate, columns)
         return self._replace(query=query, row=row, raw=raw, rank=rank)
 
-    def narrowed(self, arms: tuple[str, ...], pool: int) -> Self:
-        """The candidates of fewer `arms` and a smaller `pool`, as these would be retrieved."""
-        if arms == self.arms and pool == self.pool:
+    def narrowed(self, arms: tuple[str, ...], depth: int) -> Self:
+        """The candidates of fewer `arms`, fewer by arm, as these would be retrieved."""
+        if arms == self.arms and depth == self.depth:
             return self
         columns = [self.arms.index(arm) for arm in arms]
         raw, rank = self.raw[:, columns], self.rank[:, columns]
         starts, size = group_starts(self.query), len(self.query)
-        is_beyond = np.arange(size) - spread(starts, starts, size) >= pool
+        is_beyond = np.arange(size) - spread(starts, starts, size) >= depth
         for column in range(len(arms)):
             # An arm breaks ties by row, and so does a stable sort.
             beyond = np.lexsort((-raw[:, column], self.query))[is_beyond]
             raw[beyond, column], rank[beyond, column] = np.nan, 0
         kept = np.flatnonzero(rank.any(axis=1))
-        return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], pool, self.scale[:, columns])
+        return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], depth, self.scale[:, columns])
 
 
-def merge(answers: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Floats | None = None) -> Candidates:
+def merge(answers: Mapping[str, pa.Table], n_rows: int, depth: int = 0, scale: Floats | None = None) -> Candidates:
     """Join the candidates of each arm (columns query, row, score); rows whose score is not a number are dropped.
 
     Examples
     --------
     >>> bm25 = pa.table({"query": [0, 0], "row": [2, 0], "score": [3.0, 1.0]})
     >>> vector = pa.table({"query": [0], "row": [1], "score": [0.5]})
-    >>> both = merge({"bm25": bm25, "vector": vector}, n_rows=3, pool=2)
+    >>> both = merge({"bm25": bm25, "vector": vector}, n_rows=3, depth=2)
     >>> both.row.tolist(), both.rank.tolist()
     ([0, 1, 2], [[2, 0], [0, 1], [1, 0]])
-    >>> both.narrowed(("bm25",), pool=1).row.tolist()
+    >>> both.narrowed(("bm25",), depth=1).row.tolist()
     [2]
     """
     columns = [_columns(table) for table in answers.values()] or [_NOTHING]
@@ -147,7 +147,7 @@ def merge(answers: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Fl
     rank[index, arm] = rank_within(arm * (query.max(initial=0) + 1) + query, score)  # the ranks of all arms at once
     query, row = np.divmod(union, max(n_rows, 1))
     scale = np.tile([0.0, 1.0], (query.max(initial=0) + 1, len(answers), 1)) if scale is None else scale
-    return Candidates(tuple(answers), query, row, raw, rank, pool, scale)
+    return Candidates(tuple(answers), query, row, raw, rank, depth, scale)
 
 
 def _array(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -182,7 +182,7 @@ class Pooled:
         The moment of each query, and by when a memory is stale for it; NaT where nothing is.
     sights : sequence of Sight
         The terms that each query may see.
-    unit : str
+    hit : str
         What a hit is: a memory, a chunk or a file.
     shown_scale : tuple or None
         Of a question, the scale on which its trace shows the arms' scores.
@@ -194,7 +194,7 @@ class Pooled:
     moment: NDArray[np.datetime64]
     until: NDArray[np.datetime64]
     sights: Sequence[Any] = ()
-    unit: str = "memory"
+    hit: str = "memory"
     shown_scale: tuple[str, float] | None = None
 
     @cached_property

@@ -74,13 +74,15 @@ class Step:
     params : dict of str to Param
         Of a step from elsewhere, the parameters that a Retriever has more; memkit's own are declared beside them.
     after : str
-        Of a step from elsewhere, the step after which it acts.
+        Of a step from elsewhere, the step after which it acts; by default all that multiply scores.
     doing : str
         What a search goes without where nobody answers the step's question.
     columns : dict of str to float
         The numbers that it adds to a trace, and what each is where the step does nothing.
     drops : dict of str to callable
         The dispositions of what it drops, each with ``why(look)``, in words.
+    becomes : dict of str to str
+        For some of these, what became of a memory in the words of a list: "ranked too low".
     keeps_out : bool
         Whether what it drops is no candidate at all.
     blames : str
@@ -109,10 +111,11 @@ class Step:
 
     name: ClassVar[str] = ""
     params: ClassVar[Mapping[str, Param]] = NOTHING
-    after: ClassVar[str] = "decay"
+    after: ClassVar[str] = ""
     doing: ClassVar[str] = ""
     columns: ClassVar[Mapping[str, float]] = NOTHING
     drops: ClassVar[Mapping[str, Callable[[Look], str]]] = NOTHING
+    becomes: ClassVar[Mapping[str, str]] = NOTHING
     keeps_out: ClassVar[bool] = False
     blames: ClassVar[str] = ""
     base: ClassVar[str] = ""
@@ -142,6 +145,10 @@ class Step:
 
     def prepare(self, index: MemoryIndex, settings: Any, n_encoded: int) -> None:
         """At fit, after so many texts were encoded, make what a first question would have to."""
+
+    def looks_around(self, settings: Any) -> bool:
+        """Whether what it makes of a candidate depends on those of arms without a weight too."""
+        return False
 
     def gather(self, pooled: Pooled, keys: Sequence[Any]) -> Mapping[Hashable, Any]:
         """What it reads of candidates under any of `keys`, by name: as `Shortlist.values`."""

@@ -64,8 +64,18 @@ def test_a_step_that_is_off_is_not_asked_for_its_key_nor_for_what_it_says(monkey
     assert asked == []
 
 
-MOST_NAMED_ELSEWHERE = 72
-"""Names of steps in modules that should know none: this number only falls."""
+HOMONYMS = {
+    ("unit", "evaluation"): "what an interval resamples: users or queries",
+    ("duplicate", "evaluation"): "how one memory repeats another, in labels and audits",
+    ("status", "evaluation"): "the column of memories that the parameter obeys",
+    ("superseded", "evaluation/findability.py"): "a word of that column",
+    ("status", "search/fitted/rows.py"): "the column",
+    ("deprecated", "search/fitted/rows.py"): "a word of that column",
+    ("pool", "evaluation/result.py"): "the name of a picture",
+    ("fold", "evaluation/selection.py"): "a part of the labels that a choice is held out from",
+    ("prefer", "evaluation/scores.py"): "joblib's threads or processes",
+}
+"""Words that are a step's, and mean something else there."""
 
 
 def test_what_a_step_declares_is_named_where_the_step_is() -> None:
@@ -77,13 +87,25 @@ def test_what_a_step_declares_is_named_where_the_step_is() -> None:
         if path.parent.name != "steps"
         for name in named_in(ast.parse(path.read_text(encoding="utf-8"))) & declared
     }
-    assert len(named) <= MOST_NAMED_ELSEWHERE, sorted(named)
+    known = {
+        (path, name) for path, name in named for word, place in HOMONYMS if word == name and path.startswith(place)
+    }
+    assert sorted(named - known) == []
+    assert {word for word, _ in HOMONYMS} == {name for _, name in known}
 
 
 def named_in(tree: ast.Module) -> set[str]:
-    """Attributes, keywords and texts of a module."""
+    """Attributes, keywords and texts of a module; a parameter's ``unit="seconds"`` is what it is counted in."""
     words: set[object] = set()
+    counted_in = {
+        keyword
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("param", "check_value", "_fitted")
+        for keyword in call.keywords
+    }
     for node in ast.walk(tree):
+        if node in counted_in:
+            continue
         words.add(getattr(node, "attr", None) or getattr(node, "arg", None) or getattr(node, "value", None))
     return {word for word in words if isinstance(word, str)}
 

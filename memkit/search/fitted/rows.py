@@ -85,9 +85,9 @@ class Rows:
         """Whether any memory has a date."""
         return not np.isnat(self.dated).all()
 
-    def hit_of(self, memory: Ints, unit: str) -> Ints:
-        """A number for the hit that each of the rows `memory` would be, where a hit is a `unit`: a memory or a file."""
-        return self.file[memory] if unit == "file" else memory
+    def hit_of(self, memory: Ints, hit: str) -> Ints:
+        """A number for the hit that each of the rows `memory` would be, where a hit is a memory or a file."""
+        return self.file[memory] if hit == "file" else memory
 
     def are_of(self, kinds: Sequence[str]) -> Mask:
         """Whether each of the corpus's kinds is among `kinds`."""

@@ -38,6 +38,8 @@ MANIFEST = "retriever.json"
 _VERSION = 5
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
 _FIELDS |= {"files": dict}
+_NAMED = tuple(name for name, declared in QuerySettings.params().items() if declared.kind == "object")
+"""Parameters of a query that may be objects; one that is a name is somebody's package or address."""
 _TRIES = 20
 _DEPTH = 2
 """Parts of a file's name: the arm, the file."""
@@ -54,10 +56,10 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
         If `folder` cannot be written, or another process is saving to it.
     """
     fitted = index.settings.get_params(deep=False)
-    encoder, rerank = fitted["encoder"], params["rerank"]
-    if not isinstance(rerank, str | None):
-        rerank = None
-        _warn("'rerank' is an object and is not saved: with_params(rerank=...) puts it back after a load.")
+    encoder = fitted["encoder"]
+    objects = [name for name in _NAMED if not isinstance(params[name], str | None)]
+    for name in objects:
+        _warn(f"{name!r} is an object and is not saved: with_params({name}=...) puts it back after a load.")
     manifest = {
         "version": _VERSION,
         # An engine is not asked because somebody's file names it.
@@ -65,7 +67,7 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
             **params,
             **fitted,
             "encoder": encoder if isinstance(encoder, str) else None,
-            "rerank": rerank,
+            **dict.fromkeys(objects),
             "engine": "local",
         },
         "encoder_is_object": encoder is not None and not isinstance(encoder, str),
@@ -118,12 +120,13 @@ def _load(
         params["encoder"] = encoder
     elif not trust or needs_naming(params["encoder"]):
         check_given(params["encoder"], "Retriever.load")
-    if not was_given(params.get("rerank")) and (not trust or needs_naming(params["rerank"])):
-        _warn(
-            f"the saved index names rerank={params['rerank'][:200]!r}, which nobody gave in this process. It is left"
-            " out; with_params(rerank=...) puts it back, and trust=True says that the index is your own."
-        )
-        params["rerank"] = None
+    for name in _NAMED:
+        if not was_given(params.get(name)) and (not trust or needs_naming(params[name])):
+            _warn(
+                f"the saved index names {name}={params[name][:200]!r}, which nobody gave in this process. It is left"
+                f" out; with_params({name}=...) puts it back, and trust=True says that the index is your own."
+            )
+            params[name] = None
     index = build_as(MemoryIndex, corpus, Index(**{name: params[name] for name in Index.params()}))
     if index.digests != manifest["rows"]:
         raise StaleIndexError(
@@ -221,7 +224,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         unknown = [name for name in params if not any(name in settings.params() for settings in kinds)]
         missing = [name for name in Index.params() if name not in params]
         others = [name for name in manifest["arms"] if name not in ARMS]
-        is_named = all(isinstance(params.get(name), str | None) for name in ("encoder", "rerank"))
+        is_named = all(isinstance(params.get(name), str | None) for name in ("encoder", *_NAMED))
         is_ours = is_named and params["engine"] == "local"
         if unknown or missing or others or not is_ours:
             raise ValueError(f"other parameters or arms: {[*unknown, *missing, *others]!r:.200}")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from memkit.base.params import Estimator, Reach, estimator, param
-from memkit.schemas import Floats, Ints
+from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NearPairs, Texts, collapse
 from memkit.search.state import UNIT, Groups, Pooled, Shortlist, State, nth_largest
 from memkit.search.step import Look, Step, only_with
@@ -33,6 +33,7 @@ class MinScore(Step):
 
     name = "min_score"
     bounded = True
+    becomes = {"below_min_score": "scored below min_score"}
     drops = {"below_min_score": lambda look: f"below min_score {look.question.settings.min_score:g}"}
     off = {"min_score": 0.0}
     rests = False  # where scores have no bound, those below 0 are no hits
@@ -69,6 +70,7 @@ class Exact(Step):
 
     name = "exact"
     bounded = True
+    becomes = {"duplicate": "collapsed under an exact duplicate"}
     drops = {"duplicate": lambda look: f"but it is an exact duplicate of {_better(look)}"}
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> bool:
@@ -94,6 +96,7 @@ class Near(Step):
 
     name = "near"
     bounded = True
+    becomes = {"folded": "collapsed under a near-duplicate"}
     drops = {"folded": lambda look: f"but it is a near-duplicate of {_better(look)} (fold)"}
     off = {"fold": "none"}
 
@@ -163,6 +166,22 @@ def _threshold(settings: Any, index: Any) -> Reach | None:
     count = n_memories if settings.min_score <= best else 0
     what = f"min_score={settings.min_score:g}"
     return Reach(count, n_memories, f"with these settings no score is above {best:g}", what, verb="lets through")
+
+
+def reaches(settings: Any, score: Floats) -> Mask:
+    """Which scores are enough for a hit."""
+    enough: Mask = score >= settings.min_score
+    return enough
+
+
+def none_reaches(settings: Any) -> str:
+    """Why a query with candidates has no hit."""
+    return f"there are candidates, but none reaches min_score {settings.min_score:g}"
+
+
+def folding(settings: Any) -> float | None:
+    """The similarity from which near-duplicates are collapsed; None: they are not."""
+    return None if settings.fold == "none" else float(settings.fold_threshold)
 
 
 @estimator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 OF_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
 """The parameters of decay."""
+IN_HITS = ("decay",)
+"""What steps compute that hits show."""
 _FADED = 0.05
 """The decay factor below which a memory is hardly ever a hit."""
 _SOURCE = cite("memory_v2", "decay")
@@ -130,6 +133,11 @@ def _is_aside(index: Any, memory: Ints) -> Mask:
 def _is_stale(index: Any, memory: Ints, until: Any) -> Mask:
     is_aside = _is_aside(index, memory)
     return is_aside if index.rows.stale_at is None else is_aside | stale(index.rows.stale_at[memory], until)
+
+
+def stale_by(question: Question) -> datetime | None:
+    """A memory that is stale by then ranks lower; None if none does: no moment was given, or status is 'keep'."""
+    return question.ask.moment.until if question.settings.status == "obey" else None
 
 
 def _is_stale_for(question: Question, memory: Ints) -> Mask:

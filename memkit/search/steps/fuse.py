@@ -245,6 +245,9 @@ class Fuse(Step):
             n_chars = pc.sum(pc.utf8_length(index.texts)).as_py()
             index.vocabulary.prepare(n_chars * n_encoded // max(len(index.texts), n_encoded))
 
+    def looks_around(self, settings: Any) -> bool:
+        return settings.normalize == "none" and not by_places(settings)
+
     def gather(self, pooled: Pooled, keys: Sequence[Fusion]) -> dict[Any, Any]:
         scales = dict.fromkeys(key.scale for key in keys)
         norms = {("norm", scale): _norms(pooled, scale) for scale in scales}
@@ -290,6 +293,16 @@ class Fuse(Step):
 
     def part(self, look: Look) -> str:
         return f"fused score {look.row['fused']:.3f}"
+
+
+def scale_of(settings: Any) -> tuple[str, float]:
+    """The scale on which the arms' scores are shown, and the share of meaning across alphabets."""
+    return settings.normalize, settings.across_weight
+
+
+def by_places(settings: Any) -> bool:
+    """Whether places alone count, and no scores."""
+    return bool(settings.fusion == "rrf")
 
 
 def _found_by_none(ranks: Ints, weights: Floats) -> Mask:

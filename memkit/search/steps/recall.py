@@ -39,8 +39,12 @@ _MOST_READ = 5
 """Most words that a note says are read as others."""
 _NO_ROWS = np.empty(0, np.int64)
 OUTSIDE = "below_pool"
+DEPTH = "pool"
+"""The parameter that says how many candidates an arm has."""
 WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
 """The parameters that weigh the arms."""
+OF_WORDS = MappingProxyType({"function_word_weight": 0.0})
+"""Parameters of a scope that some arms alone take."""
 STRICT = MappingProxyType({"on_encoder_error": "raise"})
 """Parameters under which a service that cannot be reached is an error."""
 
@@ -288,7 +292,12 @@ def is_strict(settings: QuerySettings) -> bool:
 def asking(arms: Iterable[str], depth: int | None = None) -> dict[str, Any]:
     """Parameters under which these arms alone are asked, for so many candidates each; None: for as many as before."""
     weights: dict[str, Any] = {f"{arm}_weight": float(arm in arms) for arm in ARMS}
-    return weights if depth is None else weights | {"pool": depth}
+    return weights if depth is None else weights | {DEPTH: depth}
+
+
+def leaves_weights(settings: QuerySettings) -> bool:
+    """Whether some weights are those stored for the encoder."""
+    return any(arm.weight(settings) is None for arm in ARMS.values())
 
 
 def without_meaning(settings: QuerySettings) -> dict[str, float]:
@@ -412,6 +421,7 @@ class Pool(Step):
     """The best chunks of each arm are candidates."""
 
     name = "pool"
+    becomes = {OUTSIDE: "not among the candidates, as too many others are more similar (see pool)"}
     drops = {OUTSIDE: _below_pool}
     keeps_out = True
 

@@ -82,6 +82,19 @@ class Rerank(Step):
         return look.row["reranked"] is not None
 
 
+def with_names(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters with the name of a reranker that is an object in its place."""
+    return (
+        params if isinstance(params["rerank"], str | None) else params | {"rerank": as_reranker(params["rerank"]).name}
+    )
+
+
+def check_reranker(settings: Any) -> None:
+    """Raise where what is given cannot be a reranker."""
+    if settings.rerank is not None:
+        as_reranker(settings.rerank)
+
+
 def _best(state: State, keys: Sequence[Reranking]) -> Mask:
     """Which candidates are reranked, by column: the best of each query, a chunk a memory."""
     order = as_keys(np.rint(state.score * UNIT), state.shortlist.tie_order, state.is_bounded)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from memkit.search.state import Ranked
 
 
+EXPIRED = "expired"
+_NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
 _BARE = "select memory_id from memories where "
 Predicate: TypeAlias = str | pa.ChunkedArray | None
 
@@ -79,10 +81,34 @@ def seen_by(user_id: str, memories: pa.Table) -> Mask:
     return mask
 
 
+def is_hidden(settings: QuerySettings, kind: str | None) -> bool:
+    """Whether memories of a kind are not searched."""
+    return kind in settings.kinds_hidden
+
+
+def ids_where(ask: Callable[..., pa.Table], where: str, settings: QuerySettings) -> pa.ChunkedArray:
+    """As `memories_where`, within the time that the settings give it."""
+    return memories_where(ask, where, settings.where_timeout_s)
+
+
+def unseen_from(settings: QuerySettings, moment: Moment) -> datetime | None:
+    """Memories created after this are hidden at a moment; None if none are."""
+    return moment.unseen(settings.future)
+
+
+def gone_by(settings: QuerySettings, rows: Rows, until: datetime) -> Mask | None:
+    """The memories that are hidden, as they expired before `until`; None: none."""
+    return rows.expired(until) if settings.expired == "hide" else None
+
+
+FUTURE_KEPT = {"future": "keep"}
+"""Parameters under which memories of later are found too."""
+
+
 def visible_memories(index: MemoryIndex, settings: QuerySettings, moment: Moment, user_id: str | None) -> Mask:
     """Which memories the user may see, of the user and of nobody, without those created after the moment."""
     visible = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
-    until = moment.unseen(settings.future)
+    until = unseen_from(settings, moment)
     return visible if until is None else visible & ~later(index.rows.created, until)
 
 
@@ -173,7 +199,8 @@ class Scope:
 
     Attributes
     ----------
-    filtered, expired, future : ndarray of bool, shape (n_memories,), or None
+    filtered, expired, later : ndarray of bool, shape (n_memories,), or None
+        The last: those that are not there yet at the moment of the question.
     allowed : ndarray of bool, shape (n_chunks,), or None
         Chunks that may be found; None: all.
     unseen : Unseen or None
@@ -192,7 +219,7 @@ class Scope:
 
     filtered: Mask | None
     expired: Mask | None
-    future: Mask | None
+    later: Mask | None
     allowed: Mask | None
     unseen: Unseen | None = None
     unknown_user: str | None = None
@@ -210,7 +237,7 @@ class Scope:
     def reasons(self) -> list[tuple[str, Mask]]:
         """The reasons that leave out any memory; the last one counts for a memory with several."""
         by_status = {"deprecated": self.deprecated, "superseded": self.superseded}
-        masks = by_status | {"expired": self.expired, "future": self.future, "filtered": self.filtered}
+        masks = by_status | {EXPIRED: self.expired, "future": self.later, "filtered": self.filtered}
         return [(word, mask) for word, mask in masks.items() if mask is not None]
 
 
@@ -230,7 +257,7 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
             raise ParameterError(
                 f"where: expected a SQL predicate as text, such as \"user_id = 'u1'\". Got {where!r:.100}."
             )
-        passed = memories_where(index.corpus.ask, where, how.where_timeout_s) if isinstance(where, str) else where
+        passed = ids_where(index.corpus.ask, where, how) if isinstance(where, str) else where
         excluded.append(~pc.is_in(ids, value_set=passed).to_numpy())
     unknown = None
     if user_id is not None:
@@ -247,7 +274,7 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
         excluded.append(np.ones(len(ids), bool) if is_expired is None else ~is_expired)
     filtered = np.logical_or.reduce(excluded) if excluded else None
     expired = is_expired if how.expired == "hide" else None
-    until = moment.unseen(how.future)
+    until = unseen_from(how, moment)
     future = None if until is None else rows.future(until)
     gone = [mask for mask in (filtered, expired, future) if mask is not None]
     out = np.logical_or.reduce(gone) if gone else None
@@ -293,6 +320,13 @@ def replaced_by(memories: pa.Table, rows: Rows, scope: Scope, ids: pa.ChunkedArr
     )
     replaced = take_rows(named, superseded).append_column("by", by.slice(0, len(superseded)))
     return replaced.filter(pc.is_in(replaced["by"], value_set=ids))
+
+
+def replaced_in(index: MemoryIndex, scope: Scope, ids: pa.ChunkedArray) -> pa.Table:
+    """As `replaced_by` for the memories `ids` of an index, or of all shards."""
+    if scope.replaced is not None:
+        return scope.replaced.filter(pc.is_in(scope.replaced["by"], value_set=ids))
+    return _NONE_REPLACED if scope.superseded is None else replaced_by(index.memories, index.rows, scope, ids)
 
 
 def _filtered(look: Look) -> str:
@@ -354,7 +388,7 @@ class Expiry(Step):
     """Memories that have not expired."""
 
     name = "expiry"
-    drops = {"expired": _expired}
+    drops = {EXPIRED: _expired}
     keeps_out = True
 
 
