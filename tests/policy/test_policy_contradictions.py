@@ -151,3 +151,19 @@ def test_the_header_of_a_session_states_nothing() -> None:
     table = {"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-06"]}
     listed = contradictions(mk.from_table(table), as_of="2026-03-01")
     assert listed["older_value"].to_pylist() == ["14 nights"]
+
+
+def test_headers_of_chats_and_mails_state_nothing_however_they_are_written(subtests: pytest.Subtests) -> None:
+    said = "Backups are kept for {} nights on cedar."
+    for header in (
+        "> Платформа: {1}\n> Номер треда: {0}\n> Собеседник: Анна{0}",
+        "Источник: {1}\nНомер сообщения: {0}41\nВремя сессии: {0}:15",
+        "From: {1}@mail.example\nTo: bot@mail.example\nDate: 2026-03-0{0}\nSubject: plan {0}",
+        "meta:\n  source: {1}\n  thread: {0}\n  agent: a{0}",
+        "Conversation id is {0}55\nThe platform is {1}",
+    ):
+        texts = [f"{header.format(n, chat)}\n\n{said.format(n)}" for n, chat in ((1, "telegram"), (4, "webchat"))]
+        with subtests.test(header):
+            assert [kind for *_, kind in pairs((texts[0], "2026-01-01"), (texts[1], "2026-01-04"))] == ["number"]
+    settings = "Source: {}\nLimit of uploads: {} MB"
+    assert len(pairs((settings.format("a", 10), "2026-01-01"), (settings.format("b", 40), "2026-01-04"))) == 1
