@@ -66,8 +66,14 @@ UNITS: tuple[str, ...] = (
     "mb мб megabyte megabytes мегабайт мегабайта",
     "gb гб gigabyte gigabytes гигабайт гигабайта",
     "tb тб terabyte terabytes терабайт терабайта",
-    "km км",
+    "km км kilometre kilometres kilometer kilometers километр километра километров",
+    "cm см centimetre centimetres centimeter centimeters сантиметр сантиметра сантиметров",
+    "inch inches дюйм дюйма дюймов",
     "kg кг",
+    "tsp teaspoon teaspoons",
+    "tbsp tablespoon tablespoons",
+    "w вт watt watts ватт ватта",
+    "kw квт kilowatt kilowatts киловатт киловатта",
 )
 """Spellings of one unit, the first being its name."""
 _VALUE = r"\s+(?P<value>[^,.;:!?()—–\n]+)"

@@ -41,7 +41,7 @@ ALIKE = (
     ("Пользователь предпочитает тёмную тему", "Пользователь предпочитет тёмную тему"),
     ("A cat sits by the door", "Owners of shops pay taxes in spring"),
 )
-SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John")
+SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John", "inches centimetres")
 
 
 @pytest.mark.quick
@@ -79,6 +79,8 @@ def test_synonyms_of_an_encoder_are_one_word_but_never_names_or_words_of_closed_
         ("The user's brother is in the yard", "The user's sister is in the yard", True),
         ("Jon plays the guitar", "John plays the guitar", True),
         ("Ask Jon about the guitar", "Ask John about the guitar", True),
+        ("The shelf needs two inches more", "The shelf needs two centimetres more", True),
+        ("The shelf needs two centimeters more", "The shelf needs two centimetres more", False),
         ("The user's car is in the yard", "The user's boat is in the yard", True),
     ):
         with subtests.test(other):
