@@ -437,7 +437,8 @@ def _findings(
     scale = (duplicates.of / max(duplicates.compared, 1)) ** 2
     estimate = f"estimated: {near:,} in a sample of {duplicates.compared:,} by hash; exact=True compares all"
     how = ["all compared" if duplicates.is_complete else estimate]
-    if n_apart := duplicates.counts["never_merging"]:
+    # Repeated text is told beside the equal ones.
+    if n_apart := duplicates.counts["never_merging"] - duplicates.counts["owner"]:
         how.append(f"{n_apart:,} more are alike and differ in what counts, so that none is a duplicate")
     users = f", of {count_of(counts['users'], 'user')}" if counts["users"] else ""
     return [

@@ -286,12 +286,16 @@ def strange_folder() -> dict[str, str]:
     below = f"## Утро\n\n{copy}\n\n## Почта\n\nПисьмо"
     days = [f"2026-01-{day:02}" for day in range(1, 7)]
     files = {f"memory/{day}.md": f"# {day}\n\nДень {day}.\n\n{below} {day}.\n" for day in days}
+    files[f"memory/{days[0]}.md"] += "\nЛимит выгрузки на складе: 10 МБ.\n\n- [ ] позвонить в банк\n"
+    files[f"memory/{days[5]}.md"] += "\nЛимит выгрузки на складе: 40 МБ.\n\n- [x] позвонить в банк\n- [ ] купить чай\n"
     bare = "## Пусто\n\n## Решение: Postgres, а не Redis\n"
     tea = "Любит зелёный чай с мёдом и лимоном по утрам, а кофе пьёт только в гостях по выходным"
     files |= {
         "MEMORY.md": f"# Память\n\n## Чай\n\n{tea}.\n\n## Чай\n\n{tea}!\n\n{bare}",
         "docs/a.md": "# А\n\nОтгружаем заказы по вторникам и четвергам.\n",
         "docs/b.md": "# А\n\nОтгружаем  заказы по вторникам и четвергам.\n",
+        "docs/g.md": "# Ж\n\nСтраница Ж.\n\n## Ключи\n\nЛежат в сейфе на складе.\n\n- [ ] обновить ключ\n",
+        "docs/h.md": "# З\n\nСтраница З.\n\n## Ключи\n\nЛежат в сейфе на складе.\n\n- [ ] обновить ключ\n",
         "docs/c.md": f"# В\n\nКлюч {KEY} лежит в сейфе.\n",
         "docs/d.md": "\n",
         "docs/f.md": "# Е\n\n<!-- сведено -->\n",
@@ -334,7 +338,14 @@ def test_a_thing_has_one_count_wherever_it_is_shown(tmp_path: Path) -> None:
     assert count_of["problems"] == listed == corpus.problems.num_rows + count_of["secrets"]
     digest = mk.digest(corpus, since="2000-01-01", until=DAY)
     told = [row for row in digest.table.to_pylist() if row["section"] == "contradictions"]
-    assert len(told) == audits.tables["contradictions"].num_rows
+    assert len(told) == audits.tables["contradictions"].num_rows == 1
+    opened = [row["what"] for row in digest.tables["boxes"].to_pylist()].count("opened")
+    older = int(next(note for note in digest.notes if "still open" in note).split()[0])
+    assert opened + older == corpus.named("open_tasks").to_arrow_table().num_rows == 3
+    assert report["owner"] == 1
+    assert notes["exact duplicates"].endswith("nor 1 of another store or subject")
+    apart = report["never_merging"] - report["owner"]
+    assert (f"{apart} more are alike" in notes["near-duplicate pairs"]) is (apart > 0)
     rows = {row["audit"]: row for row in audits.table.to_pylist()}
     assert rows["unreached"]["of"] - rows["unreached"]["count"] == rows["horizon"]["of"]
 

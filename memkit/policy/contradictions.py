@@ -148,32 +148,24 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
 _FRONT_MATTER = r"\A---[ \t]*\n(?:(?:[\w .-]+:|[ \t]+|[-#])[^\n]*\n)*?---[ \t]*(?:\n|\z)"
 """The front matter of a plain file, whose text keeps it; the dates and ids in it are no statements."""
 _MARK = r"[ \t]*(?:>[ \t]*)*"
-_BESIDE_KEYS = (
-    r"(?:agent|model|user|mode|date|time|duration|started|ended|start|end|from|to|cc|subject|reply-to"
-    r"|агент|модель|пользователь|режим|дата|время|длительность|начало|конец|от|кому|копия|тема)"
-)
 _BESIDE = (
-    rf"{_MARK}(?:(?:[-*>][ \t]+\*{{0,2}}|\*\*)\pL[^\n:*]{{0,40}}(?:\*{{0,2}}:|:\*{{0,2}})"
-    rf"|{_BESIDE_KEYS}(?:[ _-][\pL]+)?:)[ \t]*[^\n]*"
+    rf"{_MARK}(?:(?:[-*>][ \t]+\*{{0,2}}|\*\*)\pL[^\n:*]{{0,40}}(?:\*{{0,2}}:|:\*{{0,2}})|(?:agent|model|user|mode|date"
+    r"|time|duration|started|ended|start|end|from|to|cc|subject|reply-to|агент|модель|пользователь|режим|дата|время"
+    r"|длительность|начало|конец|от|кому|копия|тема)(?:[ _-]\pL+)?:)[ \t]*[^\n]*"
 )
 """What in one block with a header is one: an item or a bold name that gives a value, or a name of those."""
 _HELD = (
     r"(?:session|thread|topic|chat|message|conversation|(?:сесси|тред|чат|сообщени|диалог|бесед)\pL{0,2})"
     r"(?:[ _-]?(?:id|key|file|name|number))?"
 )
-_HEADER_KEYS = (
-    rf"(?:source|channel|platform|{_HELD}|sender(?:[ _-]id)?|recipient|participants?|timestamp|источник|канал|платформа"
-    rf"|(?:номер|время|начало|ключ|ид|id)[ _-]{_HELD}|отправитель|получатель|собеседники?|участники?)"
-)
 _HEADER = (
-    rf"(?im)(?:^{_BESIDE}\n)*^{_MARK}(?:[-*][ \t]+)?(?:"
-    rf"\*{{0,2}}{_HEADER_KEYS}(?:\*{{0,2}}:|:\*{{0,2}})[ \t]*[^\n]{{0,200}}"
-    rf"|(?:(?:session|thread|chat|message|conversation)[ _-](?:id|key|number)[ \t]+(?:is|=)[ \t]+[^\n]{{0,80}})"
-    rf"|(?:from|to|от|кому):[^\n@]{{0,80}}@[^\n]{{0,80}}"
-    rf")$(?:\n{_BESIDE}$)*"
+    rf"(?im)(?:^{_BESIDE}\n)*^{_MARK}(?:[-*][ \t]+)?(?:\*{{0,2}}(?:source|channel|platform|{_HELD}|sender(?:[ _-]id)?"
+    rf"|recipient|participants?|timestamp|источник|канал|платформа|(?:номер|время|начало|ключ|ид|id)[ _-]{_HELD}"
+    r"|отправитель|получатель|собеседники?|участники?)(?:\*{0,2}:|:\*{0,2})[ \t]*[^\n]{0,200}"
+    r"|(?:session|thread|chat|message|conversation)[ _-](?:id|key|number)[ \t]+(?:is|=)[ \t]+[^\n]{0,80}"
+    rf"|(?:from|to|от|кому):[^\n@]{{0,80}}@[^\n]{{0,80}})$(?:\n{_BESIDE}$)*"
 )
-"""What a chat or mail program writes above a session or a message, with its block: where it was held, not what was
-said."""
+"""What a chat or mail program writes above a session or a message: where it was held, not what was said; its block."""
 
 
 def _fields(extra: str | None) -> Iterator[str]:

@@ -69,13 +69,6 @@ class Owners:
     in_log: Mask
 
     @classmethod
-    def single(cls, n: int) -> Self:
-        """So many rows of one owner."""
-        texts = pa.chunked_array([[""] * n], pa.string())
-        none = np.zeros((3, n), np.int64)
-        return cls(none[0], none[0], none, [""] * n, texts, np.arange(n), np.zeros(n, bool))
-
-    @classmethod
     def of(cls, memories: pa.Table) -> Self:
         """The owners of rows of ``memories``; a column that is absent tells nothing apart."""
         n = memories.num_rows

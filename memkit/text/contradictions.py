@@ -8,7 +8,7 @@ attribute has one value at a time. What is reported here blocks a merge as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from memkit.text.statements import Quantity, Statement
@@ -54,7 +54,7 @@ def contradiction(older: Statement, newer: Statement) -> Contradiction | None:
     >>> contradiction(older[0], newer[0])[2:]
     ('hotels', '90 euros', '110 euros')
     """
-    if older.text == newer.text or not may_contradict([older], [newer]):
+    if older.text == newer.text or not _may_contradict(older, newer):
         return None
     if older.key and older.key == newer.key and (values := _of_values(older, newer)):
         return values
@@ -63,14 +63,10 @@ def contradiction(older: Statement, newer: Statement) -> Contradiction | None:
     return _of_negation(older, newer) or _of_numbers(older, newer) or _of_moments(older, newer)
 
 
-def may_contradict(left: Sequence[Statement], right: Sequence[Statement]) -> bool:
-    """Whether any of the left may contradict any of the right: a first look, linear in both."""
-    both = [[one.key for one in some if one.key] for some in (left, right)]
-    return (
-        any(one.n_denials for one in (*left, *right))
-        or all(any(one.quantities or one.dates or one.times for one in some) for some in (left, right))
-        or not set(both[0]).isdisjoint(both[1])
-    )
+def _may_contradict(one: Statement, other: Statement) -> bool:
+    """Whether any of the ways may apply: a first look."""
+    is_measured = [bool(side.quantities or side.dates or side.times) for side in (one, other)]
+    return bool(one.n_denials or other.n_denials or all(is_measured) or (one.key and one.key == other.key))
 
 
 def dice(a: frozenset[str], b: frozenset[str]) -> float:

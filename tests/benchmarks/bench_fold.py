@@ -21,6 +21,7 @@ import bench_labels
 import bench_quality
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 import memkit as mk
 from memkit.index.encode import as_encoder
@@ -48,7 +49,7 @@ def covered(one: str, other: str) -> bool:
 
 
 def letters(one: str, other: str) -> bool:
-    return bool(Repeats([one, other], Owners.single(2)).near(np.array([[0, 1]]), 0.85)[0])
+    return bool(Repeats([one, other], Owners.of(pa.table({"text": [one, other]}))).near(np.array([[0, 1]]), 0.85)[0])
 
 
 RULES: dict[str, Rule] = {

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,9 @@ SAID = "Пул соединений держит десять, так решил
 def fold(texts: list[str], threshold: float) -> Ints:
     """Under which text each of them folds, the best first; its own place where it stays."""
     places = np.arange(len(texts))
-    (near,) = NearPairs.among(Repeats(list(texts), Owners.single(len(texts))), [places], threshold, [places])
+    (near,) = NearPairs.among(
+        Repeats(list(texts), Owners.of(pa.table({"text": list(texts)}))), [places], threshold, [places]
+    )
     if near is None:
         return places
     key = len(texts) - 1 - near.rows[:, None]

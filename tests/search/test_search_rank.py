@@ -258,7 +258,8 @@ def test_candidates_are_ranked_over_rows_without_any_index() -> None:
         expires=np.full(3, np.datetime64("NaT"), "datetime64[D]"),
         created=dates,
     )
-    repeats = Repeats(["one", "two", "three", "four"], Owners.single(4))
+    texts = ["one", "two", "three", "four"]
+    repeats = Repeats(texts, Owners.of(pa.table({"text": texts})))
     candidates = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
     declared = QuerySettings(
         normalize="max", kind_weights={"document": 0.8}, decay="half_life", decay_days=10.0, decay_kinds="*"
