@@ -6,11 +6,10 @@
 ['query_id', 'memory_id', 'relevance']
 """
 
-from memkit.evaluation.decisions import admission_scores, context_scores, dedup_scores
+from memkit.evaluation.decisions import admission_scores, context_scores, dedup_scores, tune_scores
 from memkit.evaluation.known_items import import_log
 from memkit.evaluation.labels import judgements, read_qrels, read_queries, write
 from memkit.evaluation.statistics import queries_needed
-from memkit.evaluation.tune import tune_scores
 
 __all__ = [
     "admission_scores",

@@ -14,7 +14,7 @@ from memkit.errors import MemkitError
 from memkit.evaluation.evaluation import CheckedTask, deepest
 from memkit.evaluation.metrics import Judged, Metric
 from memkit.evaluation.pools import Batch, Pools
-from memkit.evaluation.scores import scores_of
+from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, Mask, result_schema, tuples_of
 from memkit.search.steps.recall import asking
@@ -32,7 +32,7 @@ def baselines(pools: Pools, default_scores: Floats, task: CheckedTask, metric: M
         if arm == "vector" and getattr(pools.search, "encoder", None) is None:
             continue
         try:
-            scores, _ = scores_of(pools, task, [metric], deep, [asking([arm])])
+            scores, _ = scores_of(pools, task, Measure([metric], deep), [asking([arm])])
         except MemkitError as error:  # an arm that did not run has no score, not even 0
             rows.append({"baseline": name, "note": str(error)})
             continue

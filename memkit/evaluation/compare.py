@@ -231,7 +231,7 @@ def compare(
             checked.check_known(search)
         deep = max(k, deepest(wanted, task.depth))
         both = [hits(deep) for hits in hits_of_both(a, b, checked.labelled(task.where))]
-        pair = _Pair(checked, both[0], both[1], deep, epsilon, task.random_state)
+        pair = Pair(checked, both[0], both[1], deep, epsilon, task.random_state)
         judged = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         conclusion = judged[0][0]
         details = pa.Table.from_pylist([row for _, row, _, _ in judged], schema=_DETAILS)
@@ -254,15 +254,15 @@ def compare(
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
     """The hits of two searches for one task."""
 
     task: CheckedTask
     a: pa.Table
     b: pa.Table
     depth: int
-    epsilon: float
-    seed: int
+    epsilon: float = 0.01
+    seed: int = 0
 
     def scores(self, metric: Metric, labels: Labels) -> tuple[Floats, Floats]:
         of_a, of_b = (metric(Judged.from_hits(hits, labels, self.depth)) for hits in (self.a, self.b))
@@ -308,6 +308,10 @@ class _Pair:
         }
         columns = [pa.array([metric.name] * len(d)), task.labels.queries, task.queries["text"], task.unit_names]
         return conclusion, row, pa.table([*columns, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
+
+    def first_to_judge(self, metric: Metric) -> pa.Table:
+        """The hits to judge before the verdict holds: `Comparison.to_judge`."""
+        return self.judge(metric, True)[3]
 
     def _bounded(self, metric: Metric, conclusion: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
         """The verdict, if it holds whether or not the unjudged hits of b alone are relevant.
@@ -362,13 +366,6 @@ HOW_TO_JUDGE = "mk.panels.judge(search, queries, qrels, first=result.{}) opens e
 def unjudged_could_change(n: int) -> str:
     """The reason for no verdict where judging `n` hits could change it."""
     return f"{count_of(n, 'unjudged hit')} could change the verdict: judge {'these' if n > 1 else 'this one'} first"
-
-
-def first_to_judge(
-    task: CheckedTask, a: pa.Table, b: pa.Table, metric: Metric, depth: int, epsilon: float = 0.01, seed: int = 0
-) -> pa.Table:
-    """The hits to judge before the verdict on two searches holds: `Comparison.to_judge`."""
-    return _Pair(task, a, b, depth, epsilon, seed).judge(metric, True)[3]
 
 
 _AGAINST = "The counts of queries contradict the mean: a few large differences decide it."

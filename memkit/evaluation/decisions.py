@@ -1,19 +1,25 @@
-"""Tables of scores for `tune_scores`, from labelled decisions: merging, admission, and what a prompt contains."""
+"""Tables of scores from labelled decisions, merging, admission, what a prompt contains, and the verdict over such."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, check_value
-from memkit.errors import ParameterError
-from memkit.evaluation.evaluation import nullable
+from memkit.base.params import AsOf, Moment, check_value, current_names
+from memkit.errors import ParameterError, did_you_mean
+from memkit.evaluation.evaluation import is_per_query, known_mean, nullable
 from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import moment_of
+from memkit.evaluation.statistics import Units
+from memkit.evaluation.tune import Scored, Tuning, checked_epsilon, held_out_of, tuned
+from memkit.evaluation.verdict import Looks
 from memkit.schemas import tuples_of
 
 
@@ -166,3 +172,132 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
 def _ids_in_prompt(builder: Any, corpus: Any, user: str | None, message: str, moment: Moment) -> set[str]:
     table = builder.build(corpus, user, message, as_of=moment).table
     return set(table.filter(table["keep"])["memory_id"].to_pylist())
+
+
+@current_names
+def tune_scores(
+    scores: Any,
+    default: str,
+    *,
+    group: str | None = None,
+    mean_of: str | None = None,
+    metric: str = "score",
+    epsilon: float = 0.01,
+    guard: Mapping[str, tuple[Any, float]] | None = None,
+    holdout: float | None = None,
+    remember: str | Path | None = None,
+    random_state: int = 0,
+) -> Tuning:
+    """The verdict of `tune` over any table of scores: thresholds, word lists, budgets, prompts.
+
+    Parameters
+    ----------
+    scores : table, data frame or path
+        A row for each labelled case, a column of numbers for each setting, under its name; higher is better. A column
+        ``query_id`` names the cases; other columns of text are ignored. `dedup_scores`, `admission_scores` and
+        `context_scores` make such tables.
+    default : str
+        The column of the setting in use.
+    group : str, optional
+        The column whose equal values mark cases that are not independent: the user, the conversation. Without it each
+        case is its own group.
+    mean_of : {'queries', 'units'}, optional
+        As for `evaluate`.
+    metric : str
+        The name of the scores in the verdict.
+    guard : dict of str to (scores, margin), optional
+        Other tables with these columns, on which the setting may lose at most the margin.
+    epsilon, holdout, remember, random_state
+        As for `tune`.
+
+    Returns
+    -------
+    Tuning
+        Its settings are ``{"setting": name}``, as numbers where all names are.
+
+    Raises
+    ------
+    ParameterError
+        For a missing column, fewer than two settings, or scores that some settings lack.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> cases = {"user_id": [f"u{at // 5}" for at in range(100)], "0.9": np.zeros(100), "0.8": random.random(100)}
+    >>> found = tune_scores(cases, "0.9", group="user_id")
+    >>> found.verdict_.word, found.chosen_params_
+    ('better', {'setting': 0.8})
+    """
+    check_value("tune_scores", "random_state", random_state, "int", low=0)
+    scored = _from_table(scores, default, group, mean_of, metric)
+    names = [str(name) for name in scored.table["name"].to_pylist()]
+    held_out, tested_on = held_out_of(scored, holdout, remember, random_state)
+    scored = replace(scored, held_out=held_out, tested_on=tested_on)
+
+    def guards(candidate: int) -> list[tuple[str, Units, float]]:
+        checks = []
+        for name, (table, margin) in (guard or {}).items():
+            pair = as_arrow_table(table, f"guard {name}")
+            kept = [column for column in pair.column_names if column in (default, names[candidate], group, "query_id")]
+            guard_scored = _from_table(pair.select(kept), default, group if group in kept else None, mean_of, metric)
+            units = guard_scored.units(1 - guard_scored.default, np.ones(len(guard_scored.cases), bool))
+            checks.append((name, units, float(margin)))
+        return checks
+
+    return tuned(scored, guards, checked_epsilon(epsilon), Looks(remember), random_state)
+
+
+def _from_table(source: Any, default: str, group: str | None, mean_of: str | None, metric: str) -> Scored:
+    table = as_arrow_table(source, "scores")
+    for name in (default, group):
+        if name is not None and name not in table.column_names:
+            hint = did_you_mean(name, table.column_names)
+            role = "default" if name == default else "group"
+            raise ParameterError(
+                f"scores: expected a column {name!r} ({role}). Got {', '.join(table.column_names)}.{hint}"
+            )
+    names = [field.name for field in table.schema if _is_score(field, group)]
+    if default not in names:
+        raise ParameterError(
+            f"scores: expected numbers in the column of the default, {default!r}. Got {table[default].type}."
+        )
+    cases = [str(row) for row in range(table.num_rows)]
+    if "query_id" in table.column_names:
+        cases = [str(name) for name in table["query_id"].to_pylist()]
+    groups = cases if group is None else _names(table[group].to_pylist(), cases)
+    values = np.array([pc.fill_null(pc.cast(table[name], pa.float64()), np.nan).to_numpy() for name in names])
+    _, unit = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
+    unit_name = group or "query_id"
+    settings = [{"setting": name} for name in _numbers(names)]
+    rows = pa.table({"setting": np.arange(len(names)), "name": names, metric: [known_mean(row) for row in values]})
+    return Scored(
+        values=values.reshape(len(names), -1),
+        settings=settings,
+        default=names.index(default),
+        metric=metric,
+        table=rows,
+        cases=cases,
+        groups=groups,
+        unit=unit,
+        unit_name=unit_name,
+        per_query=is_per_query(mean_of, unit, unit_name, "tune_scores"),
+        held_out=np.zeros(len(cases), bool),
+    )
+
+
+def _is_score(field: pa.Field, group: str | None) -> bool:
+    number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)
+    return number and field.name not in (group, "query_id")
+
+
+def _names(values: list[Any], cases: Sequence[str]) -> list[str]:
+    """The group of each case; its own name where it has none."""
+    return [case if value is None else str(value) for value, case in zip(values, cases, strict=True)]
+
+
+def _numbers(names: Sequence[str]) -> list[Any]:
+    """The names as numbers where all are."""
+    try:
+        return [float(name) for name in names]
+    except ValueError:
+        return list(names)

@@ -10,12 +10,12 @@ import pandas as pd
 
 from memkit.base.params import AsOf, Moment, check_fitted, estimator, param
 from memkit.errors import MemkitError, ParameterError
-from memkit.evaluation.evaluation import CheckedTask, deepest
+from memkit.evaluation.evaluation import CheckedTask, Task, deepest
 from memkit.evaluation.grid import AT_FIT, Setting, at_fit, at_query, check_name, declared_of
 from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools
-from memkit.evaluation.scores import scores_of
+from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.sweep import check_fit, refitted
 from memkit.search.ask import check_user
 from memkit.search.fitted.settings import Index
@@ -57,7 +57,7 @@ class Arms:
                     self._pools.clear()
                 self._pools[key] = self._task_and_pools(search, queries, labels)
             task, pools = self._pools[key]
-            scores, _ = scores_of(pools, task, [self.metric], deepest([self.metric], 100), [at_query(setting)])
+            scores, _ = scores_of(pools, task, Measure([self.metric], deepest([self.metric], 100)), [at_query(setting)])
         units = task.units(scores[0, 0])
         return units.mean * self.metric.sign if len(units) else float("nan")
 
@@ -86,7 +86,9 @@ class Arms:
         rows = [(str(row), memory, gain) for row, judged in enumerate(labels) for memory, gain in judged.items()]
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
-        task = CheckedTask.read(table, qrels_of(rows), None, "queries", "apart", self.moment, self.user_id)
+        task = Task(
+            search, table, qrels_of(rows), as_of=self.moment, user_id=self.user_id, mean_of="queries", unjudged="apart"
+        ).read()
         return task, task.pools(search, self.where)
 
 

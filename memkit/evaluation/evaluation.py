@@ -120,9 +120,7 @@ class Task:
 
     def read(self) -> CheckedTask:
         """The labels, read and checked."""
-        return CheckedTask.read(
-            self.queries, self.qrels, self.group, self.mean_of, self.unjudged, self.as_of, self.user_id
-        )
+        return CheckedTask.read(self)
 
     def __repr__(self) -> str:
         changed = (f", {n}={v!r}" for n, p in SHARED.items() if (v := getattr(self, n)) != p.default)
@@ -221,26 +219,17 @@ class CheckedTask:
     user_id: str | None = None
 
     @classmethod
-    def read(
-        cls,
-        queries: Any,
-        qrels: Any,
-        group: str | None,
-        mean_of: str | None,
-        unjudged: str,
-        as_of: AsOf,
-        user_id: str | None = None,
-    ) -> Self:
-        """Read and check; parameters and errors are those of `evaluate`."""
-        check_user(user_id, "evaluate")
-        queries, qrels, moment = read_queries(queries), read_qrels(qrels), Moment.from_as_of(as_of)
-        _check_judged(queries, qrels, unjudged)
+    def read(cls, task: Task) -> Self:
+        """Read and check; errors are those of `evaluate`."""
+        check_user(task.user_id, "evaluate")
+        queries, qrels, moment = read_queries(task.queries), read_qrels(task.qrels), Moment.from_as_of(task.as_of)
+        _check_judged(queries, qrels, task.unjudged)
         labels = Labels.from_tables(queries, qrels, moment)
         if not labels.n_relevant.any():
             raise ParameterError("qrels: expected a relevant memory for some of the queries. Got none.")
-        name, unit = _units(queries, group)
-        per_query = is_per_query(mean_of, unit, name, "evaluate")
-        return cls(queries, qrels, labels, moment, unit, name, per_query, user_id)
+        name, unit = _units(queries, task.group)
+        per_query = is_per_query(task.mean_of, unit, name, "evaluate")
+        return cls(queries, qrels, labels, moment, unit, name, per_query, task.user_id)
 
     def labelled(self, where: str | None) -> LabelledQueries:
         """These queries as they are put to a search."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memkit.base.params import Moment, check_fitted, check_value
 from memkit.errors import ParameterError
-from memkit.evaluation.evaluation import CheckedTask, dispositions_of
+from memkit.evaluation.evaluation import CheckedTask, Task, dispositions_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
 from memkit.evaluation.pools import Batch, Pools, with_user
 from memkit.policy.contradictions import contradictions
@@ -78,7 +78,7 @@ class AuditQuestions:
         """The given labels, or queries made from the memories."""
         labels = (self.queries, self.qrels)
         queries, qrels = _audit_queries(self.search, self.n, self.moment) if self.queries is None else labels
-        task = CheckedTask.read(queries, qrels, None, None, "apart", self.moment, self.user_id)
+        task = Task(None, queries, qrels, as_of=self.moment, user_id=self.user_id, unjudged="apart").read()
         task.check_known(self.search)
         return task
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -46,15 +46,28 @@ _UNIT = 250_000
 _FEWEST_UNITS = 8
 
 
+class Measure(NamedTuple):
+    """What is measured of settings, and how the work is done.
+
+    Attributes
+    ----------
+    metrics : sequence of Metric
+    depth : int
+        How many hits the metrics look at.
+    n_jobs : int or None
+        Threads, as `sweep` takes them.
+    resume : str or Path, or None
+        A checkpoint file, which keeps each part of the scores as soon as it is done.
+    """
+
+    metrics: Sequence[Metric]
+    depth: int
+    n_jobs: int | None = None
+    resume: str | Path | None = None
+
+
 def scores_of(
-    pools: Pools,
-    task: CheckedTask,
-    metrics: Sequence[Metric],
-    depth: int,
-    settings: Sequence[Setting],
-    names: Sequence[str] = (),
-    n_jobs: int | None = None,
-    resume: str | Path | None = None,
+    pools: Pools, task: CheckedTask, measure: Measure, settings: Sequence[Setting], names: Sequence[str] = ()
 ) -> tuple[Floats, Ints]:
     """Scores, metrics × settings × queries, and the number of queries with a hit, by setting.
 
@@ -62,16 +75,13 @@ def scores_of(
     ----------
     pools : Pools
         Over one index; arms are asked for what is missing.
-    depth : int
-        How many hits the metrics look at.
     names : sequence of str
         The parameters that vary; raise where they cannot make a difference.
-    resume : str or Path, optional
-        A checkpoint file, which keeps each part of the scores as soon as it is done.
     """
+    metrics, depth, n_jobs, resume = measure
     plans = _plans(pools, settings)
     _check_decay(pools, plans, names)
-    checkpoint = None if resume is None else Checkpoint(resume, _facts(pools, task, metrics, depth, settings))
+    checkpoint = None if resume is None else Checkpoint(resume, _facts(pools, task, measure, settings))
     scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
     with_hits = np.zeros(len(settings), np.int64)
     work = [(plan, part) for plan in plans for part in _parts(pools, plan)]
@@ -148,9 +158,7 @@ def _scores_by_unit(
             yield unit, scores, hits
 
 
-def _facts(
-    pools: Pools, task: CheckedTask, metrics: Sequence[Metric], depth: int, settings: Sequence[Setting]
-) -> dict[str, Any]:
+def _facts(pools: Pools, task: CheckedTask, measure: Measure, settings: Sequence[Setting]) -> dict[str, Any]:
     """Everything that the scores depend on, as fingerprints."""
     labels, rows, memories = task.labels, pools.index.rows, pools.index.memories
     arrays = (rows.kind[0], rows.expires, rows.dated, rows.created, rows.decays, rows.twin)
@@ -166,8 +174,8 @@ def _facts(
             labels.key, labels.gain, labels.stale, labels.queries.to_pylist(), labels.memories.to_pylist(), questions
         ),
         "settings": fingerprint(pools.settings.get_params(), list(settings)),
-        "metrics": [metric.name for metric in metrics],
-        "depth": depth,
+        "metrics": [metric.name for metric in measure.metrics],
+        "depth": measure.depth,
         "where": [batch.where for batch in pools.batches],
         "as_of": str(task.moment),
         "is_dated": task.moment.until is not None,

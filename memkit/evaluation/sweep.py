@@ -27,7 +27,7 @@ from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools, idle_in_all, revision_of
 from memkit.evaluation.result import Result
-from memkit.evaluation.scores import scores_of
+from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
 from memkit.schemas import Floats, Ints
@@ -241,7 +241,7 @@ def sweep(
         task = replace(task, as_of=_begun(recorded_facts(resume) or {}))
     checked = task.read()
     pools = checked.pools(task.search, task.where)
-    return swept(pools, checked, points, wanted, task.where, task.depth, n_jobs, resume)
+    return swept(pools, checked, points, Measure(wanted, task.depth, n_jobs, resume), task.where)
 
 
 def check_work(search: Any, n_jobs: int | None) -> None:
@@ -252,22 +252,14 @@ def check_work(search: Any, n_jobs: int | None) -> None:
     check_fitted("sweep", search)
 
 
-def swept(
-    pools: Pools,
-    task: CheckedTask,
-    points: Grid,
-    metrics: Sequence[Metric],
-    where: str | None,
-    depth: int,
-    n_jobs: int | None = None,
-    resume: str | Path | None = None,
-) -> Sweep:
+def swept(pools: Pools, task: CheckedTask, points: Grid, measure: Measure, where: str | None) -> Sweep:
     """What `sweep` returns, over the candidates in `pools`; arms are asked only for what is missing."""
+    metrics, depth = measure.metrics, deepest(measure.metrics, measure.depth)
     _check_size(len(points), task.queries.num_rows, len(metrics))
     settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
     idle = _idle_axes(pools, settings)
     fits: dict[str, float] = {}
-    scores, with_hits = _scores(pools, task, metrics, deepest(metrics, depth), settings, where, n_jobs, resume, fits)
+    scores, with_hits = _scores(pools, task, measure._replace(depth=depth), settings, where, fits)
     values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
     note = " ".join(filter(None, [known_item_note(task.queries), *idle.values(), _of_fits(fits)]))
     about = {"note": note} | revision_of(pools.search)
@@ -301,12 +293,9 @@ def _of_fits(fits: Mapping[str, float]) -> str:
 def _scores(
     pools: Pools,
     task: CheckedTask,
-    metrics: Sequence[Metric],
-    depth: int,
+    measure: Measure,
     settings: Sequence[Setting],
     where: str | None,
-    n_jobs: int | None,
-    resume: str | Path | None,
     fits: dict[str, float],
 ) -> tuple[Floats, Ints]:
     """As `scores_of`, fit by fit: one search is asked for all settings that share what acts at fit.
@@ -314,21 +303,21 @@ def _scores(
     The seconds of each fit are added to `fits`, by what acts at fit.
     """
     if not at_fit(settings[0]):
-        return scores_of(pools, task, metrics, depth, settings, list(settings[0]), n_jobs, resume)
+        return scores_of(pools, task, measure, settings, list(settings[0]))
     positions_of: dict[str, list[int]] = {}
     for position, setting in enumerate(settings):
         positions_of.setdefault(repr(at_fit(setting)), []).append(position)
     for positions in positions_of.values():
         check_fit(pools.search, settings[positions[0]])
-    scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
+    scores = np.full((len(measure.metrics), len(settings), task.queries.num_rows), np.nan)
     with_hits = np.zeros(len(settings), np.int64)
     for number, (key, positions) in enumerate(positions_of.items()):
         search = refitted(pools.search, settings[positions[0]])
         fits[key] = getattr(search, "fit_seconds_", math.nan)  # one that was loaded has none
         of_fit = pools if search is pools.search else task.pools(search, where)
         some = [at_query(settings[position]) for position in positions]
-        file = resume if resume is None or number == 0 else f"{resume}.{number}"
-        found = scores_of(of_fit, task, metrics, depth, some, list(some[0]), n_jobs, file)
+        file = measure.resume if measure.resume is None or number == 0 else f"{measure.resume}.{number}"
+        found = scores_of(of_fit, task, measure._replace(resume=file), some, list(some[0]))
         scores[:, positions], with_hits[positions] = found
     return scores, with_hits
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, as_of_time, check_choice, check_value, current_names, describe
+from memkit.base.params import AsOf, as_of_time, check_choice, check_value, describe
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError
 from memkit.evaluation.baselines import baselines
-from memkit.evaluation.compare import HOW_TO_JUDGE, first_to_judge, unjudged_could_change
+from memkit.evaluation.compare import HOW_TO_JUDGE, Pair, unjudged_could_change
 from memkit.evaluation.evaluation import (
     CheckedTask,
     Task,
     deepest,
-    is_per_query,
-    known_mean,
     nullable,
     over_task,
     stages_of,
     task_of,
 )
 from memkit.evaluation.grid import Grid, Setting, at_query
-from memkit.evaluation.labels import as_arrow_table
 from memkit.evaluation.metrics import OF_HITS, Metric
 from memkit.evaluation.pools import Pools, batches_of
 from memkit.evaluation.profile import Profile
 from memkit.evaluation.result import Differences, Result
+from memkit.evaluation.scores import Measure
 from memkit.evaluation.selection import ALMOST, Contest, Retuned, distances, nearest, plateau
 from memkit.evaluation.statistics import Units
 from memkit.evaluation.sweep import Sweep, check_work, refitted, swept
@@ -287,7 +285,7 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
         verdict = _tested_on_held_out(scored, looks, seed, candidate, verdict)
     guarded = guard_table(guards(candidate), seed)
     chosen, why = _recommended(verdict, scored, candidate, guarded)
-    table = _settings_table(scored, contest, chosen_on, distance, retuned, epsilon, seed)
+    table = _settings_table(scored, chosen_on, distance, retuned, epsilon, seed)
     means = contest.means.round(12)
     return Tuning(
         verdict_=verdict,
@@ -355,8 +353,9 @@ def _with_own_among(table: pa.Table, rows: int) -> pa.Table:
 
 
 def _settings_table(
-    scored: Scored, contest: Contest, rows: Mask, distance: Floats, retuned: Retuned | None, epsilon: float, seed: int
+    scored: Scored, rows: Mask, distance: Floats, retuned: Retuned | None, epsilon: float, seed: int
 ) -> pa.Table:
+    contest = scored.contest(rows)
     adjusted = np.full(len(distance), np.nan) if retuned is None else retuned.adjusted
     rank = np.empty(len(distance), np.int64)
     rank[np.argsort(-contest.means, kind="stable")] = np.arange(1, len(distance) + 1)
@@ -490,7 +489,7 @@ def tune(
     checked = _checked_of(grid, task.user_id) if isinstance(grid, Sweep) else task.read()
     pools, wanted = checked.pools(search, where), Metric.parse(metric)
     beside = [wanted] if wanted.kind in OF_HITS else [wanted, Metric("judged", wanted.k or 10)]
-    tried = grid if points is None else swept(pools, checked, points, beside, where, depth, n_jobs)
+    tried = grid if points is None else swept(pools, checked, points, Measure(beside, depth, n_jobs), where)
     scored = _scored(tried, metric)
     held_out, tested_on = _held_out(scored, checked, split, holdout, remember, seed)
     scored = replace(scored, held_out=held_out, tested_on=tested_on)
@@ -498,11 +497,10 @@ def tune(
     def guarded(name: str, spec: tuple[Any, Any, float], setting: Setting) -> tuple[str, Units, float]:
         guard_queries, guard_qrels, margin = _guard_spec(name, spec)
         # The unit is the guard's own matter: its labels may come without the column that `group` names.
-        guard_task = CheckedTask.read(
-            guard_queries, guard_qrels, None, task.mean_of, task.unjudged, checked.moment, checked.user_id
-        )
+        alone = replace(task, queries=guard_queries, qrels=guard_qrels, group=None, as_of=checked.moment)
+        guard_task = replace(alone, user_id=checked.user_id).read()
         points = Grid({key: [value] for key, value in setting.items()}, refits=True)
-        sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, [wanted], where, depth)
+        sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, Measure([wanted], depth), where)
         changed = next((n for n in range(len(sweep_of_two.settings)) if n != sweep_of_two.default), 0)
         units = _scored(sweep_of_two, metric).units(changed, np.ones(guard_task.queries.num_rows, bool))
         return name, units, float(margin)
@@ -510,7 +508,7 @@ def tune(
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
         return [guarded(name, spec, tried.settings[candidate]) for name, spec in (guard or {}).items()]
 
-    result = tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
+    result = tuned(scored, guards, checked_epsilon(epsilon), Looks(remember), seed)
     fitted = refitted(pools.search, result.candidate_)
     new_pools = pools if fitted is pools.search else checked.pools(fitted, where)
     alike = tried.settings[tried.default], *([result.candidate_] if new_pools is pools else [])
@@ -551,7 +549,7 @@ def _scored(tried: Sweep, metric: str) -> Scored:
     )
 
 
-def _epsilon(epsilon: float) -> float:
+def checked_epsilon(epsilon: float) -> float:
     check_value("tune", "epsilon", epsilon, "float", low=0)
     return float(epsilon)
 
@@ -561,7 +559,7 @@ def _held_out(
 ) -> tuple[Mask, str]:
     """The mask of held-out queries, and what they are called."""
     if split is None:
-        return _holdout(scored, holdout, remember, seed)
+        return held_out_of(scored, holdout, remember, seed)
     if holdout is not None:
         raise ParameterError("tune: expected 'split' or 'holdout'. Got both.")
     moment = as_of_time(split, "split")
@@ -570,7 +568,7 @@ def _held_out(
     return _both_sides(held_out, f"queries asked before and after {moment:%Y-%m-%d}"), LATER
 
 
-def _holdout(scored: Scored, share: float | None, remember: Any, seed: int) -> tuple[Mask, str]:
+def held_out_of(scored: Scored, share: float | None, remember: Any, seed: int) -> tuple[Mask, str]:
     if share is None:
         return np.zeros(len(scored.cases), bool), LABELS
     check_value("tune", "holdout", share, "float", low=0, low_open=True, high=1)
@@ -603,137 +601,8 @@ def _bounded(
     """The result, with *cannot tell yet* where the unjudged hits of the candidate alone could change the word."""
     deep = max(10, deepest([metric], depth))
     default, new = pools[0].hits(deep, check=False), pools[1].hits(deep, at_query(result.candidate_), check=False)
-    wanted = first_to_judge(task, default, new, metric, deep, epsilon, result.random_state_)
+    wanted = Pair(task, default, new, deep, epsilon, result.random_state_).first_to_judge(metric)
     if not wanted.num_rows:
         return result
     reason = unjudged_could_change(wanted.num_rows)
     return replace(result, verdict_=replace(result.verdict_, word=OPEN, reason=reason), to_judge_=wanted)
-
-
-@current_names
-def tune_scores(
-    scores: Any,
-    default: str,
-    *,
-    group: str | None = None,
-    mean_of: str | None = None,
-    metric: str = "score",
-    epsilon: float = 0.01,
-    guard: Mapping[str, tuple[Any, float]] | None = None,
-    holdout: float | None = None,
-    remember: str | Path | None = None,
-    random_state: int = 0,
-) -> Tuning:
-    """The verdict of `tune` over any table of scores: thresholds, word lists, budgets, prompts.
-
-    Parameters
-    ----------
-    scores : table, data frame or path
-        A row for each labelled case, a column of numbers for each setting, under its name; higher is better. A column
-        ``query_id`` names the cases; other columns of text are ignored. `dedup_scores`, `admission_scores` and
-        `context_scores` make such tables.
-    default : str
-        The column of the setting in use.
-    group : str, optional
-        The column whose equal values mark cases that are not independent: the user, the conversation. Without it each
-        case is its own group.
-    mean_of : {'queries', 'units'}, optional
-        As for `evaluate`.
-    metric : str
-        The name of the scores in the verdict.
-    guard : dict of str to (scores, margin), optional
-        Other tables with these columns, on which the setting may lose at most the margin.
-    epsilon, holdout, remember, random_state
-        As for `tune`.
-
-    Returns
-    -------
-    Tuning
-        Its settings are ``{"setting": name}``, as numbers where all names are.
-
-    Raises
-    ------
-    ParameterError
-        For a missing column, fewer than two settings, or scores that some settings lack.
-
-    Examples
-    --------
-    >>> random = np.random.default_rng(0)
-    >>> cases = {"user_id": [f"u{at // 5}" for at in range(100)], "0.9": np.zeros(100), "0.8": random.random(100)}
-    >>> found = tune_scores(cases, "0.9", group="user_id")
-    >>> found.verdict_.word, found.chosen_params_
-    ('better', {'setting': 0.8})
-    """
-    check_value("tune_scores", "random_state", random_state, "int", low=0)
-    scored = _from_table(scores, default, group, mean_of, metric)
-    names = [str(name) for name in scored.table["name"].to_pylist()]
-    held_out, tested_on = _holdout(scored, holdout, remember, random_state)
-    scored = replace(scored, held_out=held_out, tested_on=tested_on)
-
-    def guards(candidate: int) -> list[tuple[str, Units, float]]:
-        checks = []
-        for name, (table, margin) in (guard or {}).items():
-            pair = as_arrow_table(table, f"guard {name}")
-            kept = [column for column in pair.column_names if column in (default, names[candidate], group, "query_id")]
-            guard_scored = _from_table(pair.select(kept), default, group if group in kept else None, mean_of, metric)
-            units = guard_scored.units(1 - guard_scored.default, np.ones(len(guard_scored.cases), bool))
-            checks.append((name, units, float(margin)))
-        return checks
-
-    return tuned(scored, guards, _epsilon(epsilon), Looks(remember), random_state)
-
-
-def _from_table(source: Any, default: str, group: str | None, mean_of: str | None, metric: str) -> Scored:
-    table = as_arrow_table(source, "scores")
-    for name in (default, group):
-        if name is not None and name not in table.column_names:
-            hint = did_you_mean(name, table.column_names)
-            role = "default" if name == default else "group"
-            raise ParameterError(
-                f"scores: expected a column {name!r} ({role}). Got {', '.join(table.column_names)}.{hint}"
-            )
-    names = [field.name for field in table.schema if _is_score(field, group)]
-    if default not in names:
-        raise ParameterError(
-            f"scores: expected numbers in the column of the default, {default!r}. Got {table[default].type}."
-        )
-    cases = [str(row) for row in range(table.num_rows)]
-    if "query_id" in table.column_names:
-        cases = [str(name) for name in table["query_id"].to_pylist()]
-    groups = cases if group is None else _names(table[group].to_pylist(), cases)
-    values = np.array([pc.fill_null(pc.cast(table[name], pa.float64()), np.nan).to_numpy() for name in names])
-    _, unit = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
-    unit_name = group or "query_id"
-    settings = [{"setting": name} for name in _numbers(names)]
-    rows = pa.table({"setting": np.arange(len(names)), "name": names, metric: [known_mean(row) for row in values]})
-    return Scored(
-        values=values.reshape(len(names), -1),
-        settings=settings,
-        default=names.index(default),
-        metric=metric,
-        table=rows,
-        cases=cases,
-        groups=groups,
-        unit=unit,
-        unit_name=unit_name,
-        per_query=is_per_query(mean_of, unit, unit_name, "tune_scores"),
-        held_out=np.zeros(len(cases), bool),
-    )
-
-
-def _is_score(field: pa.Field, group: str | None) -> bool:
-    number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)
-    return number and field.name not in (group, "query_id")
-
-
-def _names(values: list[Any], cases: Sequence[str]) -> list[str]:
-    """The group of each case; its own name where it has none."""
-    return [case if value is None else str(value) for value, case in zip(values, cases, strict=True)]
-
-
-def _numbers(names: Sequence[str]) -> list[Any]:
-    """The names as numbers where all are."""
-    try:
-        return [float(name) for name in names]
-    except ValueError:
-        return list(names)

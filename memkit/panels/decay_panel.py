@@ -16,9 +16,9 @@ from memkit.base.params import AsOf, Moment, Param, check_fitted
 from memkit.decay import Decay, kinds_note
 from memkit.display.names import names_of
 from memkit.errors import count_of
-from memkit.evaluation.evaluation import CheckedTask, known_mean
+from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
-from memkit.evaluation.scores import scores_of
+from memkit.evaluation.scores import Measure, scores_of
 from memkit.panels.panel import QUERY, Action, Panel, call_code, fit_to, moment_of
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
@@ -92,7 +92,7 @@ class DecayPanel(Panel):
         self._labelled = None
         self._judged: tuple[Any, pa.Table] | None = None  # the last table, by what its ages and notes rest upon
         self._cached_elsewhere: tuple[Any, str] = (None, "")
-        task = None if queries is None else CheckedTask.read(queries, qrels, None, None, "apart", moment)
+        task = None if queries is None else Task(None, queries, qrels, as_of=moment, unjudged="apart").read()
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._labelled = task, task.pools(search, None)
         values = {name: getattr(search, name) for name in QuerySettings.params()}
@@ -172,7 +172,7 @@ class DecayPanel(Panel):
             return float("nan")
         setting = {name: self.session.state[self.section][name] for name in _OWN}
         task, pools = self._labelled
-        share = known_mean(scores_of(pools, task, parse_metrics(_STALE), 10, [setting])[0][0, 0])
+        share = known_mean(scores_of(pools, task, Measure(parse_metrics(_STALE), 10), [setting])[0][0, 0])
         return float("nan") if share is None else share
 
     def _body(self, answer: Answer) -> str:

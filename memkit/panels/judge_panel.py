@@ -17,8 +17,8 @@ from memkit.base.params import AsOf, Moment, Param, check_fitted, check_value, c
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import MemkitError, ParameterError, count_of
-from memkit.evaluation.compare import first_to_judge
-from memkit.evaluation.evaluation import CheckedTask
+from memkit.evaluation.compare import Pair
+from memkit.evaluation.evaluation import Task
 from memkit.evaluation.known_items import known_items
 from memkit.evaluation.labels import QRELS, as_arrow_table, grades_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric
@@ -150,10 +150,12 @@ class JudgePanel(Panel):
         queue = [pairs[index] for index in order]
         if other is not None and self._known_qrels.num_rows:
             with suppress(ParameterError):  # where nothing relevant is known yet, there is no verdict that could change
-                task = CheckedTask.read(self.queries, self._known_qrels, None, None, "apart", moment)
+                task = Task(None, self.queries, self._known_qrels, as_of=moment, unjudged="apart").read()
                 task.check_known(self.search)
                 first_hits, other_hits = (hits_of(_PLACES) for hits_of in both)
-                self._decisive |= _pairs(first_to_judge(task, first_hits, other_hits, Metric("ndcg", _PLACES), _PLACES))
+                self._decisive |= _pairs(
+                    Pair(task, first_hits, other_hits, _PLACES).first_to_judge(Metric("ndcg", _PLACES))
+                )
         judged = _pairs(self._known_qrels)
         self._decisive -= judged
         others = [pair for pair in queue if pair not in self._decisive]
@@ -279,7 +281,7 @@ class JudgePanel(Panel):
         if len(text or "") <= _SHORT:
             return ""
         with suppress(MemkitError):
-            hits = self.search.search(query, 1, f"memory_id = {literal(memory_id)}", self._moment_judged)
+            hits = self.search.search(query, 1, where=f"memory_id = {literal(memory_id)}", as_of=self._moment_judged)
             return next(iter(hits["text"].to_pylist()), None) or ""
         return ""
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import count_of
-from memkit.evaluation.evaluation import CheckedTask, known_mean
+from memkit.evaluation.evaluation import CheckedTask, Task, known_mean
 from memkit.evaluation.grid import at_query
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.pools import Pools
-from memkit.evaluation.scores import scores_of
+from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.verdict import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
@@ -48,7 +48,7 @@ class PinnedComparison:
     def __init__(
         self, search_of: Callable[[Section], Retriever], queries: Any, qrels: Any, moment: Any, where: str | None
     ) -> None:
-        self.task = CheckedTask.read(queries, qrels, None, None, "apart", moment)
+        self.task = Task(None, queries, qrels, as_of=moment, unjudged="apart").read()
         self._search_of, self._moment, self._where = search_of, moment, where
         self._few_queries: CheckedTask | None = None
         self._pools: dict[tuple[bool, int], tuple[Retriever, Pools]] = {}
@@ -82,7 +82,7 @@ class PinnedComparison:
             judged = np.flatnonzero(self.task.labels.n_relevant > 0)
             sample = judged[np.unique(np.linspace(0, len(judged) - 1, min(_FEW, len(judged))).astype(int))]
             queries = self.task.queries.take(pa.array(sample))
-            self._few_queries = CheckedTask.read(queries, self.task.qrels, None, None, "apart", self._moment)
+            self._few_queries = Task(None, queries, self.task.qrels, as_of=self._moment, unjudged="apart").read()
         scores = [self._scores(setting, self._few_queries)[0] for setting in (live, pinned)]
         return float(np.nanmean(scores[0] - scores[1])), len(scores[0])
 
@@ -93,9 +93,8 @@ class PinnedComparison:
                 self._cached_scores.clear()
             metrics = parse_metrics(_METRIC if task is self._few_queries else [_METRIC, _JUDGED])
             values = at_query(dict(setting))
-            self._cached_scores[key] = scores_of(self._pools_of(task, setting), task, metrics, _DEPTH, [values])[0][
-                :, 0
-            ]
+            pools, measure = self._pools_of(task, setting), Measure(metrics, _DEPTH)
+            self._cached_scores[key] = scores_of(pools, task, measure, [values])[0][:, 0]
         return self._cached_scores[key]
 
     def relevant(self, query_id: str) -> list[str]:

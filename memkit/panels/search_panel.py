@@ -254,7 +254,7 @@ class SearchPanel(Panel):
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.retrieved.arms}) for arm in ARMS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.retrieved.depth))
         where, user_id = self._scope(state)
-        asked = wide.ask(query_values["query"], query_values["k"], where, moment, user_id=user_id)
+        asked = wide.ask(query_values["query"], query_values["k"], where=where, as_of=moment, user_id=user_id)
         others = [(fit, question) for fit, question in self._questions if fit is not search]
         self._questions = [*others[-1:], (search, asked)]  # that of the pinned fit is another
         return asked if wide is live else asked.with_params(**at_query(params))

@@ -33,7 +33,7 @@ from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.scale.buckets import Buckets
 from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of
-from memkit.schemas import TABLES, Floats, Ints, Mask
+from memkit.schemas import TABLES, Ints
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.chunks import places, take_rows
@@ -349,6 +349,8 @@ def _may_have_subquery(where: str) -> bool:
 
 
 _COLUMNS = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64(), "part": pa.int64()}
+_FOUND = {"query": np.int64, "row": np.int64, "score": np.float64, "part": np.int64, "empty": bool, "rank": np.int64}
+"""What is known of the chunks that an arm found: in which part, whether they have no vector, their place by id."""
 
 
 def _best_by_arm(parts: Sequence[_PartCandidates], arms: Sequence[str], n: int) -> dict[str, pa.Table]:
@@ -359,15 +361,16 @@ def _best_by_arm(parts: Sequence[_PartCandidates], arms: Sequence[str], n: int) 
     ranks = _ranks([index for index, _ in parts], rows)
     best = {}
     for name in arms:
-        columns: list[tuple[Any, ...]] = [
-            (*(np.empty(0, np.int64) for _ in _COLUMNS), np.empty(0, bool), np.empty(0, int))
-        ]
+        columns: dict[str, list[Any]] = {column: [np.empty(0, kind)] for column, kind in _FOUND.items()}
         for number, (index, candidates) in enumerate(parts):
-            query, row, score = (candidates[name][column].to_numpy() for column in ("query", "row", "score"))
-            empty = ~index.arms[name].vectors_[row].any(axis=1) if name == VECTOR else np.zeros(len(row), bool)
-            rank = ranks[number][np.searchsorted(rows[number], row)]
-            columns.append((query, row, score, np.full(len(row), number), empty, rank))
-        best[name] = _best_rows(n, *(np.concatenate(column) for column in zip(*columns, strict=True)))
+            found = {column: candidates[name][column].to_numpy() for column in ("query", "row", "score")}
+            row = found["row"]
+            found["part"] = np.full(len(row), number)
+            found["empty"] = ~index.arms[name].vectors_[row].any(axis=1) if name == VECTOR else np.zeros(len(row), bool)
+            found["rank"] = ranks[number][np.searchsorted(rows[number], row)]
+            for column, values in found.items():
+                columns[column].append(values)
+        best[name] = _best_rows(n, {column: np.concatenate(values) for column, values in columns.items()})
     return best
 
 
@@ -388,19 +391,20 @@ def _ranks(indexes: Sequence[MemoryIndex], rows: Sequence[Ints]) -> list[Ints]:
     return np.split(rank, np.cumsum([len(some) for some in rows])[:-1])
 
 
-def _best_rows(n: int, query: Ints, row: Ints, score: Floats, part: Ints, empty: Mask, rank: Ints) -> pa.Table:
-    """The best `n` of each query, ties by `rank`; rows without a vector come last, as in `Dense`."""
-    order = np.lexsort((rank, -score, empty, query))
-    query, row, score, part, empty = query[order], row[order], score[order], part[order], empty[order]
+def _best_rows(n: int, found: Mapping[str, Any]) -> pa.Table:
+    """The best `n` of each query, ties by rank; rows without a vector come last, as in `Dense`.
+
+    `found` has the columns of `_FOUND`.
+    """
+    order = np.lexsort((found["rank"], -found["score"], found["empty"], found["query"]))
+    query, score, empty = (found[name][order] for name in ("query", "score", "empty"))
     first = np.searchsorted(query, query)
     kept = np.arange(len(query)) - first < n
     last = np.minimum.reduceat(np.where(empty, np.inf, score), np.unique(first)) if len(query) else score
     below = np.minimum(0.0, last - STEP).round(SCORE_DIGITS)[np.unique(first, return_inverse=True)[1]]
     score = np.where(empty, below, score)
-    columns: tuple[Any, ...] = query[kept], row[kept], score[kept], part[kept]
-    return pa.table(
-        [pa.array(column, type) for column, type in zip(columns, _COLUMNS.values(), strict=True)], [*_COLUMNS]
-    )
+    columns = {name: values[order][kept] for name, values in found.items()} | {"score": score[kept]}
+    return pa.table({name: pa.array(columns[name], kind) for name, kind in _COLUMNS.items()})
 
 
 def _memories_of(index: MemoryIndex, number: int, positions: Iterable[tuple[Ints, Ints]]) -> Ints:

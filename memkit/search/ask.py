@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -213,6 +213,16 @@ def checked_scope(scope: object, owner: str = "Retriever.search") -> str | None:
     return f"file:{posixpath.normpath(path)}"
 
 
+class Asked(TypedDict, total=False):
+    """What is asked beside queries, by the keywords of `Retriever.search`."""
+
+    k: int
+    where: str | None
+    as_of: AsOf
+    user_id: str | None
+    scope: str | None
+
+
 @dataclass(frozen=True)
 class Ask:
     """One question to an index, checked.
@@ -252,19 +262,9 @@ class Ask:
     scope: str | None = None
 
     @classmethod
-    def checked(
-        cls,
-        queries: Any,
-        settings: Settings,
-        *,
-        k: int = 10,
-        where: str | None = None,
-        as_of: AsOf = None,
-        user_id: str | None = None,
-        to_trace: bool = False,
-        scope: str | None = None,
-    ) -> Self:
+    def checked(cls, queries: Any, settings: Settings, *, to_trace: bool = False, **asked: Unpack[Asked]) -> Self:
         """Check a question; parameters and errors are those of `Retriever.search`."""
+        k, user_id = asked.get("k", 10), asked.get("user_id")
         check_value("Retriever.search", "k", k, "int", low=1)
         check_user(user_id)
         check_reranker(settings)  # before anything is searched
@@ -272,8 +272,9 @@ class Ask:
         days = set(queries.days)
         if len(days) > 1:
             raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
-        moment = next(iter(days), None) or Moment.from_as_of(as_of)
-        return cls(queries, settings, k, where, moment, user_id, to_trace, checked_scope(scope))
+        moment = next(iter(days), None) or Moment.from_as_of(asked.get("as_of"))
+        scope = checked_scope(asked.get("scope"))
+        return cls(queries, settings, k, asked.get("where"), moment, user_id, to_trace, scope)
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -27,9 +27,9 @@ def explain(
     query: str,
     memory_id: str,
     k: int = 10,
+    *,
     where: str | None = None,
     as_of: AsOf = None,
-    *,
     user_id: str | None = None,
     scope: str | None = None,
 ) -> str:
@@ -67,7 +67,7 @@ def explain(
     """
     check_unicode(memory_id)
     check_fitted("explain", search)
-    return explained(search.over_all().ask(query, k, where, as_of, user_id=user_id, scope=scope), memory_id)
+    return explained(search.over_all().ask(query, k, where=where, as_of=as_of, user_id=user_id, scope=scope), memory_id)
 
 
 def explained(question: Question, memory_id: str) -> str:

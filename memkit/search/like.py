@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 import pyarrow.compute as pc
 
 from memkit.base.duck import check_unicode
-from memkit.base.params import AsOf, Moment, check_value
+from memkit.base.params import Moment, check_value
 from memkit.errors import NotFoundError, count_of, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.schemas import Ints, Mask
-from memkit.search.ask import Ask, Queries, Settings, check_user, checked_scope
+from memkit.search.ask import Ask, Asked, Queries, Settings, check_user, checked_scope
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question, answered
@@ -34,23 +35,15 @@ _SATURATION = 1.2
 _WORD = re.compile(r"(?<!\w)[\d_]*[^\W\d_]\w*")
 
 
-def ask_like(
-    index: MemoryIndex,
-    settings: Settings,
-    memory_id: str,
-    k: int,
-    where: str | None,
-    as_of: AsOf,
-    user_id: str | None,
-    scope: str | None = None,
-) -> Question:
+def ask_like(index: MemoryIndex, settings: Settings, memory_id: str, **asked: Unpack[Asked]) -> Question:
     """The question whose query is a memory; parameters and errors are those of `Retriever.like`."""
+    user_id = asked.get("user_id")
     check_value("Retriever.like", "memory_id", memory_id, "str")
-    check_value("Retriever.like", "k", k, "int", low=1)
+    check_value("Retriever.like", "k", asked.get("k", 10), "int", low=1)
     check_unicode(memory_id)
     check_user(user_id, "Retriever.like")
-    scope = checked_scope(scope, "Retriever.like")
-    moment = Moment.from_as_of(as_of)
+    checked_scope(asked.get("scope"), "Retriever.like")
+    moment = Moment.from_as_of(asked.get("as_of"))
     visible = visible_memories(index, settings, moment, user_id)
     memory = _memory_row(index, memory_id, visible)
     rows = np.flatnonzero(index.rows.memory == memory)
@@ -59,8 +52,7 @@ def ask_like(
     without = _versions(index, memory, visible)
     while True:
         query = Queries((memory_id,), (" ".join(words),), (moment,), vectors, without)
-        ask = Ask.checked(query, settings, k=k, where=where, as_of=as_of, user_id=user_id, scope=scope)
-        question = answered(index, ask)
+        question = answered(index, Ask.checked(query, settings, **asked))
         if not (alike := _near_duplicates(question, rows)):
             return replace(question, note=" ".join(filter(None, (_note(memory_id, words, without), question.note))))
         without = (*without, *alike)

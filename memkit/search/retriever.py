@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from memkit.base.params import AsOf, check_choice, check_value, current_names, estimator, param, path_of
 from memkit.errors import MemkitError, NotFittedError
-from memkit.search.ask import Ask, Settings, as_queries
+from memkit.search.ask import Ask, Asked, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import ENCODER_DOC, Index
 from memkit.search.fitted.store import FOLDER, load_index, save_index, saved_arm
@@ -176,9 +176,9 @@ class Retriever(QuerySettings):
         self,
         queries: Any,
         k: int = 10,
+        *,
         where: str | None = None,
         as_of: AsOf = None,
-        *,
         user_id: str | None = None,
         scope: str | None = None,
         columns: Sequence[str] = (),
@@ -231,16 +231,17 @@ class Retriever(QuerySettings):
         NotFittedError, ParameterError, QueryError
         """
         queries, added = as_queries(queries), check_added(columns)
-        parts = (self.ask(part, k, where, as_of, user_id=user_id, scope=scope) for part in queries.by_day())
+        asked: Asked = {"k": k, "where": where, "as_of": as_of, "user_id": user_id, "scope": scope}
+        parts = (self.ask(part, **asked) for part in queries.by_day())
         return joined([hits_table(part, added) for part in parts], queries.ids)
 
     def like(
         self,
         memory_id: str,
         k: int = 10,
+        *,
         where: str | None = None,
         as_of: AsOf = None,
-        *,
         user_id: str | None = None,
         scope: str | None = None,
         columns: Sequence[str] = (),
@@ -282,16 +283,16 @@ class Retriever(QuerySettings):
         ['b']
         """
         added, settings = check_added(columns), Settings.from_estimator(self)
-        question = ask_like(self._index().whole, settings, memory_id, k, where, as_of, user_id, scope)
-        return hits_table(question, added)
+        asked: Asked = {"k": k, "where": where, "as_of": as_of, "user_id": user_id, "scope": scope}
+        return hits_table(ask_like(self._index().whole, settings, memory_id, **asked), added)
 
     def trace(
         self,
         queries: Any,
         k: int = 10,
+        *,
         where: str | None = None,
         as_of: AsOf = None,
-        *,
         user_id: str | None = None,
         scope: str | None = None,
     ) -> pa.Table:
@@ -314,9 +315,8 @@ class Retriever(QuerySettings):
         """
         queries = as_queries(queries)
         index, settings, days = self._index().whole, Settings.from_estimator(self), queries.by_day()
-        how: dict[str, Any] = {"k": k, "where": where, "as_of": as_of, "user_id": user_id, "scope": scope}
-        how["to_trace"] = True
-        parts = [answered(index, Ask.checked(part, settings, **how)) for part in days]
+        asked: Asked = {"k": k, "where": where, "as_of": as_of, "user_id": user_id, "scope": scope}
+        parts = [answered(index, Ask.checked(part, settings, to_trace=True, **asked)) for part in days]
         return joined(list(map(trace_table, parts)), queries.ids)
 
     def over_all(self) -> Self:
@@ -349,9 +349,9 @@ class Retriever(QuerySettings):
         self,
         queries: Any,
         k: int = 10,
+        *,
         where: str | None = None,
         as_of: AsOf = None,
-        *,
         user_id: str | None = None,
         scope: str | None = None,
     ) -> Question:

@@ -23,10 +23,10 @@ from bench_search import AS_OF, WordVectors, corpus_of
 from generate import texts
 
 import memkit as mk
-from memkit.evaluation.evaluation import CheckedTask
+from memkit.evaluation.evaluation import Task
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import parse_metrics
-from memkit.evaluation.scores import scores_of
+from memkit.evaluation.scores import Measure, scores_of
 
 FUSION_ALONE = {"decay": "none", "fold": "none", "normalize": "minmax"}
 
@@ -155,13 +155,13 @@ def main() -> None:
         alone = search.with_params(**FUSION_ALONE)
         grid = {("vector_weight", "bm25_weight", "gram_weight"): mk.presets.shares(0.1)}
         theirs = of_ranx(alone, queries, qrels)
-        task = CheckedTask.read(queries, qrels, None, None, "raise", AS_OF)
+        task = Task(None, queries, qrels, as_of=AS_OF).read()
         pools, metrics = task.pools(alone, None), parse_metrics("ndcg@10")
         for step in (0.1, 0.02):
             settings = list(Grid({next(iter(grid)): mk.presets.shares(step)}))
             asking, _ = seconds(lambda: pools.ask(settings))  # noqa: B023  # called at once
             spent = time.process_time()
-            ours, _ = seconds(lambda: scores_of(pools, task, metrics, 10, settings))  # noqa: B023  # called at once
+            ours, _ = seconds(lambda: scores_of(pools, task, Measure(metrics, 10), settings))  # noqa: B023  # called at once
             spent = (time.process_time() - spent) / len(settings)
             ours /= len(settings)
             print(

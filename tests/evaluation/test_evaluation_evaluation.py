@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluation.evaluation import CheckedTask
+from memkit.evaluation.evaluation import Task
 
 DATA = Path(__file__).parents[2] / "data"
 MEMORIES = {
@@ -254,7 +254,7 @@ def test_the_public_name_is_the_function_however_its_room_was_imported() -> None
 
 def test_a_task_knows_each_querys_unit() -> None:
     queries, qrels = labelled(4, user_id=["a", None, "a", None])
-    assert CheckedTask.read(queries, qrels, None, None, "raise", None).unit.tolist() == [0, 1, 0, 2]
+    assert Task(None, queries, qrels, as_of=None).read().unit.tolist() == [0, 1, 0, 2]
 
 
 def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retriever) -> None:

@@ -15,7 +15,7 @@ from scipy.stats import uniform
 
 import memkit as mk
 from memkit.evaluation.checkpoint import Checkpoint, recorded_facts
-from memkit.evaluation.evaluation import CheckedTask
+from memkit.evaluation.evaluation import Task
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import Judged, parse_metrics
 from memkit.search.question import hits_table
@@ -367,7 +367,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
     settings = drawn_settings(rng, 75)
     grid = [{name: [value] for name, value in one.items()} for one in settings]
     swept = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
-    task = CheckedTask.read(queries, qrels, None, None, "raise", DAY)
+    task = Task(None, queries, qrels, as_of=DAY).read()
     every = {"vector_weight": 1.0, "bm25_weight": 1.0, "gram_weight": 1.0}
     asked_by_scope: dict[Any, Any] = {}
     for i, one in enumerate(swept.settings):
@@ -375,7 +375,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
         key = tuple(scope.values())
         if key not in asked_by_scope:
             asked_by_scope[key] = search.with_params(**every, **scope).ask(
-                queries[["query_id", "text"]], 100, None, DAY
+                queries[["query_id", "text"]], 100, as_of=DAY
             )
         run = Judged.from_hits(hits_table(asked_by_scope[key].with_params(**one)), task.labels, 100)
         for metric in metrics:

@@ -68,14 +68,16 @@ def test_any_setting_over_one_asking_is_what_its_own_search_gives(
 ) -> None:
     if values["vector_weight"] == 0 and values["bm25_weight"] is None:
         values["bm25_weight"] = 1.0
-    question = search.ask(QUERIES, k, where, DAY)
+    question = search.ask(QUERIES, k, where=where, as_of=DAY)
     alone = search.with_params(**values)
-    hits = alone.search(QUERIES, k, where, DAY)
+    hits = alone.search(QUERIES, k, where=where, as_of=DAY)
     assert hits_table(question.with_params(**values)).equals(hits, check_metadata=True)
     bare, why_none = bare_hits(question.with_params(**values))
     assert bare.equals(hits.select(bare.column_names).replace_schema_metadata(None), check_metadata=True)
     assert why_none == ("" if hits.num_rows else hits.schema.metadata[b"note"].decode())
-    assert trace_table(question.with_params(**values)).equals(alone.trace(QUERIES, k, where, DAY), check_metadata=True)
+    assert trace_table(question.with_params(**values)).equals(
+        alone.trace(QUERIES, k, where=where, as_of=DAY), check_metadata=True
+    )
 
 
 @pytest.mark.quick
