@@ -15,8 +15,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
 from memkit.index.encoders.base import Vectors
-from memkit.index.postings import Postings, Texts
+from memkit.index.postings import Postings
 from memkit.schemas import Floats, Ints
+from memkit.text.occurrences import Texts
 
 DIMENSIONS = 64
 _SAMPLE, _SAMPLE_OF_LETTERS = 1500, 3000

@@ -22,7 +22,6 @@ from memkit.index.near_words import NearWords, Sight, readable
 from memkit.index.postings import (
     Postings,
     Query,
-    Texts,
     best_of,
     check_chunks,
     check_request,
@@ -34,6 +33,7 @@ from memkit.index.turns import Turns
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, terms_by
 from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.occurrences import Texts
 
 Near: TypeAlias = Sequence[Mapping[str, float]]
 """For each query terms beside its own, with their share of the weight of a true one; empty: none for any."""
@@ -157,7 +157,7 @@ class _Lexical(Estimator, Abilities):
 
     def _set_postings(self, postings: Postings) -> Self:
         self.postings_ = postings
-        for name in ("norms_", "lengths_", "near_words_"):
+        for name in ("norms_", "lengths_", "near_words_", "worth_"):
             vars(self).pop(name, None)
         return self
 
@@ -400,7 +400,7 @@ class CharGrams(_Lexical):
     def norms_(self) -> list[np.ndarray]:
         """The length of each half of each row; computed at the first query."""
         of_half = (self.idf_**2 * (self.half_ == half) for half in range(self.half_.max(initial=0) + 1))
-        return [np.sqrt(self.postings_.sums(_squared_log_frequency, factors)) for factors in of_half]
+        return [np.sqrt(self.postings_.sums(lambda n: _log_frequency(n) ** 2, factors)) for factors in of_half]
 
     def _half(self, postings: Postings) -> np.ndarray:
         """For each term 1 if it is a stem, 0 if it is a gram."""
@@ -408,8 +408,14 @@ class CharGrams(_Lexical):
         half[[number for term, number in postings.terms.items() if not term.startswith(_GRAM)]] = 1
         return half
 
+    @cached_property
+    def worth_(self) -> np.ndarray:
+        """What each count of a term is worth; to look it up takes a tenth of a logarithm for each posting."""
+        return np.append(0.0, _log_frequency(np.arange(1, int(self.postings_.counts.max(initial=0)) + 1)))
+
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        weights: np.ndarray = _log_frequency(counts) * self.idf_[term] / self.norms_[self.half_[term]][rows]
+        worth = self.worth_ * self.idf_[term]
+        weights: np.ndarray = worth.take(counts) / self.norms_[self.half_[term]].take(rows)
         return weights
 
     def _weighted_queries(
@@ -490,10 +496,6 @@ _GRAM = "\t"
 
 def _log_frequency(counts: np.ndarray) -> Any:
     return 1 + np.log(counts, dtype=np.float64)
-
-
-def _squared_log_frequency(counts: np.ndarray) -> Any:
-    return np.square(_log_frequency(counts))
 
 
 def _known_terms(postings: Postings, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -14,31 +14,23 @@ import itertools
 import json
 import sys
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memkit.base.checked import json_object
 from memkit.base.parallel import results, workers
 from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.tables.untrusted import check_unique, open_member, parquet, read_parquet
-from memkit.text.analyse import GRAM_SIZES, SIMPLE, Analyser, terms_by
+from memkit.text.occurrences import Respelling, Texts, counted, ranges, small, strings
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64, ascending) and their weights (float32), of equal length."""
-
-Texts: TypeAlias = Sequence[str] | Any
-"""Strings, or an Arrow array of them."""
-
-Respelling: TypeAlias = Callable[[str], str]
-"""What is done to a piece of a text between blanks; it may put blanks in, and must not depend on other pieces."""
 
 CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
 
@@ -53,12 +45,6 @@ _PART = 1 << 18
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
 _SAMPLE_MAX = 4096
 _FEW_POSTINGS = 2_000_000
-_BLOCK = 4096
-"""Texts, or distinct pieces, that are cut at once, as one statement has its cost and all of them take memory."""
-_FEW_TERMS = 1_000_000
-"""So many occurrences are counted by sorting: importing SciPy's matrices takes longer than that."""
-_AT_ONCE = 1_000_000
-"""So many occurrences of terms are counted by one product."""
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
@@ -112,32 +98,9 @@ class Postings:
                 for start in range(0, len(texts), ROWS_A_TASK)
             )
             return cls.concatenated(list(results(cls.count, parts)))
-        if not len(texts):
-            return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
-        pieces, spelled, terms = _pieces_and_terms(strings(texts), analyzer, respelled)
-        # Pieces by row times terms by piece: each distinct piece was cut and stemmed once, and no string is sorted.
-        if np.diff(spelled.starts)[pieces.numbers].sum() <= _FEW_TERMS:
-            found = pieces.through(spelled)
-            rows = np.repeat(np.arange(len(texts)), np.diff(found.starts))
-            return cls.from_occurrences(terms, rows, found.numbers, len(texts))
-        return cls(dict(zip(terms, range(len(terms)), strict=True)), *_counted(pieces, spelled, len(terms)), len(texts))
-
-    @classmethod
-    def from_occurrences(cls, terms: list[str], row: np.ndarray, term: np.ndarray, n_rows: int) -> Self:
-        """Postings from the row and the number of each occurrence of a term, which are sorted."""
-        keys = np.sort(term.astype(np.int64) * n_rows + row)
-        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-        numbers, rows = np.divmod(keys[first], n_rows)
-        offsets, counts = np.searchsorted(numbers, np.arange(len(terms) + 1)), np.diff(first, append=len(keys))
-        places = dict(zip(terms, range(len(terms)), strict=True))
-        return cls(places, offsets, rows.astype(np.int32), _small(counts), n_rows)
-
-    @classmethod
-    def from_matrix(cls, terms: list[str], counts: Any) -> Self:
-        """Postings from a sparse matrix of counts, rows by sorted terms, in column order."""
-        numbers = dict(zip(terms, range(len(terms)), strict=True))
-        rows = plain(counts.indices, np.int32)
-        return cls(numbers, counts.indptr.astype(np.int64), rows, _small(counts.data), counts.shape[0])
+        found = counted(strings(texts), analyzer, respelled)
+        numbers = dict(zip(found.terms, range(len(found.terms)), strict=True))
+        return cls(numbers, found.offsets, found.rows, found.counts, len(texts))
 
     @classmethod
     def concatenated(cls, parts: Sequence[Self]) -> Self:
@@ -151,7 +114,9 @@ class Postings:
             columns = np.fromiter((number[term] for term in part.terms), np.int64, len(part.terms))
             cells = (part.rows, np.repeat(columns, part.document_frequency))
             matrices.append(csr_array((part.counts.astype(np.float32), cells), (part.n_rows, len(terms))))
-        return cls.from_matrix(terms, vstack(matrices, format="csc"))
+        counts = vstack(matrices, format="csc")
+        rows = np.ascontiguousarray(counts.indices, np.int32)
+        return cls(number, counts.indptr.astype(np.int64), rows, small(counts.data), counts.shape[0])
 
     def postings_of(self, term: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that have a term, ascending, and how often each has it."""
@@ -214,7 +179,7 @@ class Postings:
         shifted = {term: number + len(self.terms) for term, number in other.terms.items()}
         offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
         rows, counts = np.concatenate([self.rows, other.rows]), np.concatenate([self.counts, other.counts])
-        return type(self)(self.terms | shifted, offsets, rows, _small(counts), self.n_rows)
+        return type(self)(self.terms | shifted, offsets, rows, small(counts), self.n_rows)
 
     def renamed(self, prefix: str) -> Self:
         """A copy with `prefix` before each term."""
@@ -270,7 +235,7 @@ def _add(
 ) -> None:
     """Add each list's weights, times its factor, to its rows; the last list first."""
     sizes = (stops - starts)[::-1]
-    places = _ranges(starts[::-1], sizes)
+    places = ranges(starts[::-1], sizes)
     np.add.at(scores, rows[places], weights[places] * np.repeat(factors[::-1], sizes))
 
 
@@ -281,179 +246,12 @@ def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
     return slice(starts[place], stops[place]) if 0 < length <= _SAMPLE_MAX else slice(0)
 
 
-@dataclass(frozen=True)
-class _Numbers:
-    """The numbers of the strings of many lists, end to end, and where each list starts, with the end of the last."""
-
-    starts: np.ndarray
-    numbers: np.ndarray
-
-    @classmethod
-    def counted(cls, blocks: Iterable[list[list[str]]], known: Mapping[str, int]) -> Self:
-        """Those of `blocks` of lists; `known` numbers a new string when it is asked for it."""
-        sizes, numbers = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
-        for block in blocks:
-            sizes.append(np.fromiter(map(len, block), np.int64, len(block)))
-            each = itertools.chain.from_iterable(block)
-            numbers.append(np.fromiter(map(known.__getitem__, each), np.int32, int(sizes[-1].sum())))
-        return cls(np.cumsum(np.concatenate(sizes)), np.concatenate(numbers))
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def through(self, other: Self) -> Self:
-        """Each number replaced by the list that `other` has for it."""
-        starts, sizes = other.starts[self.numbers], np.diff(other.starts)[self.numbers]
-        ends = np.append(0, np.cumsum(sizes))
-        return type(self)(ends[self.starts], other.numbers[_ranges(starts, sizes)])
-
-    def matrix(self, width: int) -> Any:
-        """How often each list has each number below `width`, as a sparse matrix."""
-        from scipy.sparse import csr_array
-
-        is_small = len(self.numbers) <= np.iinfo(np.int32).max
-        starts = self.starts.astype(np.int32) if is_small else self.starts  # 64 bits would spread to all products
-        return csr_array((np.ones(len(self.numbers), np.float32), self.numbers, starts), (len(self), width))
-
-
-def _pieces_and_terms(texts: Any, analyzer: str, respelled: Respelling | None) -> tuple[_Numbers, _Numbers, list[str]]:
-    """The pieces of each text between blanks, the terms of each distinct piece, and the terms in order.
-
-    No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
-    """
-    cut, words = terms_by(analyzer), _numbering()
-    by_row, pieces = _pieces(texts)
-    spelled = pieces if respelled is None else _respelled(pieces, respelled)
-    by_piece = _Numbers.counted(map(cut.words, _blocks(spelled)), words)
-    by_word, ordered = (_grams_by_word if analyzer == "char" else _terms_by_word)(list(words), cut)
-    return by_row, by_piece.through(by_word), ordered
-
-
-def _pieces(texts: Any) -> tuple[_Numbers, list[str]]:
-    """The pieces of each text between blanks, as Python's ``split`` finds them but for empty ones, and each of them."""
-    split = (pc.utf8_split_whitespace(block.fill_null("")) for block in _blocks(texts))
-    arrays = [part for block in split for part in (block.chunks if isinstance(block, pa.ChunkedArray) else [block])]
-    encoded = pa.chunked_array([array.flatten() for array in arrays]).dictionary_encode().unify_dictionaries()
-    sizes = np.concatenate([np.zeros(1, np.int64), *(pc.list_value_length(array).to_numpy() for array in arrays)])
-    numbers = [part.indices.to_numpy() for part in encoded.chunks]
-    return _Numbers(np.cumsum(sizes), np.concatenate(numbers)), encoded.chunk(0).dictionary.to_pylist()
-
-
-def _respelled(pieces: list[str], respelled: Respelling) -> list[str]:
-    """Each piece respelled; all of them at once, where that leaves their borders."""
-    at_once = respelled("\n".join(pieces)).split("\n")
-    return at_once if len(at_once) == len(pieces) else list(map(respelled, pieces))
-
-
-def _terms_by_word(words: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
-    """The terms of each word, and all terms in order."""
-    terms = _numbering()
-    by_word = _Numbers.counted((cut.terms_at_fit(some, len(words)) for some in _blocks(words)), terms)
-    ordered = sorted(terms)
-    places = np.empty(len(ordered), np.int32)
-    places[[terms[term] for term in ordered]] = np.arange(len(ordered))
-    return replace(by_word, numbers=places[by_word.numbers]), ordered
-
-
-def _grams_by_word(words: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
-    """As `_terms_by_word` for character n-grams; those of simple letters, which are few hundred, are cut as numbers."""
-    is_plain = np.fromiter((SIMPLE.fullmatch(word) is not None for word in words), bool, len(words))
-    word, gram, ordered = _plain_grams(list(itertools.compress(words, is_plain)))
-    word = np.flatnonzero(is_plain)[word]
-    if not is_plain.all():
-        others = cut.terms_of_words(itertools.compress(words, ~is_plain))
-        known = dict(zip(ordered, range(len(ordered)), strict=True))
-        ordered = sorted(known.keys() | set(itertools.chain.from_iterable(others.values())))
-        number = dict(zip(ordered, range(len(ordered)), strict=True))
-        gram = np.fromiter((number[term] for term in known), np.int32, len(known))[gram]
-        sizes = np.fromiter(map(len, others.values()), np.int64, len(others))
-        terms = np.fromiter((number[term] for terms in others.values() for term in terms), np.int32, int(sizes.sum()))
-        word = np.concatenate([word, np.repeat(np.flatnonzero(~is_plain), sizes)])
-        gram = np.concatenate([gram, terms])
-    starts = np.append(0, np.cumsum(np.bincount(word, minlength=len(words))))
-    return _Numbers(starts, gram[np.argsort(word, kind="stable")]), ordered
-
-
-def _plain_grams(words: list[str]) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """The n-grams of words, a blank at each end: the number of the word and of the gram of each, and all in order."""
-    letters = np.frombuffer(f" {'  '.join(words)} ".encode("utf-32-le", "surrogatepass"), np.uint32)
-    alphabet, numbers = np.unique(letters, return_inverse=True)
-    bits, longest = len(alphabet).bit_length(), GRAM_SIZES[-1]
-    lengths = np.fromiter(map(len, words), np.int64, len(words)) + 2
-    starts = np.cumsum(lengths) - lengths
-    word, key = [], []
-    for size in GRAM_SIZES:
-        counts = np.maximum(lengths - size + 1, 0)
-        first, grams = _ranges(starts, counts), np.zeros(counts.sum(), np.int64)
-        for place in range(longest):  # a shorter gram has zeros at its end, so it comes before those that it begins
-            grams <<= bits
-            if place < size:
-                grams += numbers[first + place] + 1
-        word.append(np.repeat(np.arange(len(words)), counts))
-        key.append(grams)
-    known, gram = np.unique(np.concatenate(key), return_inverse=True)
-    parts = (known[:, None] >> (bits * np.arange(longest)[::-1])) & ((1 << bits) - 1)
-    spelled = np.append(0, alphabet).astype(np.uint32)[parts].view(f"<U{longest}").ravel().tolist()
-    return np.concatenate(word), gram.astype(np.int32), spelled
-
-
-def _numbering() -> defaultdict[str, int]:
-    """Gives each new string the next number."""
-    return defaultdict(itertools.count().__next__)
-
-
-def _counted(pieces: _Numbers, spelled: _Numbers, n_terms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets, rows and counts of the terms in the rows of `pieces`, by a product for some terms at a time."""
-    often = np.bincount(pieces.numbers, minlength=len(spelled))
-    occurrences = np.bincount(spelled.numbers, np.repeat(often, np.diff(spelled.starts)), n_terms)
-    ends = np.searchsorted(np.cumsum(occurrences), np.arange(_AT_ONCE, occurrences.sum(), _AT_ONCE)) + 1
-    bounds = np.unique([0, *ends.tolist(), n_terms]).tolist()
-    by_row, by_term = pieces.matrix(len(spelled)), spelled.matrix(n_terms).tocsc()
-    rows, counts = np.empty(int(occurrences.sum()), np.int32), list[np.ndarray]()  # memory counts once it is written
-    sizes, filled = [np.zeros(1, np.int64)], 0
-    for first, last in itertools.pairwise(bounds):
-        part = (by_row @ by_term[:, first:last].tocsr()).tocsc()
-        rows[filled : filled + part.nnz] = part.indices
-        counts.append(_small(part.data))
-        sizes.append(np.diff(part.indptr))
-        filled += part.nnz
-    return np.cumsum(np.concatenate(sizes)), rows[:filled], np.concatenate(counts)
-
-
-def _blocks(values: Any) -> Iterator[Any]:
-    return (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
-
-
-def _small(counts: np.ndarray) -> np.ndarray:
-    """`counts` in the smallest integer type, which is one byte in most corpora."""
-    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
-
-
-def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The numbers from each start on, as many as its size, end to end.
-
-    >>> _ranges(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    ends = np.cumsum(sizes)
-    numbers: np.ndarray = np.arange(sizes.sum()) - np.repeat(ends - sizes - starts, sizes)
-    return numbers
-
-
 def check_chunks(chunks: pa.Table, texts: Texts) -> None:
     """Raise if an arm cannot be fitted on these."""
     if not isinstance(chunks, pa.Table):
         raise ParameterError(f"fit: expected a table of chunks. Got {type(chunks).__name__}.")
     if chunks.num_rows != len(texts):
         raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")
-
-
-def strings(texts: Texts) -> Any:
-    return texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
-
-
-def plain(values: Any, kind: type) -> np.ndarray:
-    return np.ascontiguousarray(values, dtype=kind)
 
 
 def check_request(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
@@ -552,7 +350,7 @@ def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postin
     new_rows = np.flatnonzero(is_new).astype(np.int32)[delta.rows]
     counts = _spliced(before.counts, gone, places, delta.counts)
     offsets = np.append(0, np.cumsum(frequency))
-    return Postings(numbers, offsets, _spliced(rows, gone, places, new_rows), _small(counts), len(former_row))
+    return Postings(numbers, offsets, _spliced(rows, gone, places, new_rows), small(counts), len(former_row))
 
 
 def _numbers_since(
@@ -635,7 +433,7 @@ def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
             f"{folder}: expected {expected} postings of '{name}'. Got {postings.num_rows} of {frequencies.sum()}: "
             "the files do not belong together. Fit and save again."
         )
-    rows = plain(postings["row"].to_numpy(), np.int32)
+    rows = np.ascontiguousarray(postings["row"].to_numpy(), np.int32)
     if len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
         raise DamagedIndexError(
             f"{folder}: expected rows from 0 to {n_rows - 1} in '{name}'. Got {rows.min()} to {rows.max()}. "
@@ -649,7 +447,7 @@ def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
         )
     numbers = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
     offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
-    return Postings(numbers, offsets, rows, _small(counts), n_rows), settings
+    return Postings(numbers, offsets, rows, small(counts), n_rows), settings
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

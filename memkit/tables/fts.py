@@ -15,10 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.base.duck import as_arrow, interruptible, literals, put, session, transaction
-from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
+from memkit.schemas import Ints
+from memkit.text.analyse import analyse_sql, searchable_sql
+from memkit.text.occurrences import counted
 
 if TYPE_CHECKING:
     import duckdb
@@ -37,20 +41,6 @@ TEXT_INDEX: dict[str, pa.Schema] = {
     "postings": pa.schema([("termid", pa.int32()), ("docid", pa.int32()), ("tf", pa.int32())]),
 }
 """The tables of the index: document lengths, document frequencies of terms, and postings with term frequencies."""
-
-_INDEX = """
-create temp table names as
-    select (row_number() over (order by name) - 1)::int as doc, name
-    from (select distinct memory_id as name from memories);
-create temp table counts as {counts};
-create temp table docs as
-    select doc as docid, name, coalesce(len, 0)::int as len
-    from names left join (select doc, sum(tf) as len from counts group by doc) using (doc);
-create temp table terms as
-    select (row_number() over (order by term) - 1)::int as termid, term, count(*)::int as df from counts group by term;
-create temp table postings as
-    select termid, doc as docid, tf::int as tf from counts join terms using (term)
-"""
 
 _SCORES = """
     with query_terms as (
@@ -136,14 +126,33 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     """
     available = {*memories.column_names} - ({"description"} if "heading_path" not in memories.column_names else set())
     searched = [name for name in SEARCHED if name in available]
-    bodies = f"(select doc, {searchable_sql(searched)} as body from memories join names on name = memory_id)"  # noqa: S608  # no data in it
     read = ["memory_id", *searched, *(["heading_path"] if "description" in searched else [])]
+    bodies = f"select memory_id, {searchable_sql(searched)} as body from memories order by memory_id"  # noqa: S608  # no data in it
     with session() as con, interruptible():
-        load_fts(con)
         con.register("memories", memories.select(read))
-        with transaction(con):
-            con.execute(_INDEX.format(counts=count_terms_sql(bodies)))
-        return {name: as_arrow(con, f"from {name} order by all") for name in TEXT_INDEX}
+        ordered = as_arrow(con, bodies).combine_chunks()
+    found = counted(ordered["body"], "auto")
+    names = ordered["memory_id"].combine_chunks()
+    is_first = np.append(True, pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False))[: len(names)]
+    term = np.repeat(np.arange(len(found.terms)), np.diff(found.offsets))
+    term, doc, tf = _summed(term, (np.cumsum(is_first) - 1)[found.rows], found.counts)
+    n_docs, n_terms = int(is_first.sum()), len(found.terms)
+    columns = {
+        "docs": [np.arange(n_docs), names.filter(pa.array(is_first)), np.bincount(doc, tf, n_docs)],
+        "terms": [np.arange(n_terms), found.terms, np.bincount(term, minlength=n_terms)],
+        "postings": [term, doc, tf],
+    }
+    cells = {name: map(pa.array, values) for name, values in columns.items()}
+    return {
+        name: pa.table([values.cast(kind) for values, kind in zip(cells[name], schema.types, strict=True)], schema)
+        for name, schema in TEXT_INDEX.items()
+    }
+
+
+def _summed(term: Ints, doc: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
+    """Counts by term and document, both ascending; the rows of one document are neighbours."""
+    first = np.flatnonzero(np.append(True, (np.diff(term) != 0) | (np.diff(doc) != 0))[: len(term)])
+    return term[first], doc[first], np.diff(np.append(0, np.cumsum(count))[np.append(first, len(count))])
 
 
 def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table], memories: str | None = None) -> None:

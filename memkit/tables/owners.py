@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import groupby
 from typing import Self
 
@@ -152,13 +152,14 @@ class Owners:
         is_one = self.same(left, right)
         unlike = np.flatnonzero(~is_one & (self._has_title[left] | self._has_title[right]))
         pairs = zip(left[unlike].tolist(), right[unlike].tolist(), strict=True)
-        is_one[unlike] = [self.names(*pair) for pair in pairs]
+        says = cache(self._says)  # a text is mostly in several pairs
+        is_one[unlike] = [self.names(*pair, says) for pair in pairs]
         return is_one
 
-    def names(self, left: int, right: int) -> bool:
-        """Whether both texts name the subject of the one or of the other."""
-        titles = {words_of(self.titles[row]) for row in (left, right)}
-        return any(bool(title) and self._says(left, title) and self._says(right, title) for title in titles)
+    def names(self, left: int, right: int, says: Callable[[int, frozenset[str]], bool] | None = None) -> bool:
+        """Whether both texts name the subject of the one or of the other; `says` remembers what a text says."""
+        titles, says = {words_of(self.titles[row]) for row in (left, right)}, says or self._says
+        return any(bool(title) and says(left, title) and says(right, title) for title in titles)
 
     def parts(self, group: Ints) -> Ints:
         """A number for each row, the same for rows of one `group` (of equal texts) and one owner.
@@ -287,9 +288,9 @@ def _read_pages(
         else:
             heads = [match[1].rstrip(" \t#") for row in some if (match := _FIRST.match(texts[row].as_py() or ""))]
             title = heads[0] if len(heads) == 1 else _stem(path)
-        of_page[path], own = _title(title, path, declared[some[0]], stems), comparable(title)
+        of_page[path], own = _title(title, path, declared[some[0]], stems), _compared(title)
         for row in some:
-            said = (comparable(name) for name in names[row] if name and name != rows["description"][row])
+            said = (_compared(name) for name in names[row] if name and name != rows["description"][row])
             above[row] = [name for name in said if name and name != own]
     most = max(_MANY, _SHARE * len(by_path))
     pages_with = Counter(name for some in by_path.values() for name in {name for row in some for name in above[row]})
@@ -306,13 +307,18 @@ def _read_pages(
 def _title(title: str, path: str, declared: Owner, stems: set[str]) -> str:
     """The title of a page as owners are compared; that of a copy is the original's, and an id is none."""
     stem = _stem(path)
-    if comparable(title) == comparable(stem) and not declared.by_name:
+    if _compared(title) == _compared(stem) and not declared.by_name:
         if not declared.slugs and _SLUG.fullmatch(title):
             return ""
         title = without_mark(stem)
         plain = without_number(title)
         title = plain if folded(plain) in stems else title
     return _plain(title)
+
+
+@lru_cache(65_536)
+def _compared(name: str) -> str:
+    return comparable(name)
 
 
 @lru_cache(65_536)

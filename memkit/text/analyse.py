@@ -10,7 +10,7 @@ to е, ς to σ, no stress marks and soft hyphens), and then becomes its terms:
 - an emoji itself.
 
 `analyse_sql` is one expression for single texts. For a table it is faster to normalise and stem each distinct spelling
-once (`vocabulary_sql`, `count_terms_sql`). DuckDB compiles the regular expression of a word in each statement, which
+once (`vocabulary_sql`). DuckDB compiles the regular expression of a word in each statement, which
 takes longer than a whole search, and matches it at a third of the speed of Python. So `Analyser`, which queries and
 indexes use, tokenises texts in the Latin and Cyrillic alphabets itself (a test compares every character with the SQL)
 and asks DuckDB for the stem of each word once; all other texts go through the SQL.
@@ -151,29 +151,6 @@ def analyse_sql(column: str, analyzer: str = "auto") -> str:
     (True, False)
     """
     return f"flatten(list_transform({word_sql(column)}, lambda word: {term_sql('word', analyzer)}))"
-
-
-def count_terms_sql(source: str, analyzer: str = "auto") -> str:
-    """SQL statement that counts the terms of many texts: columns doc, term, tf (int64).
-
-    Parameters
-    ----------
-    source : str
-        A table or view with the columns doc (any type) and body (VARCHAR).
-    analyzer : str
-        One of `ANALYSERS`.
-
-    Notes
-    -----
-    Equal to unnesting `analyse_sql` and counting, but each distinct word is stemmed only once.
-    """
-    return f"""
-        with spellings as materialized (
-            select doc, unnest({spelling_sql("body")}) as spelling from {source}
-        ), vocabulary as materialized ({vocabulary_sql("spellings", analyzer)})
-        select doc, term, count(*) as tf
-        from (select doc, unnest(terms) as term from spellings join vocabulary using (spelling)) group by all
-    """  # noqa: S608  # source is a name that memkit gives, the rest are this module's constants
 
 
 def vocabulary_sql(spellings: str, analyzer: str = "auto") -> str:

@@ -141,7 +141,8 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
     has_any = reduce(pc.or_, matched)
     some = texts.filter(has_any)
     for pattern in patterns:
-        some = _without(some, pattern)
+        if pc.any(pc.match_substring_regex(some, pattern)).as_py():
+            some = _without(some, pattern)
     if isinstance(texts, pa.ChunkedArray):
         has_any, some = has_any.combine_chunks(), some.combine_chunks()
     return pc.replace_with_mask(texts, has_any, some)

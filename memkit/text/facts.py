@@ -22,10 +22,8 @@ from memkit.text.one_word import Lexicon, Synonyms, Words
 from memkit.text.statements import Reader, Statement, pieces_of
 
 _STEM = 5
-_MARKS = 1 << 20
-"""Pairs of sets times members that are in memory at once."""
 _AT_ONCE = 200_000
-"""Places of pairs of texts that are compared at once."""
+"""Pairs of sets, or places of pairs of texts, that are compared at once."""
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -81,21 +79,18 @@ class Sets:
         # Each member flips one bit, so two rows differ in no fewer members than their signatures do in bits.
         apart = np.bitwise_count(signatures[left] ^ signatures[right]).astype(np.int64)
         likely = np.flatnonzero((both > 0) & (both - apart >= least * both))
-        # Each pair has a row of marks, in which the left one's members are set and the right one's looked up.
         width = int(members.max(initial=0)) + 1
-        at_once = max(1, min(_MARKS // width, len(likely)))
-        marks = np.zeros(at_once * width, bool)
-        for start in range(0, len(likely), at_once):
-            some = likely[start : start + at_once]
-            cells = []
+        for start in range(0, len(likely), _AT_ONCE):
+            some = likely[start : start + _AT_ONCE]
+            sides = []
             for rows in (left[some], right[some]):
                 n = sizes[rows]
                 pair = np.repeat(np.arange(len(some)), n)
                 place = np.arange(len(pair)) + np.repeat(starts[rows] - (np.cumsum(n) - n), n)
-                cells.append(pair * width + members[place])
-            marks[cells[0]] = True
-            shared = np.bincount(cells[1][marks[cells[1]]] // width, minlength=len(some))
-            marks[cells[0]] = False
+                sides.append(pair * width + members[place])
+            both_sides = np.sort(np.concatenate(sides))
+            twice = both_sides[1:][both_sides[1:] == both_sides[:-1]]
+            shared = np.bincount(twice // width, minlength=len(some))
             dice[some] = 2 * shared / both[some]
         dice[dice < least] = 0.0
         return dice

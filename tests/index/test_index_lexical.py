@@ -21,7 +21,8 @@ from memkit.base.params import Estimator
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
 from memkit.index.lexical import BM25, CharGrams, Grams, plain_letters
-from memkit.text.analyse import ANALYSERS, Analyser, count_terms_sql, load_fts
+from memkit.text import occurrences
+from memkit.text.analyse import ANALYSERS, Analyser, analyse_sql, load_fts
 
 CORPUS = [
     "Пул соединений настроен на десять",
@@ -136,14 +137,15 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
 
 @pytest.mark.parametrize("analyzer", ANALYSERS)
 def test_terms_are_counted_as_one_sql_statement_counts_them(analyzer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postings, "_BLOCK", 3)  # of texts and of words, so that there are many
+    monkeypatch.setattr(occurrences, "_BLOCK", 3)  # of texts and of words, so that there are many
     with session() as con:
         load_fts(con)
         con.register("bodies", pa.table({"doc": range(len(CORPUS)), "body": CORPUS}))
-        expected = con.execute(count_terms_sql("bodies", analyzer)).fetchall()
-    monkeypatch.setattr(postings, "_AT_ONCE", 5)
-    for few_terms in (postings._FEW_TERMS, 0):  # by sorting, and by products of five occurrences each
-        monkeypatch.setattr(postings, "_FEW_TERMS", few_terms)
+        each = f"select doc, unnest({analyse_sql('body', analyzer)}) as term from bodies"  # noqa: S608  # no data in it
+        expected = con.execute(f"select doc, term, count(*) as tf from ({each}) group by all").fetchall()  # noqa: S608  # as above
+    monkeypatch.setattr(occurrences, "_AT_ONCE", 5)
+    for few_terms in (occurrences._FEW_TERMS, 0):  # by sorting, and by products of five occurrences each
+        monkeypatch.setattr(occurrences, "_FEW_TERMS", few_terms)
         counted = postings.Postings.count(CORPUS, analyzer)
         assert list(counted.terms) == sorted({term for _, term, _ in expected})
         lists = {term: counted.postings_of(number) for term, number in counted.terms.items()}
@@ -179,7 +181,7 @@ def test_a_text_has_the_grams_of_all_its_letters_whatever_blanks_and_marks_stand
 
 
 def test_matrices_of_counts_have_places_of_32_bits() -> None:
-    counts = postings._Numbers(np.array([0, 2, 3], np.int64), np.array([0, 1, 1], np.int32)).matrix(2)
+    counts = occurrences._Numbers(np.array([0, 2, 3], np.int64), np.array([0, 1, 1], np.int32)).matrix(2)
     assert counts.toarray().tolist() == [[1, 1], [0, 1]]
     assert {part.dtype for part in (counts.indices, counts.indptr, (counts @ counts).indices)} == {np.dtype(np.int32)}
 

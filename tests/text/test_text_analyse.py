@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from memkit.base.duck import connect, one_value
 from memkit.errors import ParameterError
 from memkit.text import analyse
-from memkit.text.analyse import ANALYSERS, SIMPLE, Analyser, analyse_sql, count_terms_sql, load_fts
+from memkit.text.analyse import ANALYSERS, SIMPLE, Analyser, analyse_sql, load_fts
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40) | st.text(
     "абвёЁйия snake_case__E4021 东京タ한글ภาษาé", max_size=40
@@ -172,18 +172,6 @@ def test_char_grams_are_those_of_scikit_learn(con: duckdb.DuckDBPyConnection) ->
     text = "я ab память и е4021 настройка"
     expected = CountVectorizer(analyzer="char_wb", ngram_range=(3, 5)).build_analyzer()(text)
     assert sorted(terms(con, text, "char")) == sorted(expected)
-
-
-@settings(max_examples=25)
-@given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyzer=st.sampled_from(ANALYSERS))
-def test_counting_a_table_equals_analysing_each_text(
-    con: duckdb.DuckDBPyConnection, texts: list[str], analyzer: str
-) -> None:
-    cursor = con.cursor()
-    cursor.register("bodies", pa.table({"doc": range(len(texts)), "body": texts}))
-    counted = cursor.execute(count_terms_sql("bodies", analyzer)).fetchall()
-    expected = [(doc, term) for doc, of_text in enumerate(terms_of_each(con, texts, analyzer)) for term in of_text]
-    assert sorted((doc, term) for doc, term, tf in counted for _ in range(tf)) == sorted(expected)
 
 
 @settings(max_examples=25)
