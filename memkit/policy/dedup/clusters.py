@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.duck import literal, rows_of
@@ -80,7 +81,11 @@ def in_order(nodes: Nodes, rows: pa.Table, survivor: str) -> Order:
     # step before refused them) ranks last and takes no part: no row may go for the sake of an absent one.
     positions = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
     places = _places(rows, survivor)
-    node, priority = nodes.node[positions], _priorities(places)
+    node = nodes.node[positions]
+    for part, rule in zip(places, SURVIVORS[survivor], strict=True):
+        if rule in (_NEWEST, _OLDEST):
+            _share_age(part, node, rows)
+    priority = _priorities(places)
     best = _best_rows(len(nodes.first), node, priority)
     is_present, rank = best >= 0, len(rows) + np.arange(len(best))
     rank[is_present] = priority[best[is_present]]
@@ -126,6 +131,16 @@ def _places(rows: pa.Table, survivor: str) -> Ints:
     ranks = [f"rank() over (order by {order}) as r{n}" for n, (order, _) in enumerate(SURVIVORS[survivor])]
     ranked = rows_of(f"select place, {', '.join(ranks)} from input order by place", input=numbered)  # noqa: S608  # our own rules
     return np.stack([ranked[f"r{n}"].to_numpy().astype(np.int64) for n in range(len(ranks))])
+
+
+def _share_age(places: Ints, node: Ints, rows: pa.Table) -> None:
+    """Give a text without a date the first place of the dated ones it equals: how old it is nobody knows."""
+    dated = pc.is_valid(pc.coalesce(rows["created_at"], rows["updated_at"])).to_numpy() & (node >= 0)
+    first = np.full(int(node.max(initial=0)) + 1, len(rows) + 1)
+    np.minimum.at(first, node[dated], places[dated])
+    others = np.flatnonzero(~dated & (node >= 0))
+    others = others[first[node[others]] <= len(rows)]
+    places[others] = first[node[others]]
 
 
 def _priorities(places: Ints) -> Ints:
