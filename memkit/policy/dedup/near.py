@@ -167,8 +167,10 @@ def _sets(blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]], scopes: Ints) -> 
         counts += np.bincount(part.indices.to_numpy(), minlength=len(counts))
     rank = np.empty(len(counts), dtype=np.int64)
     rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))
+    pa.default_memory_pool().release_unused()
     gram, ends = np.empty(int(sizes.sum()), np.int32), np.append(0, np.cumsum(sizes))
-    for part, start in zip(parts, range(0, len(scopes), STEP), strict=True):
+    for start in range(0, len(scopes), STEP):
+        part = parts.pop(0)  # which is as large as its share of the matrix
         # A sort of whole numbers takes a third of the time that sorting within rows does.
         owner = np.repeat(np.arange(len(sizes[start : start + STEP])), sizes[start : start + STEP])
         cells = np.sort(owner * len(counts) + rank[part.indices.to_numpy()])
