@@ -51,7 +51,7 @@ class Owners:
     labels : ndarray of int64, shape (3, n)
         Subject, log and file; `NOBODY` where a row has none. Rows that share one have one owner.
     titles : list of str
-        What a text has to name; empty where it has no title.
+        What a text has to name; empty where it has no title. Where the layout declares a scope, it is the second line.
     texts : pyarrow.ChunkedArray
         The texts of memories, which name a title or not.
     places : ndarray of int64, shape (n,)
@@ -94,9 +94,8 @@ class Owners:
             if owner.subject == PAGE:
                 pages.append(row)
                 continue
-            titles[row] = _plain(rows["title"][row] or "")
             scope = (rows["scope"][row] or "") if owner.by_scope else ""
-            subjects[row] = f"{titles[row]}\n{scope}".strip("\n")
+            subjects[row] = titles[row] = f"{_plain(rows['title'][row] or '')}\n{scope}".rstrip("\n")
         _read_pages(pages, rows, memories["text"], of_rows, subjects, titles, files)
         logs = np.where([key[2] in in_log for key in told], 0, NOBODY).astype(np.int64)
         users = _coded([user or "" for user in rows["user_id"]])
@@ -130,8 +129,12 @@ class Owners:
         return replace(self, stores=none[0], labels=none, titles=[""] * len(self))
 
     def apart(self) -> Ints:
-        """A number for each user and store: rows of two never have one owner."""
-        return self.users * (int(self.stores.max(initial=0)) + 1) + self.stores
+        """A number for each user, store and scope: rows of two never have one owner, whatever their texts name."""
+        return self._apart
+
+    @cached_property
+    def _apart(self) -> Ints:
+        return numbered(self.users, self.stores, _coded([title.partition("\n")[2] for title in self.titles]))
 
     def same(self, left: Ints, right: Ints) -> Mask:
         """Whether two rows have one owner by user, store and label, whatever their texts name; shapes broadcast."""
@@ -143,8 +146,8 @@ class Owners:
         return is_same
 
     def may_share(self, left: Ints, right: Ints) -> Mask:
-        """Whether two rows are of one user and store: others never have one owner."""
-        is_shared: Mask = (self.users[left] == self.users[right]) & (self.stores[left] == self.stores[right])
+        """Whether two rows are of one user, store and scope: others never have one owner."""
+        is_shared: Mask = self._apart[left] == self._apart[right]
         return is_shared
 
     def one(self, left: Ints, right: Ints) -> Mask:
@@ -364,12 +367,12 @@ def _words(text: str) -> set[str]:
 
 @lru_cache(65_536)
 def words_of(title: str) -> frozenset[str]:
-    """The content words of a title, shortened, as they are looked for in a text.
+    """The content words of a title, shortened, as they are looked for in a text; its scope is none of them.
 
     >>> sorted(words_of("Склады в Казани"))
     ['казан', 'склад']
     """
-    return _content(title)
+    return _content(title.partition("\n")[0])
 
 
 def _content(text: str) -> frozenset[str]:

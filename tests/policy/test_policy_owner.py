@@ -25,9 +25,9 @@ def fact(id: str, kind: str) -> str:
     return f"- [id:{id}] [t:{kind}] [imp:low] {FACT}\n"
 
 
-def note(id: int, subject: str, scope: str) -> str:
+def note(id: int, subject: str, scope: str, text: str = FACT) -> str:
     uuid = f"00000000-0000-4000-8000-{id:012}"
-    return f"---\nid: {uuid}\nsubject: {subject}\nkeywords: [a]\napplies_to: {scope}\n---\n{FACT}\n"
+    return f"---\nid: {uuid}\nsubject: {subject}\nkeywords: [a]\napplies_to: {scope}\n---\n{text}\n"
 
 
 def topic(name: str) -> str:
@@ -42,6 +42,9 @@ KEPT = {
     "plain pages": {"people/anna.md": FACT, "people/pavel.md": FACT},
     "subjects of notes": {f"{n}.md": note(n, subject, "global") for n, subject in enumerate(("Анна", "Павел"))},
     "scopes of notes": {f"{n}.md": note(n, "Анна", scope) for n, scope in enumerate(("global", "area:x"))},
+    "scopes of notes whose text names their subject": {
+        f"{n}.md": note(n, "Анна", scope, f"Анна {FACT}") for n, scope in enumerate(("area:home", "area:office"))
+    },
     "stores of Serena": {f"{project}/.serena/memories/team.md": FACT for project in "ab"},
     "names of Serena": {f".serena/memories/{name}.md": FACT for name in ("team", "team copy")},
     "stores of Claude": {
@@ -78,6 +81,9 @@ MERGED = {
         "wisdom.json": json.dumps(
             [{"fact_id": n, "content": FACT, "category": "c", "confidence": 0.5} for n in ("f1", "f2")]
         )
+    },
+    "notes of one scope whose text names a subject": {
+        f"{n}.md": note(n, subject, "area:x", f"Анна {FACT}") for n, subject in enumerate(("Анна", "Павел"))
     },
     "a text that names its subject": VAULT | {"Павел Иванов.md": NAMED, "Команда.md": NAMED},
     "slugs of Claude": {"MEMORY.md": "- [x](c.md) — y\n", "c.md": topic("c")}
@@ -166,11 +172,24 @@ def test_headings_of_a_template_are_no_subject_and_others_are(tmp_path: Path) ->
     assert mk.Deduplicator(encoder=None).fit(corpus).pairs_.num_rows == 0
 
 
+DATED = f"---\ntitle: чай\ncreated: 2026-01-02\n---\n{FACT}\n"
 COPIES = {
     "a page or an index links to it": ({"b/чай.md": FACT, "чай.md": FACT, "о.md": "[чай](b/чай.md)"}, "b/чай.md"),
     "it is no copy and lies in no archive or backup": ({"archive/чай.md": FACT, "Проект/раз/чай.md": FACT}, "Проект"),
     "its path is shorter": ({"а/б/чай.md": FACT, "я/чай.md": FACT}, "я"),
 }
+
+
+@pytest.mark.parametrize("survivor", ["oldest", "newest", "longest", "most_important"])
+def test_a_copy_without_a_date_is_no_older_than_its_original(survivor: str, tmp_path: Path) -> None:
+    undated = DATED.replace("created: 2026-01-02\n", "")
+    for case, files in {
+        "undated": {"Проект/чай.md": DATED, "trash/чай.md": undated},
+        "dated": {"Проект/чай.md": undated, "trash/чай.md": DATED},
+    }.items():
+        corpus = read(VAULT | files, tmp_path / case)
+        judged = mk.Deduplicator(encoder=None, survivor=survivor).fit(corpus).transform(corpus)
+        assert judged.filter(judged["keep"])["path"].to_pylist() == ["Проект/чай.md"]
 
 
 @pytest.mark.parametrize("survivor", ["oldest", "newest", "longest", "most_important"])
