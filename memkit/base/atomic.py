@@ -1,4 +1,5 @@
-"""Atomic writes: a file is written under a temporary name and renamed once its bytes are on the disk.
+"""Files of memkit's own: written under a temporary name and renamed once the bytes are on the disk; and folders that
+are the user's alone, as the cache is.
 
 Three other kinds of writing are done elsewhere: changes below a root of memories, safe against a power cut after every
 call (`memkit.change.disk`); the files of a lake, which change together (`memkit.tables.commit`); and what SQLite
@@ -9,9 +10,15 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from memkit.errors import MemkitError
+
+_VARIABLE = "MEMKIT_CACHE"
+_OFF = ("", "0", "off", "none", "no")
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY
 
 
@@ -55,3 +62,51 @@ def put(
     finally:
         temporary.unlink(missing_ok=True)
     return final_name
+
+
+def users_cache() -> Path | None:
+    """``$MEMKIT_CACHE``, else ``memkit`` in the user's cache folder; None if it is off."""
+    named = os.environ.get(_VARIABLE)
+    if named is not None and named.strip().lower() in _OFF:
+        return None
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:  # a user without a home
+        return None
+    return Path(named or Path(home, "memkit"))
+
+
+def own_folder(folder: Path) -> None:
+    """Create `folder` and its missing parents for the user alone; raise if it is another user's.
+
+    Raises
+    ------
+    MemkitError
+    """
+    for above in reversed([folder, *folder.parents]):
+        with suppress(FileExistsError):
+            above.mkdir(mode=0o700)
+    check_own(folder)
+
+
+def check_own(path: Path, *, is_ours: bool = False) -> None:
+    """Raise if another user owns `path` or may write to it, or if it is a link in the place of what memkit made; a
+    missing path is fine.
+
+    Raises
+    ------
+    MemkitError
+        Because files that others may write are neither trusted nor private.
+    """
+    try:
+        entry = path.lstat() if is_ours else path.stat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(entry.st_mode):
+        raise MemkitError(f"{path}: expected a file or folder. Got a link. Remove it.")
+    if hasattr(os, "geteuid") and (entry.st_uid != os.geteuid() or entry.st_mode & 0o022):
+        mode = stat.S_IMODE(entry.st_mode)
+        raise MemkitError(
+            f"{path}: expected what only its owner, you, may write. Got the owner {entry.st_uid} and mode {mode:o}."
+            " Say chmod 700, or choose another folder with MEMKIT_CACHE or mk.vector_cache(folder)."
+        )

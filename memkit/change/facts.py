@@ -586,7 +586,7 @@ class FactStore(Operations):
 
         result = self._do(to_one, now, dry_run)
         if not dry_run:
-            forget(users.table(rows))
+            forget(users.table(rows), self.root)
         return result
 
     def _answer(self, user_id: str, query: str, confirm: bool, threshold: float, now: AsOf) -> str | pa.Table:

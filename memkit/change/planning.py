@@ -215,7 +215,7 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
         current = ((path, journal.disk.read(path) or b"") for path in dict(images))
         before, after = (_memories_in(files) for files in (images, current))
         queries = forget_queries(journal.disk, before, after)
-        forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))))
+        forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))), folder)
         changes = journal.clear()  # last: the steps above need the old texts
     if corpus is not None:
         corpus.refresh().save(str(lake))

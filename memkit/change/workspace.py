@@ -243,7 +243,9 @@ class Live:
     def corpus(self) -> Corpus:
         """The folder as it is now."""
         with self._lock:
-            self._corpus = self._corpus.refresh() if self._corpus else read(self.root, timezone=self.timezone)
+            self._corpus = (
+                self._corpus.refresh() if self._corpus else read(self.root, timezone=self.timezone, cache="fit")
+            )
             return self._corpus
 
     def retriever(self) -> Retriever:

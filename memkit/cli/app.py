@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 
+_CACHED = pa.schema([("kept", pa.string()), ("bytes", pa.int64()), ("used", pa.timestamp("s", "UTC"))])
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"memkit {__version__}")
@@ -260,7 +263,7 @@ def search(
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
     from memkit.search.question import retold
 
-    corpus = load(path, reading)
+    corpus = load(path, reading, to_fit=True)
     retriever = fitted(corpus, preset, sets, profile, encode_limit)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of, user_id=user, scope=scope)
@@ -297,7 +300,7 @@ def encode(
             " there. Set MEMKIT_CACHE to a folder of your own."
         )
     begun = perf_counter()
-    index = fitted(load(path, reading), preset, sets, profile, "later").encode().index_.whole
+    index = fitted(load(path, reading, to_fit=True), preset, sets, profile, "later").encode().index_.whole
     if "vector" not in index.arms:
         why = index.absent.get("vector", "vector_weight is 0")
         raise ParameterError(f"encode: expected a search by meaning. Got none: {why}.")
@@ -404,7 +407,7 @@ def context(
     from memkit import presets
     from memkit.context import ContextBuilder
 
-    corpus = load(path, reading)
+    corpus = load(path, reading, to_fit=True)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     loaded = profile_of(profile, preset)
     values = {
@@ -438,6 +441,30 @@ def queries(as_json: JsonOption = False) -> None:
 
     table = named_queries()
     show(table if as_json else table.select(["name", "question"]), as_json)
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False, as_json: JsonOption = False
+) -> None:
+    """List what the user's cache keeps: each folder that was read, and vectors; MEMKIT_CACHE=off keeps nothing."""
+    from memkit.base.atomic import users_cache
+    from memkit.index.cache import shared_cache
+    from memkit.tables import kept
+
+    if clear:
+        kept.clear()
+        shared_cache().clear()
+    rows: list[dict[str, Any]] = [
+        {"kept": row["root"] or "unfinished", "bytes": row["bytes"], "used": int(row["used"])} for row in kept.entries()
+    ]
+    if (place := shared_cache().folder) is not None:
+        rows.append({"kept": f"vectors, in {place}", "bytes": shared_cache().size, "used": None})
+    table = pa.Table.from_pylist(rows, _CACHED)
+    show(table, as_json)
+    if not as_json:
+        where = f"in {folder}" if (folder := users_cache()) else "and nothing will be: MEMKIT_CACHE is off"
+        print(safe(f"{sum(row['bytes'] for row in rows) / 2**20:,.1f} MiB are kept {where}."))
 
 
 @app.command()

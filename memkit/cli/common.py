@@ -165,9 +165,17 @@ class Reading:
 
 
 def load(
-    path: Path, reading: Reading = Reading(), as_of: str | None = None, instructions: list[Path] | None = None
+    path: Path,
+    reading: Reading = Reading(),
+    as_of: str | None = None,
+    instructions: list[Path] | None = None,
+    *,
+    to_fit: bool = False,
 ) -> Corpus:
-    """The corpus at `path`: opened if it is a saved corpus, else read from the files, now or at a revision."""
+    """The corpus at `path`: opened if it is a saved corpus, else read from the files, now or at a revision.
+
+    What is read is kept in the user's cache; what is read `to_fit` a search is kept with its arms.
+    """
     from memkit.tables.commit import is_bucketed, is_lake
     from memkit.tables.corpus import open_lake, read
 
@@ -185,6 +193,7 @@ def load(
         json="rows" if reading.json_rows else None,
         instructions=instructions or (),
         progress=True,
+        cache="fit" if to_fit else True,
     )
     if corpus.memories.num_rows <= _FEW:
         use_one_thread()

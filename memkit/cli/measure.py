@@ -95,7 +95,7 @@ class Labelled:
 
     def search(self) -> Retriever:
         """The Retriever to measure."""
-        return fitted(load(self.path, Reading(self.formats)), self.preset, self.sets, self.profile)
+        return fitted(load(self.path, Reading(self.formats), to_fit=True), self.preset, self.sets, self.profile)
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def audit(
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
-    search = fitted(load(path, Reading(formats)), preset, sets, profile)
+    search = fitted(load(path, Reading(formats), to_fit=True), preset, sets, profile)
     result = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
     show_result(result, None if table is None else result.tables[table], as_json, page)
 

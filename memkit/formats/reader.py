@@ -12,7 +12,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -35,7 +35,6 @@ from memkit.formats.disk.files import (
     Listing,
     Overlay,
     Stat,
-    Walked,
     check_root,
     digest_of,
     home_of,
@@ -96,7 +95,7 @@ class Options:
 
 FileState = tuple[Stat, str, str]  # no class: one is made for every file of every read
 """A file as it was parsed: its stat, the key of its role, the hash of its content ("" where it could not be read)."""
-_UNREAD: FileState = ((-1, -1, -1), "", "")
+_UNREAD: FileState = ((-1, -1, -1, -1), "", "")
 
 
 @dataclass
@@ -113,12 +112,14 @@ class Reading:
         The finished tables: with the rows of the surveys and of the checks across files.
     surveyed : dict of str to tuple
         The files that surveys read, with their stat. Every read surveys them, but opens only the changed ones.
-    walked, asked, stats : tuple or None, dict, dict
-        What the listing saw, what it was asked for besides, and the stat of each file: where they are the same again,
-        so is the folder.
+    walked, asked, stats : str or None, dict, dict
+        A hash of what the listing saw, what it was asked for besides, and the stat of each file: where they are the
+        same again, so is the folder.
+    began : int, ns
+        When the folder was listed.
     unsettled : frozenset of str
         The files whose stat may stay what it is if they are written again, as they were just written when they were
-        read, and a clock has ticks: the next refresh opens them.
+        read, and a clock has ticks: the next refresh compares their hashes.
     kept : dict of str to object
         What surveys and the checks across files keep for the next refresh.
     """
@@ -129,9 +130,10 @@ class Reading:
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     surveyed: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
-    walked: Walked | None = None
+    walked: str | None = None
     asked: dict[tuple[str, str], str | None] = field(default_factory=dict)
     stats: dict[str, Stat | None] = field(default_factory=dict)
+    began: int = 0
     unsettled: frozenset[str] = frozenset()
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -157,7 +159,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
-    """Read `root`, reusing from `before` what did not change since, or `before` itself where nothing did; waits while
+    """Read `root`, reusing from `before` what did not change since, its very tables where nothing did; waits while
     memkit writes there.
 
     Raises
@@ -165,14 +167,14 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     ParameterError, FormatError, MemkitError
         For an unknown format; where nothing can be read at `root`; where a writer does not finish in time, or died.
     """
-    formats = formats_for(options.formats, options.format)
+    formats, began = formats_for(options.formats, options.format), time.time_ns()
     with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
-        if before and before.options == options and _is_as_it_was(listing, before):
-            return before
-        began, walked = time.time_ns(), listing.walked()
+        if before and before.options == options and is_as_it_was(listing, before):
+            return before if not before.unsettled else _settled(before, began)
+        walked = listing.walked()
         result = read_listing(listing, root, options, formats, before)
         result.walked, result.asked, result.stats = walked, listing.asked, _stats(listing, result)
-        result.unsettled = _unsettled(result.stats, began)
+        result = _settled(result, began)
     if options.dates == "git":
         past().date(result)
     elif options.dates == "mtime":
@@ -180,19 +182,29 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     return result
 
 
-def _is_as_it_was(listing: Listing, before: Reading) -> bool:
-    """Whether nothing was written since `before`: the walk and the stat of each file are the same.
+def is_as_it_was(listing: Listing, before: Reading) -> bool:
+    """Whether nothing was written since `before`: the walk, the stat of each file and the hash of what is unsettled
+    are the same.
 
     A commit, and files of instructions outside of the folder, are not looked at: with them nothing is known.
     """
     options = before.options
-    if options.dates == "git" or options.rev or options.instructions or before.unsettled or before.walked is None:
+    if options.dates == "git" or options.rev or options.instructions or before.walked is None:
         return False
     if listing.walked() != before.walked or any(listing.ask(*key) != found for key, found in before.asked.items()):
         return False
     named = dict.fromkeys(filter(None, before.asked.values()))
     whole = replace(listing, files={**named, **listing.files})
-    return all(whole.stat(path) == stat for path, stat in before.stats.items())
+    if any(whole.stat(path) != stat for path, stat in before.stats.items()):
+        return False
+    return all(_is_content(whole, path, before.files.get(path, _UNREAD)[2]) for path in before.unsettled)
+
+
+def _is_content(listing: Listing, path: str, digest: str) -> bool:
+    """Whether a file still has the content of this hash; where none is known, as of what surveys read, it may not."""
+    with suppress(OSError):
+        return digest != "" and digest_of(listing.content(path)) == digest
+    return False
 
 
 def _stats(listing: Listing, reading: Reading) -> dict[str, Stat | None]:
@@ -201,16 +213,29 @@ def _stats(listing: Listing, reading: Reading) -> dict[str, Stat | None]:
     return {path: listing.stat(path) if state == _UNREAD else state[0] for path, state in opened}
 
 
-_TICK_NS, _COARSE_NS = 20_000_000, 2_000_000_000
+_TICK_NS, COARSE_NS = 20_000_000, 2_000_000_000
 """Longer than a tick of the clock that stamps files; the second is for one that stamps whole seconds."""
 
 
-def _unsettled(stats: Mapping[str, Stat | None], began: int) -> frozenset[str]:
-    """The files that were written within a tick of the clock before `began`, when the reading did, or later."""
-    ended = time.time_ns() + _TICK_NS
-    latest = ((path, max(stat[1:])) for path, stat in stats.items() if stat)
+def _settled(reading: Reading, began: int) -> Reading:
+    """`reading`, made by a listing that `began` then, with the files that are not settled."""
+    return replace(reading, began=began, unsettled=unsettled(reading.stats, began, _TICK_NS))
+
+
+def unsettled(stats: Mapping[str, Stat | None], began: int, tick: int) -> frozenset[str]:
+    """The files that were written within a tick of the clock before `began`, when the reading did, or later.
+
+    An mtime far ahead was set by somebody, whose write left a ctime; a ctime ahead is of another machine's clock.
+    """
+    ended = time.time_ns() + tick
+
+    def is_recent(moment: int) -> bool:
+        return moment >= began - (tick if moment % 10**9 else COARSE_NS)
+
     return frozenset(
-        path for path, moment in latest if began - (_TICK_NS if moment % 10**9 else _COARSE_NS) <= moment <= ended
+        path
+        for path, stat in stats.items()
+        if stat and (is_recent(stat[2]) or (stat[1] <= ended and is_recent(stat[1])))
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from memkit.base.atomic import check_own, users_cache
 from memkit.base.parallel import results
 from memkit.base.params import check_choice, check_value, current_names
 from memkit.base.progress import bar, heard
@@ -27,7 +27,7 @@ from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders import base
 from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, content_key
 from memkit.index.encoders.circuit import CIRCUITS
-from memkit.index.shelf import Key, Shelf, check_own
+from memkit.index.shelf import Key, Shelf
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
@@ -40,8 +40,6 @@ MODELS = "models"
 _MODEL_FILES = f"{MODELS}/*/*.*"
 _FORMER = f"*/{'[0-9a-f]' * 32}.parquet"
 """Files of earlier versions, before the SQLite file."""
-_VARIABLE = "MEMKIT_CACHE"
-_OFF = ("", "0", "off", "none", "no")
 _LOG = logging.getLogger("memkit")
 
 
@@ -308,7 +306,8 @@ class _UsersCache(VectorCache):
 
         It is also None if another user could write there; a message says so once.
         """
-        folder = self._folder if self.moved else _users_folder()
+        cache = users_cache()
+        folder = self._folder if self.moved else cache and cache / "vectors"
         try:
             for place in () if folder is None else (folder,) if self.moved else (folder.parent, folder):
                 check_own(place)
@@ -331,17 +330,6 @@ class _UsersCache(VectorCache):
         if self._warned_of is None:
             self._warned_of = str(error)
             _LOG.warning("memkit: vectors are kept in memory alone: %s", error)
-
-
-def _users_folder() -> Path | None:
-    named = os.environ.get(_VARIABLE)
-    if named is not None and named.strip().lower() in _OFF:
-        return None
-    try:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except RuntimeError:  # a user without a home
-        return None
-    return Path(named or Path(home, "memkit"), "vectors")
 
 
 @functools.cache

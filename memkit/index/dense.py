@@ -36,7 +36,7 @@ from memkit.index.turns import Turns, means_in_turns
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
 
-ANN = ("auto", "exact", "hnsw", "ivf")
+ANN: tuple[str, ...] = ("auto", "exact", "hnsw", "ivf")
 MANIFEST = "dense.json"
 _PREFIX = "dense-"
 _AT_ONCE = 16

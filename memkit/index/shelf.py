@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import stat
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from memkit.base.atomic import check_own, own_folder
 from memkit.errors import MemkitError
 from memkit.index import store
 from memkit.index.encoders.base import Vectors
@@ -150,46 +150,11 @@ class Shelf:
         """Create the file if there is none, readable by the user alone, as its folder is."""
         own_folder(self.path.parents[1])
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
-        check_own(self.path.parent)
+        check_own(self.path.parent, is_ours=True)
         store.unread(self.path.parent)
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        check_own(self.path)
-
-
-def own_folder(folder: Path) -> None:
-    """Create `folder` and its missing parents for the user alone; raise if it is another user's.
-
-    Raises
-    ------
-    MemkitError
-    """
-    for above in reversed([folder, *folder.parents]):
-        with suppress(FileExistsError):
-            above.mkdir(mode=0o700)
-    check_own(folder)
-
-
-def check_own(path: Path) -> None:
-    """Raise if `path` is a link, or another user owns it or may write to it; a missing path is fine.
-
-    Raises
-    ------
-    MemkitError
-        Because files that others may write are neither trusted nor private.
-    """
-    try:
-        entry = path.lstat() if path.name in (FOLDER, FILE) else path.stat()
-    except FileNotFoundError:
-        return
-    if stat.S_ISLNK(entry.st_mode):
-        raise MemkitError(f"{path}: expected a file or folder. Got a link. Remove it.")
-    if hasattr(os, "geteuid") and (entry.st_uid != os.geteuid() or entry.st_mode & 0o022):
-        mode = stat.S_IMODE(entry.st_mode)
-        raise MemkitError(
-            f"{path}: expected what only its owner, you, may write. Got the owner {entry.st_uid} and mode {mode:o}."
-            " Say chmod 700, or choose another folder with MEMKIT_CACHE or mk.vector_cache(folder)."
-        )
+        check_own(self.path, is_ours=True)
 
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:

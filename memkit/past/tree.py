@@ -219,7 +219,7 @@ class Tree(Listing):
     def stat(self, path: str) -> Stat | None:
         """The id of the content in the place of size and times: it changes with the content."""
         id = self.blobs.get(path)
-        return None if id is None else (-1, int.from_bytes(id[:7]), int.from_bytes(id[7:14]))
+        return None if id is None else (-1, int.from_bytes(id[:7]), int.from_bytes(id[7:14]), 0)
 
     def bare(self) -> Tree:
         """Itself: git runs in this process alone."""
@@ -236,7 +236,7 @@ class Tree(Listing):
             raise OSError(0, "an object that is not here, as in a partial clone, or is damaged")
         if data.startswith(_LFS):
             raise OSError(0, "a pointer of git LFS, whose file is not in the repository")
-        return (size, *(self.stat(path) or (0, 0, 0))[1:]), data
+        return (size, *(self.stat(path) or (0, 0, 0, 0))[1:]), data
 
     def report(self, rows: Rows) -> None:
         """Add a problem for every oddity of the tree."""

@@ -17,7 +17,7 @@ from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Asked, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import ENCODER_DOC, Index
-from memkit.search.fitted.store import FOLDER, load_index, save_index, saved_arm
+from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
 from memkit.search.question import Question, answered, check_added, hits_table, joined, or_by_words, trace_table
 from memkit.search.settings import QuerySettings
@@ -121,6 +121,7 @@ class Retriever(QuerySettings):
         index.encode_limit = _limit(encode)
         or_by_words(index, query_settings, index.ready)
         self.fit_seconds_ = perf_counter() - begun
+        keep_index(index)
         return self._set_index(index)
 
     def encode(self) -> Self:
@@ -145,6 +146,7 @@ class Retriever(QuerySettings):
         begun = perf_counter()
         if new := self._index().encode(Settings.from_estimator(self)):
             _LOG.warning("memkit: %s texts were encoded in %.1f seconds.", f"{new:,}", perf_counter() - begun)
+        keep_index(self._index())
         return self
 
     def fitted(self, corpus: Corpus) -> Self:
@@ -476,8 +478,9 @@ def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searc
     ParameterError
         If this kind cannot be built with the settings.
     """
-    index = build_as(_kind(settings), corpus, settings, before if isinstance(before, MemoryIndex) else None)
-    if corpus.folder:
+    former = before if isinstance(before, MemoryIndex) else former_index(corpus, settings, how)
+    index = build_as(_kind(settings), corpus, settings, former)
+    if corpus.arms_from[0]:
         index.sources.append(saved_arm)
     return index
 

@@ -78,8 +78,10 @@ def _is_begun(folder: Path) -> bool:
 
 
 @contextmanager
-def replacing(folder: Path, patience: float = _PATIENCE) -> Iterator[Path]:
+def replacing(folder: Path, patience: float = _PATIENCE, *, lasts: bool = True) -> Iterator[Path]:
     """A folder to write a snapshot into; it replaces the old snapshot when the block ends without an exception.
+
+    What need not last through a power cut is not waited for until it is on the disk.
 
     Raises
     ------
@@ -97,7 +99,7 @@ def replacing(folder: Path, patience: float = _PATIENCE) -> Iterator[Path]:
             staged = Path(mkdtemp(prefix=_SAVING, dir=folder))
             try:
                 yield staged
-                _point_to(folder, staged)
+                _point_to(folder, staged, lasts)
             finally:
                 rmtree(staged, ignore_errors=True)
             _clean(folder)
@@ -105,9 +107,9 @@ def replacing(folder: Path, patience: float = _PATIENCE) -> Iterator[Path]:
         raise MemkitError(f"{folder}: cannot save there: {error}. What was saved there before stays.") from error
 
 
-def _point_to(folder: Path, staged: Path) -> None:
+def _point_to(folder: Path, staged: Path, lasts: bool) -> None:
     """Make the pointer name the snapshot in `staged`, which is moved unless an equal one is already there."""
-    sync(staged)
+    sync(staged, lasts)
     database = staged / DATABASE
     if database.exists():
         database = database.rename(folder / f"{_SAVING}{DATABASE}")
@@ -118,9 +120,11 @@ def _point_to(folder: Path, staged: Path) -> None:
         staged.rename(snapshot)
     pointer = folder / f"{_SAVING}{POINTER}"
     with pointer.open("w", encoding="utf-8") as file:
+        pointer.chmod(0o600)
         file.write(json.dumps({"save": snapshot.name}))
         file.flush()
-        os.fsync(file.fileno())
+        if lasts:
+            os.fsync(file.fileno())
     pointer.replace(folder / POINTER)
     if database.exists():
         database.replace(folder / DATABASE)
@@ -186,7 +190,7 @@ def locked(folder: Path, patience: float) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     try:
-        lock = FileLock(folder / _LOCK, timeout=patience, fallback_to_soft=False)
+        lock = FileLock(folder / _LOCK, timeout=patience, mode=0o600, fallback_to_soft=False)
         lock.acquire()
     except Timeout as error:
         raise MemkitError(f"{folder}: another process is saving there. Save again when it is done.") from error
@@ -221,8 +225,9 @@ def _saves(folder: Path) -> list[Path]:
     return [path for path in folder.glob(f"{_SAVED}*") if _NAME.fullmatch(path.name)]
 
 
-def sync(folder: Path) -> None:
-    """Flush the files of `folder` to the disk before they are renamed, so that a power cut keeps the order.
+def sync(folder: Path, lasts: bool = True) -> None:
+    """Flush the files of `folder` to the disk before they are renamed, so that a power cut keeps the order, if it
+    `lasts`.
 
     They are their user's alone, as the files may be that they were read from.
     """
@@ -232,5 +237,6 @@ def sync(folder: Path) -> None:
         for name in names:
             path = Path(place) / name
             path.chmod(0o600)
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            if lasts:
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())

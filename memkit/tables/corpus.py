@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
@@ -54,7 +54,8 @@ from memkit.schemas import TABLES
 from memkit.tables.above import scale
 from memkit.tables.commit import is_bucketed
 from memkit.tables.database import Database, Derived, TextIndex
-from memkit.tables.lake import empty_reading, load, save
+from memkit.tables.kept import Kept
+from memkit.tables.lake import Writers, empty_reading, load, save
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.sandbox import TIMEOUT_S
@@ -90,6 +91,7 @@ class Corpus(Displayed):
         self._reading, self._text_index = reading, text_index
         self._opened: Database | None = None
         self.buckets: int | None = None  # the default number of shards that `save` writes
+        self.kept: Kept | None = None  # its place in the user's cache, where there is one
         self._lock = Lock()
 
     @property
@@ -114,6 +116,20 @@ class Corpus(Displayed):
         """The folder that was read; None for a table, or for a lake whose folder this process did not name."""
         root = self._reading and self._reading.root
         return root if root and (self.trusted or is_remembered_root(root)) else None  # looking would be following
+
+    @property
+    def arms_from(self) -> tuple[Path | None, bool]:
+        """The lake that may hold its arms, if any, and whether it is the user's own."""
+        return (self.kept.place, True) if self.kept else (self.folder, self.trusted)
+
+    @property
+    def former(self) -> Corpus | None:
+        """The folder as the user's cache has it, where that is not this state of it."""
+        if not self.kept or not self.kept.tables or not self._reading or self.kept.tables is self._reading.tables:
+            return None
+        former = Corpus(self.kept.tables)
+        former.kept = self.kept
+        return former
 
     @property
     def revision(self) -> dict[str, str]:
@@ -346,6 +362,12 @@ class Corpus(Displayed):
         else:
             scale("split").save_buckets(self.tables, place, count, self._attached)
 
+    def keep(self, attached: Writers | None = None) -> None:
+        """Have the user's cache hold this corpus, where it has a place there, with further folders as `attach` has."""
+        if self.kept and self._reading:
+            index = self._opened.built_index if self._opened else self._text_index
+            self.kept.keep(self._reading, index, attached)
+
     def refresh(self) -> Corpus:
         """A new corpus of what the folder holds now; only files that changed are opened.
 
@@ -378,7 +400,8 @@ class Corpus(Displayed):
         if previous.walked is not None and reading.root != previous.root:
             where, target = f"{str(previous.root)!r:.200}", f"{str(reading.root)!r:.200}"
             raise MemkitError(f"refresh: {where} is a link now, which is not followed. Read {target} by itself.")
-        if reading is previous or reading.tables == {name: self.tables.get(name) for name in reading.tables}:
+        tables = reading.tables
+        if tables is previous.tables or tables == {name: self.tables.get(name) for name in tables}:
             return self._copy_with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
         new.buckets = self.buckets
@@ -432,7 +455,8 @@ class Corpus(Displayed):
         """A copy: the same tables and index in a database of its own, so neither shows what is added to the other."""
         index = self._opened.built_index if self._opened else self._text_index
         copy = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
-        copy._attached, copy._derived, copy.buckets = self._attached.copy(), self._derived.copy(), self.buckets
+        copy._attached, copy._derived = self._attached.copy(), self._derived.copy()
+        copy.buckets, copy.kept = self.buckets, self.kept
         return copy
 
     def __copy__(self, memo: object = None) -> Corpus:
@@ -486,6 +510,7 @@ def read(
     hidden: str = "known",
     json: str | None = None,
     instructions: str | Path | Sequence[str | Path] = (),
+    cache: bool | Literal["fit"] = False,
 ) -> Corpus:
     """Read a folder of memories in any known format.
 
@@ -545,6 +570,12 @@ def read(
         Files that a host loads beside the memory, such as an AGENTS.md above `path`: lines of the memory that they say
         already are reported (``duplicate_of_instructions``), as are those that such a file below `path` says. They are
         read within `max_file_bytes`, and are no memories; a saved corpus does not keep their names.
+    cache : bool or 'fit'
+        Whether the folder is kept as a lake in the user's cache (``$MEMKIT_CACHE``, else ``memkit`` in the user's cache
+        folder), so that the next reading opens only what changed since, and a fit finds its arms. The texts lie there
+        in files that only the user can read. With 'fit' it is the fit that follows which keeps the folder: it updates
+        the arms by what changed, where True removes them. Nothing is kept with `as_of`, `rules`, `formats`, `rev`,
+        ``dates="git"`` or `instructions`, nor with ``MEMKIT_CACHE=off``.
 
     Returns
     -------
@@ -572,6 +603,8 @@ def read(
     check_choice("errors", errors, ("report", "raise"), "read")
     check_value("read", "buckets", buckets, "int", nullable=True, low=1)
     check_value("read", "max_file_bytes", max_file_bytes, "int", low=1, unit="bytes")
+    if not isinstance(cache, bool):
+        check_choice("cache", cache, ("fit",), "read")
     check_value("read", "n_jobs", n_jobs, "int", nullable=True)
     if n_jobs == 0:
         raise ParameterError("read: 'n_jobs' must be a number of processes, or -1 for one a core. Got 0.")
@@ -606,13 +639,22 @@ def read(
         json=json,
         instructions=_instructions(instructions),
     )
-    reading = reader.read(path_of("read", path), options)
+    root = path_of("read", path)
+    kept = Kept.of(root, options) if cache else None
+    try:
+        reading = reader.read(root, options, kept.opened(root) if kept else None)
+    except MemkitError:
+        if kept:  # of a folder that is gone nothing stays
+            kept.drop()
+        raise
     if errors == "raise":
         _raise_first(reading.tables["problems"])
     for root in (reading.root, reading.root.resolve()):  # as the caller writes it, and as a lake names it
         remember_root(root)
     corpus = Corpus(reading.tables, reading=reading)
-    corpus.buckets = buckets
+    corpus.buckets, corpus.kept = buckets, kept
+    if cache is True:
+        corpus.keep()
     return corpus
 
 
@@ -757,5 +799,5 @@ def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:
 
 def _is_same(state: object, surveyed: object, data: bytes) -> bool:
     if isinstance(state, tuple):
-        return bool(digest_of(((len(data), 0, 0), data)) == state[2])
+        return bool(digest_of(((len(data), 0, 0, 0), data)) == state[2])
     return not isinstance(surveyed, tuple) or decode("", data).text == surveyed[1].text

@@ -37,7 +37,7 @@ from memkit.tables.manifest import (
 from memkit.tables.untrusted import check_unique, digests, open_member, parquet, read_parquet
 
 _MEMORIES = "memories.parquet"
-_STAT = ("size", "mtime_ns", "ctime_ns")
+_STAT = ("size", "mtime_ns", "ctime_ns", "inode")
 _FILE_STATES = pa.schema(
     pa.field(name, pa.int64() if name in _STAT else pa.string(), nullable=False)
     for name in ("path", *_STAT, "digest", "role")
@@ -87,6 +87,31 @@ def save_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
         _write_all(staged, tables)
         (staged / MANIFEST).write_text(Manifest(digests(staged), None, Options()).to_json(), encoding="utf-8")
     (folder / DATABASE).unlink(missing_ok=True)
+
+
+def keep(
+    reading: Reading,
+    text_index: dict[str, pa.Table] | None,
+    attached: Writers,
+    folder: Path,
+    patience: float,
+    check: Callable[[], None],
+) -> None:
+    """Write a reading for memkit's own cache: no database for other programs, and a text index only if there is one.
+
+    `check` raises where it must not replace what is there. A power cut may damage it, which is known by its hashes.
+    """
+    with replacing(folder, patience, lasts=False) as staged:
+        _write_all(staged, reading.tables)
+        if text_index is not None:
+            _write_all(staged / TEXT, text_index)
+        _write_all(staged / STATE, _state(reading))
+        for name, write in attached.items():
+            write(staged / name)
+        _carry_over(folder, staged, attached)
+        manifest = Manifest(digests(staged), str(reading.root.resolve()), reading.options)
+        (staged / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+        check()
 
 
 def _write_all(folder: Path, tables: Mapping[str, pa.Table]) -> None:
@@ -179,8 +204,8 @@ class _Lake:
         except FormatError:
             return reading
         for row in state.pop("files").to_pylist():
-            stat = (row["size"], row["mtime_ns"], row["ctime_ns"])
-            reading.files[row["path"]] = stat, row["role"], row["digest"]
+            size, mtime, ctime, inode = (row[name] for name in _STAT)
+            reading.files[row["path"]] = (size, mtime, ctime, inode), row["role"], row["digest"]
         paths = pa.array(list(reading.files), pa.string())
         for name in _SCHEMAS:
             reading.parsed[name] = state[name] if name in state else _from_files(name, tables, paths)

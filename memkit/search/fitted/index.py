@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from heapq import nsmallest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -43,6 +44,7 @@ from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words
 from memkit.search.steps.scope import Scope, make_scope
+from memkit.tables.lake import write_parquet
 from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by
 
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 
 _BACKGROUND = 256
 _WORDS = re.compile(r"\w+")
+ROWS, _CHUNKS = "rows", "chunks.parquet"
+"""The folder and the file in which a kept corpus has the chunks of its index."""
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
 }
@@ -169,6 +173,8 @@ class MemoryIndex:
         The arm of meaning waits where more texts than these would have to be encoded; None: it never waits.
     n_waiting : int
         The number of texts that the arm of meaning waits for; 0: it does not, -1: nobody has counted them.
+    saved : set of str
+        The arms that came from the corpus's lake.
     without : dict of str to tuple
         A cache: a search over the same corpus in which some memories lack a column, by that column, after their ids.
     """
@@ -190,6 +196,7 @@ class MemoryIndex:
     encode_limit: int | None = None
     n_waiting: int = -1
     without: dict[str, tuple[pa.Array, Any]] = field(default_factory=dict, repr=False)
+    saved: set[str] = field(default_factory=set)
 
     def __str__(self) -> str:
         arms = ", ".join(f"{a} ({self.fingerprint})" if a == "vector" else a for a in self.arms) or "none yet"
@@ -230,6 +237,19 @@ class MemoryIndex:
     def whole(self) -> MemoryIndex:
         """The index over all memories: this one."""
         return self
+
+    @property
+    def table(self) -> pa.Table:
+        """The chunks as `make_chunks` makes them."""
+        littered = self.rows.littered
+        is_littered = np.zeros(self.chunks.num_rows, bool) if littered is None else littered
+        table = self.chunks.append_column("littered", pa.array(is_littered))
+        return table.append_column("searched", self.texts).append_column("own", self.own_texts)
+
+    def save_rows(self, folder: Path) -> None:
+        """Write the chunks to `folder`, so that a kept folder is not cut anew."""
+        folder.mkdir()
+        write_parquet(folder / _CHUNKS, self.table.replace_schema_metadata({"settings": _of_chunks(self.settings)}))
 
     def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""
@@ -486,6 +506,19 @@ def _has_values(column: pa.ChunkedArray) -> bool:
     return bool(pc.max(filled).as_py())
 
 
+def _kept_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
+    """What `make_chunks` made of the memories of a kept corpus, with these settings; None where it is not there."""
+    table = corpus.kept and corpus.kept.table(f"{ROWS}/{_CHUNKS}", corpus.tables)
+    if not table or (table.schema.metadata or {}).get(b"settings") != _of_chunks(settings).encode():
+        return None
+    return table.replace_schema_metadata(None)
+
+
+def _of_chunks(settings: Index) -> str:
+    """The settings that chunks depend on: all but the encoder and what finds its vectors."""
+    return repr({name: value for name, value in settings.get_params(deep=False).items() if name != "encoder"})
+
+
 def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before: MemoryIndex | None = None) -> Kind:
     """Cut the memories of `corpus` into chunks and compute their columns; arms are built later.
 
@@ -500,7 +533,8 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
     order = pc.sort_indices(corpus_memories["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
         memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None
-        table = make_chunks(memories, settings).combine_chunks()
+        table = _kept_rows(corpus, settings) or make_chunks(memories, settings)
+        table = table.combine_chunks()
     else:
         chunker = partial(make_chunks, settings=settings)
         memories, table, former = refit().refit_tables(before, corpus_memories, order, chunker)

@@ -38,11 +38,7 @@ def refit_tables(
     changed = take_runs(memories, np.flatnonzero(source < 0))
     new_chunks = chunker(changed).combine_chunks()
     row, size = chunk_rows(before.rows.memory, source, places(new_chunks["memory_id"], changed["memory_id"]))
-    littered = before.rows.littered
-    is_littered = np.zeros(before.chunks.num_rows, bool) if littered is None else littered
-    old_chunks = before.chunks.append_column("littered", pa.array(is_littered))
-    old_chunks = old_chunks.append_column("searched", before.texts).append_column("own", before.own_texts)
-    chunks = few_chunks(take_runs(pa.concat_tables([old_chunks, new_chunks]), row))
+    chunks = few_chunks(take_runs(pa.concat_tables([before.table, new_chunks]), row))
     memory: Ints = np.repeat(np.arange(len(size)), size)
     return few_chunks(memories), _moved(chunks, _shifts(before, memories, source)[memory]), (before, row, memory)
 

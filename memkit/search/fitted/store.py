@@ -21,10 +21,11 @@ from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
 from memkit.search.fitted.chunks import vectors_of
-from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
+from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
+from memkit.tables import kept
 from memkit.tables.commit import POINTER, current, replacing
 from memkit.tables.table import from_table
 from memkit.tables.untrusted import digests, is_member_name, open_member, read_json, refuse_links
@@ -155,23 +156,51 @@ def check_arm(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
 
 
 def saved_arm(index: MemoryIndex, name: str) -> Any:
-    """The arm saved with an opened corpus, if it was made with these settings from these memories."""
-    if index.corpus.folder is None:
+    """The arm saved with an opened or kept corpus, if it was made with these settings from these memories."""
+    lake, trust = index.corpus.arms_from
+    if lake is None:
         return None
     try:
-        folder = _place(_place(index.corpus.folder) / FOLDER)
+        folder = _place(_place(lake) / FOLDER)
         manifest = _manifest(folder)
         wanted = index.settings.get_params(deep=False) | {"engine": "local"}  # the arms are the same
-        is_same = (
-            {name: manifest["params"][name] for name in wanted} == wanted
-            and not manifest["encoder_is_object"]
-            and name in manifest["arms"]
-        )
+        if name == "vector" and manifest["encoder_is_object"]:
+            return None
+        if name != "vector":
+            wanted.pop("encoder")  # which vectors alone depend on
+        is_same = {name: manifest["params"][name] for name in wanted} == wanted and name in manifest["arms"]
         if is_same and index.digests == manifest["rows"]:
-            return _load_arm(index, name, folder, manifest, index.corpus.trusted)
+            arm = _load_arm(index, name, folder, manifest, trust)
+            index.saved.add(name)
+            return arm
     except StaleIndexError:
         pass  # damaged, or of another encoder
     return None
+
+
+def former_index(corpus: Corpus, settings: Index, how: QuerySettings) -> MemoryIndex | None:
+    """The index of the folder as the user's cache has it, with the arms that are kept; None where that is no help."""
+    former = corpus.former
+    if former is None or not (former.arms_from[0] and any(former.arms_from[0].glob(f"*/{FOLDER}"))):
+        return None
+    index = build_as(MemoryIndex, former, settings)
+    arms = {name: saved_arm(index, name) for name, arm in ARMS.items() if arm.weight(how) != 0}
+    index.arms = {name: arm for name, arm in arms.items() if arm is not None}
+    return index if index.arms else None
+
+
+def keep_index(index: Searchable) -> None:
+    """Have the user's cache hold the folder of an index, if it has a place there, with the arms unless it has them."""
+    if index.corpus.kept is None:
+        return
+    is_new = index.arms.keys() - index.whole.saved or index.corpus.former is not None
+    is_nameable = isinstance(index.settings.encoder, str | None) and index.settings.engine == "local"
+    params, attached = QuerySettings().get_params(deep=False), {}
+    if index.arms and is_new and is_nameable:
+        attached[FOLDER] = lambda folder: save_index(index, params, folder)
+        attached[ROWS] = index.whole.save_rows
+    index.corpus.keep(attached)
+    index.whole.saved |= index.arms.keys()
 
 
 def saved_vectors(lake: Path, chunks: pa.Table) -> pa.Table | None:
@@ -196,11 +225,15 @@ def saved_vectors(lake: Path, chunks: pa.Table) -> pa.Table | None:
     return vectors_of(chunks, vectors) if len(vectors) == chunks.num_rows else None
 
 
-def forget(memories: pa.Table) -> None:
-    """Delete the vectors of the texts of these memories from the user's cache."""
+def forget(memories: pa.Table, root: Path) -> None:
+    """Delete from the user's cache the vectors of the texts of these memories, once below `root`, and what is kept of
+    folders that had them.
+    """
     index = build_as(MemoryIndex, from_table(memories), Index(encoder=None)) if memories.num_rows else None
     columns = (memories["text"], index.texts, index.own_texts, index.chunks["text"]) if index else ()
-    shared_cache().forget({text for column in columns for text in column.to_pylist() if text})
+    texts = {text for column in columns for text in column.to_pylist() if text}
+    shared_cache().forget(texts)
+    kept.forget(root, texts)
 
 
 def _place(folder: Path) -> Path:
