@@ -68,8 +68,6 @@ _PLAIN: dict[str, Any] = {
     "across_weight": 0.0,
     "near_words": 0.0,
     "read_dates": False,
-    "fusion": "weighted",
-    "rrf_k": 60,
     "rerank": None,
     "rerank_n": 20,
     "rerank_weight": 0.5,
@@ -83,7 +81,6 @@ _PLAIN: dict[str, Any] = {
     "expired": "hide",
     "status": "keep",
     "prefer": None,
-    "prefer_alike": 0.75,
     "future": None,
     "kinds_hidden": kinds_where(searched=False),
 }

@@ -58,6 +58,15 @@ FORMER: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """What took the place of a parameter's old name, anywhere in memkit: one of these, or an inner estimator's."""
+GONE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "fusion": ("normalize", "normalize='rrf' counts places, all else is a weighted sum"),
+        "rrf_k": ("normalize", "normalize='rrf' has the published constant, 60"),
+        "prefer_alike": ("prefer", "prefer= is that similarity, such as 0.75"),
+        "where_timeout_s": ("pool", "a predicate has ten seconds; corpus.ask takes timeout_s"),
+    }
+)
+"""Parameters that went: with whom they stood, and what to use in their place."""
 Zone = str | tzinfo | None
 """A time zone as a user gives it: a name, an offset from UTC, or a `tzinfo`; None is UTC."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -362,8 +371,13 @@ def hint_of(name: object, known: Iterable[str]) -> str:
     (" It is called 'analyzer' now.", " Did you mean 'pool'?", '')
     >>> hint_of("chunk_tokens", ["pool", "index__chunk_tokens"])  # it is an inner estimator's
     " It is called 'index__chunk_tokens' now."
+    >>> hint_of("rrf_k", ["normalize"])
+    " It is gone: normalize='rrf' has the published constant, 60."
     """
     names = list(known)
+    beside, instead = GONE.get(str(name), ("", ""))
+    if beside in names:
+        return f" It is gone: {instead}."
     wanted = {str(name), *FORMER.get(str(name), ())}
     now = next((new for new in names if new.rpartition("__")[2] in wanted), None)
     return did_you_mean(name, names) if now is None else f" It is called {now!r} now."

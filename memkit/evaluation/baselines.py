@@ -18,7 +18,7 @@ from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.statistics import interval
 from memkit.schemas import Floats, Mask, result_schema, tuples_of
 from memkit.search.steps.recall import asking
-from memkit.search.steps.scope import ids_where, seen_by, unseen_from
+from memkit.search.steps.scope import memories_where, seen_by, unseen_from
 from memkit.tables.age import later
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))
@@ -92,7 +92,7 @@ def _visible_ids(batch: Batch) -> pa.ChunkedArray:
     """Ids of the memories that the batch may see: by `where`, user and moment."""
     search, memories = batch.search, batch.search.corpus_.memories
     if batch.where is not None:
-        ids = ids_where(search.corpus_.ask, batch.where, search)
+        ids = memories_where(search.corpus_.ask, batch.where)
         memories = memories.filter(pc.is_in(memories["memory_id"], value_set=ids))
     if batch.user_id is not None:
         memories = memories.filter(pa.array(seen_by(batch.user_id, memories)))

@@ -305,7 +305,7 @@ class MapPanel(Panel):
             passes.append(groups.codes == _code(groups, values["group"]))
         where = query["where"] or None
         if where is not None:
-            passed = memories_where(self.search.over_all().corpus_.ask, where, self.search.where_timeout_s)
+            passed = memories_where(self.search.over_all().corpus_.ask, where)
             passes.append(pc.is_in(ids, value_set=passed).to_numpy())
         hits = None
         if query["query"]:

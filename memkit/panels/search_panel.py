@@ -40,7 +40,6 @@ from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 PINNED = "pinned"
-_TIMEOUTS = ("where_timeout_s",)
 _OF_FIT = ("index__chunk_tokens", "index__overlap_tokens")
 """Parameters that act at fit and have a slider."""
 _NEAR, _DRAWN = 4, 16
@@ -279,7 +278,7 @@ class SearchPanel(Panel):
         question = self.answer.question
         others = [name for name in QuerySettings.params() if name not in self.first]  # the first are always shown
         reaches = {name: question.settings.reach(name, question.index) for name in others}
-        return {*_TIMEOUTS, *(name for name, reach in reaches.items() if reach and reach.of and not reach.count)}
+        return {name for name, reach in reaches.items() if reach and reach.of and not reach.count}
 
     @property
     def automatic(self) -> dict[str, float]:

@@ -43,7 +43,7 @@ from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, depth_of, nearest_words
-from memkit.search.steps.scope import Predicate, Scope, areas_of, ids_where, make_scope, replaced_by
+from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, memories_where, replaced_by
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS
 from memkit.tables.untrusted import with_nulls
@@ -267,7 +267,7 @@ class BucketIndex:
         """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of the small index."""
         where: Predicate = ask.where
         if ask.where and _may_have_subquery(ask.where):
-            where = ids_where(self.corpus.ask, ask.where, ask.settings)
+            where = memories_where(self.corpus.ask, ask.where)
         parts = [self.bucket(number) for number in self.corpus.needed(ask.user_id)]
         areas = None if ask.scope is None else frozenset[str]().union(*(areas_of(part, ask) for part in parts))
         scopes = [make_scope(part, ask, where, areas) for part in parts]

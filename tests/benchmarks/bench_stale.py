@@ -81,8 +81,7 @@ QUESTIONS = {
     "ru": ("{0} сейчас", "какой сейчас {0}"),
 }
 RULES: dict[str, Rule] = {"no rule": {}} | {
-    f"prefer='newest', alike {alike}": {"prefer": "newest", "prefer_alike": alike}
-    for alike in (0.75, 0.65, 0.55, 0.45, 0.35)
+    f"prefer={alike}": {"prefer": alike} for alike in (0.75, 0.65, 0.55, 0.45, 0.35)
 }
 SAYS_NOW = re.compile(
     r"\b(now|current(ly)?|latest|nowadays|сейчас|теперь|последн\w+|актуальн\w+|нынешн\w+)\b", re.IGNORECASE

@@ -57,5 +57,5 @@ def test_the_recommended_weights_differ_by_encoder(corpus_of: Any) -> None:
 @pytest.mark.parametrize("document", ["workspace", "memory_v2"])
 def test_a_documents_preset_names_all_that_can_move_a_rank(document: str) -> None:
     # No document names a model, or what to do without it; an engine and a limit of time move no rank.
-    free = {"encoder", "on_encoder_error", "index__engine", "where_timeout_s"}
+    free = {"encoder", "on_encoder_error", "index__engine"}
     assert getattr(presets, document).keys() == Retriever.all_params().keys() - free

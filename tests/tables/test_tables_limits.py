@@ -27,7 +27,12 @@ def corpus() -> mk.Corpus:
 
 @pytest.fixture(scope="module")
 def search(corpus: mk.Corpus) -> mk.Retriever:
-    return mk.Retriever(encoder=None, where_timeout_s=0.2).fit(corpus)
+    return mk.Retriever(encoder=None).fit(corpus)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.search.steps.scope.WHERE_TIMEOUT_S", 0.2)
 
 
 # --- what is refused before it runs ---
@@ -80,23 +85,21 @@ def test_a_few_words_cannot_ask_for_more_than_there_is(search: mk.Retriever, whe
     ],
 )
 def test_a_predicate_still_works_on_values(search: mk.Retriever, where: str) -> None:
-    patient = search.with_params(where_timeout_s=300.0)
-    assert patient.search("чай", where=where)["memory_id"].to_pylist() == ["7"]
+    assert search.search("чай", where=where)["memory_id"].to_pylist() == ["7"]
 
 
 # --- how long it may take ---
 
 
 @pytest.mark.quick
+@pytest.mark.usefixtures("hurried")
 def test_a_predicate_that_takes_too_long_is_given_up_with_one_message(search: mk.Retriever) -> None:
-    message = r"where: expected an answer within 0\.2 seconds\. Got none for .* raise where_timeout_s\."
+    message = r"where: expected an answer within 0\.2 seconds\. Got none for .* corpus.ask"
     for ask in (search.search, search.trace, search.ask):
         with pytest.raises(QueryError, match=message):
             ask("чай", where=ENDLESS)
     with pytest.raises(QueryError, match=message):
         mk.explain(search, "чай", "7", where=ENDLESS)
-    patient = search.with_params(where_timeout_s=300.0)
-    assert patient.search("чай", where="text like '%номер 7 %'").num_rows == 1
     queries = pa.table({"query_id": ["q"], "text": ["чай"], "user_id": ["anna"]})
     qrels = pa.table({"query_id": ["q"], "memory_id": ["7"], "relevance": [1]})
     with pytest.raises(QueryError, match=message):
@@ -121,9 +124,10 @@ def test_an_answer_in_time_leaves_nothing_that_waits(corpus: mk.Corpus) -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.usefixtures("hurried")
 def test_the_command_line_and_a_lake_of_buckets_give_up_too(corpus: mk.Corpus, tmp_path: Path) -> None:
     corpus.save(tmp_path, buckets=2)
-    search = mk.Retriever(encoder=None, where_timeout_s=0.2).fit(mk.open(tmp_path))
+    search = mk.Retriever(encoder=None).fit(mk.open(tmp_path))
     with pytest.raises(QueryError, match=r"where: expected an answer within 0\.2 seconds"):
         search.search("чай", where=ENDLESS)
 
@@ -160,7 +164,10 @@ import os, signal, sys, threading, time
 import pyarrow as pa
 import memkit as mk
 from memkit.base.duck import connect, rows_of
+from memkit.search.steps import scope
 from memkit.tables import sandbox, database
+
+scope.WHERE_TIMEOUT_S = 1000.0
 
 def ctrl_c(after=0.15):  # seconds of the processor: on a busy machine those of a clock are over before DuckDB begins
     start = time.process_time()
@@ -176,7 +183,7 @@ DOORS = """
 table = pa.table({"a": range(3000)})
 corpus = mk.from_table({"text": [f"чай {n}" for n in range(3000)]})
 slow = "(select count(*) from memories a, memories b, memories c, memories d where a.text || b.text < d.text)"
-search = mk.Retriever(encoder=None, where_timeout_s=1000).fit(corpus)
+search = mk.Retriever(encoder=None).fit(corpus)
 
 class Slow(mk.Decay):
     def _sql(self):
@@ -230,7 +237,7 @@ def test_ctrl_c_is_a_keyboard_interrupt_wherever_memkit_runs_duckdb() -> None:
         ["sql", "{folder}", "from {join}"],
         ["sql", "{folder}", "from {join}", "--json"],
         ["sql", "{folder}", "create table made as from {join}"],
-        ["search", "{folder}", "чай", "--set", "encoder=none", "--set", "where_timeout_s=1000", "--where", "{slow}"],
+        ["search", "{folder}", "чай", "--set", "encoder=none", "--where", "{slow}"],
     ],
     ids=["shown", "json", "statement", "where"],
 )

@@ -11,7 +11,7 @@ from memkit.base.params import Estimator, Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import Texts
 from memkit.search.state import UNIT, Pooled, Shortlist, State
-from memkit.search.step import Look, Step, only_with
+from memkit.search.step import Look, Step
 from memkit.tables.age import UNDATED_TO_DO
 
 NEAR_TIE = 0.05
@@ -34,7 +34,7 @@ class Prefer(Step):
     lifts = NEAR_TIE
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
-        return float(settings.prefer_alike)
+        return float(settings.prefer)
 
     def gather(self, pooled: Pooled, keys: Sequence[float]) -> dict[Any, Any]:
         texts = Texts(pooled.index.repeats, pooled.candidates.row)
@@ -60,7 +60,7 @@ class Prefer(Step):
         return f"plus {lift:.3f}, as it is newer than a similar memory (prefer)" if lift else ""
 
     def may_help(self, look: Look) -> bool:
-        return bool(look.question.settings.prefer)
+        return look.question.settings.prefer is not None
 
 
 def _updates(shortlist: Shortlist, least: float) -> list[_Update]:
@@ -98,24 +98,17 @@ def _recency(settings: Any, index: Any) -> Reach:
 class Params(Estimator):
     """Recency as a tie-breaker."""
 
-    prefer: str | None = param(
+    prefer: float | None = param(
         None,
-        group="time",
-        kind="str",
-        nullable=True,
-        choices=("newest",),
-        doc="Recency tie-breaking. 'newest': of two similar memories of one user whose scores differ by at most 0.05,"
-        " the newer comes first. None: off.",
-        acts_on=lambda settings, index: _recency(settings, index) if settings.prefer else None,
-    )
-    prefer_alike: float = param(
-        0.75,
         group="time",
         low=0,
         high=1,
-        doc="Minimum cosine similarity of trigrams at which `prefer` treats two texts as similar; they may differ in"
-        " numbers and names, as a statement and its update do.",
-        acts_on=only_with("prefer_alike", "prefer", "newest"),
+        kind="float",
+        nullable=True,
+        doc="Recency tie-breaking: of two memories of one user whose scores differ by at most 0.05, and whose texts are"
+        " at least so similar (cosine of trigrams), the newer comes first. They may differ in numbers and names, as a"
+        " statement and its update do. 0.75 cost no relevance where it was measured. None: off.",
+        acts_on=lambda settings, index: None if settings.prefer is None else _recency(settings, index),
     )
 
     steps: ClassVar[tuple[Step, ...]] = (Prefer(),)

@@ -22,7 +22,7 @@ from memkit.schemas import STALE_WEIGHT, Ints, Mask, kinds_where
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.step import Look, Step
 from memkit.tables.age import later
-from memkit.tables.sandbox import TIMEOUT_S, QueryTimeoutError, parse_select
+from memkit.tables.sandbox import QueryTimeoutError, parse_select
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
 
 
 EXPIRED = "expired"
+WHERE_TIMEOUT_S = 10.0
+"""The time limit of a predicate, in seconds."""
 _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
 _BARE = "select memory_id from memories where "
 Predicate: TypeAlias = str | pa.ChunkedArray | None
 
 
-def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -> pa.ChunkedArray:
+def memories_where(ask: Callable[..., pa.Table], where: str) -> pa.ChunkedArray:
     """Ids of the memories that pass the predicate `where`.
 
     Parameters
@@ -49,8 +51,6 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
         Runs a query over the corpus's tables, as `Corpus.ask` does.
     where : str
         One SQL predicate over the columns of ``memories``; a subquery may read other tables.
-    timeout_s : float, seconds
-        The time limit.
 
     Raises
     ------
@@ -62,11 +62,11 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
         if parse_select(_BARE + where).shape != parse_select(_BARE + "true").shape:
             raise QueryError("one expression is expected, and nothing after it")
         # The line break keeps a comment at the predicate's end from swallowing the bracket.
-        return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
+        return ask(f"{_BARE}(\n{where}\n)", timeout_s=WHERE_TIMEOUT_S)["memory_id"]
     except QueryTimeoutError as error:
         raise QueryError(
-            f"where: expected an answer within {timeout_s:g} seconds. Got none for {mask(repr(where)):.200}: simplify"
-            " it, or raise where_timeout_s."
+            f"where: expected an answer within {WHERE_TIMEOUT_S:g} seconds. Got none for {mask(repr(where)):.200}:"
+            " simplify it, or ask for the ids by corpus.ask(query, timeout_s=...) and name them in its place."
         ) from error
     except (QueryError, TypeError) as error:
         raise QueryError(
@@ -84,11 +84,6 @@ def seen_by(user_id: str, memories: pa.Table) -> Mask:
 def is_hidden(settings: QuerySettings, kind: str | None) -> bool:
     """Whether memories of a kind are not searched."""
     return kind in settings.kinds_hidden
-
-
-def ids_where(ask: Callable[..., pa.Table], where: str, settings: QuerySettings) -> pa.ChunkedArray:
-    """As `memories_where`, within the time that the settings give it."""
-    return memories_where(ask, where, settings.where_timeout_s)
 
 
 def unseen_from(settings: QuerySettings, moment: Moment) -> datetime | None:
@@ -257,7 +252,7 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
             raise ParameterError(
                 f"where: expected a SQL predicate as text, such as \"user_id = 'u1'\". Got {where!r:.100}."
             )
-        passed = ids_where(index.corpus.ask, where, how) if isinstance(where, str) else where
+        passed = memories_where(index.corpus.ask, where) if isinstance(where, str) else where
         excluded.append(~pc.is_in(ids, value_set=passed).to_numpy())
     unknown = None
     if user_id is not None:
@@ -446,14 +441,6 @@ class Params(Estimator):
         choices=("keep", "hide"),
         doc="Whether memories created after `as_of` are kept or hidden; a day lasts to its end. None: hidden if"
         " `as_of` is given. 'hide' without `as_of` hides memories dated after now.",
-    )
-    where_timeout_s: float = param(
-        TIMEOUT_S,
-        group="scope",
-        low=0,
-        low_open=True,
-        unit="seconds",
-        doc="Time limit of the predicate `where`; an error is raised if it takes longer.",
     )
     kinds_hidden: tuple[str, ...] = param(
         kinds_where(searched=False), recalls=True, group="scope", doc="Kinds of memory that are not searched."
