@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import merge
+from typing import NamedTuple
 
 # Open with one certain character, not with ^: found several times as fast.
 _MARK = re.compile(r"\n {0,3}(`{3,}|~{3,})(.*)")
@@ -59,6 +60,9 @@ class Fences:
         return self.closed[index - 1] if index else None
 
 
+_NONE = Fences([])
+
+
 def fences(text: str) -> Fences:
     """The code fences of `text`; cost linear in its length.
 
@@ -69,7 +73,7 @@ def fences(text: str) -> Fences:
     ([range(2, 5)], 6, True, False)
     """
     if "```" not in text and "~~~" not in text:
-        return Fences([])
+        return _NONE
     closed: list[range] = []
     fence, opened, line, offset = "", 0, 0, 0
     text = f"\n{text}"
@@ -91,8 +95,7 @@ def _after(fence: str, ticks: str, info: str) -> str:
     return "" if ticks.startswith(fence) and not info.strip() else fence
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """One heading: 1-based line, level 1 to 6, text without its marks, and whether the line below underlines it."""
 
     line: int

@@ -23,7 +23,7 @@ def is_dream(source: Source) -> bool:
     >>> [is_dream(Source(path, "")) for path in paths]
     [True, True, True, False, False]
     """
-    return source.name == _NAME or _PLACE.search(source.path) is not None
+    return source.name == _NAME or ("dream" in source.path.lower() and _PLACE.search(source.path) is not None)
 
 
 def is_phase(headings: Iterable[str]) -> bool:
@@ -32,4 +32,5 @@ def is_phase(headings: Iterable[str]) -> bool:
     >>> is_phase(["2026-07-03", "Light Sleep"]), is_phase(["REM Sleep", "Темы"]), is_phase(["Light Sleep Study"])
     (True, True, False)
     """
-    return any(" ".join(heading.casefold().split()) in _PHASES for heading in headings)
+    folded = map(str.casefold, headings)
+    return any("sleep" in heading and " ".join(heading.split()) in _PHASES for heading in folded)

@@ -23,6 +23,13 @@ _FENCED_KEY = re.compile(r"[ \t]*([\w-]{1,40}+)[ \t]*[:=]")
 _MOST_HEAD_LINES = 40
 
 
+def _may_be_head(text: str) -> bool:
+    """Whether one of the first two lines that are not blank has a sign of a head: nearly no page has."""
+    first, _, rest = text[: 200 * _MOST_HEAD_LINES].lstrip().partition("\n")
+    second = rest.lstrip().partition("\n")[0] if first.startswith("# ") else ""
+    return any(sign in first or sign in second for sign in "`~:")
+
+
 def unread_head(text: str) -> tuple[int, str] | None:
     """The line and the words for a head that stands at the top of a page in clothes that are not read; else None.
 
@@ -31,6 +38,8 @@ def unread_head(text: str) -> tuple[int, str] | None:
     >>> unread_head("tags:: чай\\nтекст"), unread_head("Анна: чай\\nБорис: кофе\\n")
     ((1, "lines 'key::' (tags)"), None)
     """
+    if not _may_be_head(text):
+        return None
     lines = text[: 200 * _MOST_HEAD_LINES].split("\n")[:_MOST_HEAD_LINES]
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is not None and lines[first].startswith("# "):

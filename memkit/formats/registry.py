@@ -221,7 +221,10 @@ def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
 
 def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) -> None:
     """Read one file with the first format that claims it, or with the forced one."""
+    is_plain = not file.role.findings and file.role.forced is None
     for format in formats:
+        if is_plain and format.claims is None:  # it reads what its survey found
+            continue
         if (_read if format.name in NAMES else _try)(format, file, rows, formats):
             return
     expected = f"a file that can be read as {file.role.forced or 'a known format'}"

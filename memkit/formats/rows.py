@@ -92,10 +92,10 @@ _Line = tuple[str, int, str, str]
 def _beside(source: Source) -> list[_Line]:
     """The lines of a file whose text no column holds, in order."""
     lines = [(source.path, number, UNDECODED, guess) for number, guess in source.undecoded.items()]
-    if "#" not in source.text:
+    is_yaml = source.path.lower().endswith(yaml.ENDINGS)
+    comments = (yaml if is_yaml else front_matter).comments(source.text).items() if "#" in source.text else ()
+    if not comments:
         return lines
-    is_yaml = source.name.lower().endswith(yaml.ENDINGS)
-    comments = (yaml if is_yaml else front_matter).comments(source.text).items()
     return sorted([*lines, *((source.path, number, COMMENTS, comment) for number, comment in comments)])
 
 
@@ -151,7 +151,8 @@ class Rows:
         if table == "memories":
             for name, value in _BLANK:
                 row.setdefault(name, value)
-            row.setdefault("heading_path", heading_path(row["path"]))
+            if "heading_path" not in row:
+                row["heading_path"] = heading_path(row["path"])
             row.setdefault("layout", self._layout)
         rows = self.tables[table]
         if len(rows) >= HELD_ROWS:
@@ -351,6 +352,8 @@ class _Ids:
     def _is_taken(self, name: str) -> bool:
         if name in self._taken:
             return True
+        if not name[-1:].isdecimal():
+            return False
         number = int(name) if len(name) < 10 and name.isdecimal() else -1
         if str(number) == name:
             return number < len(self._ordinals) and bool(self._ordinals[number])
@@ -390,7 +393,6 @@ def slug_of(title: str) -> str:
     return _NO_WORD.sub("-", title.casefold()).strip("-")[:_MAX_SLUG].rstrip("-") or "section"
 
 
-@functools.lru_cache(1024)
 def heading_path(path: str, *names: str) -> str:
     """The folders of a memory's file, its category and the headings above it, outermost first.
 
@@ -399,7 +401,12 @@ def heading_path(path: str, *names: str) -> str:
     >>> heading_path("memory/lessons/a.md", "lessons", "Пул")
     'memory / lessons / Пул'
     """
-    parts = [*path.split("/")[:-1], *(name[:_MAX_NAME] for name in names)]
+    return _path_below(path.rpartition("/")[0], *names)
+
+
+@functools.lru_cache(1024)
+def _path_below(folder: str, *names: str) -> str:
+    parts = [*folder.split("/"), *(name[:_MAX_NAME] for name in names)]
     return " / ".join(part for part, _ in groupby(filter(None, parts)))
 
 

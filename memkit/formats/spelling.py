@@ -130,6 +130,8 @@ def status_in(places: Sequence[Mapping[str, Any]]) -> str | None:
     >>> status_in([{"status": "rejected"}]), status_in([{"draft": "true"}]), status_in([{"draft": "false"}])
     ('archived', 'draft', None)
     """
+    if not any(places):
+        return None
     flags = (flag for flag in STATUS_FLAGS if first_of(places, (flag,), bool_of))
     return first_of(places, STATUS, status_of) or next(flags, None)
 
@@ -172,6 +174,8 @@ def end_in(places: Iterable[Mapping[str, Any]], begin: datetime | None) -> datet
     '2026-09-22 08:55:46'
     """
     listed = [place for place in places if not _EXPIRES.isdisjoint(place)]
+    if not listed:
+        return None
     told = (end_by(name, place[name], begin) for name in EXPIRES for place in listed if name in place)
     return next(filter(None, told), None)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property, lru_cache
 from heapq import merge
 from itertools import chain, islice, pairwise
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -115,8 +115,7 @@ OF_ENTRY = 7
 """The level of such a line: below every heading, as the day's title may stand over it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """What will be one memory: its heading, its lines, whether the heading is all it says, the headings over it."""
 
     ordinal: int
@@ -172,6 +171,8 @@ def named_day(stem: str) -> datetime | None:
     >>> named_day("20260215123045-чай"), named_day("202602151230").hour
     (datetime.datetime(2026, 2, 15, 12, 30, 45), 12)
     """
+    if not _DIGIT.search(stem):
+        return None
     if log := dated(stem):
         return log.day
     if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := time_of(digits[0])):
@@ -211,14 +212,17 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day)
 
 
+_SPECIAL = {"memory": "long_term", "heartbeat": "heartbeat"}
+
+
 def kind_of(source: Source) -> str:
     """long_term, heartbeat, dream, session, daily_log or document, by name and place."""
-    special = {"memory": "long_term", "heartbeat": "heartbeat"}.get(source.stem.lower())
+    special = _SPECIAL.get(source.stem.lower())
     if special:
         return special
     if is_dream(source):
         return DREAM
-    if "sessions" in map(str.lower, source.parents):
+    if "sessions/" in source.path.lower() and "sessions" in map(str.lower, source.parents):
         return "session"
     return "daily_log" if dated(source.stem) else "document"
 
@@ -321,7 +325,7 @@ class Sections:
 
     def in_front(self, names: Iterable[str], read: Callable[[Any], T | None]) -> T | None:
         """What `read` makes of the first field of the front matter among `names` that it can read."""
-        return first_of(self.fields, names, read)
+        return first_of(self.fields, names, read) if self.fields else None
 
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
@@ -428,8 +432,13 @@ class Sections:
 
     def _is_bare(self, heading: Heading, end: int) -> bool:
         """Whether a heading is all that its lines say, up to the line `end`."""
-        nonblank = filter(str.strip, self._lines(range(heading.line, end)))
-        return len([*islice(nonblank, 2 + heading.is_underlined)]) <= 1 + heading.is_underlined
+        lines, n_left = self.source.lines, 1 + heading.is_underlined
+        for place in range(heading.line - 1, end - 1):
+            if lines[place].strip():
+                n_left -= 1
+                if n_left < 0:
+                    return False
+        return True
 
     def headings(self) -> Iterator[Heading]:
         """The headings by their line in the file, or the entries of a log; what stands above the first is one too."""
@@ -439,7 +448,7 @@ class Sections:
         if first is None or "".join(lines_above).strip():
             yield Heading(1, 0, self.in_front(TITLES, text_of) or "")
         elif lines_above:
-            first = replace(first, line=1)  # blank lines before the first heading belong to it
+            first = first._replace(line=1)  # blank lines before the first heading belong to it
         if first:
             yield first
         yield from headings
@@ -490,7 +499,7 @@ class Sections:
     def _entries(self, begin: int, end: int | None) -> Iterator[Heading]:
         """The lines of a log that open with their time, as if each were a heading."""
         for number, line in self.text_lines(range(begin, end or len(self.source.lines) + 1)):
-            if (match := _ENTRY.match(line)) and clock_of(match.group(1)):
+            if ":" in line and (match := _ENTRY.match(line)) and clock_of(match.group(1)):
                 yield Heading(number, OF_ENTRY, match.group(1))
 
     def _in_brackets(self) -> Iterator[tuple[int, str, datetime | None]]:
@@ -513,6 +522,8 @@ class Sections:
         """The time in a heading, or with which an entry opens, where it names its zone; in UTC."""
         is_entry = heading.level == OF_ENTRY
         line = self.source.lines[heading.line - 1] if is_entry else heading.text
+        if ":" not in line:
+            return None
         first = _IN_ZONE.search(line)
         instant = (_INSTANT.match(line, first.start()) if first else None) if is_entry else _INSTANT.search(line)
         if instant:
@@ -524,8 +535,8 @@ class Sections:
         return found.moment if found and names_zone else None
 
     def _section(self, section: Section) -> None:
-        path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
-        text, (day, clock, source) = "\n".join(lines), self._moment(section)
+        path, heading, kind = self.source.path, section.heading, self.kind_in(section)
+        text, (day, clock, source) = "\n".join(self._lines(section.lines)), self._moment(section)
         moment = self._moment_in(heading.text) if self.is_bracketed and heading.level == OF_ENTRY else None
         moment = moment or self._moment_in_zone(heading, day) or _in_utc(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
@@ -533,13 +544,21 @@ class Sections:
             slug = f"{slug}~{hash_of(text)}"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
-        row: Row = {"memory_id": memory_id, "path": path, "kind": self.kind_in(section)}
-        row |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
-        memory: Row = {"format": "workspace", "title": heading.text, "text": text}
-        created, updated = (moment, moment) if moment else (self.created, self.updated)
-        memory |= {"created_at": created, "updated_at": updated, "date_source": source}
-        self.rows.add("memories", {**row, **memory, **self.columns(section)})
+        place: Row = {"memory_id": memory_id, "path": path, "kind": kind}
+        place |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
+        memory = {
+            **place,
+            "format": "workspace",
+            "title": heading.text,
+            "text": text,
+            "created_at": moment or self.created,
+            "updated_at": moment or self.updated,
+            "date_source": source,
+            **self.columns(section),
+        }
+        self.rows.add("memories", memory)
         document = {
+            **place,
             "date": day.date() if day else None,
             "time": clock,
             "slug": self.dated.slug if self.dated else None,
@@ -548,7 +567,7 @@ class Sections:
             "ordinal": section.ordinal,
             "chars": len(text),
         }
-        self.rows.add("documents", {**row, **document})
+        self.rows.add("documents", document)
         self._check(section, memory_id)
         self.beside(section, memory_id)
         if self.talks:

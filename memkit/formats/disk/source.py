@@ -90,14 +90,19 @@ def decode(path: str, data: bytes) -> Source:
 
     CR alone ends lines only where a file has no LF.
     """
-    encoding = encoding_of(data)
-    undecoded: dict[int, str] = {}
+    encoding, undecoded = "utf-8", dict[int, str]()
     try:
-        text = data.decode(encoding)
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
-        text = data.decode(encoding, "replace")
-        if encoding == "utf-8":
-            undecoded = dict(_undecoded(data))
+        text = "\0"
+    if "\0" in text:  # what is sure to be UTF-8 is decoded once
+        encoding = encoding_of(data)
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            text = data.decode(encoding, "replace")
+            if encoding == "utf-8":
+                undecoded = dict(_undecoded(data))
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")

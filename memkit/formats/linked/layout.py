@@ -45,7 +45,6 @@ def layout(
     shared: dict[str, Any] = {
         "endings": MARKDOWN,
         "writes": MARKDOWN,
-        "claims": lambda file: file.is_markdown and file.finding(name) is not None,
         "relate": relate,
     }
     every_table, checks = ("documents", "relations", *tables), (*rules, *page_rules(name))

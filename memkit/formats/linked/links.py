@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
 from operator import attrgetter
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from memkit.base.fences import Fences
@@ -28,8 +28,7 @@ _TEXT_BEGINS = 500
 """The most characters of a link's text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One link as it is written.
 
     Attributes
@@ -130,6 +129,9 @@ def _inline(text: str) -> Iterator[Link]:
 def _opening(text: str, end: int) -> int | None:
     """Where the bracket opens that closes at `end`, on the same line."""
     low = max(text.rfind("\n", 0, end) + 1, end - _TEXT_BEGINS, 0)
+    last = text.rfind("[", low, end)
+    if last < 0 or "]" not in text[last:end]:  # nothing in brackets within it
+        return last if last >= 0 else None
     depth = 0
     for position in range(end - 1, low - 1, -1):
         if text[position] == "]":

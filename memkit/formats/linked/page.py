@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, islice
@@ -167,6 +166,8 @@ def is_contents(text: str, least: int) -> bool:
     >>> is_contents("- [Чай](tea.md)\\n- [[мёд]]", 2), is_contents("Пьём [чай](tea.md).", 1)
     (True, False)
     """
+    if text.count("[") < least:
+        return False
     lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith(("#", "|-", "| -"))]
     return (listed := sum(map(bool, map(LISTED.match, lines)))) >= least and 2 * listed > len(lines)
 
@@ -220,6 +221,7 @@ class Page(Sections):
         self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
         self.plain_text = without_code(self.body, self.code)
         self._links = links_by_line(self.plain_text)  # sections ask in their order
+        self._next: Link | None = None
         self.title = self.title_of()
         self.created = self.in_front(CREATED, moment_of)
         generated = self.in_front((GENERATED,), lambda value: latest_of(value) if isinstance(value, dict) else None)
@@ -285,9 +287,11 @@ class Page(Sections):
 
     def head(self) -> int:
         """Add the memory of a page whose front matter is all that stands above its first heading."""
+        if self.front is None:
+            return 0
         first = next(self.marks(), None)
         until = first.line - 1 if first else len(self.source.lines)
-        if self.front is None or any(map(str.strip, self.source.lines[self.above : until])):
+        if any(map(str.strip, self.source.lines[self.above : until])):
             return 0
         path, text = self.source.path, "\n".join(filter(None, (self.title, self.description)))
         self.is_hollow = self._says_nothing()
@@ -336,21 +340,22 @@ class Page(Sections):
 
     def links(self, section: Section) -> Iterator[Link]:
         """The links of a section, with their lines in the file; those in code are text."""
-        for link in self._links:
-            line = link.line + self.above
-            if line >= section.lines.stop:
-                self._links = chain([link], self._links)
+        begin, end = section.lines.start - self.above, section.lines.stop - self.above
+        while link := self._next or next(self._links, None):
+            self._next = link if link.line >= end else None
+            if self._next:
                 return
-            if line >= section.lines.start:
-                yield replace(link, line=line) if self.above else link
+            if link.line >= begin:
+                yield link._replace(line=link.line + self.above) if self.above else link
 
     def type_of(self, link: Link) -> str:
         """What a link is called."""
         return LINKS_TO
 
     def _relation(self, type: str, written: str, line: int | None, memory_id: str) -> None:
-        row: Row = {"from_id": self.first, "type": type, "written": written, "line": line, "state": "dead"}
-        self.rows.add("relations", {**row, "memory_id": memory_id})
+        row: Row = {"from_id": self.first, "type": type, "written": written, "line": line, "memory_id": memory_id}
+        row["state"] = "dead"
+        self.rows.add("relations", row)
 
     def _marks(self, section: Section) -> Iterator[str]:
         """The tags in the text of a section."""

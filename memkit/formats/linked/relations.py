@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -164,7 +164,7 @@ class _Pages:
             key = without_ending(name)
             below = posixpath.normpath(posixpath.join(posixpath.dirname(source), key))
             if not self.paths.keys().isdisjoint((key, below)) or key in self.names[0]:
-                return replace(link, target=name, part="#".join(parts[n_parts:]))
+                return link._replace(target=name, part="#".join(parts[n_parts:]))
         return link
 
     def lead_to(self, link: Link, source: str) -> list[str]:

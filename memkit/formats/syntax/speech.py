@@ -48,6 +48,8 @@ class Turn:
 
 def turn_of(line: str, roles: frozenset[str] | None) -> Turn | None:
     """The turn that `line` opens; None where it opens none, or its speaker is not one of `roles`."""
+    if ":" not in line and line[:1] != "#":  # most lines
+        return None
     match = _TURN.match(line)
     if match is None:
         return None
@@ -59,7 +61,7 @@ def turn_of(line: str, roles: frozenset[str] | None) -> Turn | None:
 
 def clock_of(text: str) -> str | None:
     """HH:MM of the first time of day in `text`, of twice twelve hours or of 24."""
-    match = _TIME_OF_DAY.search(text)
+    match = _TIME_OF_DAY.search(text) if ":" in text else None
     if match is None:
         return None
     hour, half = int(match.group(1)), (match.group(3) or "").lower()
