@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from heapq import merge
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -88,27 +87,38 @@ def links_in(text: str) -> Iterator[Link]:
     return chain(_in_brackets(text), _inline(text))
 
 
-def links_by_line(text: str) -> Iterator[Link]:
+def links_by_line(text: str) -> list[Link]:
     """The links of `links_in` in the order of their lines; of one line those in brackets come first."""
-    if "](" not in text or "[[" not in text:
-        return links_in(text)
-    return merge(_in_brackets(text), _inline(text), key=attrgetter("line"))
+    return sorted(links_in(text), key=attrgetter("line"))
+
+
+def link_in(written: str) -> Link | None:
+    """The first link of a text, which may be all of it."""
+    match = _WIKI.match(written, written.startswith("!"))
+    return (_wiki(written, match, 1) if match else None) or next(links_in(written), None)
 
 
 def _in_brackets(text: str) -> Iterator[Link]:
     line, offset = 1, 0
     for match in _WIKI.finditer(text):
-        begin = match.start()
-        line += text.count("\n", offset, begin)
-        offset = begin
-        target, part, words = match.groups()
-        is_embed = text[begin - 1 : begin] == "!"
-        target = target.removesuffix("\\")  # a bar in a table is written \|
-        if target.strip() or part:
-            whole = target if part is None else f"{target}#{part}".removesuffix("\\")
-            heading, shown = (part or "").strip("\\ "), (words or "").strip()
-            written = f"!{match[0]}" if is_embed else match[0]
-            yield Link(written, target.strip(), heading, shown, line, True, is_embed, whole.strip())
+        line += text.count("\n", offset, match.start())
+        offset = match.start()
+        if link := _wiki(text, match, line):
+            yield link
+
+
+def _wiki(text: str, match: re.Match[str], line: int) -> Link | None:
+    target, part, words = match.groups()
+    target = target.removesuffix("\\")  # a bar in a table is written \|
+    name, begin = target.strip(), match.start()
+    if not name and not part:
+        return None
+    is_embed = begin > 0 and text[begin - 1] == "!"
+    written, shown = f"!{match[0]}" if is_embed else match[0], words.strip() if words else ""
+    if part is None:
+        return Link(written, name, "", shown, line, True, is_embed, name)
+    whole = f"{target}#{part}".removesuffix("\\").strip()
+    return Link(written, name, part.strip("\\ "), shown, line, True, is_embed, whole)
 
 
 def _inline(text: str) -> Iterator[Link]:

@@ -221,7 +221,7 @@ class Page(Sections):
         self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
         self.plain_text = without_code(self.body, self.code)
         self._links = links_by_line(self.plain_text)  # sections ask in their order
-        self._next: Link | None = None
+        self._n_asked = 0
         self.title = self.title_of()
         self.created = self.in_front(CREATED, moment_of)
         generated = self.in_front((GENERATED,), lambda value: latest_of(value) if isinstance(value, dict) else None)
@@ -341,10 +341,8 @@ class Page(Sections):
     def links(self, section: Section) -> Iterator[Link]:
         """The links of a section, with their lines in the file; those in code are text."""
         begin, end = section.lines.start - self.above, section.lines.stop - self.above
-        while link := self._next or next(self._links, None):
-            self._next = link if link.line >= end else None
-            if self._next:
-                return
+        while self._n_asked < len(self._links) and (link := self._links[self._n_asked]).line < end:
+            self._n_asked += 1
             if link.line >= begin:
                 yield link._replace(line=link.line + self.above) if self.above else link
 

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from memkit.errors import Known, near, some_of
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format
-from memkit.formats.linked.links import Link, links_in
+from memkit.formats.linked.links import Link, link_in, links_in
 from memkit.formats.rows import Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax.node import REPEATED
@@ -175,7 +175,7 @@ class _Pages:
         home = posixpath.dirname(source)
         below = [posixpath.join(home, key)] if not target.startswith("/") else []
         indexed = (posixpath.join(folder, key) for folder in above(source) if folder in self.indexed)
-        for place in map(posixpath.normpath, chain(below, [key], indexed)):
+        for place in map(_normal, chain(below, [key], indexed)):
             names = [posixpath.join(place, stem) for stem in _INDEX_STEMS] if is_folder or not key else [place]
             for name in names:
                 if path := self.paths.get(name.removeprefix("./")):
@@ -191,8 +191,15 @@ class _Pages:
 
     def are_apart(self, source: str, path: str, whole: Collection[str | None]) -> bool:
         """Whether two pages are of different memories, each whole in its folder, between which no link leads."""
-        layouts = {self.pages[source].layout, self.pages[path].layout}
-        return len(layouts) == 1 and layouts <= set(whole) and posixpath.dirname(source) != posixpath.dirname(path)
+        layout = self.pages[source].layout
+        is_whole = layout in whole and self.pages[path].layout == layout
+        return is_whole and posixpath.dirname(source) != posixpath.dirname(path)
+
+
+def _normal(path: str) -> str:
+    """`posixpath.normpath`, which takes long to see that nearly every path is normal."""
+    is_normal = path and path[-1] != "/" and "//" not in path and "/." not in f"/{path}"
+    return path if is_normal else posixpath.normpath(path)
 
 
 def _of_first(kinds: Iterable[Names], word: str) -> list[str]:
@@ -390,8 +397,9 @@ class _Links:
             return _Led(state, nearest, pages.pages[nearest[0]].memory_id, part)
         if self._files.have(link, source):
             return _Led(ATTACHMENT)
-        beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target))
-        if not is_relation(link) or beside in self._unread:
+        if not is_relation(link):
+            return _Led("")
+        if self._unread and posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)) in self._unread:
             return _Led("")
         return _Led("dead", last=link.target.rpartition("/")[2])
 
@@ -497,7 +505,7 @@ def _link_of(written: str) -> Link | None:
     if written.startswith(MEM):
         name = written.removeprefix(MEM)
         return Link(written, name, "", "", 1, False, False, name)
-    return next(links_in(written), None)
+    return link_in(written)
 
 
 def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -> None:
