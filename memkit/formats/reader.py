@@ -47,7 +47,7 @@ from memkit.formats.faults import Rule
 from memkit.formats.format import File, Folder, Format, Role, Survey
 from memkit.formats.records.adapters import Adapter, register_adapter, registered_adapters
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
-from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, merge, schemas_of, with_own_dates
+from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, exact, merge, schemas_of, with_own_dates
 from memkit.formats.rules import by_folder, check
 from memkit.schemas import TIMESTAMP, with_column, without_rows
 
@@ -487,7 +487,7 @@ def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], 
         files += states
         for name, table in batch_tables.items():
             if table.num_rows:
-                tables[name].append(table)
+                tables[name].append(exact(table) if len(tasks) > 1 else table)
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, files
 
 

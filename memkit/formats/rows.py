@@ -430,6 +430,11 @@ def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def exact(table: pa.Table) -> pa.Table:
+    """A copy: the buffers into which rows were added are up to twice as long as what they hold."""
+    return pa.concat_tables([table, without_rows(table.schema)]).combine_chunks()
+
+
 def extra_of(fields: Row, known: Container[str]) -> str:
     """JSON object of the `fields` that are not in `known`, so that no column holds them.
 

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.progress import bar
 from memkit.errors import Known, near, some_of
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format
@@ -422,8 +423,12 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     links = rows.kept["links"] = _Links.of(tables, told, whole, rows.kept.get("links"))
     open_ended = {format.layout for format in formats if format.begins_pages_by_links}
     relating = _Relating(links, headings, open_ended, rows)
-    batches = tables["relations"].to_batches(max_chunksize=_HELD)
-    tables["relations"] = pa.Table.from_batches(map(relating.related, batches), tables["relations"].schema)
+    batches, related = tables["relations"].to_batches(max_chunksize=_HELD), list[pa.RecordBatch]()
+    with bar("looking up links", total=len(tables["relations"]), unit="link", leave=False) as shown:
+        for batch in batches:
+            related.append(relating.related(batch))
+            shown.update(len(batch))
+    tables["relations"] = pa.Table.from_batches(related, tables["relations"].schema)
     _succeed(tables, links.pages, relating.resolved)
     _unreached(links.pages, relating.resolved, whole, rows)
     _without_successor(tables["memories"], rows)
@@ -477,7 +482,8 @@ class _Relating:
                     self.resolved.append((source, led.paths[0], types[row]))
         columns = {"to_id": ids, "type": types, "state": states}
         arrays = [pa.array(columns.get(field.name, batch[field.name]), field.type) for field in batch.schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema).filter(pa.array(is_kept))
+        related = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+        return related if is_kept.all() else related.filter(pa.array(is_kept))  # what was read is not copied
 
     def _checked(self, written: str, led: _Led, source: str, where: Mapping[str, Any]) -> str | None:
         """The memory that a link leads to, below the heading that it names; what is wrong with it is reported."""
