@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
 _HELD = 10_000
 """Links that are looked at at the same time."""
+_KEPT = 50_000
+"""So many links are kept with where they lead, at up to 1,000 bytes each, so that the next read looks up new ones only."""
 _MANY_HOLLOW = 10
 """The pages without a text from which a folder has one row for them all."""
 _HINTS = 50
@@ -385,6 +388,10 @@ class _Links:
         """Where links that stand on the page at `source`, or beside it, were found to lead, by what is written."""
         return self._led[posixpath.dirname(source), self.pages.pages[source].layout]
 
+    def forget(self) -> None:
+        """Look up from now on what was found before."""
+        self._led.clear()
+
     def find(self, written: str, source: str) -> _Led | None:
         """Where a link of the page at `source` leads; None for what is no link."""
         link = _link_of(written)
@@ -421,6 +428,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     told, headings = _pages_in(tables)
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
     links = rows.kept["links"] = _Links.of(tables, told, whole, rows.kept.get("links"))
+    keeps = len(tables["relations"]) <= _KEPT
     open_ended = {format.layout for format in formats if format.begins_pages_by_links}
     relating = _Relating(links, headings, open_ended, rows)
     batches, related = tables["relations"].to_batches(max_chunksize=_HELD), list[pa.RecordBatch]()
@@ -428,6 +436,10 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
         for batch in batches:
             related.append(relating.related(batch))
             shown.update(len(batch))
+            if not keeps:
+                links.forget()
+    if not keeps:
+        del rows.kept["links"]
     tables["relations"] = pa.Table.from_batches(related, tables["relations"].schema)
     _succeed(tables, links.pages, relating.resolved)
     _unreached(links.pages, relating.resolved, whole, rows)
@@ -479,7 +491,7 @@ class _Relating:
                     where = {"line": lines[row], "memory_id": memories[row], "quote": False}
                     ids[row] = self._checked(text, led, source, where)
                 if led.paths and led.paths[0] != source:
-                    self.resolved.append((source, led.paths[0], types[row]))
+                    self.resolved.append((source, led.paths[0], sys.intern(types[row])))
         columns = {"to_id": ids, "type": types, "state": states}
         arrays = [pa.array(columns.get(field.name, batch[field.name]), field.type) for field in batch.schema]
         related = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
