@@ -80,17 +80,14 @@ _TABLES = {
         select expires_at::date as expires, user_id, text, memory_id from memories
         where expires_at >= $until and expires_at::date <= ($as_of + interval 31 day)::date order by all""",
 }
+_MARKS = r"select hash(translate(lower(text), E' \n\t\r\f\v', '')) as mark from memories"
+"""Texts that differ in more than blanks have different marks, so that few have to be written anew to be compared."""
 _EQUAL_OF_ALL = r"""
-    with marked as (
-            select memory_id, hash(translate(lower(text), E' \n\t\r\f\v', '')) as mark from memories),
-        several as (select mark from marked group by mark having count(*) > 1),
-        normalised as (
-            select memory_id, text, lower(regexp_replace(trim(text), '\s+', ' ', 'g')) as key
-            from memories where memory_id in (select memory_id from marked join several using (mark))),
+    with normalised as (
+            select memory_id, text, lower(regexp_replace(trim(text), '\s+', ' ', 'g')) as key from memories),
         duplicates as (select key from normalised where key <> '' group by key having count(*) > 1)
     select count(*) as times, arg_min(text, memory_id) as text, list_sort(list(memory_id))[:5] as memory_ids
     from normalised join duplicates using (key) group by key order by times desc, memory_ids[1]"""
-"""Texts that differ in more than blanks have different marks, so that few have to be written anew to be compared."""
 _COUNTS = """
     select count(*) as memories, count(distinct path) as files, count(distinct user_id) as users,
         count(coalesce(created_at, updated_at)) as dated,
@@ -232,7 +229,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
         tables["near_texts"] = duplicates.near
         step.update()
         is_complete = duplicates.is_complete  # else equal texts are those among all
-        tables["equal_texts"] = duplicates.equal if is_complete else rows_of(_EQUAL_OF_ALL, memories=memories)
+        tables["equal_texts"] = duplicates.equal if is_complete else _equal_of_all(memories)
         step.update()
         parts = [without_text(memories.slice(start, _PART)) for start in range(0, len(memories), _PART)]
         empty = memories.filter(pa.array(np.concatenate([np.empty(0, bool), *parts])))
@@ -320,7 +317,11 @@ def _duplicates(memories: pa.Table, exact: bool) -> _Duplicates:
     ids = memories["memory_id"].to_pylist()
     order = sorted(range(len(ids)), key=lambda row: place(ids[row]))
     is_short = (pc.sum(pc.utf8_length(memories["text"])).as_py() or 0) <= _MOST_CHARS
-    rows = memories if exact or is_short else memories.take(pa.array(sorted(order[:SAMPLE_SIZE]), pa.int64()))
+    rows = memories
+    if not exact and not is_short:  # to take rows would copy all texts into one array first
+        is_drawn = np.zeros(len(ids), bool)
+        is_drawn[order[:SAMPLE_SIZE]] = True
+        rows = memories.filter(pa.array(is_drawn))
     dedup = Deduplicator(encoder=None).fit(rows)
     judged = dedup.transform(rows)
     going = judged.filter(pc.invert(judged["keep"]))
@@ -335,6 +336,13 @@ def _duplicates(memories: pa.Table, exact: bool) -> _Duplicates:
     near = near.sort_by([("similarity", "descending"), ("a_id", "ascending"), ("b_id", "ascending")])
     near = near.select(["similarity", "one", "other", "a_id", "b_id"])
     return _Duplicates(near, copies, counts, in_logs, len(rows), len(memories))
+
+
+def _equal_of_all(memories: pa.Table) -> pa.Table:
+    """The texts that several of many memories have; only those whose marks are equal are compared as a whole."""
+    columns = memories.select(["memory_id", "text"])
+    _, places, counts = np.unique(rows_of(_MARKS, memories=columns)["mark"], return_inverse=True, return_counts=True)
+    return rows_of(_EQUAL_OF_ALL, memories=columns.filter(pa.array(counts[places] > 1)))
 
 
 _SHOWN_CHARS = 300

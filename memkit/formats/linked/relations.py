@@ -51,7 +51,7 @@ _STAMP = re.compile(r"\d{14}|\d{12}")
 _HELD = 10_000
 """Links that are looked at at the same time."""
 _KEPT = 50_000
-"""So many links are kept with where they lead, at up to 1,000 bytes each, so that the next read looks up new ones only."""
+"""So many links are kept with where they lead, at up to 1,000 bytes each: the next read looks up new ones only."""
 _MANY_HOLLOW = 10
 """The pages without a text from which a folder has one row for them all."""
 _HINTS = 50
