@@ -428,11 +428,12 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     told, headings = _pages_in(tables)
     whole = {format.layout: format.whole_index for format in formats if format.whole_index}
     links = rows.kept["links"] = _Links.of(tables, told, whole, rows.kept.get("links"))
-    keeps = len(tables["relations"]) <= _KEPT
+    n_links = len(tables["relations"])
+    keeps = n_links <= _KEPT
     open_ended = {format.layout for format in formats if format.begins_pages_by_links}
     relating = _Relating(links, headings, open_ended, rows)
     batches, related = tables["relations"].to_batches(max_chunksize=_HELD), list[pa.RecordBatch]()
-    with bar("looking up links", total=len(tables["relations"]), unit="link", leave=False) as shown:
+    with bar("looking up links", silent=n_links <= _HELD, total=n_links, unit="link", leave=False) as shown:
         for batch in batches:
             related.append(relating.related(batch))
             shown.update(len(batch))
