@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (353, "hosts/: each host has its store, prompt, export and verbs by itself, behind doors"),
-    "lines of code": (51_950, "folders kept in the user's cache with their index"),
+    "lines of code": (
+        52_100,
+        "what is no text in JSON, zones and encodings that are not sure, links that say how far they are",
+    ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (63_000, "mk.Index, encoding later, hosts, a corpus like life; with blanks"),
     "longest module": (650, "memkit/change/export.py has 623 lines of code"),
