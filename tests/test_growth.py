@@ -505,6 +505,27 @@ def test_duplicates_among_twice_the_texts_of_a_template_are_found_in_twice_the_t
     assert_grows_linearly(lambda table: mk.Deduplicator(encoder=None).fit(table), table)
 
 
+OVER_NOTES: dict[str, Callable[[mk.Corpus], object]] = {
+    "links": lambda corpus: mk.read(corpus.root),
+    "dedup": lambda corpus: mk.Deduplicator(encoder=None).fit(corpus),
+    "digest": lambda corpus: mk.digest(corpus, since="2024-01-01", until="2030-01-01"),
+    "topics": lambda corpus: mk.topics(mk.Retriever(encoder=None).fit(corpus)),
+}
+
+
+@pytest.mark.parametrize("name", OVER_NOTES)
+def test_twice_the_notes_of_a_corpus_like_life_take_twice_the_time(name: str, script: Any, tmp_path: Path) -> None:
+    life = script("benchmarks/life.py")
+    pool = cache(life.known_paragraphs)
+
+    def corpus(count: int) -> mk.Corpus:
+        folder = tmp_path / str(count)
+        vault = {"vault/.obsidian/app.json": "{}"}
+        return mk.read(folder if folder.exists() else write_files(folder, life.files(count, pool()) | vault))
+
+    assert_grows_linearly(OVER_NOTES[name], corpus, least=60, most=240, times=4)
+
+
 OPERATIONS: dict[str, tuple[Files, Callable[[Any], object]]] = {
     "save": (
         lines_of("users/u/archive.md", FACT),
