@@ -14,15 +14,35 @@ from time import monotonic
 from typing import Any
 
 _DELAY = 2.0  # seconds before a bar appears: short work stays silent
-_SPEAKS = [False]
+_IDLE = 10.0  # seconds without work, after which the next is another's: a server's next call
 Listener = Callable[[str, int, int | None], None]
 """It is told what is done, how much of it is done, and of how much, where that is known."""
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
+class _Lines:
+    """A listener where standard error is a file: a line every two seconds of a verb says what is done, and how far."""
+
+    def __init__(self) -> None:
+        self._spoke = self._worked = monotonic()
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        now = monotonic()
+        if now - self._worked >= _IDLE:
+            self._spoke = now
+        self._worked = now
+        if now - self._spoke >= _DELAY:
+            self._spoke = now
+            of_all = f" of {total:,}" if total else ""
+            print(f"memkit: {what}: {done:,}{of_all}", file=sys.stderr, flush=True)
+
+
+_SPEAKS: list[_Lines] = []
+
+
 def speak() -> None:
     """Let bars be lines on standard error where that is no terminal, as the command line does."""
-    _SPEAKS[0] = True
+    _SPEAKS[:] = [_Lines()]
 
 
 @contextlib.contextmanager
@@ -51,25 +71,12 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
         return _Told(what, items, options.get("total"), listener)
     if silent or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
         return _Silence(items)
-    if _SPEAKS[0] and not sys.stderr.isatty():
-        return _Told(what, items, options.get("total"), _Lines())
+    if _SPEAKS and not sys.stderr.isatty():
+        return _Told(what, items, options.get("total"), _SPEAKS[0])
     from tqdm.auto import tqdm
 
     # For tqdm, disable=None means: show the bar only in a terminal or a notebook.
     return tqdm(items, desc=what, disable=None, delay=_DELAY, **options)
-
-
-class _Lines:
-    """A listener where standard error is a file: a line every two seconds says how far the work is."""
-
-    def __init__(self) -> None:
-        self._spoke = monotonic()
-
-    def __call__(self, what: str, done: int, total: int | None) -> None:
-        if monotonic() - self._spoke >= _DELAY:
-            self._spoke = monotonic()
-            of_all = f" of {total:,}" if total else ""
-            print(f"memkit: {what}: {done:,}{of_all}", file=sys.stderr, flush=True)
 
 
 class _Told(contextlib.nullcontext[Any]):

@@ -15,15 +15,20 @@ def test_long_work_says_how_far_it_is_and_short_work_says_nothing(
 ) -> None:
     moments = iter(range(100))
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    monkeypatch.setattr(progress, "_SPEAKS", [True])
     monkeypatch.setattr(progress, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(progress, "_SPEAKS", [])
+    progress.speak()
     assert list(progress.bar("counting", "abcde")) == [*"abcde"]
     with progress.bar("encoding", total=30) as shown:
         for _ in range(3):
             shown.update(10)
     lines = capsys.readouterr().err.splitlines()
-    # A second passes between two calls: every second step is two seconds after the last line.
-    assert lines == ["memkit: counting: 2 of 5", "memkit: counting: 4 of 5", "memkit: encoding: 20 of 30"]
+    # A second passes with each step, whichever work it is of: many short works are a long verb.
+    done = ["counting: 2 of 5", "counting: 4 of 5", "encoding: 10 of 30", "encoding: 30 of 30"]
+    assert lines == [f"memkit: {line}" for line in done]
+    monkeypatch.setattr(progress, "monotonic", lambda: 1000)
+    assert list(progress.bar("counting", "abcde")) == [*"abcde"]
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.quick
@@ -44,9 +49,10 @@ def test_an_encoder_says_how_far_it_is_within_its_first_step(
 ) -> None:
     moments = iter(range(100))
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    monkeypatch.setattr(progress, "_SPEAKS", [True])
     monkeypatch.setattr(HashEncoder, "batch_size", 10)
     monkeypatch.setattr(progress, "monotonic", lambda: next(moments))
+    monkeypatch.setattr(progress, "_SPEAKS", [])
+    progress.speak()
     vectors = VectorCache(None).encode(HashEncoder(), [f"чай {n}" for n in range(45)])
     assert vectors.any(axis=1).all()
     told = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
