@@ -170,7 +170,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     formats, began = formats_for(options.formats, options.format), time.time_ns()
     with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
         if before and before.options == options and is_as_it_was(listing, before):
-            return before if not before.unsettled else _settled(before, began)
+            return _settled(before, began) if before.unsettled else replace(before, began=began)
         walked = listing.walked()
         result = read_listing(listing, root, options, formats, before)
         result.walked, result.asked, result.stats = walked, listing.asked, _stats(listing, result)

@@ -7,6 +7,7 @@ rows another engine holds, and one over many shards.
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 
 _BACKGROUND = 256
 _WORDS = re.compile(r"\w+")
-ROWS, _CHUNKS = "rows", "chunks.parquet"
-"""The folder and the file in which a kept corpus has the chunks of its index."""
+ROWS, _CHUNKS, _KEYS = "rows", "chunks.parquet", "keys"
+"""The folder and the file in which a kept corpus has the chunks of its index, and the column of their hashes."""
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
 }
@@ -247,9 +248,11 @@ class MemoryIndex:
         return table.append_column("searched", self.texts).append_column("own", self.own_texts)
 
     def save_rows(self, folder: Path) -> None:
-        """Write the chunks to `folder`, so that a kept folder is not cut anew."""
+        """Write the chunks to `folder` with the hashes of their texts, so that a kept folder is not cut anew."""
         folder.mkdir()
-        write_parquet(folder / _CHUNKS, self.table.replace_schema_metadata({"settings": _of_chunks(self.settings)}))
+        table = self.table.append_column(_KEYS, pa.array(self.keys.tolist(), pa.binary()))
+        about = {"settings": _of_chunks(self.settings), "digests": json.dumps(self.digests)}
+        write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about))
 
     def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""
@@ -511,7 +514,7 @@ def _kept_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
     table = corpus.kept and corpus.kept.table(f"{ROWS}/{_CHUNKS}", corpus.tables)
     if not table or (table.schema.metadata or {}).get(b"settings") != _of_chunks(settings).encode():
         return None
-    return table.replace_schema_metadata(None)
+    return table
 
 
 def _of_chunks(settings: Index) -> str:
@@ -533,9 +536,11 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
     order = pc.sort_indices(corpus_memories["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
         memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None
-        table = _kept_rows(corpus, settings) or make_chunks(memories, settings)
-        table = table.combine_chunks()
+        known = _kept_rows(corpus, settings)
+        table = (make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)).combine_chunks()
+        table = table if known is None else table.replace_schema_metadata(None)
     else:
+        known = None
         chunker = partial(make_chunks, settings=settings)
         memories, table, former = refit().refit_tables(before, corpus_memories, order, chunker)
     chunks, texts, own_texts = table.drop_columns(["littered", "searched", "own"]), table["searched"], table["own"]
@@ -545,4 +550,7 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
     if former is not None:
         refit().take_over(index, *former[:2], PER_TEXT)
         index.sources = [Former(*former[:2])]
+    if known is not None:  # the cache is trusted, which saves the hashing of each text
+        keys = np.array(known[_KEYS].to_pylist(), object)
+        vars(index).update(keys=keys, digests=json.loads(known.schema.metadata[b"digests"]))
     return index
