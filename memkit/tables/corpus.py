@@ -575,7 +575,7 @@ def read(
         folder), so that the next reading opens only what changed since, and a fit finds its arms. The texts lie there
         in files that only the user can read. With 'fit' it is the fit that follows which keeps the folder: it updates
         the arms by what changed, where True removes them. Nothing is kept with `as_of`, `rules`, `formats`, `rev`,
-        ``dates="git"`` or `instructions`, nor with ``MEMKIT_CACHE=off``.
+        ``dates="git"``, `instructions` or adapters of your own, nor with ``MEMKIT_CACHE=off``.
 
     Returns
     -------

@@ -44,7 +44,7 @@ _DAY = 86_400
 _NOT_KEPT = ("as_of", "rules", "formats", "rev", "instructions")
 """Options with which a folder is not kept: a moment, code, another state of the folder, files outside of it."""
 _IN_KEY = ("format", "max_file_bytes", "plugin_globs", "dates", "timezone", "hidden", "json")
-_FAULTS = (MemkitError, OSError, pa.ArrowException, ValueError, KeyError, TypeError)
+_FAULTS = (MemkitError, OSError, RuntimeError, pa.ArrowException, ValueError, KeyError, TypeError)
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Kept:
             keep(reading, text_index, attached, self.place, _PATIENCE, check)
             self._see(reading)
         self.tables, self.text_index = reading.tables, text_index
-        _bound(self.place.parent)
+        _bound(self.place.parents[1])
 
     @contextmanager
     def _unchanged(self, reading: Reading) -> Iterator[Any]:
@@ -224,32 +224,48 @@ def entries() -> list[dict[str, Any]]:
         return []
     check_own(cache)
     check_own(cache / FOLDER, is_ours=True)
-    rows = [_entry(place) for place in (cache / FOLDER).iterdir() if place.is_dir() and not place.is_symlink()]
-    return sorted(rows, key=lambda row: -float(row["used"]))
+    return [{"path": place, "root": _root(place), "bytes": size, "used": used} for place, size, used in _places(cache)]
 
 
-def _entry(place: Path) -> dict[str, Any]:
-    try:
-        root, used = str(read_json(place, SEEN)["root"]), (place / SEEN).stat().st_mtime
-    except _FAULTS:
-        root, used = "", 0.0  # never finished
-    size = sum(path.lstat().st_size for path in place.rglob("*"))
-    return {"path": place, "root": root, "bytes": size, "used": used}
+def _root(place: Path) -> str:
+    """The folder that is kept in `place`; empty where the keeping was never finished."""
+    with suppress(*_FAULTS):
+        return str(read_json(place, SEEN)["root"])
+    return ""
 
 
-def _bound(folder: Path) -> None:
+def _places(cache: Path) -> list[tuple[Path, int, float]]:
+    """Each place of a kept folder with its bytes and the time of its last use, the last used one first."""
+    rows = []
+    for place in (cache / FOLDER).iterdir():
+        if place.is_dir() and not place.is_symlink():
+            with suppress(FileNotFoundError):  # another process removes it
+                sizes = (os.lstat(f"{folder}/{name}").st_size for folder, _, names in os.walk(place) for name in names)
+                last = place / SEEN if (place / SEEN).exists() else place
+                rows.append((place, sum(sizes), last.stat().st_mtime))
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def _remove(place: Path) -> None:
+    """Remove a kept folder whole, also where another process removes it too."""
+    while place.exists():
+        with suppress(FileNotFoundError):
+            rmtree(place)
+
+
+def _bound(cache: Path) -> None:
     """Remove what nobody used for `MAX_DAYS`, and the least recently used beyond `MAX_BYTES`."""
     total, oldest = 0, time.time() - MAX_DAYS * _DAY
-    for row in entries():
-        total += row["bytes"]
-        if (row["root"] and row["used"] < oldest) or total > MAX_BYTES:
-            rmtree(row["path"], ignore_errors=True)
+    for place, size, used in _places(cache):
+        total += size
+        if used < oldest or total > MAX_BYTES:
+            rmtree(place, ignore_errors=True)
 
 
 def clear() -> None:
     """Remove every folder that is kept."""
     for row in entries():
-        rmtree(row["path"])
+        _remove(row["path"])
 
 
 def forget(root: Path, texts: set[str]) -> None:
@@ -258,7 +274,7 @@ def forget(root: Path, texts: set[str]) -> None:
         for row in entries():
             kept = Path(row["root"] or root)
             if root.is_relative_to(kept) or kept.is_relative_to(root) or _says(row["path"], texts):
-                rmtree(row["path"])
+                _remove(row["path"])
 
 
 def _says(place: Path, texts: set[str]) -> bool:

@@ -323,3 +323,18 @@ def test_what_the_core_alone_leaves_out_is_one_line(
             code, _, error = run(verb, folder, *more)
             assert (code, len(error.splitlines())) == (2, 1)
             assert "MEMKIT_PLUGINS=core" in error
+
+
+def test_what_the_cache_keeps_is_listed_and_cleared(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path / "of its own"))
+    first = run("search", folder, "чай", "--set", "encoder=none", "--json")
+    assert run("search", folder, "чай", "--set", "encoder=none", "--json") == first
+    kept = json.loads(run("cache", "--json")[1])
+    assert [row["kept"] for row in kept] == [str(folder), f"vectors, in {tmp_path / 'of its own' / 'vectors'}"]
+    assert kept[0]["bytes"] > 0
+    assert run("cache", "--clear")[0] == 0
+    assert not any((tmp_path / "of its own/folders").glob("*/memkit.json"))
+    monkeypatch.setenv("MEMKIT_CACHE", "off")
+    assert "MEMKIT_CACHE is off" in run("cache")[1]

@@ -148,7 +148,8 @@ def test_what_changed_since_is_read_again(root: Path, cache: Path, subtests: pyt
                 time.sleep(wait)
                 change(folder)
                 same(folder)
-                same(folder)
+                assert len(kept.entries()) == 1
+                kept.clear()
 
 
 def test_where_no_ctime_tells_the_content_does(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +295,7 @@ def test_what_changed_while_it_was_read_is_not_kept(root: Path, monkeypatch: pyt
 def test_two_processes_at_once_do_no_harm(root: Path, cache: Path) -> None:
     code = (
         "import sys, memkit as mk\n"
-        "for _ in range(5):\n"
+        "for _ in range(3):\n"
         "    hits = mk.Retriever(encoder=None).fit(mk.read(sys.argv[1], cache='fit')).search('пароль чая')\n"
         "    assert hits.num_rows, 'nothing found'\n"
     )
@@ -305,4 +306,18 @@ def test_two_processes_at_once_do_no_harm(root: Path, cache: Path) -> None:
         (root / "a/b.md").write_text(f"# Сад {number}\n", encoding="utf-8")
         time.sleep(0.05)
     assert [(reader.wait(), reader.communicate()[1].decode()) for reader in readers] == [(0, "")] * 2
+    same(root)
+
+
+def test_where_nothing_can_be_kept_the_answer_comes_all_the_same(
+    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memkit.tables.lake.write_parquet", full)
+        assert mk.Retriever(encoder=None).fit(mk.read(root, cache="fit")).search("пароль").num_rows == 1
+    assert kept.entries() == []
+    monkeypatch.setenv("MEMKIT_CACHE", str(root / "MEMORY.md" / "below"))
     same(root)
