@@ -1,6 +1,5 @@
 """Folders for tests and examples, made from a mapping of paths to texts."""
 
-from memkit.past.samples import write_commits
-from memkit.tables.samples import write_files
+from memkit.base import room
 
-__all__ = ["write_commits", "write_files"]
+__all__, __getattr__ = room(__name__, __file__)

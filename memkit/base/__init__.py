@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,3 +28,36 @@ def imported(package: str, module: str, name: str) -> Any:
         if name in vars(room):
             return vars(room)[name]
     return import_module(f"{module}.{name}")
+
+
+def room(package: str, file: str, door: Any = None) -> tuple[list[str], Callable[[str], Any]]:
+    """The names of a room, as its stub lists them, and its ``__getattr__``, which imports a name when it is first used.
+
+    Parameters
+    ----------
+    door : Plugins, optional
+        Whose plugins are names of the room too.
+    """
+    places, called = names_in_stub(file), package.replace("memkit", "mk", 1)
+
+    def look_up(name: str) -> Any:
+        from memkit.base.plugins import why_left_out
+        from memkit.errors import did_you_mean
+
+        if name in places and (door is None or name not in door.own()):
+            module, attribute = places[name]
+            if why := why_left_out(f"{called}.{name}", module):
+                raise AttributeError(why)
+            value = imported(package, module, attribute)
+            setattr(sys.modules[package], name, value)
+            return value
+        # Names that begin so are looked for by tools, in each module that they meet.
+        is_asked = door is not None and not name.startswith("_")
+        if is_asked and (plugin := door.get(name)) is not None:
+            return plugin
+        known = [*places, *(door.names() if is_asked else ())]
+        raise AttributeError(
+            f"{called} has no {name!r}. Expected one of {', '.join(known)}.{did_you_mean(name, known)}"
+        )
+
+    return [*places], look_up

@@ -35,7 +35,18 @@ OUTSIDE = {
         "mcp-graph": "memkit.hosts.mcp_graph.export:write",
     },
     "memkit.overviews": {"projects": "memkit.hosts.claude.overview:projects"},
+    "memkit.panels": {"map": "memkit.explore.map_panel:MapPanel"},
+    "memkit.plots": {
+        "links": "memkit.explore.links:links",
+        "map": "memkit.explore.places:map",
+        "timeline": "memkit.explore.themes.pictures:timeline",
+        "topics": "memkit.explore.themes.pictures:topics",
+        "alive": "memkit.past.pictures:alive",
+        "changes": "memkit.past.pictures:changes",
+    },
     "memkit.commands": {
+        "digest": "memkit.explore.commands:digest",
+        "history": "memkit.past.commands:history",
         "budget": "memkit.hosts.claude.commands:budget",
         "add-entry": "memkit.hosts.hermes.commands:add_entry",
         "add-observation": "memkit.hosts.mcp_graph.commands:add_observation",

@@ -175,10 +175,15 @@ def _function(name: str, thing: Any) -> Callable[..., Any]:
     return function
 
 
-def _panel(name: str, thing: Any) -> Callable[..., Any]:
-    if find_spec(f"memkit.panels.{name}") is not None:  # which is an attribute of that name once it is imported
-        raise ParameterError(f"register: expected a name that memkit does not use. Got {name!r}, one of its modules.")
-    return _function(name, thing)
+def _of_room(room: str) -> Callable[[str, Any], Callable[..., Any]]:
+    def check(name: str, thing: Any) -> Callable[..., Any]:
+        if find_spec(f"{room}.{name}") is not None:  # which is an attribute of that name once it is imported
+            raise ParameterError(
+                f"register: expected a name that memkit does not use. Got {name!r}, one of its modules."
+            )
+        return _function(name, thing)
+
+    return check
 
 
 EXPORTS = Plugins("memkit.exports", _function)
@@ -187,9 +192,13 @@ OVERVIEWS = Plugins("memkit.overviews", _function)
 """Tables that layouts add to an overview: functions of a corpus, by the table's name."""
 COMMANDS = Plugins("memkit.commands", _function)
 """Verbs of the command line: functions as Typer takes them."""
-PANELS = Plugins("memkit.panels", _panel)
+PANELS = Plugins("memkit.panels", _of_room("memkit.panels"))
 """Panels: classes, or functions that make one, by their name in `mk.panels`."""
-FUNCTIONS = {plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS, PANELS)}
+PLOTS = Plugins("memkit.plots", _of_room("memkit.plot"))
+"""Pictures: functions that give a `memkit.plot.Picture`, by their name in `mk.plot`."""
+FUNCTIONS = {
+    plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS, PANELS, PLOTS)
+}
 """The doors that take functions."""
 
 

@@ -20,32 +20,27 @@ from typer.models import CommandInfo
 
 from memkit import __version__
 from memkit.base.params import check_choice
-from memkit.base.plugins import COMMANDS, check_there
+from memkit.base.plugins import COMMANDS
 from memkit.cli.common import (
     ENCODE_LIMIT,
     AsOfOption,
-    DatesOption,
     EncodeLimitOption,
     FormatsOption,
-    HiddenOption,
     HtmlOption,
     InstructionsOption,
     JsonOption,
-    JsonRowsOption,
     PathArgument,
     PresetOption,
     ProfileOption,
     Reading,
-    RevOption,
     SetOption,
-    SinceOption,
     app,
     fitted,
     grouped,
     load,
-    load_history,
     policy_values,
     profile_of,
+    public,
     say_waiting,
     settings,
 )
@@ -144,52 +139,13 @@ def overview(
     if not is_watched:
         shown(corpus)
         return
-    check_there("overview --watch", "memkit.explore")
-    from memkit.explore.watching import watch
-
-    with watch(corpus) as watched:
+    with public("watch")(corpus) as watched:
         shown(corpus)
         for change in watched:
             print(f"memkit: {change}", file=sys.stderr)
             if change.paths:
                 shown(change.corpus)
     raise typer.Exit(2)  # the folder is gone: an interrupt leaves by another way
-
-
-@app.command()
-def digest(
-    path: PathArgument,
-    since: SinceOption = "7d",
-    until: Annotated[
-        str | None, typer.Option("--until", help="The end of the span, ISO 8601, a day as a whole; default now.")
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", help="Memories of this user and those without a user; default all.")
-    ] = None,
-    page: HtmlOption = None,
-    most: Annotated[int | None, typer.Option(help="Maximum rows shown per section.", min=1)] = None,
-    basis: Annotated[
-        str | None, typer.Option(help="Where changes come from: git or dates; default git if there is a history.")
-    ] = None,
-    as_json: JsonOption = False,
-    formats: FormatsOption = None,
-    hidden: HiddenOption = "known",
-    dates: DatesOption = None,
-    json_rows: JsonRowsOption = False,
-) -> None:
-    """Show what happened: added, changed, forgotten, decided, contradicted, checkboxes and new names."""
-    check_there("digest", "memkit.explore")
-    from memkit.explore.digest.digest import LINES
-    from memkit.explore.digest.digest import digest as made
-
-    corpus = load(path, Reading(formats, hidden=hidden, dates=dates, json_rows=json_rows))
-    result = made(corpus, since, until, user_id=user, basis=basis).of_command(path)
-    if page is not None:
-        result.report(page, title=f"What happened in {path.resolve().name}")
-    if as_json:
-        print_json(result.table)
-    else:
-        show(result, False, rows=most or LINES)
 
 
 @app.command()
@@ -207,7 +163,7 @@ def sql(
     from memkit.tables.named import named_queries, needs_history
 
     is_history = needs_history(query) and not is_lake(path)
-    corpus = load_history(path, reading.rev).corpus if is_history else load(path, reading)
+    corpus = public("history")(path, reading.rev or "HEAD").corpus if is_history else load(path, reading)
     names = named_queries()["name"].to_pylist()
     named = query in names or (
         query.isidentifier() and did_you_mean(query, names) != ""
@@ -216,22 +172,6 @@ def sql(
     if result is None:  # a statement without rows
         result = corpus.sql("select 'done' as status")
     show(result, as_json)
-
-
-@app.command()
-def history(
-    path: PathArgument,
-    since: Annotated[
-        str | None, typer.Option(help="Only changes since then: a date, or 7d, 2w, 12h before now.")
-    ] = None,
-    rev: RevOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the changes of a folder in a git repository, by commit and by memory; --json has one row per version."""
-    result = load_history(path, rev).since(since)
-    show(result.versions if as_json else result, as_json)
-    for row in result.problems.to_pylist():
-        print(safe(f"memkit: {row['message']}"), file=sys.stderr)
 
 
 @app.command()

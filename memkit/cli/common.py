@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from rich.console import Console
 
+import memkit
+from memkit.base import imported, names_in_stub
 from memkit.base.duck import use_one_thread
 from memkit.base.params import Param, check_choice, hint_of, path_of
 from memkit.base.plugins import check_there
@@ -24,7 +26,6 @@ from memkit.errors import MemkitError, ParameterError
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
-    from memkit.past.history import History
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
@@ -200,12 +201,17 @@ def load(
     return corpus
 
 
-def load_history(path: Path, rev: str | None) -> History:
-    """The history of the folder at `path`."""
-    check_there("a folder's history", "memkit.past")
-    from memkit.past.history import history
+def public(name: str) -> Any:
+    """What memkit calls so; some of it lies outside of the core.
 
-    return history(path, "HEAD" if rev is None else rev)
+    Raises
+    ------
+    ParameterError
+        Where this process leaves it out.
+    """
+    module, attribute = names_in_stub(memkit.__file__)[name]
+    check_there(f"mk.{name}", module)
+    return imported("memkit", module, attribute)
 
 
 def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:

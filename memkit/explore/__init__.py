@@ -10,20 +10,6 @@ they give are here.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from memkit.base import room
 
-from memkit.errors import did_you_mean
-
-if TYPE_CHECKING:
-    from memkit.explore.themes.timeline import Timeline
-    from memkit.explore.themes.topics import Topics
-
-__all__ = ["Timeline", "Topics"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        known = ", ".join(__all__)
-        raise AttributeError(f"explore: no {name!r}. Expected one of {known}.{did_you_mean(name, __all__)}")
-    return getattr(import_module(f"memkit.explore.themes.{name.lower()}"), name)
+__all__, __getattr__ = room(__name__, __file__)

@@ -17,12 +17,13 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from memkit.base.params import check_corpus, check_value
-from memkit.display.sheet import safe
+from memkit import Corpus
 from memkit.errors import MemkitError, MissingExtraError, ParameterError, count_of, some_of
+from memkit.extend.showing import check_corpus, safe
+from memkit.extend.writing import check_value
 from memkit.formats.disk.files import SKIPPED_FOLDERS, SKIPPED_WITH, is_passed_over
 from memkit.formats.registry import FORMATS, formats_for
-from memkit.tables.corpus import Corpus, home
+from memkit.tables.corpus import home
 
 Signals = Callable[[threading.Event], Iterator[object]]
 """Something to iterate over, which yields after files were saved and ends when the event is set."""

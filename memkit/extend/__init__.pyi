@@ -11,7 +11,9 @@ from memkit.context import Context as Context
 from memkit.context import context_of as context_of
 from memkit.extend import exports as exports
 from memkit.extend import pages as pages
+from memkit.extend import panels as panels
 from memkit.extend import reading as reading
+from memkit.extend import showing as showing
 from memkit.extend import verbs as verbs
 from memkit.extend import writing as writing
 from memkit.extend.registering import register as register

@@ -61,8 +61,8 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
 
     Packages declare theirs by entry points instead: groups ``memkit.formats``, ``memkit.stores``, ``memkit.prompts``,
     ``memkit.policies``, ``memkit.steps``, ``memkit.encoders``, ``memkit.exports``, ``memkit.overviews``,
-    ``memkit.panels`` and ``memkit.commands``. memkit's own additions for hosts are listed in the same way, in
-    `memkit.base.outside`.
+    ``memkit.panels``, ``memkit.plots`` and ``memkit.commands``. memkit's own additions are listed
+    in the same way, in `memkit.base.outside`.
 
     Parameters
     ----------
@@ -74,10 +74,10 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
         ``policy``; a Prompt a value of ``ContextBuilder(host=)``. It takes the place of one of the same name.
     name : str, optional
         Of a callable; the others have their own, an Adapter none.
-    door : 'exports', 'overviews', 'commands' or 'panels', optional
+    door : 'exports', 'overviews', 'commands', 'panels' or 'plots', optional
         What a callable is: ``write(job)`` is a layout of `memkit.export`, a function of a corpus a table of
-        `memkit.overview`, a function as Typer takes it a verb, and what makes a panel one of `memkit.panels`. By
-        default ``thing()`` is an encoder: anything that `as_encoder` takes.
+        `memkit.overview`, a function as Typer takes it a verb, what makes a panel one of `memkit.panels`, what gives a
+        picture one of `memkit.plot`. By default ``thing()`` is an encoder: anything that `as_encoder` takes.
 
     Returns
     -------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.base.params import AsOf, check_corpus, check_fitted
+from memkit.base.plugins import PANELS
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import known_item_note, known_items
 from memkit.evaluation.sweep import Sweep, sweep
@@ -15,7 +16,6 @@ from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import KNOWN, JudgePanel
-from memkit.panels.map_panel import MapPanel, is_installed
 from memkit.panels.page import Displayed, Tabs
 from memkit.panels.panel import QUERY, Name, Panel, call_code, fit_to, moment_of
 from memkit.panels.policy_panel import PolicyPanel
@@ -104,7 +104,8 @@ class Lab(Displayed):
         for value, name in names_given((corpus, self.search, queries, qrels, sweep)):
             self.session.call(value, name)
         before, after = ("search", "surface", "decay", "dedup"), ("context", "judge", "table")
-        self.names = (*before, _POLICIES, *after, *(["map"] if is_installed() else []))
+        self._further = {name: made for name, made in PANELS.all() if isinstance(made, type) and _is_in_lab(made)}
+        self.names = (*before, _POLICIES, *after, *self._further)
         self._panels: dict[str, Panel] = {}
 
     @cached_property
@@ -183,8 +184,9 @@ class Lab(Displayed):
             return JudgePanel(self.search, *self.labels, **dated)
         if name == "table":
             return TablePanel(self.corpus, **shared)
-        if name == "map":
-            return MapPanel(self.search, self.query, **dated)
+        if name in self._further:
+            further: Panel = self._further[name](self.search, self.query, **dated)
+            return further
         if name == "surface":
             return SurfacePanel(self._swept(), **shared)
         return PolicyPanel(self.corpus, name, **dated)
@@ -279,3 +281,7 @@ class Lab(Displayed):
 
     def __repr__(self) -> str:
         return f"Lab: {', '.join(self.names)}"
+
+
+def _is_in_lab(panel: type) -> bool:
+    return issubclass(panel, Panel) and panel.is_in_lab()

@@ -94,6 +94,11 @@ class Panel(Displayed):
         """The picture of the answer."""
         raise NotImplementedError
 
+    @classmethod
+    def is_in_lab(cls) -> bool:
+        """Whether a lab has a tab of it; it is made of the lab's search and query, as_of and session then."""
+        return False
+
     def _code(self, state: State) -> str:
         """The line of code, of `mk` and what the panel was given; empty where there is none."""
         raise NotImplementedError

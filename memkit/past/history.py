@@ -17,14 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, Rev, Since, check_value, path_of, rev_text, since_time
-from memkit.display.notebook import Displayed
-from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.formats.rows import Rows
+from memkit import Corpus, read
+from memkit.base.params import Rev, path_of, rev_text
+from memkit.extend import Moment
+from memkit.extend.reading import Rows
+from memkit.extend.showing import ROWS, Displayed, Sheet, Since, sheet_of, since_time
+from memkit.extend.writing import AsOf, check_value
 from memkit.past.repository import TIMEOUT_S
 from memkit.past.versions import secrets_of, versions_of
 from memkit.schemas import TIMESTAMP
-from memkit.tables.corpus import Corpus, read
 
 if TYPE_CHECKING:
     from memkit.plot import Picture
@@ -103,7 +104,7 @@ class History(Displayed):
 
     def plot(self) -> Picture:
         """How many memories existed at each moment, by kind: `mk.plot.alive`."""
-        from memkit.plot import alive
+        from memkit.past.pictures import alive
 
         return alive(self)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.duck import rows_of
 from memkit.errors import FormatError
+from memkit.extend.reading import Rows
+from memkit.extend.showing import rows_of
 from memkit.formats.reader import Reading, add_problems, with_dates
-from memkit.formats.rows import Rows
 from memkit.past.repository import opened
 from memkit.past.tree import Tree, tree_of
 from memkit.past.versions import versions_of

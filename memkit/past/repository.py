@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
 
-from memkit.base.params import Moment
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, did_you_mean, refused
+from memkit.extend import Moment
 from memkit.formats.disk.files import HEAD_BYTES, is_inside, read_bytes
 
 TIMEOUT_S = 60.0

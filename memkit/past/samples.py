@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from memkit.base.params import AsOf, as_of_time, path_of
+from memkit.base.params import path_of
 from memkit.errors import MemkitError
+from memkit.extend.showing import as_of_time
+from memkit.extend.writing import AsOf
 from memkit.past.repository import ENVIRONMENT
 
 

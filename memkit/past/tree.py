@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memkit.errors import refused
+from memkit.extend.reading import MARKDOWN, Rows
 from memkit.formats.disk.files import (
     HEAD_BYTES,
     MAX_FILE_BYTES,
@@ -17,8 +18,6 @@ from memkit.formats.disk.files import (
     is_counted,
     is_passed_over,
 )
-from memkit.formats.format import MARKDOWN
-from memkit.formats.rows import Rows
 from memkit.past.repository import Change, Commit, Repository
 
 MOST_PATHS = 500_000

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.base.params import describe, zone_of
-from memkit.formats.format import File, Role
+from memkit.base.params import zone_of
+from memkit.extend.reading import File, Rows
+from memkit.extend.writing import describe
+from memkit.formats.format import Role
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
-from memkit.formats.rows import Rows, hash_of
+from memkit.formats.rows import hash_of
 from memkit.past.repository import TIMEOUT_S, GitError, Logged, Repository, TooManyFilesError, log, opened
 from memkit.past.tree import MOST_PATHS, Tree, tree_of
 from memkit.schemas import TIMESTAMP, column, table, tuples_of

@@ -11,21 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.duck import rows_of
 from memkit.base.params import AsOf
 from memkit.decay import Decay
 from memkit.errors import ParameterError, count_of
-from memkit.plot.marks import COLOURS, FAINT, FAINTER, Area, Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
+from memkit.plot.marks import COLOURS, FAINT, FAINTER, Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
 from memkit.schemas import Floats, Ints
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 
 if TYPE_CHECKING:
     from memkit.context import Context
-    from memkit.past.history import History
     from memkit.tables.corpus import Corpus
 
 _KINDS = 7
-_FEW_MONTHS = 6
+FEW_MONTHS = 6
 DAY_SECONDS = 86_400
 _MANY_MONTHS = 240
 _MOST_TICKS = 9  # as many dates have room beside each other
@@ -85,8 +83,8 @@ def stack(
         colour = FAINT if name == grey else colour
         marks.append(Bars(place - 0.4, place + 0.4, below, below + row, colour, name))
         below = below + row
-    across = Axis(-0.7, max(len(periods), _FEW_MONTHS) - 0.3, ticks=some_ticks(periods))
-    return Picture(title, marks, across, _of_memories(below), rows, "" if marks else "nothing is dated")
+    across = Axis(-0.7, max(len(periods), FEW_MONTHS) - 0.3, ticks=some_ticks(periods))
+    return Picture(title, marks, across, memory_axis(below), rows, "" if marks else "nothing is dated")
 
 
 def some_ticks(names: Sequence[str]) -> list[tuple[float, str]]:
@@ -94,7 +92,7 @@ def some_ticks(names: Sequence[str]) -> list[tuple[float, str]]:
     return [(float(place), names[place]) for place in range(0, len(names), -(-len(names) // _MOST_TICKS) or 1)]
 
 
-def _of_memories(heights: Any, below: Any = ()) -> Axis:
+def memory_axis(heights: Any, below: Any = ()) -> Axis:
     """Up to the highest, and down to the deepest, which counts below 0."""
     least, most = -1.05 * float(np.max(below, initial=0)), 1.05 * max(float(np.max(heights, initial=0)), 1.0)
     return Axis(least, most, "memories", [tick for tick in round_ticks(least, most) if tick[0].is_integer()])
@@ -257,62 +255,6 @@ def budgets(context: Context) -> Picture:
     return Picture("characters of each block, and its limit", marks, across, down, rows)
 
 
-_ALIVE = """
-    with changes as (
-        select valid_from as moment, coalesce(kind, 'other') as kind, 1 as n from versions where change <> 'removed'
-        union all
-        select valid_to, coalesce(kind, 'other'), -1 from versions where change <> 'removed' and valid_to is not null)
-    select moment, kind, sum(sum(n)) over (partition by kind order by moment) as alive
-    from changes group by moment, kind order by moment
-"""
-_BY_DAY = """
-    select strftime(valid_from, '%Y-%m-%d') as day, count(*) filter (where change = 'added') as added,
-        count(*) filter (where change not in ('added', 'removed')) as changed,
-        count(*) filter (where change = 'removed') as removed
-    from versions where not at_start group by day order by day
-"""
-
-
-def alive(history: History) -> Picture:
-    """How many memories existed at each moment of a history, by kind.
-
-    Parameters
-    ----------
-    history : History
-        From `history`.
-
-    Returns
-    -------
-    Picture
-        In words it has the last number of each month.
-
-    Examples
-    --------
-    >>> import memkit as mk, tempfile
-    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None})]
-    >>> print(mk.plot.alive(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))))
-    memories that live, by kind
-    2026-01  ████████████████████ 2
-    2026-02  ██████████ 1
-    """
-    rows = rows_of(_ALIVE, versions=history.versions).to_pylist()
-    kinds = sorted({row["kind"] for row in rows})
-    alive, states = dict.fromkeys(kinds, 0), dict[Any, list[int]]()
-    for row in rows:
-        alive[row["kind"]] = row["alive"]
-        states[row["moment"]] = list(alive.values())
-    # Each number holds from its moment to the next one.
-    moments = np.repeat([moment.timestamp() / DAY_SECONDS for moment in states], 2)[1:]
-    heights = np.repeat(np.array(list(states.values()), float).reshape(len(states), len(kinds)), 2, axis=0)[:-1].T
-    below, marks = np.zeros(len(moments)), list[Mark]()
-    for kind, colour, row in zip(kinds, cycle(COLOURS), heights, strict=False):
-        marks.append(Area(moments, below, below + row, colour, kind))
-        below = below + row
-    months = {f"{moment:%Y-%m}": int(sum(state)) for moment, state in states.items()}
-    title, empty = "memories that live, by kind", "" if marks else "nothing lived"
-    return Picture(title, marks, day_axis(moments), _of_memories(below), list(months.items()), empty)
-
-
 def day_axis(days: Floats, right: float = 0.0) -> Axis:
     """From the first to the last of these days since 1970, with at most six dates; `right` is a share of free room."""
     if not len(days):
@@ -322,40 +264,3 @@ def day_axis(days: Floats, right: float = 0.0) -> Axis:
     places = sorted({int(day) for day in np.linspace(first, last, 6).tolist()})
     ticks = [(float(day), f"{date(1970, 1, 1) + timedelta(days=day)}") for day in places]
     return Axis(first - 0.05 * wide, last + (0.05 + right) * wide, ticks=ticks)
-
-
-def changes(history: History) -> Picture:
-    """How many memories were added, changed and removed on each day of a history, after its first commit.
-
-    Parameters
-    ----------
-    history : History
-        From `history`.
-
-    Returns
-    -------
-    Picture
-
-    Examples
-    --------
-    >>> import memkit as mk, tempfile
-    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None, "c.md": "# Лес"})]
-    >>> print(mk.plot.changes(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))))
-    memories that came, changed and went, by day
-    2026-02-09  +1, 0 changed, −1
-    """
-    rows = rows_of(_BY_DAY, versions=history.versions).to_pylist()
-    place, added, changed, removed = (
-        np.arange(len(rows)),
-        *(np.array([row[name] for row in rows], float) for name in ("added", "changed", "removed")),
-    )
-    marks = [
-        Bars(place - 0.4, place + 0.4, 0, added, COLOURS[2], "added"),
-        Bars(place - 0.4, place + 0.4, added, added + changed, COLOURS[0], "changed"),
-        Bars(place - 0.4, place + 0.4, -removed, 0, COLOURS[5], "removed"),
-    ]
-    across = Axis(-0.7, max(len(rows), _FEW_MONTHS) - 0.3, ticks=some_ticks([row["day"] for row in rows]))
-    title = "memories that came, changed and went, by day"
-    texts = [(row["day"], f"+{row['added']}, {row['changed']} changed, −{row['removed']}") for row in rows]
-    empty = "" if rows else "nothing changed"
-    return Picture(title, marks if rows else [], across, _of_memories(added + changed, removed), texts, empty)

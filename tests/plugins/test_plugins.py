@@ -15,6 +15,7 @@ import pytest
 
 import memkit as mk
 from memkit.cli.app import app, app_for
+from memkit.extend import showing as kit
 from memkit.formats import reader, registry
 from memkit.formats.records.adapters import CURRENT, Adapter, forget_adapter
 from memkit.formats.rules import RULES
@@ -384,6 +385,7 @@ def test_stores_prompts_exports_overviews_panels_and_verbs_are_registered_and_fo
         assert mk.extend.register(thing) is thing
     functions = {"exports": lambda job: None, "overviews": lambda corpus: pa.table({"n": [1, 2]})}
     functions |= {"panels": lambda: "a panel", "commands": lambda: None}
+    functions["plots"] = lambda: mk.plot.Picture("cards", [], kit.Axis(0, 1), kit.Axis(0, 1))
     for door, function in functions.items():
         mk.extend.register(function, "cards", door=door)
     with pytest.raises(mk.errors.ParameterError, match="Got 'state', one of its modules"):
@@ -397,6 +399,7 @@ def test_stores_prompts_exports_overviews_panels_and_verbs_are_registered_and_fo
         assert mk.export(corpus, tmp_path / "out", "cards").files == {}
         assert mk.overview(corpus).tables["cards"].num_rows == 2
         assert mk.panels.cards() == "a panel"
+        assert mk.plot.cards().title == "cards"
         assert [command.name for command in app_for(["cards"]).registered_commands] == ["cards"]
     finally:
         mk.extend.unregister("cards")

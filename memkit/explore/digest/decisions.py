@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from memkit.base.duck import rows_of
+from memkit.extend.showing import rows_of
 from memkit.policy.base import END, START, alternatives
 from memkit.tables.patterns import Pattern, patterns_sql
 

@@ -11,23 +11,34 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.duck import rows_of
-from memkit.base.params import AsOf, Moment, Since, check_corpus, check_value, describe, since_time, until_text
-from memkit.base.progress import bar
-from memkit.display.draw import as_html
-from memkit.display.notebook import Shown, Tabular
-from memkit.display.page import write_page
-from memkit.display.sheet import ROWS, Sheet, safe, sheet_of
+from memkit import Corpus
 from memkit.errors import count_of
 from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.names import LEAST_MENTIONS, new_names
 from memkit.explore.digest.sentences import differing, new_sentences
 from memkit.explore.digest.span import BASES, Span, expired_in, span_of
 from memkit.explore.digest.unsettled import boxes, contradictions
-from memkit.formats.rows import Row
+from memkit.extend import Moment
+from memkit.extend.reading import Row
+from memkit.extend.showing import (
+    ROWS,
+    Sheet,
+    Shown,
+    Since,
+    Tabular,
+    as_html,
+    bar,
+    check_corpus,
+    rows_of,
+    safe,
+    sheet_of,
+    since_time,
+    until_text,
+    write_page,
+)
+from memkit.extend.writing import AsOf, check_value, describe
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user
-from memkit.tables.corpus import Corpus
 from memkit.text.boilerplate import PATTERNS, spans
 from memkit.text.secrets import Mask
 

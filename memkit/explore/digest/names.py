@@ -15,9 +15,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from memkit.base.dates import MONTHS, WEEKDAYS
-from memkit.base.duck import rows_of
+from memkit.extend import analyse
+from memkit.extend.showing import rows_of
 from memkit.schemas import tuples_of
-from memkit.text.analyse import analyse
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded
 

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.duck import rows_of
-from memkit.base.params import Moment, as_of_time, until_text
-from memkit.change.diff import diff
+from memkit import Corpus, diff
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, count_of
-from memkit.formats.rows import Rows
+from memkit.extend import Moment
+from memkit.extend.reading import Rows
+from memkit.extend.showing import as_of_time, rows_of, until_text
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
 from memkit.schemas import TIMESTAMP, kinds_where, result_schema
 from memkit.search.fitted.refit import take_runs
-from memkit.tables.corpus import Corpus, states_at
+from memkit.tables.corpus import states_at
 
 BASES = ("git", "dates")
 """What a digest can rest on: the states that git keeps, or the dates of the memories."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.duck import rows_of
 from memkit.explore.digest.span import Span, with_memories
+from memkit.extend.showing import rows_of
 from memkit.formats.boxes import checklist_of
 from memkit.policy.contradictions import contradictions as contradictions_of
 from memkit.tables.named import TASK, unticked_sql

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, check_fitted, check_value, describe
-from memkit.display.notebook import Tabular
-from memkit.display.sheet import answerability_note
+from memkit import Retriever
 from memkit.errors import count_of
+from memkit.extend.showing import Tabular, answerability_note, check_fitted, mask
+from memkit.extend.writing import AsOf, check_value, describe
 from memkit.schemas import TIMESTAMP, result_schema
-from memkit.search.retriever import Retriever
-from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from memkit.plot import Picture

@@ -10,25 +10,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import Corpus, Retriever
 from memkit.base.hashes import place
-from memkit.base.params import AsOf, Moment, check_value, current_names, describe
-from memkit.display.notebook import Tabular
-from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.base.params import current_names
 from memkit.errors import ParameterError, count_of
 from memkit.explore.themes.clusters import Clusters, cluster
 from memkit.explore.themes.words import words_of
+from memkit.extend import Moment, as_encoder
+from memkit.extend.showing import ROWS, Sheet, Tabular, mask, sheet_of
+from memkit.extend.writing import AsOf, check_value, describe
 from memkit.index.centre import Centring
-from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Ints, result_schema
 from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.retriever import Retriever
 from memkit.search.steps.scope import make_scope
-from memkit.tables.corpus import Corpus
-from memkit.text.secrets import mask
 from memkit.text.snippet import plain_line
 
 if TYPE_CHECKING:

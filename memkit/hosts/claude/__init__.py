@@ -59,7 +59,7 @@ MOST_UNITS: int = 25_000
 """What the host loads of MEMORY.md: lines, and UTF-16 units with line ends."""
 LONG_LINE = 200
 """The characters from which a line of the index is long."""
-TYPES_OF_TOPICS = ("user", "feedback", "project", "reference")
+TYPES_OF_TOPICS: tuple[str, ...] = ("user", "feedback", "project", "reference")
 """The host's types, in the order in which an index should have them."""
 _PLACE = (
     r"(?:^|/)(?:\.claude/memory|\.claude/agent-memory(?:-local)?/[^/]+|\.claude/projects/[^/]+/memory"

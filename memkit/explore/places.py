@@ -9,20 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, as_of_time, check_choice
+from memkit import Deduplicator
 from memkit.errors import ParameterError, count_of
-from memkit.plot.marks import COLOURS, FAINT, Axis, Dots, Mark, Picture, short
-from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.explore.layout import METHODS, Layout, lay_out
+from memkit.extend.showing import COLOURS, FAINT, Axis, Dots, Mark, Picture, as_of_time, mask, short
+from memkit.extend.writing import AsOf, check_choice
 from memkit.schemas import NO_TOPIC, Ints
 from memkit.schemas import Mask as Chosen
-from memkit.search.layout import METHODS, Layout, lay_out
 from memkit.tables.age import UNDATED, ages
-from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from memkit.search.retriever import Retriever
+    from memkit import Retriever
 
 COLORS = ("kind", "age", "user", "topic", "duplicates")
 _GREY = COLOURS[-1]

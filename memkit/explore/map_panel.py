@@ -14,28 +14,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import Corpus, Deduplicator, Retriever
 from memkit.base.duck import literals
-from memkit.base.params import AsOf, Estimator, Param, check_fitted, estimator, param
-from memkit.display.names import names_of
 from memkit.errors import MissingExtraError, ParameterError, count_of, did_you_mean
+from memkit.explore.layout import METHODS, Layout, lay_out
+from memkit.explore.places import COLORS, Groups, deduplicator_of, grouped, places_of
 from memkit.explore.themes.topics import Topics
 from memkit.explore.themes.topics import topics as find_topics
-from memkit.panels.panel import QUERY, Action, Panel, call_code, moment_of
-from memkit.panels.parts import cut, legend, paragraph, rows_html
-from memkit.panels.state import Session, State
-from memkit.plot.marks import Picture
-from memkit.plot.places import COLORS, Groups, deduplicator_of, grouped, places_of
-from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.extend import Estimator, Param, estimator, param
+from memkit.extend.panels import (
+    QUERY,
+    Action,
+    Panel,
+    Session,
+    State,
+    call_code,
+    cut,
+    legend,
+    moment_of,
+    paragraph,
+    rows_html,
+)
+from memkit.extend.showing import Picture, check_fitted, mask, names_of
+from memkit.extend.writing import AsOf
 from memkit.schemas import Ints, Mask
-from memkit.search.layout import METHODS, Layout, lay_out
-from memkit.search.retriever import Retriever
 from memkit.search.steps.scope import memories_where
-from memkit.tables.corpus import Corpus
 from memkit.text.secrets import Mask as Hidden
-from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
-    from memkit.panels.scatter import Points
+    from memkit.explore.scatter import Points
 
 GROUND = {
     "light": {"background_color": [1, 1, 1, 1], "tooltip_color": [1, 1, 1, 1], "lasso_color": [0, 0.45, 0.7, 1]},
@@ -226,6 +233,11 @@ class MapPanel(Panel):
         if values.get("color", self.values["color"]) != self.values["color"]:
             values.setdefault("group", None)
         super().set(**values)
+
+    @classmethod
+    def is_in_lab(cls) -> bool:
+        """Where its points can be shown."""
+        return is_installed()
 
     def choose(self, memory_ids: Sequence[str] | None) -> None:
         """Choose these memories, as the lasso does; None for all."""
@@ -419,7 +431,7 @@ class MapPanel(Panel):
         """The points, that can be pointed at, moved and chosen; None where no memory has one."""
         if not len(self.layout.points):
             return None
-        from memkit.panels.scatter import Points
+        from memkit.explore.scatter import Points
 
         return Points(self)
 

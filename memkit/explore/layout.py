@@ -10,8 +10,9 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
 from memkit.base.hashes import checksum
-from memkit.base.params import check_choice, check_fitted
 from memkit.errors import MissingExtraError
+from memkit.extend.showing import check_fitted
+from memkit.extend.writing import check_choice
 from memkit.index.centre import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
@@ -21,7 +22,7 @@ from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 
 if TYPE_CHECKING:
-    from memkit.search.retriever import Retriever
+    from memkit import Retriever
 
 METHODS = ("tsne", "pca", "umap")
 _LEAST = 10

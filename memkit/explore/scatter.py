@@ -15,14 +15,13 @@ import jscatter
 import numpy as np
 import pandas as pd
 
-from memkit.display.names import names_of
-from memkit.display.sheet import visible
-from memkit.panels.parts import cut
+from memkit.extend.panels import cut
+from memkit.extend.showing import names_of, visible
 from memkit.schemas import Ints
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
-    from memkit.panels.map_panel import MapPanel
+    from memkit.explore.map_panel import MapPanel
 
 _HIGH, _FAR, _TEXT, _DIMMED = 428, 1.08, 280, 0.2
 """Pixels, how far the eye is, characters of a text that is pointed at, and the opacity of what is not chosen."""

@@ -12,9 +12,9 @@ import pytest
 from sklearn.decomposition import PCA
 
 import memkit as mk
+from memkit.explore import layout as module
+from memkit.explore.layout import lay_out
 from memkit.index.encoders.base import unit_means
-from memkit.search import layout as module
-from memkit.search.layout import lay_out
 
 TOPICS, EACH = 3, 20
 CENTRES = np.random.default_rng(1).normal(size=(TOPICS, 16))

@@ -12,7 +12,7 @@ import pytest
 
 import memkit as mk
 from memkit.base.params import as_of_time
-from memkit.plot.places import grouped
+from memkit.explore.places import grouped
 
 DAY = "2026-03-01"
 ATTACK = "<script>window.ran=1</script><img src=x onerror='window.ran=1'>"

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memkit.base.duck import rows_of
-from memkit.base.params import check_corpus
 from memkit.errors import ParameterError, count_of, did_you_mean
-from memkit.plot.marks import COLOURS, Axis, Dots, Line, Mark, Picture, Text, short
+from memkit.extend.showing import COLOURS, Axis, Dots, Line, Mark, Picture, Text, check_corpus, rows_of, short
 
 if TYPE_CHECKING:
-    from memkit.tables.corpus import Corpus
+    from memkit import Corpus
 
 _EDGES = """
     select distinct sources.path as source, targets.path as target

@@ -8,11 +8,9 @@ from datetime import date, timedelta
 import numpy as np
 import pyarrow as pa
 
-from memkit.base.duck import rows_of
-from memkit.base.params import check_choice
 from memkit.errors import ParameterError
-from memkit.plot.marks import COLOURS, Axis, Dots, Mark, Picture, Text, short
-from memkit.plot.memories import DAY_SECONDS, day_axis, stack
+from memkit.extend.showing import COLOURS, DAY_SECONDS, Axis, Dots, Mark, Picture, Text, day_axis, rows_of, short, stack
+from memkit.extend.writing import check_choice
 from memkit.text.snippet import plain_line
 
 _TOPICS = 7

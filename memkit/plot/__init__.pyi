@@ -1,0 +1,26 @@
+# The pictures of memkit, for type checkers and for the module itself; those of packages are its names too.
+
+from memkit.explore.links import links as links
+from memkit.explore.places import map as map
+from memkit.explore.themes.pictures import timeline as timeline
+from memkit.explore.themes.pictures import topics as topics
+from memkit.past.pictures import alive as alive
+from memkit.past.pictures import changes as changes
+from memkit.plot.marks import Picture as Picture
+from memkit.plot.measured import differences as differences
+from memkit.plot.measured import groups as groups
+from memkit.plot.measured import power as power
+from memkit.plot.measured import scores as scores
+from memkit.plot.measured import stages as stages
+from memkit.plot.memories import budgets as budgets
+from memkit.plot.memories import counts as counts
+from memkit.plot.memories import decay as decay
+from memkit.plot.memories import growth as growth
+from memkit.plot.memories import reasons as reasons
+from memkit.plot.search import contributions as contributions
+from memkit.plot.search import funnel as funnel
+from memkit.plot.search import ranks as ranks
+from memkit.plot.settings import pool as pool
+from memkit.plot.settings import precision_recall as precision_recall
+from memkit.plot.settings import similarity as similarity
+from memkit.plot.settings import surface as surface
