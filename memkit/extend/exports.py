@@ -4,28 +4,6 @@ A layout of pages is ``write = pages(head)``, where ``head(group, job)`` is the 
 goes through ``job.groups`` by itself, and fills ``job.out``: files, places, and what it refused with its reason.
 """
 
-from memkit.change.export import (
-    Group,
-    Job,
-    bodies,
-    end_or_none,
-    name_of,
-    pages,
-    place_head,
-    refuse_unjudged,
-    time_text,
-    vault_head,
-)
+from memkit.base import room
 
-__all__ = [
-    "Group",
-    "Job",
-    "bodies",
-    "end_or_none",
-    "name_of",
-    "pages",
-    "place_head",
-    "refuse_unjudged",
-    "time_text",
-    "vault_head",
-]
+__all__, __getattr__ = room(__name__, __file__)

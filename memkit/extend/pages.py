@@ -4,25 +4,6 @@
 its links are `Link`.
 """
 
-from memkit.formats.linked.layout import layout
-from memkit.formats.linked.links import Link, links_in, without_code
-from memkit.formats.linked.page import Page, comparable, is_contents, kind_of_page
-from memkit.formats.linked.relations import MEM, UNREAD_FILES
-from memkit.formats.workspace import OF_ENTRY, Section, dated, moment_of
+from memkit.base import room
 
-__all__ = [
-    "MEM",
-    "OF_ENTRY",
-    "UNREAD_FILES",
-    "Link",
-    "Page",
-    "Section",
-    "comparable",
-    "dated",
-    "is_contents",
-    "kind_of_page",
-    "layout",
-    "links_in",
-    "moment_of",
-    "without_code",
-]
+__all__, __getattr__ = room(__name__, __file__)

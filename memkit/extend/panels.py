@@ -4,20 +4,6 @@
 ``_body`` and ``_status`` show it, and ``_code`` is the call that gives the same. Panels of one `Session` move together.
 """
 
-from memkit.panels.panel import QUERY, Action, Panel, call_code, moment_of
-from memkit.panels.parts import cut, legend, paragraph, rows_html
-from memkit.panels.state import Session, State
+from memkit.base import room
 
-__all__ = [
-    "QUERY",
-    "Action",
-    "Panel",
-    "Session",
-    "State",
-    "call_code",
-    "cut",
-    "legend",
-    "moment_of",
-    "paragraph",
-    "rows_html",
-]
+__all__, __getattr__ = room(__name__, __file__)

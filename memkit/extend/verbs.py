@@ -5,40 +5,6 @@ shows a table with `show`. One that saves something shows what it would write, a
 `Saving`, is `grouped`, and calls ``saving.save``.
 """
 
-from memkit.cli.change import KeywordOption, Saving, TextArgument, repair_verb
-from memkit.cli.common import (
-    DatesOption,
-    FormatsOption,
-    HiddenOption,
-    HtmlOption,
-    JsonOption,
-    JsonRowsOption,
-    PathArgument,
-    Reading,
-    RevOption,
-    SinceOption,
-    grouped,
-    load,
-)
-from memkit.cli.show import print_json, show
+from memkit.base import room
 
-__all__ = [
-    "DatesOption",
-    "FormatsOption",
-    "HiddenOption",
-    "HtmlOption",
-    "JsonOption",
-    "JsonRowsOption",
-    "KeywordOption",
-    "PathArgument",
-    "Reading",
-    "RevOption",
-    "Saving",
-    "SinceOption",
-    "TextArgument",
-    "grouped",
-    "load",
-    "print_json",
-    "repair_verb",
-    "show",
-]
+__all__, __getattr__ = room(__name__, __file__)

@@ -4,20 +4,6 @@
 `memkit.undo` takes back. `LayoutStore` finds the pages of one layout, and adds texts at their ends.
 """
 
-from memkit.base.params import AsOf, check_choice, check_value, describe
-from memkit.change.draft import Draft
-from memkit.change.operations import Operations, checked, missing, stamp
-from memkit.change.pages import LayoutStore
+from memkit.base import room
 
-__all__ = [
-    "AsOf",
-    "Draft",
-    "LayoutStore",
-    "Operations",
-    "check_choice",
-    "check_value",
-    "checked",
-    "describe",
-    "missing",
-    "stamp",
-]
+__all__, __getattr__ = room(__name__, __file__)

@@ -1,0 +1,12 @@
+# The names of mk.extend.writing, for type checkers and for the module itself.
+
+from memkit.base.params import AsOf as AsOf
+from memkit.base.params import check_choice as check_choice
+from memkit.base.params import check_value as check_value
+from memkit.base.params import describe as describe
+from memkit.change.draft import Draft as Draft
+from memkit.change.operations import Operations as Operations
+from memkit.change.operations import checked as checked
+from memkit.change.operations import missing as missing
+from memkit.change.operations import stamp as stamp
+from memkit.change.pages import LayoutStore as LayoutStore
