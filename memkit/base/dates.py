@@ -231,8 +231,10 @@ ZONES = {
 }
 """Hours from UTC of the names of zones that mean one thing.
 
-Not listed are those that mean several, and a time with one of them is not read: CST is of America and of China, IST of
-India, Israel and Ireland, BST of Britain and of Bangladesh.
+Not listed are those that mean several, and a time with one of them is not read."""
+SEVERAL_ZONES = frozenset(("cst", "ist", "bst", "ast"))
+"""CST is of America and China, IST of India, Israel and Ireland, BST of Britain and Bangladesh, AST of the Atlantic and
+Arabia.
 """
 _ZONE_HOURS = {word: hours for words, hours in ZONES.items() for word in words.split()}
 _LONGEST_TIME = 100

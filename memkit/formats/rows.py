@@ -81,9 +81,9 @@ def json_text(value: object) -> str:
     return "{}" if value == {} else _JSON.encode(value)
 
 
-UNDECODED, COMMENTS, ENCODING = "windows-1251", "#", "encoding"
-"""The keys of extra for lines that are not UTF-8 (decoded by a guess) and for YAML comments, by line number, and for
-the encoding of a file that is none.
+COMMENTS, ENCODING = "#", "encoding"
+"""The keys of extra for YAML comments, by line number, and for the encoding of a file that is no UTF-8; lines that are
+none stand under the name of the encoding by which they are guessed.
 """
 _Line = tuple[str, int, str, str]
 """A path, a line number, the key in extra, and the text of the line that no column holds."""
@@ -91,7 +91,7 @@ _Line = tuple[str, int, str, str]
 
 def _beside(source: Source) -> list[_Line]:
     """The lines of a file whose text no column holds, in order."""
-    lines = [(source.path, number, UNDECODED, guess) for number, guess in source.undecoded.items()]
+    lines = [(source.path, number, source.guess, guess) for number, guess in source.undecoded.items()]
     is_yaml = source.path.lower().endswith(yaml.ENDINGS)
     comments = (yaml if is_yaml else front_matter).comments(source.text).items() if "#" in source.text else ()
     if not comments:

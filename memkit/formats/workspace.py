@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.dates import day_in, told
+from memkit.base.dates import SEVERAL_ZONES, day_in, told
 from memkit.base.fences import Fences, Heading, fences, headings, is_heading
 from memkit.formats.disk.source import Source
 from memkit.formats.dreams import KIND as DREAM
@@ -100,7 +100,7 @@ _PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
 """What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
 _YEAR_OR_MONTH = re.compile(r"[12]\d{3}(?:-(?:0[1-9]|1[0-2]))?")
 _NO_DAY_ABOVE = Rule("bad_date", "workspace", "", "a real date in the heading of a log")
-_UNREAD_ENTRY = Rule("bad_date", "workspace", "", "a time in brackets that exists, in a zone of one meaning")
+_UNREAD_ENTRY = Rule("bad_date", "workspace", "", "a time that exists, in a zone of one meaning")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _DRAWING = re.compile(
     r"[ ]{0,3}(?:`{3,}+|~{3,}+)[ \t]*+(?:compressed-json\b|json[ \t]++!!!_START_OF_TLDRAW_DATA"
@@ -271,6 +271,7 @@ class Sections:
         source, front = self.source, self.front
         self.kind = kind or kind_of(source)
         self.dated = dated(source.stem) if self.kind in (*_DAYS, "session") else None
+        self.unread_zones = set[str]()
         self.named = None if self.dated else _timed_in_utc(named_day(source.stem), self.zone)
         self._last_above: tuple[list[str], datetime | None, str | None] = [], None, None
         self.above = front.body_line - 1 if front else 0
@@ -532,6 +533,11 @@ class Sections:
             return None
         written = f"{day:%Y-%m-%d} {clock_of(line)} {first['zone']}"
         found, names_zone = told(written), told(f"{written} +00:00") is None  # nothing has two
+        zone = first["zone"].casefold()
+        is_zone = zone in SEVERAL_ZONES or line.startswith("]", first.end())
+        if found is None and is_zone and zone not in self.unread_zones:  # one row a file
+            self.unread_zones.add(zone)
+            self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, f"{clock_of(line)} {first['zone']}", heading.line)
         return found.moment if found and names_zone else None
 
     def _section(self, section: Section) -> None:

@@ -73,3 +73,14 @@ def test_below_the_least_number_of_bytes_nothing_is_guessed() -> None:
 def test_the_encoding_of_a_huge_file_is_found_in_linear_time() -> None:
     for unit in (PAGE.encode("cp1251"), b"\0a", b"\xe4\n", b"\xff"):
         assert_grows_linearly(encoding_of, partial(bytes.__mul__, unit), 20_000)
+
+
+def test_latin_letters_with_marks_are_not_shown_as_cyrillic(tmp_path: Path) -> None:
+    texts = {"fr": "Déjà vu à l'hôtel, où Hélène prépare la crème.", "de": "Die Bäckerei öffnet früh, Käthe übt."}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.md").write_bytes(text.encode("latin-1"))
+    corpus = mk.read(tmp_path)
+    kept = [json.loads(extra) for extra in corpus.memories.sort_by("path")["extra"].to_pylist()]
+    assert kept == [{"windows-1252": {"1": texts[name]}} for name in sorted(texts)]
+    said = [problem["message"] for problem in corpus.problems.to_pylist() if problem["rule"] == "encoding"]
+    assert [message.split(":")[2] for message in said] == [" expected UTF-8. Got bytes that read as windows-1252"] * 2

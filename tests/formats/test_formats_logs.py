@@ -198,6 +198,18 @@ def test_an_entry_or_heading_of_a_days_log_has_its_time_in_the_zone_that_it_name
     log = "# День\n\n" + "\n\n".join(entries) + "\n"
     headings = "## 09:00 +03:00 раз\n\nтекст\n\n## 10:00 МСК два\n\nтекст\n\n## 11:00 SUN\n\nтекст\n"
     files = {"memory/2026-07-03.md": log, "memory/2026-07-04.md": headings}
-    memories = mk.read(write_files(tmp_path, files)).memories
-    hours = [(at.day, at.hour) for at in memories["created_at"].to_pylist()]
+    corpus = mk.read(write_files(tmp_path, files))
+    hours = [(at.day, at.hour) for at in corpus.memories["created_at"].to_pylist()]
     assert hours == [(3, 7), (3, 11), (3, 9), (3, 16), (3, 14), (3, 15), (3, 17), (4, 6), (4, 7), (4, 11)]
+    said = [
+        (row["path"], row["line"], row["message"]) for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"
+    ]
+    ((path, line, message),) = said
+    assert (path, line) == ("memory/2026-07-03.md", 15)
+    assert "in a zone of one meaning. Got '17:00 CST'" in message
+
+
+def test_a_zone_of_several_meanings_is_told_once_a_file(tmp_path: Path) -> None:
+    log = "\n\n".join(f"[{hour}:00 CST] Чай" for hour in range(10, 20)) + "\n\n[20:00 XYZ] Кофе\n"
+    corpus = mk.read(write_files(tmp_path, {"memory/2026-07-03.md": log}))
+    assert corpus.problems["line"].to_pylist() == [1, 21]

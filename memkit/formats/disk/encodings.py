@@ -33,6 +33,8 @@ _SMALL = "абвгдежзийклмнопрстуфхцчшщъыьэюяёії
 _LETTER = re.compile(f"[{_SMALL}{_SMALL.upper()}]")
 _ODD = re.compile(rf"[^\s\x20-\x7e{_SMALL}{_SMALL.upper()}«»„“”‘’…–—•·°§№©®™±×€]")
 """What texts in these languages are not made of."""
+_HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+[A-Za-z]?")
+_HIGH_BYTES = bytes(range(128, 256))
 _TURNED = re.compile(f"[{_SMALL}][{_SMALL.upper()}]")
 """A capital behind a small letter, as a text has them that is read in the encoding of another."""
 
@@ -56,6 +58,19 @@ def encoding_of(data: bytes) -> str:
     except UnicodeDecodeError:
         return _detected(data) or "utf-8"
     return "utf-8"
+
+
+def guess_of(data: bytes) -> str:
+    """What bytes of which nothing is sure are shown as: Latin letters with marks stand among plain ones, Cyrillic ones
+    together.
+
+    >>> [guess_of(text.encode(name)) for text, name in (("Ключ от кафе", "cp1251"), ("La clé du café", "latin-1"))]
+    ['windows-1251', 'windows-1252']
+    """
+    runs = _HIGH.findall(data)
+    n_among = sum(len(run.strip(_HIGH_BYTES)) > 0 for run in runs)
+    n_apart = sum(len(run) > 1 and not run.strip(_HIGH_BYTES) for run in runs)
+    return "windows-1252" if n_among > n_apart else "windows-1251"
 
 
 def _with_zeros(data: bytes) -> str | None:

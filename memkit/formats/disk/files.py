@@ -188,7 +188,7 @@ class Listing:
         if source.encoding != "utf-8":
             problem("encoding", "UTF-8", f"{source.encoding}, read as such", 1)
         for line, guess in source.undecoded.items():
-            problem("encoding", "UTF-8", f"bytes that read as windows-1251: {guess[:60]!r}", line)
+            problem("encoding", "UTF-8", f"bytes that read as {source.guess}: {guess[:60]!r}", line)
 
     def shown(self, raw: str) -> str:
         """`raw` as UTF-8 text; a name with other bytes shows them as ``\\xff``."""

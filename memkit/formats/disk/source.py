@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memkit.errors import ChangeRefusedError
-from memkit.formats.disk.encodings import encoding_of
+from memkit.formats.disk.encodings import encoding_of, guess_of
 
 READ_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 """Of what is opened to be read: no link is followed, and no pipe waited for."""
@@ -21,7 +21,9 @@ class Source:
     Attributes
     ----------
     undecoded : dict of int to str
-        1-based line to the line as windows-1251 reads it, for lines that are no UTF-8.
+        1-based line to the line as `guess` reads it, for lines that are no UTF-8.
+    guess : str
+        ``windows-1251``, or ``windows-1252`` for Latin letters.
     encoding : str
         In which the file is read, ``utf-8`` where nothing else is sure.
     size : int, bytes
@@ -36,6 +38,7 @@ class Source:
     undecoded: dict[int, str] = field(default_factory=dict)
     encoding: str = "utf-8"
     too_large: bool = False
+    guess: str = "windows-1251"
 
     @cached_property
     def name(self) -> str:
@@ -90,7 +93,7 @@ def decode(path: str, data: bytes) -> Source:
 
     CR alone ends lines only where a file has no LF.
     """
-    encoding, undecoded = "utf-8", dict[int, str]()
+    encoding, guess, undecoded = "utf-8", "windows-1251", dict[int, str]()
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -102,19 +105,21 @@ def decode(path: str, data: bytes) -> Source:
         except UnicodeDecodeError:
             text = data.decode(encoding, "replace")
             if encoding == "utf-8":
-                undecoded = dict(_undecoded(data))
+                lines = dict(_undecoded(data))
+                guess = guess_of(b"\n".join(lines.values()))
+                undecoded = {number: line.decode(guess, "replace") for number, line in lines.items()}
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
-    return Source(path, text, len(data), undecoded, encoding)
+    return Source(path, text, len(data), undecoded, encoding, guess=guess)
 
 
-def _undecoded(data: bytes) -> Iterator[tuple[int, str]]:
+def _undecoded(data: bytes) -> Iterator[tuple[int, bytes]]:
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
             line.decode("utf-8")
         except UnicodeDecodeError:
-            yield number, line.rstrip(b"\r").decode("windows-1251", "replace")
+            yield number, line.rstrip(b"\r")
 
 
 def above(path: str) -> Iterator[str]:

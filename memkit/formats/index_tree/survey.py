@@ -67,7 +67,7 @@ class _Trees:
         self.homes: set[str] = set()
         self.roots: set[str] = set()
         self.opened: set[str] = set()
-        self.undecoded: dict[str, list[tuple[int, str]]] = {}
+        self.undecoded: dict[str, tuple[str, list[tuple[int, str]]]] = {}
         self.unplaced: list[Row] = []
         self._further: dict[str, list[tuple[int, str]]] | None = None
 
@@ -84,7 +84,7 @@ class _Trees:
         self.indexes.add(path)
         if source is None:
             return None
-        self.undecoded[path] = sorted(source.undecoded.items(), reverse=True)
+        self.undecoded[path] = source.guess, sorted(source.undecoded.items(), reverse=True)
         try:
             return load_json(source.text)
         except StructureError as error:
@@ -276,12 +276,12 @@ class _Trees:
         if self.unplaced:
             entry.put("(index)", json.loads(json_text(self.unplaced)))
             self.unplaced.clear()
-        undecoded, lines = self.undecoded.get(index, []), {}
+        (encoding, undecoded), lines = self.undecoded.get(index, ("", [])), {}
         while undecoded and undecoded[-1][0] <= entry.end_line:
             number, guess = undecoded.pop()
             lines[str(number)] = guess
         if lines:
-            entry.put("windows-1251", lines)
+            entry.put(encoding, lines)
 
     def _memory(self, row: Row, category: str | None) -> Row:
         kept = {name: row[name] for name in ("memory_id", "tags", "pinned", "access_count", "extra")}
