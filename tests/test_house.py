@@ -20,7 +20,10 @@ CEILINGS = {
         "what is no text in JSON, zones and encodings that are not sure, links that say how far they are",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
-    "lines of tests": (63_000, "mk.Index, encoding later, hosts, a corpus like life; with blanks"),
+    "lines of tests": (
+        63_250,
+        "what is told of zones, encodings, JSON and links, and samples of each kind; with blanks",
+    ),
     "longest module": (650, "memkit/change/export.py has 623 lines of code"),
 }
 _SILENT = (
