@@ -68,6 +68,8 @@ _PLAIN: dict[str, Any] = {
     "across_weight": 0.0,
     "near_words": 0.0,
     "read_dates": False,
+    "fusion": "weighted",
+    "rrf_k": 60,
     "rerank": None,
     "rerank_n": 20,
     "rerank_weight": 0.5,

@@ -211,6 +211,6 @@ def test_the_display_shows_what_was_changed_and_escapes_it() -> None:
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
     assert "<b>7</b>" in shown
-    assert "<td>rerank_n</td><td>20</td>" in shown
+    assert "<td>rrf_k</td><td>60</td>" in shown
     assert "not fitted" in shown
     assert "&lt;b&gt;bold" in make_pipeline(Admission(commands=("<b>bold",)))._repr_html_()

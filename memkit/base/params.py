@@ -60,13 +60,11 @@ FORMER: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """What took the place of a parameter's old name, anywhere in memkit: one of these, or an inner estimator's."""
 GONE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "fusion": ("normalize", "normalize='rrf' counts places, all else is a weighted sum"),
-        "rrf_k": ("normalize", "normalize='rrf' has the published constant, 60"),
-        "prefer_alike": ("prefer", "prefer= is that similarity, such as 0.75"),
+        "prefer_alike": ("prefer", "two texts are alike from a similarity of 0.75 on"),
         "where_timeout_s": ("pool", "a predicate has ten seconds; corpus.ask takes timeout_s"),
     }
 )
-"""Parameters that went: with whom they stood, and what to use in their place."""
+"""Parameters that went: with whom they stood, and what there is in their place."""
 Zone = str | tzinfo | None
 """A time zone as a user gives it: a name, an offset from UTC, or a `tzinfo`; None is UTC."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -371,8 +369,8 @@ def hint_of(name: object, known: Iterable[str]) -> str:
     (" It is called 'analyzer' now.", " Did you mean 'pool'?", '')
     >>> hint_of("chunk_tokens", ["pool", "index__chunk_tokens"])  # it is an inner estimator's
     " It is called 'index__chunk_tokens' now."
-    >>> hint_of("rrf_k", ["normalize"])
-    " It is gone: normalize='rrf' has the published constant, 60."
+    >>> hint_of("prefer_alike", ["prefer"])
+    ' It is gone: two texts are alike from a similarity of 0.75 on.'
     """
     names = list(known)
     beside, instead = GONE.get(str(name), ("", ""))

@@ -135,7 +135,7 @@ class Grid:
     --------
     >>> list(Grid({"pool": [50, 100], ("decay", "decay_days"): [("none", 1), ("linear", 30)]}))[1]
     {'pool': 50, 'decay': 'linear', 'decay_days': 30}
-    >>> len(Grid({"decay_days": range(1, 1001), "pool": range(1, 1001), "rerank_n": range(1, 11)}))
+    >>> len(Grid({"decay_days": range(1, 1001), "pool": range(1, 1001), "rrf_k": range(10)}))
     10000000
     """
 

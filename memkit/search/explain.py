@@ -136,8 +136,8 @@ def _doubt(question: Question) -> str:
 def contributions(trace: pa.Table) -> pa.Table:
     """The share of each arm in the score of each hit of a trace: memory_id, bm25, vector, gram, lost.
 
-    The three shares sum to the score; `lost` is what the factors of kind, staleness and decay took off. After
-    reranking, the score is divided in proportion to weight x normalised score.
+    The three shares sum to the score; `lost` is what the factors of kind, staleness and decay took off. Where the
+    fusion is not a sum, and after reranking, the score is divided in proportion to weight x normalised score.
 
     Parameters
     ----------

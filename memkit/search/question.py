@@ -31,7 +31,7 @@ from memkit.search.state import Candidates, Pooled, Ranked
 from memkit.search.step import Step, queries_named
 from memkit.search.steps.collapse import none_reaches
 from memkit.search.steps.factors import IN_HITS, stale_by
-from memkit.search.steps.fuse import answerability
+from memkit.search.steps.fuse import answerability, by_places, scale_of
 from memkit.search.steps.pick import hit_of
 from memkit.search.steps.recall import ARMS, OUTSIDE, depth_of, is_strict, leaves_weights, without_meaning
 from memkit.search.steps.rerank import with_names
@@ -144,6 +144,7 @@ class Question(Reading):
             np.full(size, "NaT" if until is None else naive(until), "datetime64[us]"),
             [self.sight] * size,
             hit_of(self.settings),
+            scale_of(self.settings),
         )
 
     def ranked(self) -> Ranked:
@@ -502,6 +503,8 @@ _MOST_NAMED = 40
 def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str, float]]]:
     """By query and chunk, the score with which an arm counts a hit that it did not find, on the scale of its others."""
     scores = dict[str, dict[str, dict[str, float]]]()
+    if by_places(question.settings):
+        return scores
     candidates = shown.candidates
     for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_MOST_NAMED].tolist():
         query, arm = int(candidates.query[hit]), candidates.arms[column]

@@ -184,6 +184,8 @@ class Pooled:
         The terms that each query may see.
     hit : str
         What a hit is: a memory, a chunk or a file.
+    shown_scale : tuple or None
+        Of a question, the scale on which its trace shows the arms' scores.
     """
 
     index: Any
@@ -193,6 +195,7 @@ class Pooled:
     until: NDArray[np.datetime64]
     sights: Sequence[Any] = ()
     hit: str = "memory"
+    shown_scale: tuple[str, float] | None = None
 
     @cached_property
     def memory(self) -> Ints:

@@ -35,7 +35,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "words": {"vector_weight": 0.0, "gram_weight": 0.0},
     "vectors": {"vector_weight": 1.0, "bm25_weight": 0.0, "gram_weight": 0.0},
-    "rrf": {"normalize": "rrf"},
+    "rrf": {"fusion": "rrf", "normalize": "rank"},
     "minmax": {"normalize": "minmax", "min_score": 0.2},
     "diverse": {"mmr_lambda": 0.5, "fold": "none"},
     "chunks": {"unit": "chunk", "pool": 30},

@@ -37,7 +37,7 @@ LARGE = 2_000_000
 """Characters of a set beyond which nothing is fitted but the default: its encoder would take minutes each time."""
 OTHERS: dict[str, list[dict[str, Any]]] = {
     "normalize='calibrated'": [{"normalize": how} for how in ("minmax", "max", "rank")],
-    "normalize='calibrated' (rrf)": [{"normalize": "rrf"}],
+    "fusion='weighted'": [{"fusion": "rrf"}],
     "the encoder's weights": [
         {"vector_weight": 0.5, "bm25_weight": 0.5, "gram_weight": 0.0},
         {"vector_weight": 0.7, "bm25_weight": 0.3, "gram_weight": 0.0},

@@ -80,9 +80,7 @@ QUESTIONS = {
     "en": ("what is the {0} now", "current {0}"),
     "ru": ("{0} сейчас", "какой сейчас {0}"),
 }
-RULES: dict[str, Rule] = {"no rule": {}} | {
-    f"prefer={alike}": {"prefer": alike} for alike in (0.75, 0.65, 0.55, 0.45, 0.35)
-}
+RULES: dict[str, Rule] = {"no rule": {}, "prefer='newest'": {"prefer": "newest"}}
 SAYS_NOW = re.compile(
     r"\b(now|current(ly)?|latest|nowadays|сейчас|теперь|последн\w+|актуальн\w+|нынешн\w+)\b", re.IGNORECASE
 )

@@ -210,7 +210,7 @@ def test_a_hit_that_an_arm_did_not_find_shows_the_score_that_it_counts_with() ->
     assert [row[column_number].text for row in sheet.rows] == [f"as {last_score:.4g}", f"{last_score:.4g}"]
     assert [row[column_number].bar for row in sheet.rows] == [1.0, 1.0]
     assert any("the arm did not retrieve the hit" in note for note in sheet.notes)
-    by_ranks = search.with_params(normalize="rrf")
+    by_ranks = search.with_params(fusion="rrf")
     assert "as " not in {
         row[column_number].text[:3] for row in shown(by_ranks.search("pool", as_of=DAY)).sheets[0].rows
     }

@@ -216,9 +216,7 @@ def test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches(
     queries, qrels = (
         read(path) for read, path in zip((mk.labels.read_queries, mk.labels.read_qrels), files["own"], strict=True)
     )
-    others = [
-        search.with_params(**one) for one in ({"pool": 3}, {"bm25_weight": 0.0}, {"normalize": "rrf", "pool": 40})
-    ]
+    others = [search.with_params(**one) for one in ({"pool": 3}, {"bm25_weight": 0.0}, {"fusion": "rrf", "pool": 40})]
     labelled = LabelledQueries(queries, qrels, Moment.from_as_of(DAY))
     for other in others:
         both = [hits(5) for hits in hits_of_both(search, other, labelled)]

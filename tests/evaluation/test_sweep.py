@@ -85,7 +85,9 @@ def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]
             "gram_weight": float(weights[2]) if weights[:2].any() or rng.random() < 0.9 else 1.0,
             "function_word_weight": float(rng.choice([0.1, 0.1, 1.0])),
             "across_weight": float(rng.choice([0, 0.5, 1])),
-            "normalize": str(rng.choice(["calibrated", "max", "minmax", "rank", "rrf", "none"])),
+            "normalize": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
+            "fusion": str(rng.choice(["weighted", "rrf"])),
+            "rrf_k": int(rng.integers(0, 80)),
             "pool": int(rng.integers(1, 31)),
             "kind_weights": [None, {"archive": 0.5}, {"archive": 0.5, "note": 0.0}][rng.integers(3)],
             "decay": str(rng.choice(["e_folding", "half_life", "linear", "gauss", "none"])),
@@ -286,16 +288,10 @@ def test_a_damaged_piece_is_not_read_and_a_file_cut_off_is_refused(tmp_path: Pat
         ({"encoder": ["use"]}, "'encoder' acts at fit"),
         ({"pool": [5, 0]}, r"'pool' must be an int in \[1, inf\)"),
         ({"min_score": [float("nan")]}, "'min_score' must be"),
-        ({("pool", "rerank_n"): [(5,)]}, "expected 2 values for pool, rerank_n"),
-        ([{"pool": [5], ("pool", "rerank_n"): [(5, 6)]}], "each parameter once. Got 'pool'"),
-        (
-            {"pool": range(1, 1001), "rerank_n": range(1, 1001), "unit": ["memory", "file"]},
-            "2,000,000 settings x 200 q",
-        ),
-        (
-            {"pool": range(1, 1001), "rerank_n": range(1, 1001), "decay_days": range(1, 11)},
-            "1,000,000 settings.*10,000",
-        ),
+        ({("pool", "rrf_k"): [(5,)]}, "expected 2 values for pool, rrf_k"),
+        ([{"pool": [5], ("pool", "rrf_k"): [(5, 6)]}], "each parameter once. Got 'pool'"),
+        ({"pool": range(1, 1001), "rrf_k": range(1000), "unit": ["memory", "chunk"]}, "2,000,000 settings x 200 quer"),
+        ({"pool": range(1, 1001), "rrf_k": range(1000), "decay_days": range(1, 11)}, "1,000,000 settings.*10,000,000"),
         ({("vector_weight", "bm25_weight", "gram_weight"): [(0, 0, 0)]}, "no arm has a weight"),
         ({"kind_weights": [{"archve": 0.5}]}, "archve"),
     ],
@@ -328,10 +324,9 @@ def test_a_grid_of_decay_where_nothing_decays_is_refused(search_and_labels: Any)
 
 
 def test_a_sweep_says_which_parameter_acts_on_nothing(search_and_labels: Any) -> None:
-    unfolded, *labels = search_and_labels[0].with_params(fold="none"), *search_and_labels[1:]
-    table = mk.sweep(unfolded, *labels, {"fold_threshold": [0.5, 0.9], "pool": [5, 20]}, as_of=DAY).table
-    assert table.schema.metadata[b"note"] == b"fold_threshold acts on 0 of 60 memories; fold='near' uses it."
-    table = mk.sweep(unfolded, *labels, {"fold_threshold": [0.5, 0.9], "fold": ["near", "none"]}, as_of=DAY).table
+    table = mk.sweep(*search_and_labels, {"rrf_k": [1, 9], "pool": [5, 20]}, as_of=DAY).table
+    assert table.schema.metadata[b"note"] == b"rrf_k acts on 0 of 60 memories; fusion='rrf' uses it."
+    table = mk.sweep(*search_and_labels, {"rrf_k": [1, 9], "fusion": ["rrf", "weighted"]}, as_of=DAY).table
     assert b"note" not in table.schema.metadata
 
 
@@ -343,7 +338,7 @@ def test_an_arm_that_finds_nothing_is_an_error(search_and_labels: Any) -> None:
 
 
 def test_drawn_settings_differ_and_depend_on_the_seed_alone() -> None:
-    grid = {"pool": range(1, 1001), "rerank_n": range(1, 1001), "decay_days": range(1, 1001)}
+    grid = {"pool": range(1, 1001), "rrf_k": range(1000), "decay_days": range(1, 1001)}
     for how in ("sobol", "random"):
         drawn = list(Grid(grid, 100, how, random_state=3))
         assert len({tuple(one.items()) for one in drawn}) == 100
@@ -390,7 +385,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
 def test_every_mixture_of_the_arms_scores_as_its_own_search_does(search_and_labels: Any) -> None:
     search, queries, qrels = search_and_labels
     arms = ("vector_weight", "bm25_weight", "gram_weight")
-    grid = {arms: mk.presets.shares(0.5), "normalize": ["calibrated", "minmax", "rrf"]}
+    grid = {arms: mk.presets.shares(0.5), "fusion": ["weighted", "rrf"], "normalize": ["calibrated", "minmax"]}
     swept = mk.sweep(search, queries, qrels, grid, "ndcg@5", as_of=DAY)
     for i in range(0, len(swept.settings), 3):
         alone = mk.evaluate(search.with_params(**swept.settings[i]), queries, qrels, "ndcg@5", as_of=DAY)

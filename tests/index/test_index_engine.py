@@ -133,7 +133,7 @@ def test_the_first_ten_are_those_of_memkits_own_arms(
 
 
 def test_other_settings_mean_the_same(local: mk.Retriever, other: mk.Retriever) -> None:
-    for values in ({"normalize": "max", "bm25_weight": 0.3, "vector_weight": 0.7}, {"normalize": "rrf", "pool": 20}):
+    for values in ({"normalize": "max", "bm25_weight": 0.3, "vector_weight": 0.7}, {"fusion": "rrf", "pool": 20}):
         one, two = (search.with_params(**values).search(QUESTIONS, as_of=DAY) for search in (local, other))
         assert_same(one, two)
 

@@ -473,12 +473,11 @@ def test_an_automatic_value_is_said_and_the_slider_starts_there(stage: Any, sear
     assert tab.get_by_label("pool, chunks", exact=True).is_hidden()
     tab.locator(".more summary", has_text="arms").click()
     assert tab.get_by_label("pool, chunks", exact=True).is_visible()
-    assert tab.get_by_label("across weight, ratio", exact=True).is_visible()
-    tab.get_by_label("normalize", exact=True).focus()
-    tab.get_by_label("normalize", exact=True).select_option("rrf")
+    assert tab.get_by_label("rrf k", exact=True).count() == 0
+    tab.get_by_label("fusion", exact=True).focus()
+    tab.get_by_label("fusion", exact=True).select_option("rrf")
     stage.settle()
-    assert tab.get_by_label("across weight, ratio", exact=True).count() == 0  # and the group is open still
-    assert tab.get_by_label("pool, chunks", exact=True).is_visible()
+    assert tab.get_by_label("rrf k", exact=True).is_visible()  # and the group is open still
     assert tab.evaluate("document.activeElement.tagName") == "SELECT"
 
 

@@ -739,14 +739,13 @@ def test_the_weights_come_first_and_what_can_do_nothing_is_shown_once_it_has_a_v
     assert [group["name"] for group in panel.spec()["groups"] if group.get("closed")] == [
         *("scope", "arms", "time", "output", "fit")
     ]
-    hidden = {"rerank_n", "rerank_weight"}
+    hidden = {"rrf_k", "rerank_n", "rerank_weight"}
     assert hidden <= set(panel.idle)
-    panel.set(normalize="max", rerank_n=5)
+    panel.set(fusion="rrf", prefer="newest", rerank_n=5)
     shown = {name for names in groups().values() for name in names}
     assert hidden - shown == {"rerank_weight"}
-    assert "across_weight" not in groups()["arms"]
-    panel.set(across_weight=0.5)
-    assert "across_weight" in groups()["arms"]
+    panel.set(rrf_k=10, fusion="weighted")
+    assert "rrf_k" in groups()["arms"]
 
 
 @estimator
@@ -866,9 +865,9 @@ def test_a_slider_that_turns_nothing_says_so_where_it_is_moved() -> None:
     said = "decay acts on 0 of 2 memories; decay_kinds='*' includes all"
     assert panel.notes["decay_days"] == said
     assert said not in panel.body
-    panel.set(decay_days=68.0, fold="none", fold_threshold=0.5)
+    panel.set(decay_days=68.0, rrf_k=5)
     assert said in html.unescape(panel.body)
-    assert panel.notes["fold_threshold"] == "fold_threshold acts on 0 of 2 memories; fold='near' uses it"
+    assert panel.notes["rrf_k"] == "rrf_k acts on 0 of 2 memories; fusion='rrf' uses it"
     panel.set(decay_kinds="*")
     assert panel.notes["decay_days"] == "e-folding: left after 68 days: 37 %"
 
@@ -1035,7 +1034,7 @@ def test_no_arm_is_asked_again_by_a_slider(search: mk.Retriever, monkeypatch: py
     )
     panel.press("pin")
     for values in ({"k": 3}, {"vector_weight": 0.0}, {"vector_weight": 0.7}, {"decay": "linear"}, {"pool": 50},
-                   {"mmr_lambda": 0.5}, {"min_score": 0.1}, {"normalize": "max"}, {"normalize": "rrf"}):  # fmt: skip
+                   {"mmr_lambda": 0.5}, {"min_score": 0.1}, {"normalize": "max"}, {"fusion": "rrf"}):  # fmt: skip
         panel.set(**values)
         _ = panel.body, panel.picture
     assert queries == []

@@ -97,8 +97,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"index__centre": "language"},
     {"index__centre": "corpus", "normalize": "max", "fold": "none", "mmr_lambda": 0.6, "rerank": "hash", "rerank_n": 5},
     {"encoder": None, "index__lexical": "char", "index__chunk_tokens": 3, "index__overlap_tokens": 1, "unit": "chunk"},
-    {"normalize": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
-    {"prefer": 0.2, "fold": "none"},
+    {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
+    {"prefer": "newest", "fold": "none"},
 ]
 OF_ALL = "memory_id in (select max(memory_id) from memories)"
 WHERES = [None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false", OF_ALL]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.index.encoders.base import Calibration
 from memkit.search.settings import QuerySettings
-from memkit.search.steps.fuse import Floats, fuse, normalize
+from memkit.search.steps.fuse import METHODS, Evidence, Floats, fuse
 from memkit.search.steps.recall import ARMS, arm_weights
 
 NAN = np.nan
@@ -23,45 +23,71 @@ def weights_of(vector_weight: float, bm25_weight: float | None, arms: list[str])
 HALVES = np.array([0.5, 0.5])
 
 
-def by_arm(query: list[int], scores: list[list[float]], how: str) -> Floats:
-    """Norms of the arms' scores, NaN where an arm did not find a candidate."""
-    return np.stack([normalize(np.array(query), np.array(column), how) for column in zip(*scores, strict=True)], axis=1)
+def evidence(norm: list[list[float]], rank: list[list[int]] | None = None) -> Evidence:
+    """Norms with 0 for not found; ranks default to 1 where found."""
+    norms = np.array(norm)
+    ranks = (norms > 0).astype(int) if rank is None else np.array(rank)
+    return Evidence(norms, ranks)
+
+
+def fused(norm: list[list[float]], method: str, weights: Floats = HALVES, **more: int) -> list[float]:
+    return fuse(evidence(norm), weights, method, **more).tolist()
 
 
 @pytest.mark.quick
-def test_scores_are_fused_by_their_weighted_sum() -> None:
-    norm = np.array([[1.0, 0.5], [0.8, 0.0]])
-    assert fuse(norm, HALVES).tolist() == [0.5 * 1.0 + 0.5 * 0.5, 0.5 * 0.8]
-    assert fuse(norm, np.array([0.3, 0.7])).tolist() == pytest.approx([0.3 + 0.7 * 0.5, 0.3 * 0.8])
+def test_each_method_is_its_formula() -> None:
+    norm = [[1.0, 0.5], [0.8, 0.0]]
+    assert fused(norm, "weighted") == [0.5 * 1.0 + 0.5 * 0.5, 0.5 * 0.8]
+    assert fused(norm, "weighted", np.array([0.3, 0.7])) == pytest.approx([0.3 + 0.7 * 0.5, 0.3 * 0.8])
 
 
 @pytest.mark.quick
 def test_rrf_is_the_published_sum_scaled_so_that_first_everywhere_is_one() -> None:
-    scores = [[9.0, 2.0], [1.0, 3.0], [2.0, NAN]]  # of places 1 and 2, 3 and 1, 2 and none
+    ranks = [[1, 2], [3, 1], [2, 0]]
+    ranked = Evidence(np.ones((3, 2)), np.array(ranks))
     published = np.array([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
-    assert fuse(by_arm([0, 0, 0], scores, "rrf"), HALVES).tolist() == pytest.approx((published * 61 / 2).tolist())
-    assert fuse(by_arm([0], [[9.0, 2.0]], "rrf"), HALVES).tolist() == [1.0]
+    assert fuse(ranked, HALVES, "rrf").tolist() == pytest.approx((published * 61 / 2).tolist())
+    first = Evidence(np.ones((1, 2)), np.ones((1, 2), int))
+    assert fuse(first, HALVES, "rrf").tolist() == [1.0]
+
+
+@pytest.mark.quick
+def test_the_constant_of_rrf_is_a_parameter() -> None:
+    ranked = Evidence(np.ones((1, 2)), np.array([[1, 2]]))
+    assert fuse(ranked, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]
+
+
+def test_rrf_credits_ranks_alone_and_no_rank_not_at_all() -> None:
+    ranked = Evidence(np.ones((2, 2)), np.array([[0, 2], [1, 1]]))
+    assert fuse(ranked, HALVES, "rrf").tolist() == pytest.approx([0.5 * 61 / 62, 1.0])
 
 
 @settings(max_examples=50)
-@given(st.sampled_from(["max", "rank", "rrf"]), st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.01, 0.99))
-def test_found_in_both_never_ranks_below_found_in_one(how: str, first: float, second: float, weight: float) -> None:
-    norm = by_arm([0, 0], [[first, second], [first, NAN]], how)
-    both, single = fuse(norm, np.array([weight, 1 - weight]))
+@given(st.sampled_from(METHODS), st.floats(0.01, 1), st.floats(0, 1), st.floats(0.01, 0.99))
+def test_found_in_both_never_ranks_below_found_in_one(method: str, first: float, second: float, weight: float) -> None:
+    scored = evidence([[first, second], [first, 0.0]], [[1, 2], [1, 0]])
+    both, single = fuse(scored, np.array([weight, 1 - weight]), method)
     assert both >= single
 
 
 @settings(max_examples=50)
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9))
-def test_scores_stay_within_zero_and_one(norm: list[tuple[float, float]]) -> None:
-    scores = fuse(np.array(norm), np.array([0.7, 0.3]))
+@given(st.sampled_from(METHODS), st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9))
+def test_scores_stay_within_zero_and_one(method: str, norm: list[tuple[float, float]]) -> None:
+    scores = fuse(evidence([list(row) for row in norm]), np.array([0.7, 0.3]), method)
     assert ((scores >= 0) & (scores <= 1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize(("old", "now"), [("fusion", "normalize='rrf'"), ("rrf_k", "60"), ("prefer_alike", "prefer=")])
-def test_a_parameter_that_went_says_what_to_use(old: str, now: str) -> None:
-    with pytest.raises(ParameterError, match=f"no parameter '{old}'.*It is gone: .*{now}"):
-        QuerySettings(**{old: 1})
+@pytest.mark.parametrize("method", METHODS)
+def test_one_arm_alone_keeps_its_scores(method: str) -> None:
+    scored = Evidence(np.array([[1.0], [0.5]]), np.array([[1], [2]]))
+    scores = fuse(scored, np.array([1.0]), method)
+    assert scores[0] == 1.0
+    assert scores[1] == (61 / 62 if method == "rrf" else 0.5)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ParameterError, match="one of 'weighted', 'rrf'"):
+        fused([[1.0, 1.0]], "borda")
 
 
 def test_weights_are_rescaled_over_the_arms_that_exist() -> None:

@@ -50,7 +50,7 @@ def note(table: pa.Table) -> str:
             "rerank acts on 0 of 20 candidates of a query; rerank_weight is 0.",
         ),
         ({"min_score": 1.2}, "min_score=1.2 lets through 0 of 7 memories; with these settings no score is above 1."),
-        ({"prefer": 0.75}, ""),
+        ({"prefer": "newest"}, ""),
         ({"expired": "keep"}, "expired acts on 0 of 7 memories; none has an end (expires_at)."),
     ],
 )
@@ -67,7 +67,7 @@ def test_a_search_names_what_was_given_and_acts_on_nothing(
 @pytest.mark.quick
 def test_recency_without_dates_is_named() -> None:
     undated = mk.from_table({"text": TEXTS, "kind": ["archive"] * 7})
-    search = mk.Retriever(encoder=None, prefer=0.75, decay_days=9.0).fit(undated)
+    search = mk.Retriever(encoder=None, prefer="newest", decay_days=9.0).fit(undated)
     assert note(search.search("чай")) == " ".join(
         f"{what} acts on 0 of 7 memories; none has a date; mk.read(path, dates='git'), or 'mtime', dates them by their"
         " files."

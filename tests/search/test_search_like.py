@@ -65,7 +65,7 @@ def test_no_memory_finds_itself_under_any_setting(search: mk.Retriever, subtests
         {"vector_weight": 0.0},
         {"unit": "chunk"},
         {"unit": "file"},
-        {"normalize": "rrf"},
+        {"fusion": "rrf"},
         {"mmr_lambda": 0.5},
         {"fold": "none"},
         {"rerank": "hash"},

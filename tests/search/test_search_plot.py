@@ -17,13 +17,14 @@ DAY = "2026-03-01"
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("normalize", ["max", "rrf"])
-def test_parts_add_up_to_the_score_and_the_loss_to_the_fused_score(retriever_over: Any, normalize: str) -> None:
+@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
+def test_parts_add_up_to_the_score_and_the_loss_to_the_fused_score(retriever_over: Any, fusion: str) -> None:
     search = retriever_over(
         ROWS,
         bm25={"q": {0: 4.0, 1: 2.0}},
         vector={"q": {1: 0.9, 2: 0.3}},
-        normalize=normalize,
+        fusion=fusion,
+        normalize="max",
         decay_kinds="*",
     )
     trace = search.trace("q", as_of=DAY)

@@ -1,4 +1,4 @@
-"""`prefer`: of two memories that are alike and score nearly the same the newer one comes first."""
+"""`prefer="newest"`: of two memories that are alike and score nearly the same the newer one comes first."""
 
 from __future__ import annotations
 
@@ -67,11 +67,12 @@ def lifted(search: mk.Retriever, question: str, alike: float) -> dict[str, float
 
 
 @pytest.mark.quick
-def test_scores_are_those_of_a_comparison_of_all_pairs(search: mk.Retriever) -> None:
+def test_scores_are_those_of_comparing_all_pairs(search: mk.Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = 0
     for question, alike in product(QUESTIONS, (0.3, 0.6, 0.9)):
         expected = lifted(search, question, alike)
-        trace = search.with_params(prefer=alike).trace(question, as_of=DAY).to_pylist()
+        monkeypatch.setattr("memkit.search.steps.prefer.ALIKE", alike)
+        trace = search.with_params(prefer="newest").trace(question, as_of=DAY).to_pylist()
         placed = [row for row in trace if row["rank"]]
         assert {row["memory_id"] for row in placed} == set(expected)
         for row in placed:
@@ -87,7 +88,7 @@ def test_of_statements_in_a_row_the_latest_is_first() -> None:
     months = [f"2026-0{month}-01" for month in (3, 1, 5, 2, 4)]
     texts = [f"Порт сервиса почта теперь {5000 + i}." for i in range(5)]
     rows = {"memory_id": [*"abcde"], "text": texts, "created_at": months}
-    search = mk.Retriever(encoder=None, prefer=0.75, fold="none").fit(mk.from_table(rows))
+    search = mk.Retriever(encoder=None, prefer="newest", fold="none").fit(mk.from_table(rows))
     hits = search.search("порт сервиса почта", as_of="2026-06-01", columns=["created_at"])
     assert [f"{day:%Y-%m-%d}" for day in hits["created_at"].to_pylist()] == sorted(months, reverse=True)
 
@@ -98,14 +99,15 @@ def test_off_it_says_and_changes_nothing(search: mk.Retriever) -> None:
     assert not any(plain["lift"].to_pylist())
 
 
-def test_settings_of_a_sweep_rank_as_their_own_searches(search: mk.Retriever) -> None:
+def test_settings_of_a_sweep_rank_as_searches(search: mk.Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.search.steps.prefer.ALIKE", 0.3)
     names = [f"q{i}" for i in range(len(QUESTIONS))]
     queries = pd.DataFrame({"query_id": names, "text": QUESTIONS, "user_id": [None, "u0", "u1", None]})
     relevant = [search.search(text, k=9, as_of=DAY)["memory_id"].to_pylist()[2::3] for text in QUESTIONS]
     pairs = [(name, one) for name, some in zip(names, relevant, strict=True) for one in some]
     qrels = pd.DataFrame(pairs, columns=["query_id", "memory_id"]).assign(relevance=1)
     grid: dict[str, Any] = {
-        "prefer": [None, 0.75, 0.3],
+        "prefer": [None, "newest"],
         "min_score": [0.0, 0.3],
         "mmr_lambda": [1.0, 0.7],
         "vector_weight": [0.0, 0.4],
@@ -118,14 +120,15 @@ def test_settings_of_a_sweep_rank_as_their_own_searches(search: mk.Retriever) ->
     assert len({round(row["ndcg@5"], 6) for row in swept.table.to_pylist() if row["prefer"]}) > 4
 
 
-def test_the_newer_statement_comes_first_and_an_explanation_says_why() -> None:
+def test_the_newer_statement_comes_first_and_an_explanation_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.search.steps.prefer.ALIKE", 0.3)
     rows = {
         "memory_id": ["new", "old", "other", "tea"],
         "text": ["Модель по умолчанию теперь Берёза.", "Модель по умолчанию: Ольха.", "Модель по умолчанию.", "чай"],
         "user_id": ["anna", "anna", "boris", "anna"],
         "created_at": ["2026-02-01", "2026-01-01", "2025-01-01", "2026-02-02"],
     }
-    search = mk.Retriever(encoder=None, prefer=0.3).fit(mk.from_table(rows))
+    search = mk.Retriever(encoder=None, prefer="newest").fit(mk.from_table(rows))
     question = "модель по умолчанию"
     plain = search.with_params(prefer=None)
     assert plain.search(question, user_id="anna", as_of=DAY)["memory_id"].to_pylist()[:2] == ["old", "new"]

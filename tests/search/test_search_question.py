@@ -27,7 +27,9 @@ SETTINGS = st.fixed_dictionaries(
     {
         "vector_weight": st.floats(0, 1),
         "bm25_weight": st.none() | st.floats(0.01, 1),
-        "normalize": st.sampled_from(["max", "minmax", "rank", "rrf", "none"]),
+        "normalize": st.sampled_from(["max", "minmax", "rank", "none"]),
+        "fusion": st.sampled_from(["weighted", "rrf"]),
+        "rrf_k": st.integers(0, 80),
         "pool": st.integers(1, 20),
         "decay": st.sampled_from(["e_folding", "half_life", "linear", "gauss", "none"]),
         "decay_days": st.floats(1, 400),

@@ -219,7 +219,8 @@ scores = st.dictionaries(st.integers(0, 3), st.sampled_from([0.0, 0.1, 0.5, 0.50
 @given(
     bm25=scores,
     vector=scores,
-    normalize=st.sampled_from(["max", "minmax", "rank", "rrf", "none"]),
+    normalize=st.sampled_from(["max", "minmax", "rank", "none"]),
+    fusion=st.sampled_from(["weighted", "rrf"]),
     mmr_lambda=st.sampled_from([1.0, 0.5]),
     min_score=st.sampled_from([0.0, 0.3]),
     unit=st.sampled_from(["memory", "chunk"]),

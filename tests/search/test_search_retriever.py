@@ -371,7 +371,7 @@ def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: R
         {"vector_weight": 70},
         {"bm25_weight": -0.3},
         {"vector_weight": 0.0, "bm25_weight": 0.0, "gram_weight": 0.0},
-        {"normalize": "sum"},
+        {"fusion": "sum"},
         {"normalize": "zscore"},
         {"pool": 0},
         {"decay_days": 0},

@@ -103,9 +103,7 @@ def named_in(tree: ast.Module) -> set[str]:
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("param", "check_value", "_fitted")
         for keyword in call.keywords
     }
-    for node in ast.walk(tree):
-        if node in counted_in:
-            continue
+    for node in (one for one in ast.walk(tree) if one not in counted_in):
         words.add(getattr(node, "attr", None) or getattr(node, "arg", None) or getattr(node, "value", None))
     return {word for word in words if isinstance(word, str)}
 

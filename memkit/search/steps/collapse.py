@@ -158,7 +158,7 @@ def _near_among(shortlist: Shortlist, rows_by_query: list[Ints]) -> list[NearPai
 
 def _threshold(settings: Any, index: Any) -> Reach | None:
     """How many memories can reach `min_score`: all or none; None where scores have no bound."""
-    if settings.normalize == "none":
+    if settings.normalize == "none" and settings.fusion == "weighted":
         return None
     acting = [step for step in settings.acting() if step.acts]
     best = 1 + sum(step.lifts if step.bounded else np.inf for step in acting)

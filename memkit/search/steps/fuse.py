@@ -3,9 +3,8 @@
 The functions work on the flat table of candidates: `query` is sorted, `score` is NaN if an arm did not retrieve the
 row. After normalising such a score is 0, and so is one that is not a number.
 
-The fused score is the convex combination; of reciprocal ranks that is reciprocal rank fusion (Cormack, Clarke and
-Buettcher, SIGIR 2009). Normalised scores from 0 to 1 give scores from 0 to 1, for any number of arms, so that
-`min_score` means the same.
+`weighted` is the convex combination, `rrf` is reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009). With
+normalised scores from 0 to 1 both give scores from 0 to 1, for any number of arms, so that `min_score` means the same.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from memkit.search.steps.recall import ARMS
 if TYPE_CHECKING:
     from memkit.search.fitted.index import MemoryIndex
 
-RRF_K = 60
-"""The constant k of reciprocal rank fusion, as published."""
 FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
 
 
@@ -58,12 +55,6 @@ def _by_rank(query: Ints, score: Floats) -> Floats:
     return share
 
 
-def _by_place(query: Ints, score: Floats) -> Floats:
-    # The published sum of 1 / (k + rank), scaled so that first in every arm is 1.
-    share: Floats = (RRF_K + 1) / (RRF_K + rank_within(query, score))
-    return share
-
-
 def _as_is(query: Ints, score: Floats) -> Floats:
     return score
 
@@ -72,7 +63,6 @@ _HOW: dict[str, Callable[[Ints, Floats], Floats]] = {
     "max": _by_max,
     "minmax": _by_range,
     "rank": _by_rank,
-    "rrf": _by_place,
     "none": _as_is,
 }
 HOW = tuple(_HOW)
@@ -116,8 +106,8 @@ def normalize(query: Ints, score: Floats, how: str = "minmax") -> Floats:
         Higher is better; NaN if the arm did not retrieve the candidate.
     how : str
         'max' divides by the query's best (a negative cosine counts 0), 'minmax' maps worst to 0 and best to 1,
-        'rank' uses the rank alone, 'rrf' takes 61 / (60 + rank), 'none' leaves the score. A single candidate or a tie
-        is 1, except under 'max' if no score is above 0.
+        'rank' uses the rank alone, 'none' leaves the score. A single candidate or a tie is 1, except under 'max' if no
+        score is above 0.
 
     Returns
     -------
@@ -145,39 +135,89 @@ def normalize(query: Ints, score: Floats, how: str = "minmax") -> Floats:
     return norm
 
 
-def fuse(norm: Floats, weights: Floats) -> Floats:
-    """The fused score of each candidate, the sum of weight x norm, under one setting of the weights or many.
+class Evidence(NamedTuple):
+    """Normalised scores and ranks of each candidate, one column per arm.
 
-    Parameters
+    Attributes
     ----------
     norm : ndarray of float64, shape (n, arms)
         0 if the arm did not retrieve the candidate.
+    rank : ndarray of int64, shape (n, arms)
+        From 1; 0 if the arm did not retrieve it.
+    """
+
+    norm: Floats
+    rank: Ints
+
+
+def _weighted(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
+    return _sum(evidence.norm, weights)
+
+
+def _sum(columns: Floats, weights: Floats) -> Floats:
+    """The weighted sum, arm by arm: unlike a matrix product, its last digits do not depend on the number of rows."""
+    total: Floats = columns[:, :1] * weights[0]
+    share = np.empty_like(total)
+    for arm in range(1, columns.shape[1]):
+        total += np.multiply(columns[:, arm : arm + 1], weights[arm], out=share)
+    return total
+
+
+def _rrf(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
+    # A candidate without a rank gets nothing from an arm. The best possible sum is scaled to 1.
+    return _sum(np.where(evidence.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(evidence.rank, 1)), 0.0), weights)
+
+
+_METHODS: dict[str, Callable[[Evidence, Floats, int], Floats]] = {
+    "weighted": _weighted,
+    "rrf": _rrf,
+}
+METHODS = tuple(_METHODS)
+
+
+def fuse(evidence: Evidence, weights: Floats, method: str = "weighted", rrf_k: int = 60) -> Floats:
+    """The fused score of each candidate, under one setting of the weights or many.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Normalised scores and ranks, one column per arm.
     weights : ndarray of float64, shape (arms,) or (arms, settings)
         With the sum 1.
+    method : str
+        'weighted' = sum of weight x norm. 'rrf' = sum of weight x (rrf_k + 1) / (rrf_k + rank), without credit for
+        a score of 0: the published sum of 1 / (rrf_k + rank), scaled so that first in every arm is 1.
+    rrf_k : int
+        The constant k of 'rrf'.
 
     Returns
     -------
     ndarray of float64, shape (n,) or (n, settings)
 
+    Raises
+    ------
+    ParameterError
+        If `method` is not one of these.
+
     Examples
     --------
-    >>> fuse(np.array([[1.0, 0.5]]), np.array([0.5, 0.5])).tolist()
+    >>> both = Evidence(np.array([[1.0, 0.5]]), np.array([[1, 2]]))
+    >>> fuse(both, np.array([0.5, 0.5])).tolist()
     [0.75]
     """
+    if method not in _METHODS:
+        check_choice("fusion", method, METHODS, "fuse")
     if weights.ndim == 1:
-        return fuse(norm, weights[:, None])[:, 0]
-    # Arm by arm: unlike a matrix product, its last digits do not depend on the number of rows.
-    total: Floats = norm[:, :1] * weights[0]
-    share = np.empty_like(total)
-    for arm in range(1, norm.shape[1]):
-        total += np.multiply(norm[:, arm : arm + 1], weights[arm], out=share)
-    return total
+        return _METHODS[method](evidence, weights[:, None], rrf_k)[:, 0]
+    return _METHODS[method](evidence, weights, rrf_k)
 
 
 class Fusion(NamedTuple):
-    """How scores are fused: the scale that they are brought to, with the share of meaning across alphabets; weights."""
+    """How scores are fused: the scale that they are brought to (None: places alone count), the method, the weights."""
 
-    scale: tuple[str, float]
+    scale: tuple[str, float] | None
+    method: str
+    rrf_k: int
     weights: tuple[float, ...]
 
 
@@ -190,9 +230,14 @@ class Fuse(Step):
     base = "fused"
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Fusion:
+        is_rrf = settings.fusion == "rrf"
         crosses = settings.normalize == "calibrated" and {"vector", "bm25"} <= set(weights)
-        scale = settings.normalize, settings.across_weight if crosses else 0.0
-        return Fusion(scale, tuple(weights.get(arm, 0.0) for arm in arms))
+        return Fusion(
+            None if is_rrf else (settings.normalize, settings.across_weight if crosses else 0.0),
+            settings.fusion,
+            settings.rrf_k if is_rrf else 0,
+            tuple(weights.get(arm, 0.0) for arm in arms),
+        )
 
     def prepare(self, index: MemoryIndex, settings: Any, n_encoded: int) -> None:
         """Encode single terms too, where that takes little of the texts' time: words of two alphabets meet by them."""
@@ -201,7 +246,7 @@ class Fuse(Step):
             index.vocabulary.prepare(n_chars * n_encoded // max(len(index.texts), n_encoded))
 
     def looks_around(self, settings: Any) -> bool:
-        return bool(settings.normalize == "none")
+        return settings.normalize == "none" and not by_places(settings)
 
     def gather(self, pooled: Pooled, keys: Sequence[Fusion]) -> dict[Any, Any]:
         scales = dict.fromkeys(key.scale for key in keys)
@@ -209,7 +254,7 @@ class Fuse(Step):
         return {"ranks": pooled.candidates.rank, **norms}
 
     def apply(self, state: State, keys: Sequence[Fusion]) -> None:
-        state.is_bounded = all(key.scale[0] != "none" for key in keys)
+        state.is_bounded = all(key.scale is None or key.scale[0] != "none" for key in keys)
         state.score = self._fused(state, keys)
         if state.records:
             state.norm = state["norm", keys[0].scale]
@@ -224,11 +269,11 @@ class Fuse(Step):
     def _fused(self, state: State, keys: Sequence[Fusion]) -> Floats:
         columns: dict[Any, list[int]] = {}
         for column, key in enumerate(keys):
-            columns.setdefault(key.scale, []).append(column)
+            columns.setdefault(key[:3], []).append(column)
         parts = []
-        for scale, some in columns.items():
+        for (scale, method, rrf_k), some in columns.items():
             weights = np.array([keys[column].weights for column in some]).T.copy()
-            parts.append(fuse(state["norm", scale], weights))
+            parts.append(fuse(Evidence(state["norm", scale], state["ranks"]), weights, method, rrf_k))
         fused = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         if len(parts) > 1 and (order := np.concatenate(list(columns.values()))).tolist() != list(range(len(keys))):
             fused = fused[:, np.argsort(order)]
@@ -250,6 +295,16 @@ class Fuse(Step):
         return f"fused score {look.row['fused']:.3f}"
 
 
+def scale_of(settings: Any) -> tuple[str, float]:
+    """The scale on which the arms' scores are shown, and the share of meaning across alphabets."""
+    return settings.normalize, settings.across_weight
+
+
+def by_places(settings: Any) -> bool:
+    """Whether places alone count, and no scores."""
+    return bool(settings.fusion == "rrf")
+
+
 def _found_by_none(ranks: Ints, weights: Floats) -> Mask:
     """Which candidates no arm with a weight retrieved."""
     is_found = np.zeros((len(ranks), weights.shape[1]), bool)
@@ -258,9 +313,12 @@ def _found_by_none(ranks: Ints, weights: Floats) -> Mask:
     return ~is_found
 
 
-def _norms(pooled: Pooled, scale: tuple[str, float]) -> Floats:
-    """The arms' scores on one scale, shape (n, arms)."""
-    candidates, (how, across_weight) = pooled.candidates, scale
+def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
+    """The arms' scores on one scale, shape (n, arms); of a question also where places alone count, as it shows them."""
+    candidates = pooled.candidates
+    if scale is None and pooled.shown_scale is None:
+        return np.zeros(candidates.raw.shape)
+    how, across_weight = scale or pooled.shown_scale or ("", 0.0)
     if how != "calibrated":
         # The queries of one arm follow those of another, so that one call normalises all.
         arms, queries = len(candidates.arms), candidates.query.max(initial=0) + 1
@@ -340,8 +398,16 @@ class Params(Estimator):
         "calibrated",
         group="arms",
         choices=("calibrated", *HOW),
-        doc="How the scores of each arm are brought to a common scale, before their weighted sum is taken. 'rrf' is"
-        " reciprocal rank fusion with its constant 60: places count, and no scores.",
-        source="rrf: Cormack et al. 2009",
+        doc="How the scores of each arm are brought to a common scale.",
     )
+    fusion: str = param("weighted", group="arms", choices=METHODS, doc="How the arms' scores are combined.")
+    rrf_k: int = param(
+        60,
+        group="arms",
+        low=0,
+        doc="The constant k of reciprocal rank fusion.",
+        source="Cormack et al. 2009",
+        acts_on=only_with("rrf_k", "fusion", "rrf"),
+    )
+
     steps: ClassVar[tuple[Step, ...]] = (Fuse(),)

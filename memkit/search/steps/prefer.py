@@ -16,6 +16,8 @@ from memkit.tables.age import UNDATED_TO_DO
 
 NEAR_TIE = 0.05
 """The greatest difference of two scores that a date decides."""
+ALIKE = 0.75
+"""The cosine of trigrams from which two texts are alike: from .65 down relevance fell on labelled sets."""
 _Update = tuple[int, Ints, Floats]
 
 
@@ -34,7 +36,7 @@ class Prefer(Step):
     lifts = NEAR_TIE
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
-        return float(settings.prefer)
+        return ALIKE
 
     def gather(self, pooled: Pooled, keys: Sequence[float]) -> dict[Any, Any]:
         texts = Texts(pooled.index.repeats, pooled.candidates.row)
@@ -60,7 +62,7 @@ class Prefer(Step):
         return f"plus {lift:.3f}, as it is newer than a similar memory (prefer)" if lift else ""
 
     def may_help(self, look: Look) -> bool:
-        return look.question.settings.prefer is not None
+        return bool(look.question.settings.prefer)
 
 
 def _updates(shortlist: Shortlist, least: float) -> list[_Update]:
@@ -98,17 +100,15 @@ def _recency(settings: Any, index: Any) -> Reach:
 class Params(Estimator):
     """Recency as a tie-breaker."""
 
-    prefer: float | None = param(
+    prefer: str | None = param(
         None,
         group="time",
-        low=0,
-        high=1,
-        kind="float",
+        kind="str",
         nullable=True,
-        doc="Recency tie-breaking: of two memories of one user whose scores differ by at most 0.05, and whose texts are"
-        " at least so similar (cosine of trigrams), the newer comes first. They may differ in numbers and names, as a"
-        " statement and its update do. 0.75 cost no relevance where it was measured. None: off.",
-        acts_on=lambda settings, index: None if settings.prefer is None else _recency(settings, index),
+        choices=("newest",),
+        doc="Recency tie-breaking. 'newest': of two similar memories of one user whose scores differ by at most 0.05,"
+        " the newer comes first. Similar are texts with a cosine of trigrams of 0.75 and more; they may differ in"
+        " numbers and names, as a statement and its update do. None: off.",
+        acts_on=lambda settings, index: _recency(settings, index) if settings.prefer else None,
     )
-
     steps: ClassVar[tuple[Step, ...]] = (Prefer(),)

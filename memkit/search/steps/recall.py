@@ -409,11 +409,12 @@ def _arm(look: Look, arm: str, weight: float) -> str:
     row, settings, label = look.row, look.question.settings, ARMS[arm].label
     norm = row[f"{arm}_norm"]
     if row[arm] is None:
-        if not norm:
+        if not norm or settings.fusion == "rrf":  # of which ranks alone count
             return f"not among the best {settings.pool} by {label}"
         how = "but matched across alphabets with" if arm == "bm25" else "and counts as the last of them, normalised"
         return f"not among the best {settings.pool} by {label}, {how} {norm:.2f}, weight {weight:.2f}"
-    return f"{label} score {row[arm]:.3g} (rank {row[f'{arm}_rank']}, normalised {norm:.2f}, weight {weight:.2f})"
+    normalised = f"normalised {norm:.2f}, " if settings.fusion != "rrf" else ""
+    return f"{label} score {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {normalised}weight {weight:.2f})"
 
 
 class Pool(Step):

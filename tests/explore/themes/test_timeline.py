@@ -72,7 +72,7 @@ def test_the_bar_is_a_share_of_the_best_score(search: mk.Retriever) -> None:
 @pytest.mark.quick
 def test_neither_age_nor_the_setting_of_the_search_changes_what_was_said() -> None:
     rows = [{**row, "kind": "archive"} for row in ROWS]
-    aged = fitted(rows, decay_days=1.0, prefer=0.75, min_score=0.5, mmr_lambda=0.1, decay_kinds="*")
+    aged = fitted(rows, decay_days=1.0, prefer="newest", min_score=0.5, mmr_lambda=0.1, decay_kinds="*")
     assert ids(mk.timeline(aged, "пул соединений")) == ids(mk.timeline(fitted(rows), "пул соединений"))
 
 
