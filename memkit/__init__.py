@@ -30,6 +30,7 @@ _MOVED = {
     "mk.presets": "shares steps",
     "mk.explore": "Timeline Topics",
     "mk.extend": "contributions write_buckets",
+    "mk.hosts": "IndexBudget",
     "memkit.change.export": "Export",
     "memkit.context": "Context",
     "memkit.past.history": "History",

@@ -4,6 +4,7 @@
 from memkit import errors as errors
 from memkit import explore as explore
 from memkit import extend as extend
+from memkit import hosts as hosts
 from memkit import labels as labels
 from memkit import panels as panels
 from memkit import plot as plot
@@ -40,7 +41,6 @@ from memkit.explore.themes.timeline import timeline as timeline
 from memkit.explore.themes.topics import topics as topics
 from memkit.explore.watching import watch as watch
 from memkit.formats.rules import rules as rules
-from memkit.hosts.claude.budget import IndexBudget as IndexBudget
 from memkit.index.cache import vector_cache as vector_cache
 from memkit.past.history import history as history
 from memkit.policy.admission import Admission as Admission

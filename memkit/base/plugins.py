@@ -196,10 +196,24 @@ PANELS = Plugins("memkit.panels", _of_room("memkit.panels"))
 """Panels: classes, or functions that make one, by their name in `mk.panels`."""
 PLOTS = Plugins("memkit.plots", _of_room("memkit.plot"))
 """Pictures: functions that give a `memkit.plot.Picture`, by their name in `mk.plot`."""
-FUNCTIONS = {
-    plugins.group.removeprefix("memkit."): plugins for plugins in (EXPORTS, OVERVIEWS, COMMANDS, PANELS, PLOTS)
+BEFORE_APPLY = Plugins("memkit.before_apply", _function)
+"""What is called with every `memkit.Edits` before its files are written; what it raises refuses them."""
+
+
+def _query(name: str, sql: Any) -> str:
+    if not isinstance(sql, str) or not sql.startswith("-- ") or "\n" not in sql or not name.isidentifier():
+        expected = "SQL whose first line is a comment, the question that it answers"
+        raise ParameterError(f"a named query: expected {expected}, and a name. Got {sql!r:.80} as {name!r:.80}.")
+    return sql
+
+
+QUERIES = Plugins("memkit.queries", _query)
+"""Named queries: SQL as a file of ``tables/queries`` has it."""
+FUNCTIONS: dict[str, Plugins[Any]] = {
+    plugins.group.removeprefix("memkit."): plugins
+    for plugins in (EXPORTS, OVERVIEWS, COMMANDS, PANELS, PLOTS, BEFORE_APPLY, QUERIES)
 }
-"""The doors that take functions."""
+"""The doors that take functions, or the SQL of a query, under a name."""
 
 
 def _any(name: str, thing: Any) -> Any:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import describe
+from memkit.base.plugins import BEFORE_APPLY
 from memkit.base.surrogates import LONE_SURROGATE
 from memkit.change.checks import Removals, check_counters, counted
 from memkit.change.diff import Diff, diff_of
@@ -330,6 +331,8 @@ class Edits(Tabular):
         """`apply` for a caller that holds the lock, however many memories are removed."""
         policies = sorted({word or "" for word in self.table["policy"].to_pylist()})
         changes, about = self.changes(), {**self.about, "edits": len(self), "policies": policies}
+        for _, look in BEFORE_APPLY.all() if changes else ():
+            look(self)
         return report_of(journal.apply(changes, about) if changes else Record(0, ()))
 
     def to_json(self) -> str:

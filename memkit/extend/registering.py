@@ -61,8 +61,8 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
 
     Packages declare theirs by entry points instead: groups ``memkit.formats``, ``memkit.stores``, ``memkit.prompts``,
     ``memkit.policies``, ``memkit.steps``, ``memkit.encoders``, ``memkit.exports``, ``memkit.overviews``,
-    ``memkit.panels``, ``memkit.plots`` and ``memkit.commands``. memkit's own additions are listed
-    in the same way, in `memkit.base.outside`.
+    ``memkit.panels``, ``memkit.plots``, ``memkit.queries``, ``memkit.before_apply`` and ``memkit.commands``. What
+    memkit itself adds to its core is listed in the same way, in `memkit.base.outside`.
 
     Parameters
     ----------
@@ -74,10 +74,12 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
         ``policy``; a Prompt a value of ``ContextBuilder(host=)``. It takes the place of one of the same name.
     name : str, optional
         Of a callable; the others have their own, an Adapter none.
-    door : 'exports', 'overviews', 'commands', 'panels' or 'plots', optional
+    door : 'exports', 'overviews', 'commands', 'panels', 'plots', 'before_apply' or 'queries', optional
         What a callable is: ``write(job)`` is a layout of `memkit.export`, a function of a corpus a table of
         `memkit.overview`, a function as Typer takes it a verb, what makes a panel one of `memkit.panels`, what gives a
-        picture one of `memkit.plot`. By default ``thing()`` is an encoder: anything that `as_encoder` takes.
+        picture one of `memkit.plot`. What is called with each `memkit.Edits` before its files are written refuses them
+        by an error. SQL below a comment, its question, is a query of ``corpus.named``. By default ``thing()`` is an
+        encoder: anything that `as_encoder` takes.
 
     Returns
     -------

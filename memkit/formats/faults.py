@@ -67,7 +67,7 @@ ADVICE: dict[str, str] = {
     "undeclared_kind": "It is kept as it is; declare it with memkit.schemas.declare_kinds.",
     "duplicate_of_instructions": "Keep them in one place: the host loads the instructions anyway, and the others add"
     " nothing.",
-    "index_too_long": "Shorten it: mk.plan(corpus, [mk.IndexBudget()]) moves long lines into topic files.",
+    "index_too_long": "Shorten it: mk.plan(corpus, [mk.hosts.IndexBudget()]) moves long lines into topic files.",
     "dead_link": "Write the page, or correct the link.",
     "ambiguous_link": "Write more of its path.",
     "not_indexed": "Add a line for each; an agent that reads the index alone does not know them.",

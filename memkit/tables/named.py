@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from memkit.base.duck import literals
 from memkit.base.params import AsOf, Moment, check_value, describe
+from memkit.base.plugins import QUERIES
 from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import kinds_where
 from memkit.tables.age import age_sql, decay_sql, expired_sql, moments_in
@@ -57,8 +58,13 @@ def unticked_sql(checklist: str = "checklist", memories: str = "memories") -> st
 
 
 @cache
-def _queries() -> dict[str, str]:
+def _own() -> dict[str, str]:
     return {file.stem: _filled(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.sql"))}
+
+
+def _queries() -> dict[str, str]:
+    """memkit's own, then those of packages, none of which takes the name of one of memkit's."""
+    return {name: _filled(sql) for name, sql in QUERIES.all()} | _own()
 
 
 _EXPRESSIONS = {

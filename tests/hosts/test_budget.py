@@ -53,7 +53,7 @@ def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp
     topic_files, text, settings = CASES[name]
     root = mk.testing.write_files(tmp_path, topic_files)
     (root / HOME / "MEMORY.md").write_bytes(text.encode())
-    before, budget = files_of(root), mk.IndexBudget(**settings)
+    before, budget = files_of(root), mk.hosts.IndexBudget(**settings)
     edits = mk.plan(mk.read(root), [budget])
     assert edits.refused.num_rows == 0, edits.refused.to_pylist()
     edits.apply(force=True)
@@ -74,7 +74,7 @@ def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp
 def test_links_come_by_type_and_age_where_that_is_needed(tmp_path: Path) -> None:
     text = links(8) + "\n" + "- строка дня\n" * 250
     root = mk.testing.write_files(tmp_path, topics(8) | {HOME + "MEMORY.md": text})
-    mk.plan(mk.read(root), [mk.IndexBudget()]).apply(force=True)
+    mk.plan(mk.read(root), [mk.hosts.IndexBudget()]).apply(force=True)
     text = (root / HOME / "MEMORY.md").read_text("utf-8")
     order = [int(number) for number in re.findall(r"\(t(\d+)\.md\)", text)]
     types = ("user", "feedback", "project", "reference")
@@ -96,7 +96,7 @@ def test_links_that_a_log_says_were_used_come_first_of_their_type(tmp_path: Path
     log = tmp_path / "calls.jsonl"
     log.write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
     for log_or_table in (log, pa.Table.from_pylist(calls)):
-        edits = mk.plan(corpus, [mk.IndexBudget(log=log_or_table)])
+        edits = mk.plan(corpus, [mk.hosts.IndexBudget(log=log_or_table)])
         assert {row["reason"] for row in edits.table.to_pylist()} >= {"links by type, use, then newest first"}
     edits.apply(force=True)
     order = [int(n) for n in re.findall(r"\(t(\d+)\.md\)", (root / HOME / "MEMORY.md").read_text("utf-8"))]
@@ -108,24 +108,24 @@ def test_a_memory_within_the_limits_is_left_alone(tmp_path: Path) -> None:
     text = links(8) + "- " + "длинная строка " * 40 + "\n"
     root = mk.testing.write_files(tmp_path, topics(8) | {HOME + "MEMORY.md": text})
     corpus = mk.read(root)
-    assert mk.plan(corpus, [mk.IndexBudget()]).table.num_rows == 0
+    assert mk.plan(corpus, [mk.hosts.IndexBudget()]).table.num_rows == 0
     for name, low in (("lines", 1), ("units", 1), ("line_chars", 40)):
-        mk.plan(corpus, [mk.IndexBudget(**{name: low})])
+        mk.plan(corpus, [mk.hosts.IndexBudget(**{name: low})])
         with pytest.raises(mk.errors.ParameterError, match=rf"'{name}'.*\[{low}, inf"):
-            mk.plan(corpus, [mk.IndexBudget(**{name: low - 1})])
+            mk.plan(corpus, [mk.hosts.IndexBudget(**{name: low - 1})])
 
 
 def test_what_cannot_be_brought_below_is_refused_with_the_reason(tmp_path: Path) -> None:
     text = "".join(f"## Раздел {n}\nслово\n" for n in range(120))
     root = mk.testing.write_files(tmp_path, {HOME + "MEMORY.md": text, HOME + "a.md": "x\n"})
-    edits = mk.plan(mk.read(root), [mk.IndexBudget()])
+    edits = mk.plan(mk.read(root), [mk.hosts.IndexBudget()])
     assert edits.table.num_rows == 0
     assert "stays above the limits" in str(edits.refused.to_pylist()[0])
 
 
 def test_the_sample_is_seen_whole_afterwards(tmp_path: Path) -> None:
     root = Path(copytree(mk.sample_data() / "layouts" / "claude", tmp_path / "claude"))
-    mk.plan(mk.read(root), [mk.IndexBudget()]).apply(force=True)
+    mk.plan(mk.read(root), [mk.hosts.IndexBudget()]).apply(force=True)
     corpus = mk.read(root)
     assert "index_too_long" not in corpus.problems["rule"].to_pylist()
     built = mk.ContextBuilder().build(corpus, None, "x", "2026-07-30")

@@ -409,3 +409,39 @@ def test_stores_prompts_exports_overviews_panels_and_verbs_are_registered_and_fo
     assert not hasattr(mk.panels, "cards")
     with pytest.raises(mk.errors.ParameterError, match="layout"):
         mk.export(corpus, tmp_path / "out", "cards")
+
+
+def test_a_query_of_a_package_is_asked_by_its_name_and_none_takes_one_of_memkit() -> None:
+    corpus = mk.from_table({"text": ["чай", "мёд"]})
+    with pytest.raises(mk.errors.ParameterError, match="expected SQL whose first line is a comment"):
+        mk.extend.register("select 1", "long_texts", door="queries")
+    sql = "-- Which texts are long?\n-- $least = 3\nselect text from memories where length(text) > $least order by text"
+    mk.extend.register(sql, "long_texts", door="queries")
+    mk.extend.register("-- Which?\nselect 1", "near_empty", door="queries")
+    try:
+        assert corpus.named("long_texts", least=2).fetchall() == [("мёд",), ("чай",)]
+        assert corpus.named("near_empty").columns != ["1"]
+    finally:
+        mk.extend.unregister("long_texts")
+        mk.extend.unregister("near_empty")
+    assert "long_texts" not in mk.named_queries()["name"].to_pylist()
+
+
+def test_what_looks_before_a_change_is_written_may_refuse_it(tmp_path: Path) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def look(edits: mk.Edits) -> None:
+        seen.append(tuple(edits.table["path"].to_pylist()))
+        if len(seen) > 1:
+            raise mk.errors.ChangeRefusedError("nothing more today.")
+
+    pages = mk.store(write_files(tmp_path, {"a.md": "# A\n"})).pages
+    mk.extend.register(look, "watchman", door="before_apply")
+    try:
+        pages.rename("a.md", "b.md")
+        with pytest.raises(mk.errors.ChangeRefusedError, match="nothing more today"):
+            pages.rename("b.md", "c.md")
+    finally:
+        mk.extend.unregister("watchman")
+    assert seen[0] == ("a.md",)
+    assert [path.name for path in tmp_path.glob("*.md")] == ["b.md"]

@@ -1,4 +1,4 @@
-"""`mk.IndexBudget` brings a MEMORY.md of Claude Code below the host's limits, so that the agent sees all of it."""
+"""`IndexBudget` brings a MEMORY.md of Claude Code below the host's limits, so that the agent sees all of it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class _File:
 
 @estimator
 class IndexBudget(Estimator):
-    """Brings each MEMORY.md of Claude Code below the host's limits, as a plan: ``mk.plan(corpus, [mk.IndexBudget()])``.
+    """Plans how each MEMORY.md of Claude Code comes below its limits: ``mk.plan(corpus, [mk.hosts.IndexBudget()])``.
 
     A MEMORY.md within the limits is left alone. In one that is too long, lists of links are put in order: by type
     (user, feedback, project, reference), then, with a `log`, by use, the most used first, then newest first. Then, as
@@ -103,7 +103,7 @@ class IndexBudget(Estimator):
     >>> notes = "".join(f"- note {number}\\n" for number in range(300))
     >>> files = {".claude/memory/MEMORY.md": f"# Log\\n{notes}", ".claude/memory/a.md": "text\\n"}
     >>> root = mk.testing.write_files(tempfile.mkdtemp(), files)
-    >>> _ = mk.plan(mk.read(root), [mk.IndexBudget()]).apply(force=True)
+    >>> _ = mk.plan(mk.read(root), [mk.hosts.IndexBudget()]).apply(force=True)
     >>> (root / ".claude/memory/MEMORY.md").read_text("utf-8").split("\\n")[1][:40]
     '- [Log](log.md) — note 0 - note 1 - note'
     """
