@@ -2,7 +2,7 @@
 
 Owners are one where the user and the store are, and one of these is: the subject, the file (within one MEMORY.md the
 headings divide nothing), or both texts lie in logs. Texts with two subjects have one owner still where the text names
-its subject itself, as then it says the same wherever it stands.
+its subject itself, as then it says the same wherever it stands; but never where they apply to two scopes.
 """
 
 from __future__ import annotations

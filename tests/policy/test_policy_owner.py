@@ -183,9 +183,11 @@ COPIES = {
 @pytest.mark.parametrize("survivor", ["oldest", "newest", "longest", "most_important"])
 def test_a_copy_without_a_date_is_no_older_than_its_original(survivor: str, tmp_path: Path) -> None:
     undated = DATED.replace("created: 2026-01-02\n", "")
+    almost = undated if survivor == "longest" else undated.replace("пятницам", "пятницам!")
     for case, files in {
         "undated": {"Проект/чай.md": DATED, "trash/чай.md": undated},
         "dated": {"Проект/чай.md": undated, "trash/чай.md": DATED},
+        "nearly equal": {"Проект/чай.md": DATED, "trash/чай.md": almost},
     }.items():
         corpus = read(VAULT | files, tmp_path / case)
         judged = mk.Deduplicator(encoder=None, survivor=survivor).fit(corpus).transform(corpus)

@@ -69,11 +69,11 @@ class Order:
     words: list[str]
 
 
-def in_order(nodes: Nodes, rows: pa.Table, survivor: str) -> Order:
+def in_order(nodes: Nodes, rows: pa.Table, survivor: str, like: Ints) -> Order:
     """The order of `rows`.
 
     They have a column ``linked``, whether a page or an index links to their file, and ``named``, whether their text
-    names the subject that they are about.
+    names the subject that they are about. Nodes that may ever be of one cluster have one number in `like`.
     """
     # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
     # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and
@@ -84,7 +84,7 @@ def in_order(nodes: Nodes, rows: pa.Table, survivor: str) -> Order:
     node = nodes.node[positions]
     for part, rule in zip(places, SURVIVORS[survivor], strict=True):
         if rule in (_NEWEST, _OLDEST):
-            _share_age(part, node, rows)
+            _share_age(part, np.where(node >= 0, like[node], -1) if len(like) else node, rows)
     priority = _priorities(places)
     best = _best_rows(len(nodes.first), node, priority)
     is_present, rank = best >= 0, len(rows) + np.arange(len(best))
@@ -133,14 +133,14 @@ def _places(rows: pa.Table, survivor: str) -> Ints:
     return np.stack([ranked[f"r{n}"].to_numpy().astype(np.int64) for n in range(len(ranks))])
 
 
-def _share_age(places: Ints, node: Ints, rows: pa.Table) -> None:
-    """Give a text without a date the first place of the dated ones it equals: how old it is nobody knows."""
-    dated = pc.is_valid(pc.coalesce(rows["created_at"], rows["updated_at"])).to_numpy() & (node >= 0)
-    first = np.full(int(node.max(initial=0)) + 1, len(rows) + 1)
-    np.minimum.at(first, node[dated], places[dated])
-    others = np.flatnonzero(~dated & (node >= 0))
-    others = others[first[node[others]] <= len(rows)]
-    places[others] = first[node[others]]
+def _share_age(places: Ints, group: Ints, rows: pa.Table) -> None:
+    """Give a row without a date the first place of the dated ones of its group (-1: none), as nobody knows its age."""
+    dated = pc.is_valid(pc.coalesce(rows["created_at"], rows["updated_at"])).to_numpy() & (group >= 0)
+    first = np.full(int(group.max(initial=0)) + 1, len(rows) + 1)
+    np.minimum.at(first, group[dated], places[dated])
+    others = np.flatnonzero(~dated & (group >= 0))
+    others = others[first[group[others]] <= len(rows)]
+    places[others] = first[group[others]]
 
 
 def _priorities(places: Ints) -> Ints:

@@ -17,9 +17,9 @@ from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
-from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, in_order, verdicts
+from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, components, in_order, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, never_merges, node_table
-from memkit.schemas import REPLACED, Mask, kinds_where, tuples_of, with_column, without_file
+from memkit.schemas import REPLACED, Ints, Mask, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -53,8 +53,9 @@ class Deduplicator(Policy):
 
     A duplicate has the same owner: the same user, the same store where a host loads stores apart, and the same subject
     (`memkit.tables.owners`; the notebook 22_dedup has the rule of each layout). Texts of two subjects are duplicates
-    still where the text names its subject itself, or both lie in logs. Other equal words of two owners are *repeated
-    text*: they are listed in ``pairs_``, each further memory with the least id, and never merged.
+    still where the text names its subject itself (and ``applies_to`` is one), or both lie in logs. Other equal words of
+    two owners are *repeated text*: they are listed in ``pairs_``, each further memory with the least id, and never
+    merged.
 
     Superseded and deprecated memories (`status`) are left out: they are neither merged into their successor nor kept in
     place of a valid memory, and `report` counts them as ``left_by_status``. Archived and stale ones take part. Entries
@@ -65,8 +66,8 @@ class Deduplicator(Policy):
     ``cluster`` (string, least memory_id of the cluster; null outside of one). Where the survivor rule does not decide,
     that one stays to which a page or an index links, then the one that is no copy by its name and lies in no archive or
     backup (`memkit.formats.syntax.copies`), then the one whose subject the text names, then the shorter path, then the
-    least id. Every refused row forms a pair
-    with its survivor. A chain A~B~C in which A and C are not a pair is not merged, but listed in ``chains_`` (see
+    least id. A memory without a date is taken to be as old as the one that the rule prefers. Every refused row forms a
+    pair with its survivor. A chain A~B~C in which A and C are not a pair is not merged, but listed in ``chains_`` (see
     `memkit.policy.dedup.clusters.settle`). So a second run over the survivors finds nothing, as long as texts keep
     their vectors and mean-centering (`centre`) subtracts the same mean.
 
@@ -294,22 +295,21 @@ class Deduplicator(Policy):
         if is_kept and self.survivor in self._orders:
             return self._orders[self.survivor]
         is_linked = pc.and_(pc.is_in(rows["path"], pa.array(self.linked_, pa.string())), pc.is_valid(rows["path"]))
-        rows = rows.append_column("linked", is_linked).append_column("named", pa.array(self._named(rows)))
-        order = in_order(self.nodes_, rows, self.survivor)
+        able = self.node_pairs_.filter(pc.invert(never_merges(self.node_pairs_)))
+        like = components(len(self.nodes_.first), able["a"].to_numpy(), able["b"].to_numpy())
+        rows = rows.append_column("linked", is_linked).append_column("named", pa.array(self._named(rows, like)))
+        order = in_order(self.nodes_, rows, self.survivor, like)
         if is_kept:
             self._orders[self.survivor] = order
         return order
 
-    def _named(self, rows: pa.Table) -> Mask:
+    def _named(self, rows: pa.Table, like: Ints) -> Mask:
         """Whether the text of each row names its subject; asked only where another memory says nearly the same."""
-        nodes = self.nodes_
-        has_like = np.bincount(nodes.node[nodes.node >= 0], minlength=len(nodes.first)) > 1
-        has_like[self.node_pairs_["a"].to_numpy()] = has_like[self.node_pairs_["b"].to_numpy()] = True
-        fitted = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
-        named, node = np.zeros(len(rows), bool), nodes.node[fitted]
-        asked = np.flatnonzero(node >= 0)
-        for place in asked[has_like[node[asked]]].tolist():
-            named[place] = nodes.owners.names(int(fitted[place]), int(fitted[place]))
+        fitted = self.nodes_.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
+        asked = np.flatnonzero(self.nodes_.node[fitted] >= 0)
+        group, named = like[self.nodes_.node[fitted[asked]]], np.zeros(len(rows), bool)
+        for place in asked[np.bincount(group)[group] > 1].tolist():
+            named[place] = self.nodes_.owners.names(int(fitted[place]), int(fitted[place]))
         return named
 
     def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
