@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from functools import partial
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -155,3 +157,22 @@ def test_measures_fill_their_columns_in_every_layout(tmp_path: Path) -> None:
     assert extra["vault/a.md"]["importance"] == "0.7", "a third is less than a number"
     assert "confidence" not in extra["vault/a.md"]
     assert {row["description"] for row in rows if row["layout"]} == {"О чае"}
+
+
+SAYING_NOTHING = {
+    "a picture.json": [{"data": base64.b64encode(bytes(range(256))).decode()}],
+    "pieces.json": {"items": [{"body": base64.encodebytes(bytes(range(256))).decode()}]},
+    "digest.json": [{"content": "0123456789abcdef" * 8}],
+    "settings.json": {"theme": "dark", "banner": "Welcome back to the editor of your dreams, dear friend."},
+    "ui.json": {"fontSize": 14, "autoSave": True, "banner": "Добро пожаловать в редактор, дорогой друг."},
+}
+
+
+def test_base64_and_settings_are_no_memories_whatever_their_fields_are_called(tmp_path: Path) -> None:
+    said = {"a.json": {"id": "1", "pinned": True, "note": "Анна пьёт чай"}, "b.json": [{"data": "Анна пьёт чай"}]}
+    texts = {name: json.dumps(value) for name, value in {**SAYING_NOTHING, **said}.items()}
+    folder = write_files(tmp_path, texts)
+    corpus = mk.read(folder)
+    assert sorted(corpus.memories["path"].to_pylist()) == sorted(said)
+    assert pc.sum(pc.equal(corpus.problems["rule"], "unclaimed")).as_py() == 2  # one for those read, one for the rest
+    assert {*texts} == {*mk.read(folder, json="rows").memories["path"].to_pylist()}

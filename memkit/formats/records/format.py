@@ -15,7 +15,7 @@ from memkit.formats.format import File, Format
 from memkit.formats.owner import Owner
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
-from memkit.formats.records.prose import Prose, longest_in, records_of
+from memkit.formats.records.prose import Prose, longest_in, records_of, sets_up
 from memkit.formats.records.unknown import (
     MAX_BYTES,
     add_row,
@@ -127,7 +127,9 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
     if is_json and (reads_all or not is_transcript(items)):
         named = _name_of_texts(items, reads_all)
         if named is None:
-            unknown, named = _by_prose(unknown, reads_all)
+            is_whole = len(items) == 1 and items[0] is documents[0].value
+            is_setup = is_whole and not reads_all and sets_up(source.name, items[0])
+            unknown, named = (unknown, None) if is_setup else _by_prose(unknown, reads_all)
             items = _whole(unknown)
     elif is_json:
         named = TRANSCRIPT

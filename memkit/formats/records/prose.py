@@ -2,7 +2,7 @@
 
 The one rule: the text of a record is the longest of its fields that is prose, however deep it lies. Prose has words, at
 least `LEAST_WORDS`, and is no markup; so keys, paths, numbers and base64 are none. A record of which hardly any is
-prose has no text, nor have objects that set up a program (`_SETTINGS`), whatever they describe in words.
+prose has no text, nor have objects that set up a program (`_SETTINGS`, `sets_up`), whatever they describe in words.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.formats.spelling import CREATED, UPDATED, plain
+from memkit.formats.spelling import CREATED, IDS, OWNERS, TAGS, UPDATED, plain
 from memkit.formats.syntax.node import Node
 
 LEAST_WORDS = 3
@@ -46,6 +46,20 @@ _SETTINGS = (
 )
 """Keys that together tell an object that sets up a program, or describes data: packages, locks, manifests, schemas."""
 
+_OPAQUE = re.compile(r"\s*+(?:data:[^,]{1,100},)?[A-Za-z0-9+/=_\s-]{40,}+")
+LEAST_OPAQUE = 40
+"""The least signs from one blank to the next of what is base64 or hexadecimal; no word is as long."""
+_OF_SETTINGS = re.compile(
+    r"(?:settings?|config(?:uration)?|preferences|options|launch|tasks|extensions|keybindings|настройки)(?:[._-].*)?\.json"
+    r"|.*(?:rc|[._-](?:settings|config))\.json",
+    re.IGNORECASE,
+)
+"""The names of files that set up a program."""
+_OF_MEMORY = frozenset((*IDS, *CREATED, *UPDATED, *TAGS, *OWNERS, "timestamp", "key"))
+"""Fields that a memory has and settings do not, by their plain names."""
+LONG_BANNER = 200
+"""The most signs of the one thing that a file of switches says."""
+
 Place = tuple[str | int, ...]
 """The keys and numbers that lead from a record to a value within it."""
 
@@ -74,6 +88,35 @@ def is_prose(text: str) -> bool:
         return True  # a script without blanks
     said = sum(map(bool, map(_WORD.search, words)))
     return said >= LEAST_WORDS and signs <= LONGEST_WORD * len(words)
+
+
+def is_opaque(text: str) -> bool:
+    """Whether a string is base64 or hexadecimal, which nobody reads, whatever its field is called.
+
+    >>> [is_opaque(text) for text in ("aGVsbG8gd29ybGQh" * 9, "Anna drinks tea", "https://example.org/" + "a" * 50)]
+    [True, False, False]
+    """
+    words = text.split()
+    return _OPAQUE.fullmatch(text) is not None and min(map(len, words[:-1] or words), default=0) >= LEAST_OPAQUE
+
+
+def sets_up(name: str, record: Any) -> bool:
+    """Whether the one object of a file sets up a program: by the file's name, or by switches beside one short sentence.
+
+    A memory's fields say no.
+
+    >>> sets_up("ui.json", {"autoSave": True, "banner": "Welcome to the editor"})
+    True
+    >>> sets_up("m.json", {"id": "m1", "pinned": True, "note": "Anna drinks tea"})
+    False
+    """
+    if not isinstance(record, dict) or any(plain(key) in _OF_MEMORY for key in record):
+        return False
+    if _OF_SETTINGS.fullmatch(name):
+        return True
+    values = [inner for value in record.values() for inner in (value.values() if isinstance(value, dict) else [value])]
+    said = [len(string.text) for string in strings_in(record) if is_prose(string.text)]
+    return any(isinstance(value, bool) for value in values) and len(said) == 1 and said[0] <= LONG_BANNER
 
 
 def strings_in(value: Any) -> Iterator[Prose]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import TIME
-from memkit.formats.records.prose import Prose, lists_above, objects_above, without
+from memkit.formats.records.prose import Prose, is_opaque, lists_above, objects_above, without
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.spelling import (
     CREATED,
@@ -122,7 +122,7 @@ def is_transcript(items: Sequence[Any]) -> bool:
 def name_of_text(items: Sequence[Any]) -> str | None:
     """The field that holds the text of at least half of the items; None where there is none."""
     for name in TEXTS:
-        having = [item for item in items if isinstance(item, dict) and _is_text(item.get(name))]
+        having = [item for item in items if isinstance(item, dict) and _is_said(item.get(name))]
         if items and 2 * len(having) >= len(items):
             return name
     return None
@@ -130,6 +130,10 @@ def name_of_text(items: Sequence[Any]) -> str | None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+def _is_said(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and not is_opaque(value)
 
 
 def said_in(item: Any, depth: int = 2) -> str | None:
