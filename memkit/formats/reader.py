@@ -454,15 +454,14 @@ def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callab
     """The function with which a survey reads a file; it does not open a file that is unchanged since `before`."""
 
     def read_file(path: str, rows: Rows) -> Source | None:
-        stat = listing.stat(path) or _UNREAD[0]
         previous = before.surveyed.get(path) if before and path not in before.unsettled else None
-        source = previous[1] if previous and previous[0] == stat else None
+        source = previous[1] if previous and previous[0] == listing.stat(path) else None
         if source:
             listing.report_faults(source, rows)
         else:
             source = listing.read(path, rows)
         if source:
-            result.surveyed[path] = stat, source
+            result.surveyed[path] = listing.stat(path) or _UNREAD[0], source
         return source
 
     return read_file

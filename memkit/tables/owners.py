@@ -17,6 +17,7 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.formats.linked.page import comparable
 from memkit.formats.owner import NONE, PAGE, UNDIVIDED, Owner
@@ -38,6 +39,8 @@ _WORD = re.compile(r"[^\W_]+")
 _SLUG = re.compile(r"[\w-]+")
 _ID = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,}|[\d\W_]+)", re.IGNORECASE)
 _FIRST = re.compile(r"\s*#[ \t]+([^\n]*)")
+_MAY_OPEN = r"\A[\s\pZ\v\x1c-\x1f\x85]*#[ \t]"
+"""With what `_FIRST` opens, for RE2, whose blanks are fewer."""
 _JOINT = " / "
 
 
@@ -75,29 +78,26 @@ class Owners:
         names = [name for name in COLUMNS if name in memories.column_names]
         rows = {name: memories[name].to_pylist() for name in names}
         rows |= {name: [None] * n for name in COLUMNS if name not in names}
-        told = list(zip(*(rows[name] for name in ("format", "layout", "kind")), strict=True))
-        declared = {key: owner_of(key[0], key[1]) for key in dict.fromkeys(told)}
-        in_log = set(kinds_where(log=True))
-        paths = [path or "" for path in rows["path"]]
-        of_rows = [declared[key] for key in told]
-        known = set(paths) if any(owner.homes for owner in declared.values()) else set[str]()
-        files_of = [(key[0], key[1], path) for key, path in zip(told, paths, strict=True)]
-        once = dict(zip(files_of, of_rows, strict=True))
-        by_file = {file: _store(owner, file[2], known) for file, owner in once.items()}
-        stores = _coded([by_file[file] for file in files_of])
+        sorts = numbered(*(_coded([value or "" for value in rows[name]]) for name in ("format", "layout", "kind")))
+        first = np.unique(sorts, return_index=True)[1].tolist()
+        declared = [owner_of(rows["format"][row], rows["layout"][row]) for row in first]
+        kinds = [rows["kind"][row] for row in first]
+        is_log = np.array([kind in kinds_where(log=True) for kind in kinds], dtype=bool)
+        are_told = (
+            owner.subject != NONE and (not owner.kinds or kind in owner.kinds)
+            for owner, kind in zip(declared, kinds, strict=True)
+        )
+        is_told = ~is_log & np.fromiter(are_told, bool, len(kinds))
+        is_page = np.array([owner.subject == PAGE for owner in declared], dtype=bool)
+        of_rows = [declared[sort] for sort in sorts.tolist()]
         subjects, titles, files = [""] * n, [""] * n, [NOBODY] * n
-        pages = list[int]()
-        for row, key in enumerate(told):
-            owner = declared[key]
-            if key[2] in in_log or owner.subject == NONE or (owner.kinds and key[2] not in owner.kinds):
-                continue
-            if owner.subject == PAGE:
-                pages.append(row)
-                continue
-            scope = (rows["scope"][row] or "") if owner.by_scope else ""
+        for row in np.flatnonzero((is_told & ~is_page)[sorts]).tolist():
+            scope = (rows["scope"][row] or "") if of_rows[row].by_scope else ""
             subjects[row] = titles[row] = f"{_plain(rows['title'][row] or '')}\n{scope}".rstrip("\n")
+        pages = np.flatnonzero((is_told & is_page)[sorts]).tolist()
         _read_pages(pages, rows, memories["text"], of_rows, subjects, titles, files)
-        logs = np.where([key[2] in in_log for key in told], 0, NOBODY).astype(np.int64)
+        stores = _stores([path or "" for path in rows["path"]], sorts, of_rows)
+        logs = np.where(is_log[sorts], 0, NOBODY).astype(np.int64)
         users = _coded([user or "" for user in rows["user_id"]])
         labels = np.stack([_coded(subjects), logs, np.array(files, np.int64)])
         return cls(users, stores, labels, titles, memories["text"], np.arange(n), logs != NOBODY)
@@ -273,10 +273,13 @@ def _read_pages(
     files: list[int],
 ) -> None:
     """Fill in the subject, title and file of each row of a page."""
+    if not pages:
+        return
     by_path: dict[str, list[int]] = defaultdict(list)
     for row in pages:
         by_path[rows["path"][row] or f"\n{row}"].append(row)
-    stems = {folded(_stem(path)) for path in by_path}
+    stems = cache(lambda: {folded(_stem(path)) for path in by_path})
+    is_headed = pc.fill_null(pc.match_substring_regex(texts, _MAY_OPEN), False).to_numpy()
     above: dict[int, list[str]] = {}
     of_page: dict[str, str] = {}
     for number, (path, some) in enumerate(by_path.items()):
@@ -289,7 +292,8 @@ def _read_pages(
         elif rows["layout"][some[0]]:
             title = names[some[0]][0]
         else:
-            heads = [match[1].rstrip(" \t#") for row in some if (match := _FIRST.match(texts[row].as_py() or ""))]
+            opening = (texts[row].as_py() for row in some if is_headed[row])
+            heads = [match[1].rstrip(" \t#") for text in opening if (match := _FIRST.match(text))]
             title = heads[0] if len(heads) == 1 else _stem(path)
         of_page[path], own = _title(title, path, declared[some[0]], stems), _compared(title)
         for row in some:
@@ -297,7 +301,9 @@ def _read_pages(
             above[row] = [name for name in said if name and name != own]
     most = max(_MANY, _SHARE * len(by_path))
     pages_with = Counter(name for some in by_path.values() for name in {name for row in some for name in above[row]})
-    titled = Counter(title for title, _ in {(title, without_mark(_stem(path))) for path, title in of_page.items()})
+    often = {title for title, count in Counter(of_page.values()).items() if count >= most}
+    named = {(title, without_mark(_stem(path))) for path, title in of_page.items() if title in often}
+    titled = Counter(title for title, _ in named)
     for path, some in by_path.items():
         # A title that many pages of other names have is a template's too.
         title = of_page[path] if titled[of_page[path]] < most else f"{of_page[path]} {_plain(_stem(path))}".strip()
@@ -307,7 +313,7 @@ def _read_pages(
             subjects[row] = "\n".join(filter(None, (title, *kept)))
 
 
-def _title(title: str, path: str, declared: Owner, stems: set[str]) -> str:
+def _title(title: str, path: str, declared: Owner, stems: Callable[[], set[str]]) -> str:
     """The title of a page as owners are compared; that of a copy is the original's, and an id is none."""
     stem = _stem(path)
     if _compared(title) == _compared(stem) and not declared.by_name:
@@ -315,7 +321,7 @@ def _title(title: str, path: str, declared: Owner, stems: set[str]) -> str:
             return ""
         title = without_mark(stem)
         plain = without_number(title)
-        title = plain if folded(plain) in stems else title
+        title = plain if plain != title and folded(plain) in stems() else title
     return _plain(title)
 
 
@@ -349,6 +355,17 @@ def _below(path: str, heading_path: str) -> list[str]:
         if folders.rpartition(_JOINT)[2] == name.rpartition(".")[0]:  # a page of its folder's name stands there once
             rest = _JOINT.join(filter(None, (name.rpartition(".")[0], rest)))
     return rest.split(_JOINT) if rest else []
+
+
+def _stores(paths: Sequence[str], sorts: Ints, declared: Sequence[Owner]) -> Ints:
+    """The store of each row, by number, each file of one sort looked at once."""
+    known = set(paths) if any(owner.homes for owner in declared) else set[str]()
+    files = numbered(sorts, _coded(paths))
+    first = np.unique(files, return_index=True)[1]
+    order = np.argsort(first)  # numbers by first appearance
+    stores = np.empty(len(first), np.int64)
+    stores[order] = _coded([_store(declared[row], paths[row], known) for row in first[order].tolist()])
+    return stores[files]
 
 
 def _store(declared: Owner, path: str, known: Collection[str]) -> str:

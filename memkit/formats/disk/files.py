@@ -150,7 +150,10 @@ class Listing:
 
     def content(self, path: str) -> Content:
         """The bytes of a file, or the first of one that is too large; raises OSError where it cannot be read."""
-        return read_bytes(self.on_disk(path), self.max_file_bytes)
+        content = read_bytes(self.on_disk(path), self.max_file_bytes)
+        if path in self.files and self.files[path] is None:
+            self.files[path] = content[0]
+        return content
 
     def load(self, path: str, rows: Rows, memory_id: str | None = None) -> Content | None:
         """The bytes of the file at `path`; None where it cannot be read, which is reported."""
