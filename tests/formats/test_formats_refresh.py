@@ -320,8 +320,8 @@ def test_a_refresh_looks_up_only_the_links_of_what_changed(tmp_path: Path, monke
     settle()
     corpus = mk.read(folder)
     looked_up, looked_into = list[str](), list[str]()
-    links_in, names_pages = relations.links_in, survey.names_pages
-    monkeypatch.setattr(relations, "links_in", lambda text: looked_up.append(text) or links_in(text))
+    link_in, names_pages = relations.link_in, survey.names_pages
+    monkeypatch.setattr(relations, "link_in", lambda text: looked_up.append(text) or link_in(text))
     monkeypatch.setattr(survey, "names_pages", lambda text, *told: looked_into.append(text) or names_pages(text, *told))
     write_files(folder, {"v/p3.md": pages["v/p3.md"] + "[[p0]]\n"})
     after = corpus.refresh()
