@@ -123,7 +123,7 @@ class Plugins(Generic[Thing]):
         place = OUTSIDE.get(self.group, {}).get(name)
         return why_left_out(f"{name!r} of {self.group}", place) if place else ""
 
-    def needed(self, name: str, what: str) -> Thing:
+    def needed(self, name: str, what: str = "what buckets and engines need") -> Thing:
         """The plugin of this name, for something that cannot be done without it.
 
         Raises

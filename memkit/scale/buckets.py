@@ -17,6 +17,7 @@ from memkit.base.checked import with_fields
 from memkit.base.hashes import digest_of_file
 from memkit.base.parallel import results
 from memkit.base.params import check_value, current_names
+from memkit.base.plugins import LAKES
 from memkit.errors import MemkitError, ParameterError, count_of, refused
 from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.schemas import TABLES, without_rows
@@ -24,7 +25,6 @@ from memkit.search.fitted.index import Searchable
 from memkit.search.fitted.settings import Index
 from memkit.search.retriever import index_for
 from memkit.search.settings import QuerySettings
-from memkit.tables.above import scale
 from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, save_tables
@@ -277,5 +277,5 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
 @index_for.register
 def _(corpus: Buckets, settings: Index, how: QuerySettings, before: Searchable | None = None) -> Searchable:
     """An index over buckets; nothing of a former index is reused."""
-    index: Searchable = scale("index").bucket_index(corpus, settings, how)
+    index: Searchable = LAKES.needed("index").bucket_index(corpus, settings, how)
     return index

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from memkit.base.params import AsOf, check_choice, check_value, current_names, estimator, param, path_of
+from memkit.base.plugins import LAKES
 from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Asked, Settings, as_queries
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
@@ -21,7 +22,6 @@ from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_in
 from memkit.search.like import ask_like
 from memkit.search.question import Question, answered, check_added, hits_table, joined, or_by_words, trace_table
 from memkit.search.settings import QuerySettings
-from memkit.tables.above import scale
 from memkit.tables.manifest import TOTALS
 
 if TYPE_CHECKING:
@@ -481,14 +481,14 @@ def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searc
     former = before if isinstance(before, MemoryIndex) else former_index(corpus, settings, how)
     index = build_as(_kind(settings), corpus, settings, former)
     if corpus.arms_from[0]:
-        index.sources.append(saved_arm)
+        index.on_disk = saved_arm
     return index
 
 
 def _kind(settings: Index) -> type[MemoryIndex]:
     if settings.engine == "local":
         return MemoryIndex
-    kind: type[MemoryIndex] = scale("engine").EngineIndex
+    kind: type[MemoryIndex] = LAKES.needed("engine").EngineIndex
     return kind
 
 
@@ -501,7 +501,7 @@ def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: 
         Return the query-time parameters of the Retriever as given, and as settings, when the copy is saved.
     """
     corpus = copy.copy(index.corpus)
-    corpus.attach(TOTALS, lambda folder: scale("index").save_statistics(folder, index, how()))
+    corpus.attach(TOTALS, lambda folder: LAKES.needed("index").save_statistics(folder, index, how()))
     if isinstance(index, MemoryIndex):
         index.corpus = corpus
         corpus.add_table("chunks", index.chunks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from types import FrameType
@@ -29,6 +30,7 @@ from memkit.base.params import (
     zone_name,
     zone_of,
 )
+from memkit.base.plugins import LAKES
 from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.errors import (
@@ -51,7 +53,6 @@ from memkit.formats.reader import DATES, Options, Reading, listed
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.schemas import TABLES
-from memkit.tables.above import scale
 from memkit.tables.commit import is_bucketed
 from memkit.tables.database import Database, Derived, TextIndex
 from memkit.tables.kept import Kept
@@ -60,6 +61,9 @@ from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.sandbox import TIMEOUT_S
 from memkit.tables.statement import as_table, with_ends
+
+_VECTORS = "memkit.search.fitted.store"
+"""A module of a room above, which is imported when vectors are asked for."""
 
 
 class Corpus(Displayed):
@@ -360,7 +364,7 @@ class Corpus(Displayed):
         if count is None:
             save(self.tables, self._database, self._reading, self._attached, place)
         else:
-            scale("split").save_buckets(self.tables, place, count, self._attached)
+            LAKES.needed("split").save_buckets(self.tables, place, count, self._attached)
 
     def keep(self, attached: Writers | None = None) -> None:
         """Have the user's cache hold this corpus, where it has a place there, with further folders as `attach` has."""
@@ -736,12 +740,12 @@ def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool
     """
     place = path_of("open", path).absolute()
     if is_bucketed(place):
-        corpus: Corpus = scale("buckets").Buckets(place, trust)
+        corpus: Corpus = LAKES.needed("buckets").Buckets(place, trust)
         return corpus
     tables, reading, text_index = load(place, None if source is None else remember_root(path_of("open", source)), trust)
     corpus = Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
     if "chunks" in tables:
-        corpus.derive("vectors", lambda _: scale("vectors").saved_vectors(place, tables["chunks"]))
+        corpus.derive("vectors", lambda _: import_module(_VECTORS).saved_vectors(place, tables["chunks"]))
     return corpus
 
 

@@ -36,10 +36,11 @@ from memkit.index.turns import Turns
 from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask
+from memkit.search.fitted import refit
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.chunks import make_chunks, take_rows, vectors_of
 from memkit.search.fitted.context import AUTO, conversation_column, turns_of
-from memkit.search.fitted.rows import Rows, make_rows, refit
+from memkit.search.fitted.rows import Rows, make_rows
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
@@ -61,8 +62,6 @@ PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
 }
 """Cached properties of `MemoryIndex` that are computed text by text, so that a refit computes those of new texts."""
-
-Source = Callable[["MemoryIndex", str], Any]
 
 
 @dataclass(frozen=True)
@@ -124,22 +123,6 @@ class Searchable(Protocol):
     def answer(self, ask: Ask, /) -> Answer: ...
 
 
-@dataclass(frozen=True)
-class Former:
-    """The former index of a refit, and the row in it of each chunk; a new chunk has a row beyond its last one."""
-
-    index: MemoryIndex
-    rows: Ints
-
-    def __call__(self, index: MemoryIndex, name: str) -> Any:
-        """Its arm, updated; None if it cannot be."""
-        arm = self.index.arms.get(name)
-        if arm is None:
-            return None
-        is_same = np.array_equal(self.rows, np.arange(self.index.chunks.num_rows))
-        return arm if is_same else arm.updated(self.rows, index.chunks, index.texts)
-
-
 @dataclass
 class MemoryIndex:
     """The index of a corpus, in memory.
@@ -163,9 +146,11 @@ class MemoryIndex:
         The arms built so far; an arm is built when a query first gives it a weight.
     absent : dict of str to str
         Why an arm cannot be built.
-    sources : list of callable
-        ``source(index, name)`` is the arm from the former index or from disk, or None; if no source has it, it is
-        built.
+    on_disk : callable or None
+        ``on_disk(index, name)`` is the arm that was saved with the corpus, or None.
+    former : tuple (MemoryIndex, ndarray of int64, shape (n_chunks,)), or None
+        Until arms are built, the index before a refit, and the row in it of each chunk, beyond its last one for a new
+        chunk.
     names : dict of int to tuple
         A cache: id and names of memories, by row.
     term_vectors : dict of str to dict
@@ -191,7 +176,8 @@ class MemoryIndex:
     rows: Rows
     arms: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    sources: list[Source] = field(default_factory=list)
+    on_disk: Callable[[MemoryIndex, str], Any] | None = None
+    former: tuple[MemoryIndex, Ints] | None = None
     names: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
     term_vectors: dict[str, TermVectors] = field(default_factory=dict)
     encode_limit: int | None = None
@@ -215,7 +201,7 @@ class MemoryIndex:
         self.weights(how)
         _ = self.turns  # an unknown column is an error at fit
         self._prepare(how, shared_cache().encoded - encoded)
-        self.sources = [source for source in self.sources if not isinstance(source, Former)]
+        self.former = None
 
     def encode(self, how: QuerySettings | None) -> int:
         """Build the arm of meaning if it waits, and prepare for `how`; the number of texts that were encoded."""
@@ -340,7 +326,7 @@ class MemoryIndex:
     def _build(self, name: str) -> bool:
         """Whether the arm is there: from a source, else built; false where the encoder is not installed."""
         try:
-            self.arms[name] = self._existing(name, self.sources) or self._built(name)
+            self.arms[name] = self._updated(name) or self._from_disk(name) or self._built(name)
         except ImportError as error:
             if name != "vector":
                 raise
@@ -352,9 +338,16 @@ class MemoryIndex:
     def _built(self, name: str) -> Arm:
         return ARMS[name].make(self.settings).fit(self.chunks, self.texts)
 
-    def _existing(self, name: str, sources: Iterable[Source]) -> Any:
-        """The arm from the first source that has it."""
-        return next(filter(None, (source(self, name) for source in sources)), None)
+    def _from_disk(self, name: str) -> Any:
+        return None if self.on_disk is None else self.on_disk(self, name)
+
+    def _updated(self, name: str) -> Any:
+        """The arm of the index before a refit, updated; None where there is none, or it needs a full fit."""
+        before, rows = self.former or (self, self.order)
+        arm = before.arms.get(name)
+        if arm is None or np.array_equal(rows, np.arange(before.chunks.num_rows)):
+            return arm
+        return arm.updated(rows, self.chunks, self.texts)
 
     @property
     def waits(self) -> bool:
@@ -367,7 +360,7 @@ class MemoryIndex:
 
     def _count_waiting(self, limit: int) -> int:
         """How many texts are new to the encoder, where they are more than `limit`; else 0."""
-        saved = self._existing("vector", [source for source in self.sources if not isinstance(source, Former)])
+        saved = self._from_disk("vector")
         if saved is not None:
             self.arms["vector"] = saved
             return 0
@@ -542,14 +535,14 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
     else:
         known = None
         chunker = partial(make_chunks, settings=settings)
-        memories, table, former = refit().refit_tables(before, corpus_memories, order, chunker)
+        memories, table, former = refit.refit_tables(before, corpus_memories, order, chunker)
     chunks, texts, own_texts = table.drop_columns(["littered", "searched", "own"]), table["searched"], table["own"]
     rows = make_rows(memories, table, former and (former[0].rows, *former[1:]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     index = kind(corpus, corpus_memories, settings, order, memories, chunks, texts, own_texts, rows, absent=absent)
     if former is not None:
-        refit().take_over(index, *former[:2], PER_TEXT)
-        index.sources = [Former(*former[:2])]
+        refit.take_over(index, *former[:2], PER_TEXT)
+        index.former = former[:2]
     if known is not None:  # the cache is trusted, which saves the hashing of each text
         keys = np.array(known[_KEYS].to_pylist(), object)
         vars(index).update(keys=keys, digests=json.loads(known.schema.metadata[b"digests"]))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from memkit.schemas import ASIDE, Ints, Mask, check_kinds
 from memkit.search.fitted.chunks import codes, places, text_codes
+from memkit.search.fitted.refit import text_codes_since
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
 from memkit.tables.statement import with_ends
@@ -131,13 +132,6 @@ class Rows:
         return np.fmax.reduce(np.append(self.created, self.dated), initial=np.datetime64("NaT", "us"))
 
 
-def refit() -> Any:
-    """The module for a refit, imported at the first one."""
-    from memkit.search.fitted import refit
-
-    return refit
-
-
 Known = tuple[Rows, Ints, Ints]
 
 
@@ -152,7 +146,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, former: Known | None = None)
     texts, memory = chunks["own"], former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     owner, _ = codes(memories["user_id"].combine_chunks())
     littered = chunks["littered"].to_numpy()
-    text, filled = text_codes(texts) if former is None else refit().text_codes_since(texts, *former[:2])
+    text, filled = text_codes(texts) if former is None else text_codes_since(texts, *former[:2])
     all_differ = text.max(initial=-1) == len(text) - 1
     owners = None if all_differ else Owners.of(memories)
     kind, kinds = codes(memories["kind"].combine_chunks())
