@@ -308,6 +308,7 @@ def test_names_are_repeated_capitals_within_sentences(subtests: pytest.Subtests)
         ("once", "Звонила Анна.", {}),
         ("at the beginning alone", "Пул вырос. Пул упал.", {}),
         ("after a colon", "Note: Deploy it. Again: Deploy it.", {}),
+        ("speakers", "Anna Petrova: I send it on Friday. Anna Petrova: I have sent it now.", {"Petrova": 2}),
         ("labels", "Session Key: main. Session Key: side.\n| Git Branch | dev |\n| Git Branch | main |", {}),
         ("months and days", "It was in March on Monday. Again in March on Monday.", {}),
         ("languages", "We speak Russian. They speak Russian.", {}),

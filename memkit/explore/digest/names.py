@@ -44,6 +44,8 @@ _OPENS = re.compile(r"[:\"“”„«'‘(\[|>•.!?…/]\s*$")
 """What a clause of its own begins after."""
 _LABEL = re.compile(r"[\s>+•–-]*(?:\|[^|\n]*\||[A-ZА-ЯЁ0-9][^\s:]*(?: (?:[A-ZА-ЯЁ0-9][^\s:]*|of|and)){0,3}:(?!\S))")
 """The name of a value at the begin of a line ("Session Key: …"), or the first cell of a row."""
+_VALUE = 4
+"""The most words of such a value: what is longer was said by whoever is named before it."""
 _LETTERS, _CAPITAL = r"\p{L}+(?:[-'’]\p{L}+)*", r"^\p{Lu}.*\p{Ll}"
 """RE2: a word, and what one with a capital matches."""
 
@@ -95,10 +97,10 @@ def mentions(text: str, sentence: int = 0, is_heading: bool = False) -> Iterator
     """
     plain, end = _LEFT_OUT.sub(" · ", text).translate(_MARKS), 0
     label = _LABEL.match(plain)
+    in_label = label.end() if label and len(plain[label.end() :].split()) <= _VALUE else 0
     for match in _WORD.finditer(plain):
         word, between = _POSSESSIVE.sub("", match[0]), plain[end : match.start()]
-        is_in_label = label is not None and match.start() < label.end()
-        opens = end == 0 or is_heading or is_in_label or _OPENS.search(between) is not None
+        opens = end == 0 or is_heading or match.start() < in_label or _OPENS.search(between) is not None
         has_capital = word[0].isupper() and any(map(str.islower, word))
         yield Mention(word, sentence, has_capital, not opens, end > 0 and between == " ")
         end = match.end()
