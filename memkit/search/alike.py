@@ -191,8 +191,8 @@ class Repeats:
 
         They are near where the cosine of their trigrams reaches the threshold.
         """
-        new = np.array([row for row in np.unique(pairs).tolist() if row not in self._grams], np.int64)
-        for row, text in zip(new.tolist(), self._texts_at(new), strict=True):
+        new = [row for row in np.unique(pairs).tolist() if row not in self._grams]
+        for row, text in zip(new, self._texts_at(np.array(new)) if new else (), strict=True):
             _keep(self._grams, row, _trigrams(text))
         names = list(map(tuple, pairs.tolist()))
         is_near = np.array([self.shared(*pair) >= threshold * self.most(*pair) for pair in names], dtype=bool)
