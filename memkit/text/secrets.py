@@ -517,10 +517,14 @@ PREFIXES = (
         "dt0c01.",
     ),  # clouds
     *("pscale_tkn_", "pscale_pw_", "pscale_oauth_", "sbp_", "sb_secret_", "glsa_", "glc_", "fo1_", "fm2_", "tk-us-"),
+    *("xapp-", "phx_", "tskey-"),  # chats, measures, networks
     *("ya29.", "1//0", "vk1.a.", "shpat_", "shpca_", "shppa_", "shpss_", "sq0atp-", "sq0csp-"),  # accounts and shops
 )
 """What the keys of services open with; at least `_LEAST_KEY` signs follow."""
 SHORT_PREFIXES = (
+    "key-",
+    "sm_",
+    "pa-",
     "fw_",
     "flp_",
     "up_",
