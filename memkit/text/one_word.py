@@ -21,7 +21,7 @@ from memkit.schemas import Ints, Mask
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded
 from memkit.text.statements import UNITS, Reader
-from memkit.text.synonyms import Thesaurus
+from memkit.text.synonyms import SAME, WIDER, Thesaurus
 
 APART: tuple[str, ...] = (
     "mother mom mum",
@@ -97,6 +97,7 @@ class Lexicon:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
+        reader.learn(folded(word) for line in (*UNITS, *APART, *SAME, *WIDER) for word in line.split())  # all at once
         units = {folded(word): line.split()[0] for line in UNITS for word in line.split()}
         # A long one is known in each of its cases («в мегабайтах»).
         self.units = {reader.stem(word): name for word, name in units.items() if len(word) >= _LONG_UNIT} | units

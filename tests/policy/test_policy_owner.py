@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 import memkit as mk
 from memkit.formats.registry import FORMATS
 from memkit.formats.syntax.copies import is_aside
+from memkit.tables.owners import _joined
 
 FACT = "работает удалённо по пятницам"
 VAULT = {".obsidian/app.json": "{}"}
@@ -266,3 +270,12 @@ def test_the_date_above_a_log_is_not_what_it_says(tmp_path: Path) -> None:
     assert sum(differ["number_conflict"].to_pylist()) == differ.num_rows > 0
     hits = mk.Retriever(encoder=None, fold="near").fit(corpus).search("пул соединений", k=5)
     assert sorted(hits["n_alike"].to_pylist()) == [0, 2]
+
+
+def test_rows_are_joined_as_the_components_of_a_graph_are() -> None:
+    rng = np.random.default_rng(7)
+    for n, n_pairs in ((1, 0), (6, 4), (60, 40), (300, 299)):
+        ends = rng.integers(0, n, (n_pairs, 2)) if n < 300 else np.stack([np.arange(299), np.arange(1, 300)], axis=1)
+        ends = rng.permutation(ends)
+        graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
+        assert _joined(n, ends).tolist() == connected_components(graph, directed=False)[1].tolist()

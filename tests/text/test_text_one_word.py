@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 
 import memkit as mk
 from memkit.text.conflicts import Conflicts
-from memkit.text.one_word import Synonyms
+from memkit.text.one_word import Lexicon, Synonyms
+from memkit.text.statements import Reader
 
 APART = (
     ("за биллинг отвечает Павел", "за биллинг отвечает Савел"),
@@ -122,3 +125,20 @@ def test_of_made_pairs_words_alone_merge_none(held_out: bool, script) -> None:
     texts = [*some["text_a"], *some["text_b"]]
     left = np.arange(len(some))
     assert conflicts.between(conflicts.facts(texts), left, left + len(some)).any(axis=1).mean() > 0.99
+
+
+def test_the_words_of_a_lexicon_are_asked_for_at_once() -> None:
+    """A question a word takes a millisecond each, half a second of a command."""
+
+    class Counting(Reader):
+        asked = 0
+
+        def learn(self, words: Iterable[str]) -> None:
+            new = set(words).difference(self._stems)
+            self.asked += bool(new)
+            super().learn(new)
+
+    reader = Counting()
+    before = reader.asked
+    Lexicon(reader)
+    assert reader.asked - before == 1
