@@ -21,8 +21,8 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        63_250,
-        "what is told of zones, encodings, JSON and links, and samples of each kind; with blanks",
+        63_400,
+        "zones, encodings, JSON and links, samples of each kind, what a command costs on a kept folder; with blanks",
     ),
     "longest module": (650, "memkit/change/export.py has 623 lines of code"),
 }

@@ -2,8 +2,7 @@
 
     python tests/benchmarks/bench_kept.py [--folder FOLDER] [--query WORDS] [--times 3]
 
-Each command is a process of its own with a cache of its own: with the cache off, with an empty one, and again. Processor
-seconds of the process, its own and the system's.
+Each command is a process: with the cache off, with an empty one, and again. Processor seconds, the system's too.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ def main() -> None:
             first, again = seconds(command, cache), [seconds(command, cache) for _ in range(given.times)]
             floor = min(seconds(FLOOR, "off") for _ in range(given.times))
             print(
-                f"{verb}: cache off {off:.2f}, first {first:.2f}, again {min(again):.2f} to {max(again):.2f} s; imports of"
-                f" NumPy, Arrow, DuckDB and FAISS {floor:.2f}, so {min(again) / floor:.1f} times these",
+                f"{verb}: cache off {off:.2f}, first {first:.2f}, again {min(again):.2f} to {max(again):.2f} s;"
+                f" imports of NumPy, Arrow, DuckDB and FAISS {floor:.2f}, so {min(again) / floor:.1f} times these",
                 flush=True,
             )
 
