@@ -417,6 +417,12 @@ class _Links:
             self._hints[name] = near(name, self._stems)
         return self._hints[name]
 
+    def rest(self) -> None:
+        """Let go of the names, which take more room than what they lead to: only a link that is new asks for them."""
+        for owner, names in ((self.pages, ("names", "folded_names")), (self, ("_stems",))):
+            for name in names:
+                vars(owner).pop(name, None)
+
     @cached_property
     def _stems(self) -> Known:
         return Known(posixpath.basename(key) for key in self.pages.paths)
@@ -442,6 +448,7 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
     if not keeps:
         del rows.kept["links"]
     tables["relations"] = pa.Table.from_batches(related, tables["relations"].schema)
+    links.rest()
     _succeed(tables, links.pages, relating.resolved)
     _unreached(links.pages, relating.resolved, whole, rows)
     _without_successor(tables["memories"], rows)
