@@ -195,6 +195,16 @@ def test_a_fact_that_is_forgotten_is_gone_from_every_kept_folder(tmp_path: Path,
     assert [Path(row["root"]).name for row in kept.entries()] == ["other"]
 
 
+def test_old_texts_that_are_cleared_are_gone_from_the_cache(tmp_path: Path, cache: Path) -> None:
+    line = "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Тайное слово улитка\n"
+    root = mk.testing.write_files(tmp_path / "root", {"users/anna/working.md": line})
+    mk.Retriever(encoder=None).fit(mk.read(root, cache="fit"))
+    mk.plan(mk.read(root), mk.Expiry(), as_of="2026-03-01").apply(force=True)
+    assert "улитка" in texts_in(cache)
+    mk.undo(root, clear=True)
+    assert "улит" not in texts_in(cache)
+
+
 def test_a_fit_finds_the_arms_and_updates_them(root: Path, subtests: pytest.Subtests) -> None:
     def ask(how: Any) -> tuple[pa.Table, set[str]]:
         search = mk.Retriever(encoder="hash").fit(mk.read(root, cache=how))
