@@ -367,7 +367,18 @@ class Corpus(Displayed):
             LAKES.needed("split").save_buckets(self.tables, place, count, self._attached)
 
     def keep(self, attached: Writers | None = None) -> None:
-        """Have the user's cache hold this corpus, where it has a place there, with further folders as `attach` has."""
+        """Have the user's cache hold this corpus as it is now, where `read` gave it a place there (``cache=``).
+
+        Parameters
+        ----------
+        attached : dict of str to callable, optional
+            What writes each further folder of the kept lake, given its path, by the folder's name.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> mk.from_table({"text": ["чай"]}).keep()  # which was read from no folder: nothing is kept
+        """
         if self.kept and self._reading:
             index = self._opened.built_index if self._opened else self._text_index
             self.kept.keep(self._reading, index, attached)

@@ -172,6 +172,7 @@ def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table], memor
     Examples
     --------
     >>> from memkit.base.duck import connect
+    >>> from memkit.text.analyse import load_fts
     >>> con = connect()
     >>> _ = load_fts(con)
     >>> table = pa.table({"memory_id": ["a"], "title": [""], "tags": [[]], "text": ["Пул соединений"]})

@@ -60,7 +60,7 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
 
     >>> found = counted(pa.array(["чай, чай", "мёд"]), "auto")
     >>> found.terms, found.offsets.tolist(), found.rows.tolist(), found.counts.tolist()
-    (['ме', 'чай'], [0, 1, 2], [1, 0], [1, 2])
+    (['мед', 'ча'], [0, 1, 2], [1, 0], [1, 2])
     """
     if not len(texts):
         return Occurrences([], np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))

@@ -13,7 +13,7 @@ import pytest
 
 import memkit as mk
 from memkit.base.params import Moment, since_time
-from memkit.cli.app import app
+from memkit.cli.app import app_for
 from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.digest import LINES, SECTIONS, Digest
 from memkit.explore.digest.names import new_names
@@ -225,11 +225,12 @@ def test_the_command_line_shows_it_and_says_how_to_see_more(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, page = str(repository), tmp_path / "page.html"
-    app(["digest", folder, "--until", LATER, "--most", "1", "--html", str(page)], standalone_mode=False)
+    words = ["digest", folder, "--until", LATER]
+    app_for(words)([*words, "--most", "1", "--html", str(page)], standalone_mode=False)
     out = capsys.readouterr().out
     assert "and 2 more: the same command with --most 3" in out
     assert SECRET not in out + page.read_text(encoding="utf-8")
-    app(["digest", folder, "--since", "2026-02-25", "--until", LATER, "--json"], standalone_mode=False)
+    app_for(words)([*words, "--since", "2026-02-25", "--json"], standalone_mode=False)
     assert {row["section"] for row in json.loads(capsys.readouterr().out)} >= {"added", "changed", "forgotten", "boxes"}
 
 

@@ -64,7 +64,7 @@ def corpus() -> mk.Corpus:
     ],
 )
 def test_where_is_any_predicate(corpus: mk.Corpus, where: str, ids: list[str]) -> None:
-    assert memories_where(corpus.ask, where, 10.0).to_pylist() == ids
+    assert memories_where(corpus.ask, where).to_pylist() == ids
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_where_is_any_predicate(corpus: mk.Corpus, where: str, ids: list[str]) -
 )
 def test_where_is_one_predicate_and_nothing_else(corpus: mk.Corpus, where: str) -> None:
     with pytest.raises(QueryError, match="where: expected one SQL predicate"):
-        memories_where(corpus.ask, where, 10.0)
+        memories_where(corpus.ask, where)
     assert corpus.ask("from labels").num_rows == 1
 
 
@@ -91,7 +91,7 @@ def test_where_is_one_predicate_and_nothing_else(corpus: mk.Corpus, where: str) 
 @given(st.text(max_size=20))
 def test_any_text_as_where_is_a_result_or_a_query_error(corpus: mk.Corpus, where: str) -> None:
     try:
-        ids = memories_where(corpus.ask, where, 10.0).to_pylist()
+        ids = memories_where(corpus.ask, where).to_pylist()
     except QueryError:
         ids = []
     assert set(ids) <= {"m0", "m1", "m2", "m3"}

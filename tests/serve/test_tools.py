@@ -244,7 +244,7 @@ def test_clearing_that_is_cut_off_can_be_done_again(tools: Tools, monkeypatch: p
         mk.undo(tools.root, clear=True)
     aside.replace(log)
     with monkeypatch.context() as patch:
-        patch.setattr("memkit.search.fitted.store.forget", lambda memories: 1 / 0)
+        patch.setattr("memkit.search.fitted.store.forget", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             mk.undo(tools.root, clear=True)
     assert holding("кукумбер", tools.root)

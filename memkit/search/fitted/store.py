@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memkit.base.checked import with_fields
 from memkit.base.hashes import digest_of_file
-from memkit.base.params import Estimator
+from memkit.base.params import Estimator, check_corpus
 from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.index.cache import shared_cache
@@ -180,6 +180,7 @@ def saved_arm(index: MemoryIndex, name: str) -> Any:
 
 def former_index(corpus: Corpus, settings: Index, how: QuerySettings) -> MemoryIndex | None:
     """The index of the folder as the user's cache has it, with the arms that are kept; None where that is no help."""
+    check_corpus("Retriever", corpus)
     former = corpus.former
     if former is None or not (former.arms_from[0] and any(former.arms_from[0].glob(f"*/{FOLDER}"))):
         return None
