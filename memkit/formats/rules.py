@@ -23,7 +23,7 @@ from memkit.formats.heads import UNREAD_HEAD
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
 from memkit.formats.spelling import OF_MEASURES
-from memkit.schemas import KINDS, tuples_of
+from memkit.schemas import KINDS, tuples_of, with_column
 
 _ANY = (
     Rule("unparsable", "any", "", "JSON, YAML or front matter that parses"),
@@ -142,9 +142,9 @@ def _many_by_folder(problems: pa.Table) -> pa.Table:
     found = problems.filter(mask)
     if found.num_rows < _MANY:
         return problems
-    without_path = [message[len(path) :] for path, message in tuples_of(found, "path", "message")]
+    told = with_column(found, "message", pc.if_else(is_empty.filter(mask), "", found["message"]))
+    without_path = [message[len(path) :] for path, message in tuples_of(told, "path", "message")]
     said = pc.replace_substring_regex(pa.array(without_path, pa.string()), _LINE, "")
-    said = pc.if_else(is_empty.filter(mask).combine_chunks(), "", said)
     folder = pc.replace_substring_regex(found["path"], "/?[^/]*$", "")
     key = pc.binary_join_element_wise(folder, found["rule"], said, "\0")
     keyed = found.append_column("folder", folder).append_column("said", said).append_column("key", key)

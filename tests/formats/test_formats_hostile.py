@@ -427,7 +427,7 @@ def test_large_nonsense_is_read_within_memory_that_its_size_allows(
 
 @pytest.mark.parametrize(
     ("name", "unit", "most_bytes"),
-    [("MEMORY.md", "#\n", 410), ("users/u/profile.md", "x\n", 400), ("sessions/2026-01-01-a.md", "ai:\n", 200)],
+    [("MEMORY.md", "#\n", 400), ("users/u/profile.md", "x\n", 400), ("sessions/2026-01-01-a.md", "ai:\n", 200)],
 )
 def test_rows_of_tiny_lines_are_not_held_as_objects(
     tmp_path: Path, measure: Measure, name: str, unit: str, most_bytes: int
