@@ -159,7 +159,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
-    """Read `root`, reusing from `before` what did not change since, its very tables where nothing did; waits while
+    """Read `root`, reusing from `before` what did not change since, or `before` itself where nothing did; waits while
     memkit writes there.
 
     Raises
@@ -170,7 +170,10 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     formats, began = formats_for(options.formats, options.format), time.time_ns()
     with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
         if before and before.options == options and is_as_it_was(listing, before):
-            return _settled(before, began) if before.unsettled else replace(before, began=began)
+            if before.unsettled:
+                return _settled(before, began)
+            before.began = began  # as it was listed so once more
+            return before
         walked = listing.walked()
         result = read_listing(listing, root, options, formats, before)
         result.walked, result.asked, result.stats = walked, listing.asked, _stats(listing, result)
