@@ -369,6 +369,9 @@ NAMED = {
     f"токен доступа {UUID_KEY}, на год": UUID_KEY,
     f"client secret is {UUID_KEY}": UUID_KEY,
     '"accessToken": "6Dj0a5Unot0l.Veq0real0key3yV0"': "6Dj0a5Unot0l.Veq0real0key3yV0",
+    "call it with ?token=abc.def1234567890&page=2": "abc.def1234567890",
+    "токен: x7Gf2.kQ9aZz": "x7Gf2.kQ9aZz",
+    "token=bm25s.tokenize.words": None,
     f"next_page id {UUID_KEY}": None,
     f"primary key: {UUID_KEY}": None,
     f"token of the page, {UUID_KEY}": None,
@@ -379,8 +382,42 @@ NAMED = {
 }
 
 
+HEX = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+SHAPED = [
+    f"pat{DIGITS_AND_LETTERS[:14]}.{HEX}{HEX}",  # a tracker's tables
+    f"pk_12345678_{DIGITS_AND_LETTERS.upper()}",
+    f"re_{DIGITS_AND_LETTERS[:8]}_{DIGITS_AND_LETTERS[:24]}",
+    f"ak-{DIGITS_AND_LETTERS[:22]}",
+    f"2/1201234567890123/1209876543210987:{HEX}",
+    f"1/1201234567890123:{HEX}",
+    f"sdk-{UUID_KEY}",
+    f"{UUID_KEY}:{HEX}",
+    f"{DIGITS_AND_LETTERS[:14]}.atlasv1.{HEX}{HEX}",
+    f"Ab~8Q~{DIGITS_AND_LETTERS}",
+    f"pat.{DIGITS_AND_LETTERS[:22]}.{DIGITS_AND_LETTERS[:24]}.{DIGITS_AND_LETTERS[:20]}",
+    f"sk.eyJ{DIGITS_AND_LETTERS}.{DIGITS_AND_LETTERS[:22]}",
+    f"{HEX}-us12",
+    f"v1.0-{HEX[:24]}-{(HEX * 5)[:146]}",
+    "A3-ABC123-ABC123-DEF45-AB12C-DE34F-GH56I",
+    f"sha256~{HEX}{HEX[:11]}",
+    f"amzn.mws.{UUID_KEY}",
+    f"access_token$production${HEX[:16]}${HEX}",
+    f"perm:Ym9yaXM=.NDItMQ==.{DIGITS_AND_LETTERS}",
+    f"{DIGITS_AND_LETTERS[:6]}_{DIGITS_AND_LETTERS[:29]}_mmk",
+    f"sl.{HEX}{HEX}",
+    f"webhookb2/{UUID_KEY}@{UUID_KEY}/IncomingWebhook/{HEX}/{UUID_KEY}",
+]
+
+
+def test_keys_of_hosts_are_known_by_their_shape(subtests: pytest.Subtests) -> None:
+    for key in SHAPED:
+        with subtests.test(key):
+            assert key not in mask(f"взял {key}, до осени")
+    assert find(f"image sha256:{HEX}{HEX}, 2/3 of 1/1201234567890123, ak-47 and as-is, pk_12345678_of_the_table") == []
+
+
 def test_keys_of_hosts_are_known_by_what_they_open_with(subtests: pytest.Subtests) -> None:
-    for prefix in (*PREFIXES, *SHORT_PREFIXES):
+    for prefix in (" ".join(PREFIXES.values()) + " " + SHORT_PREFIXES).split():
         with subtests.test(prefix):
             key = f"{prefix}{DIGITS_AND_LETTERS}"
             (finding,) = find(f"взял {key} для стенда")
