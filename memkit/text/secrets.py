@@ -201,11 +201,7 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("пароль: sova-2026, чай")
     'пароль:  , чай'
     """
-    parts, done = [], 0
-    for _, start, end in find(text):
-        parts.append(text[done:start])
-        done = end
-    return " ".join([*parts, text[done:]])
+    return _without(text, find(text), " ")
 
 
 class Mask:
@@ -293,10 +289,10 @@ def _found(text: str) -> tuple[Finding, ...]:
     return tuple(find(text))
 
 
-def _without(text: str, findings: list[Finding]) -> str:
+def _without(text: str, findings: list[Finding], said: str = "[{} hidden]") -> str:
     parts, done = [], 0
     for name, start, end in findings:
-        parts += [text[done:start], f"[{name} hidden]"]
+        parts += [text[done:start], said.format(name)]
         done = end
     return "".join([*parts, text[done:]])
 
@@ -521,6 +517,10 @@ SHORT_PREFIXES = (
 _UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 SHAPES = {
     r"pat[A-Za-z0-9]{14}\.": r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}",  # Airtable
+    r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}": (
+        r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}"  # Discord
+    ),
+    r"(?:SK|AC)[0-9a-f]{32}": r"(?:SK|AC)[0-9a-f]{32}",  # Twilio
     r"pk_[0-9]{6}": r"pk_[0-9]{6,10}_[0-9A-Z]{32}",  # ClickUp
     r"re_[A-Za-z0-9]{8}_": r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,40}",  # Resend
     r"a[ks]-[A-Za-z0-9]{22}": r"a[ks]-[A-Za-z0-9]{22}",  # Modal
@@ -614,18 +614,6 @@ SECRETS: tuple[Secret, ...] = (
             "хук https://⟦discord.com/api/webhooks/00000/not-a-real-webhook-at-all⟧",
         ),
         ("xox", "hooks.slack", "api/webhooks", "webhookb2/"),
-    ),
-    Secret(
-        "chat_token",
-        "a token of Discord or Twilio",
-        _OPEN + r"(?P<secret>[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}"
-        r"|(?:SK|AC)[0-9a-f]{32})(?![A-Za-z0-9])",
-        (
-            "the bot has ⟦MAAAAAAAAAAAAAAAAAAAAAA0.notrea.notarealtokennotarealtokennot⟧",
-            "звонки: ⟦SK00000000000000000000000000000000⟧, не публиковать",
-        ),
-        test=_has_digit,
-        look=r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}|(?:SK|AC)[0-9a-f]{32}",
     ),
     Secret(
         "chat_token",
