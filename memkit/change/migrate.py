@@ -58,10 +58,18 @@ class Migrate(Estimator):
         steps = self.check_params()["steps"]
         tables = draft.corpus.tables
         old = [row for row in tables["migrations"].to_pylist() if row["time"] is None]  # the others are migrated
-        for step, kind, work in (("users", "fact", _user), ("index", "entry", _index)):
-            for path in dict.fromkeys(row["path"] for row in old if row["kind"] == kind and step in steps):
+        if "users" in steps:
+            texts: dict[str, str] = {}
+            for path in dict.fromkeys(row["path"] for row in old if row["kind"] == "fact"):
                 with draft.attempt(path, None):
-                    work(draft, path)
+                    texts[path] = draft.text(path)
+            for path, rows in old_rows(texts).items():
+                with draft.attempt(path, None):
+                    bring_user(draft, path, rows)
+        if "index" in steps:
+            for path in dict.fromkeys(row["path"] for row in old if row["kind"] == "entry"):
+                with draft.attempt(path, None):
+                    _index(draft, path)
         if "records" in steps:
             folders: dict[str, list[str]] = {}
             for path in dict.fromkeys(row["path"] for row in old if row["kind"] in RECORD_KINDS):
@@ -75,12 +83,10 @@ class Migrate(Estimator):
                         _note(draft, row)
 
 
-def _user(draft: Draft, path: str) -> None:
-    bring_user(draft, path)
-
-
-def bring_user(draft: Draft, path: str) -> list[Row]:
+def bring_user(draft: Draft, path: str, old: list[Row] | None = None) -> list[Row]:
     """Draft that a user's old file becomes a folder and is kept; returns a row per line, without blank lines.
+
+    `old` are the rows of the file, where they were read with those of others.
 
     Raises
     ------
@@ -90,10 +96,10 @@ def bring_user(draft: Draft, path: str) -> list[Row]:
     folder, _, name = path.rpartition("/")
     user = name.rpartition(".")[0]
     user_folder = posixpath.join(folder, "users", user)
-    group, text = f"migrate {path}", draft.text(path)
+    group = f"migrate {path}"
     if draft.exists(user_folder):
         raise ChangeRefusedError(f"{path}: {user_folder}/ exists already.")
-    old = old_rows(path, text)
+    old = old_rows({path: draft.text(path)})[path] if old is None else old
     if old and all(row["kind"] == "line" for row in old):
         raise ChangeRefusedError(f"{path}: no line of it is a fact; it is left as it is.")
     files: dict[str, list[str]] = {kind: [] for kind in TYPES}

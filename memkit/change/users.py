@@ -64,7 +64,7 @@ class Parsed:
             return before
         rows, normalised = before.updated_rows(path, text) if before and not is_old else ([], [])
         if not rows:
-            rows = _rows(path, text, is_old)
+            rows = old_rows({path: text})[path] if is_old else _read(path, text, Role()).table("memories").to_pylist()
             normalised = _normalised_texts(rows)
         highest: dict[str, int] = {}
         for row in rows:
@@ -80,7 +80,7 @@ class Parsed:
         old, lines = self.text.split("\n"), text.split("\n")
         row_of_line = {old[row["line_start"] - 1]: place for place, row in enumerate(self.rows)}
         new_lines = [number for number, line in enumerate(lines) if line.strip() and line not in row_of_line]
-        new_rows = _rows(path, "\n".join(lines[number] for number in new_lines))
+        new_rows = _read(path, "\n".join(lines[number] for number in new_lines), Role()).table("memories").to_pylist()
         if "\ufeff" in text or text.endswith("\r") or len(new_rows) < len(new_lines):
             return [], []
         kept = {
@@ -100,19 +100,28 @@ def _normalised_texts(rows: list[Row]) -> list[str]:
     return normalise([row["text"] if row["kind"] in TYPES else "" for row in rows])
 
 
-def _rows(path: str, text: str, is_old: bool = False) -> list[Row]:
-    """The memories of a file; those of an old one with the types that a migration gives them."""
+def _read(path: str, text: str, role: Role) -> Rows:
+    """What a file holds."""
     rows = Rows()
     rows.use(FORMAT)
-    role = Role(findings=((FORMAT.name, OLD_LAYOUT),)) if is_old else Role()
     parse(File(decode(path, text.encode()), role), rows)
-    memories: list[Row] = rows.table("memories").to_pylist()
-    return typed_rows(memories, rows.table("_untyped")["memory_id"].to_pylist()) if is_old else memories
+    return rows
 
 
-def old_rows(path: str, text: str) -> list[Row]:
-    """The memories of an old file, with their types, and ``why`` they have these."""
-    return _rows(path, text, is_old=True)
+def old_rows(texts: Mapping[str, str]) -> dict[str, list[Row]]:
+    """By the paths of old files, their memories, with the types that a migration gives them and ``why``.
+
+    All files at once: what types them costs as much for one file as for a thousand.
+    """
+    memories, untyped = list[Row](), list[str]()
+    for path, text in texts.items():
+        rows = _read(path, text, Role(findings=((FORMAT.name, OLD_LAYOUT),)))
+        memories += rows.table("memories").to_pylist()
+        untyped += rows.table("_untyped")["memory_id"].to_pylist()
+    by_path: dict[str, list[Row]] = {path: [] for path in texts}
+    for row in typed_rows(memories, untyped):
+        by_path[row["path"]].append(row)
+    return by_path
 
 
 ParsedFiles = dict[str, Parsed]
